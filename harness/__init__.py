@@ -1,0 +1,45 @@
+"""sgmcmc-bench: the public face of the harness, everything that a plugin author needs.
+
+Importing this package imports neither torch nor any plugin; names are resolved when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.data import DataFile
+    from harness.errors import BenchError, DataError, PluginError, RunError, UsageError
+    from harness.hookspecs import Info, Method, hook
+    from harness.parameters import Configurable, param
+    from harness.sampler import Noise, Potential, Sampler
+    from harness.schedule import Schedule, Trajectory
+    from harness.task import Metric, Observer, Outcome, Problem, Protocol, Task, Truth
+
+_HOME = {
+    "harness.data": ("DataFile",),
+    "harness.errors": ("BenchError", "DataError", "PluginError", "RunError", "UsageError"),
+    "harness.hookspecs": ("Info", "Method", "hook"),
+    "harness.parameters": ("Configurable", "param"),
+    "harness.sampler": ("Noise", "Potential", "Sampler"),
+    "harness.schedule": ("Schedule", "Trajectory"),
+    "harness.task": ("Metric", "Observer", "Outcome", "Problem", "Protocol", "Task", "Truth"),
+}
+_MODULE = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "BenchError", "Configurable", "DataError", "DataFile", "Info", "Method", "Metric", "Noise", "Observer", "Outcome",
+    "PluginError", "Potential", "Problem", "Protocol", "RunError", "Sampler", "Schedule", "Task", "Trajectory", "Truth",
+    "UsageError", "hook", "param",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE:
+        raise AttributeError(f"module 'harness' has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

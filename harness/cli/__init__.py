@@ -1,0 +1,48 @@
+"""The command `bench`: one file a verb. Nothing here imports torch; what needs it runs in a worker process."""
+
+from __future__ import annotations
+
+import sys
+
+GLOBAL = {"--results": True, "--plugin": True, "--debug": False}
+"""Options of `bench` itself -> whether they take a value; `main` lets them stand anywhere in the command."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point: run the command, turn every known error into one message and its exit code."""
+    from harness.cli.app import run
+
+    sys.exit(run(repeat(front(sys.argv[1:] if arguments is None else arguments))))
+
+
+def front(arguments: list[str]) -> list[str]:
+    """Move the global options to the front, so that `bench run ... --results DIR` works too."""
+    leading: list[str] = []
+    rest: list[str] = []
+    queue = list(arguments)
+    while queue:
+        word = queue.pop(0)
+        if word == "--":
+            rest += [word, *queue]
+            break
+        name, equals, _ = word.partition("=")
+        if name in GLOBAL:
+            leading.append(word)
+            if GLOBAL[name] and not equals and queue:
+                leading.append(queue.pop(0))
+        else:
+            rest.append(word)
+    return leading + rest
+
+
+def repeat(arguments: list[str]) -> list[str]:
+    """Let --set and --sweep take several words: `--set a=1 b=2` is `--set a=1 --set b=2`."""
+    found: list[str] = []
+    option = ""
+    for word in arguments:
+        if option and found[-1] != option and "=" in word and not word.startswith("-"):
+            found.append(option)
+        elif word.startswith("-") or (option and found[-1] != option):
+            option = word if word in ("--set", "--sweep") else ""
+        found.append(word)
+    return found

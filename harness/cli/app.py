@@ -1,0 +1,81 @@
+"""Puts the verbs together and decides how errors end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli import context
+from harness.cli.check import check
+from harness.cli.data import app as data_app
+from harness.cli.doctor import doctor
+from harness.cli.ingest import ingest
+from harness.cli.ls import ls
+from harness.cli.plan import plan
+from harness.cli.plugins import plugins
+from harness.cli.report import report
+from harness.cli.run import run as run_verb
+from harness.cli.show import show
+from harness.cli.sql import sql
+from harness.errors import BenchError
+
+app = typer.Typer(
+    name="bench",
+    help="Benchmark stochastic-gradient MCMC samplers: same tasks, seeds and budgets, honest intervals.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for name, verb in {
+    "run": run_verb, "plan": plan, "ls": ls, "show": show, "report": report, "sql": sql, "ingest": ingest,
+    "check": check, "plugins": plugins, "doctor": doctor,
+}.items():  # fmt: skip
+    app.command(name)(verb)
+app.add_typer(data_app, name="data")
+
+
+@app.callback()
+def options(
+    results: Annotated[
+        Path, typer.Option("--results", envvar="BENCH_RESULTS", help="Folder of the results.")
+    ] = Path("bench-results"),
+    plugin: Annotated[list[str] | None, typer.Option("--plugin", help="A one-off plugin file.")] = None,
+    debug: Annotated[bool, typer.Option("--debug", envvar="BENCH_DEBUG", help="Show tracebacks.")] = False,
+) -> None:
+    """Set what all verbs share."""
+    context.set_current(context.Context(results.absolute(), tuple(plugin or ()), debug))
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command and return its exit code."""
+    debug = "--debug" in arguments or bool(os.environ.get("BENCH_DEBUG"))
+    try:
+        code = app(arguments, standalone_mode=False)
+    except BenchError as error:
+        return _fail(str(error), error.exit_code, debug)
+    except KeyboardInterrupt:
+        return _fail("interrupted; the same command goes on where it stopped", 130, debug)
+    except BrokenPipeError:
+        sys.stdout = None  # type: ignore[assignment]
+        return 0
+    except Exception as error:  # noqa: BLE001 - the last stop before the user
+        if hasattr(error, "format_message"):  # a usage error of typer's own
+            return _fail(error.format_message(), 2, debug)
+        if type(error).__name__ == "Abort":
+            return _fail("aborted", 130, debug)
+        return _fail(f"internal error: {type(error).__name__}: {error}; --debug shows where", 1, debug)
+    return code if isinstance(code, int) else 0
+
+
+def _fail(message: str, code: int, debug: bool) -> int:
+    if debug:
+        import traceback
+
+        traceback.print_exc()
+    print(f"bench: {message}", file=sys.stderr)
+    return code

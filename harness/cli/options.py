@@ -1,0 +1,58 @@
+"""The options that say which runs are meant; `run` and `plan` share them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from harness.errors import UsageError
+from harness.execution.plan import Request, parse_seeds, parse_settings
+
+Samplers = Annotated[list[str], typer.Option("--sampler", help="Samplers or methods, a,b,c.")]
+Tasks = Annotated[list[str], typer.Option("--task", help="Tasks, a,b,c; TASK@PROTOCOL picks a protocol.")]
+Seeds = Annotated[str | None, typer.Option("--seeds", help="0-9 or 0,3,7; default: the protocol's.")]
+Chains = Annotated[int | None, typer.Option("--chains", min=1, max=100_000, help="Chains a run; default: the protocol's.")]
+Budget = Annotated[
+    str, typer.Option("--budget", help="smoke, quick, paper, steps=N, gradients=N (data passes) or seconds=N.")
+]
+Set = Annotated[list[str] | None, typer.Option("--set", help="Settings, as in sampler.a=5 task.batch=64.")]
+Sweep = Annotated[list[str] | None, typer.Option("--sweep", help="KEY=A,B,C: a run for each value.")]
+ScheduleName = Annotated[str | None, typer.Option("--schedule", help="Schedule, in place of the usual one.")]
+Json = Annotated[bool, typer.Option("--json", help="A list of flat objects on stdout.")]
+
+
+def request(
+    sampler: list[str],
+    task: list[str],
+    seeds: str | None,
+    chains: int | None,
+    budget: str,
+    settings: list[str] | None,
+    sweep: list[str] | None,
+    schedule: str | None,
+) -> Request:
+    """The request that the options make."""
+    given: dict[str, Any] = dict(parse_settings(settings or [], "--set"))
+    if schedule:
+        given["schedule"] = schedule
+    swept = {name: values.split(",") for name, values in parse_settings(sweep or [], "--sweep").items()}
+    both = sorted(set(given) & set(swept))
+    if both:
+        raise UsageError(f"{both[0]} stands in --set and in --sweep; keep one")
+    return Request(
+        samplers=_words(sampler, "--sampler"),
+        tasks=_words(task, "--task"),
+        seeds=parse_seeds(seeds) if seeds is not None else None,
+        chains=chains,
+        budget=budget,
+        given=given,
+        sweep=swept,
+    )
+
+
+def _words(values: list[str], option: str) -> list[str]:
+    words = [word.strip() for value in values for word in value.split(",") if word.strip()]
+    if not words:
+        raise UsageError(f"{option} names nothing")
+    return list(dict.fromkeys(words))

@@ -1,0 +1,124 @@
+"""`bench plan`: what a run command would do, what is there already and why not the rest, and what that costs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.cli import context, options
+
+
+def plan(
+    sampler: options.Samplers,
+    task: options.Tasks,
+    seeds: options.Seeds = None,
+    chains: options.Chains = None,
+    budget: options.Budget = "paper",
+    settings: options.Set = None,
+    sweep: options.Sweep = None,
+    schedule: options.ScheduleName = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say what `bench run` with the same options would do, and what it would cost. Runs nothing."""
+    from harness.execution.plan import plan as make_plan
+    from harness.ledger.ledger import Ledger
+
+    here = context.current()
+    ledger = Ledger(here.results)
+    ledger.check_version()
+    asked = options.request(sampler, task, seeds, chains, budget, settings, sweep, schedule)
+    planned = make_plan(context.plugins(), asked, ledger)
+    rates = _rates(here.results)
+    rows = [_row(item, rates) for item in planned]
+    if as_json:
+        context.print_json(rows)
+        return
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for item, row in zip(planned, rows, strict=True):
+        groups.setdefault(item.spec.group, []).append(row)
+    columns = ["method", "task", "chains", "steps", "seeds", "to do", "why", "data passes", "seconds"]
+    context.print_rows([_line(members) for members in groups.values()], columns)
+    left = [row for row in rows if row["to_do"]]
+    known = [row["seconds"] for row in left if row["seconds"] is not None]
+    cost = f", about {sum(known):,.0f} s of one core" if left and len(known) == len(left) else ""
+    context.say(f"{len(rows)} runs, {len(rows) - len(left)} done before, {len(left)} to do{cost}")
+
+
+def _row(item: Any, rates: dict[tuple[str, str, int], float]) -> dict[str, Any]:
+    spec, standing = item.spec, item.standing
+    rate = rates.get((spec.method, spec.task.name, spec.chains))
+    return {
+        "key": spec.key, "method": spec.method, "task": f"{spec.task.name}@{spec.protocol}", "seed": spec.seed,
+        "chains": spec.chains, "steps": spec.steps, "budget": spec.budget, "status": standing.status,
+        "to_do": not standing.cached and not standing.failed, "why": _why(item), "passes": item.passes,
+        "seconds": None if rate is None or standing.cached else round(rate * spec.steps, 3),
+    }  # fmt: skip
+
+
+def _why(item: Any) -> str:
+    """Why a run is or is not to be done."""
+    status, reason = item.standing.status, item.standing.reason
+    if item.standing.cached:
+        return f"cached: {status}"
+    if item.standing.failed:
+        return f"{status} before ({reason}); --retry runs it again"
+    if status == "new":
+        return _difference(item.spec)
+    return f"{status}: goes on from its checkpoint"
+
+
+def _difference(spec: Any) -> str:
+    """Against the nearest finished run of the same method, task and seed: what makes this one another run."""
+    like = (spec.method, spec.task.name, spec.seed)
+    before = [s for s, _ in _finished(context.current().results) if (s["method"], s["task"]["name"], s["seed"]) == like]
+    found = [_differing(spec.canonical(), record) for record in before]
+    if not found:
+        return "never run"
+    return "differs from a finished run in " + ", ".join(min(found, key=len))
+
+
+def _differing(ours: dict[str, Any], theirs: dict[str, Any], prefix: str = "") -> list[str]:
+    names = []
+    for name, value in ours.items():
+        other = theirs.get(name)
+        if isinstance(value, dict) and isinstance(other, dict):
+            names += _differing(value, other, f"{prefix}{name}.")
+        elif value != other:
+            names.append(f"{prefix}{name}")
+    return names
+
+
+@functools.cache
+def _finished(results: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Spec and result of every concluded attempt in a results folder."""
+    from harness.ledger.files import read_json
+
+    pairs = ((read_json(path.parent / "spec.json"), read_json(path)) for path in results.glob("runs/*/*/*/result.json"))
+    return [(spec, result) for spec, result in pairs if spec and result]
+
+
+def _rates(results: Path) -> dict[tuple[str, str, int], float]:
+    """Seconds a step of finished runs, by method, task and chains: the base of every estimate."""
+    return {
+        (spec["method"], spec["task"]["name"], spec["chains"]): sum(result["seconds"].values()) / result["steps_done"]
+        for spec, result in _finished(results)
+        if result.get("steps_done")
+    }
+
+
+def _line(members: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One line for the seeds of a group."""
+    first = members[0]
+    left = [row for row in members if row["to_do"]]
+    seconds = [row["seconds"] for row in left]
+    reasons = dict.fromkeys(row["why"] for row in (left or members))
+    return {
+        **{name: first[name] for name in ("method", "task", "chains", "steps")},
+        "seeds": len(members),
+        "to do": len(left),
+        "why": "; ".join(reasons),
+        "data passes": f"{sum(row['passes'] * row['chains'] for row in left):,.0f}",
+        "seconds": "not measured" if None in seconds else f"{sum(seconds):,.1f}",
+    }

@@ -1,0 +1,103 @@
+"""What a user sees while runs go on: bars on a terminal, a line a minute elsewhere. All of it on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from harness.cli.context import say
+
+if TYPE_CHECKING:
+    import rich.progress
+
+    from harness.execution.worker import Job
+
+LINE_SECONDS = 60.0
+
+
+class Progress:
+    """Listens to the workers; a context manager, since a terminal's bars must be taken down again."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.label = {spec.key: f"{spec.method} on {spec.task.name}" for job in jobs for spec in job.specs}
+        self.seed = {spec.key: spec.seed for job in jobs for spec in job.specs}
+        self.said = time.monotonic()
+        self.bars: rich.progress.Progress | None = None
+        self.rows: dict[str, rich.progress.TaskID] = {}
+
+    def __enter__(self) -> Progress:
+        if sys.stderr.isatty():
+            import rich.console
+            import rich.progress as parts
+
+            self.bars = parts.Progress(
+                parts.TextColumn("{task.description}"),
+                parts.BarColumn(bar_width=24),
+                parts.TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+                parts.TextColumn("{task.fields[rate]:,.0f} steps/s"),
+                parts.TimeRemainingColumn(),
+                parts.TextColumn("h {task.fields[step_size]:.3g}"),
+                console=rich.console.Console(stderr=True),
+            )
+            self.bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.bars:
+            self.bars.stop()
+
+    def listen(self, kind: str, payload: dict[str, Any]) -> None:
+        """Show a worker's message."""
+        if kind == "progress":
+            self._advance(payload)
+        elif kind == "warning":
+            self._print(f"warning: {payload['text']}")
+        elif kind == "diverged":
+            self._print(
+                f"diverged: {payload['method']} on {payload['task']}, seed {payload['seed']}: chain {payload['chain']} "
+                f"became non-finite at step {payload['step']}"
+            )
+        elif kind == "finished" and payload["status"] not in ("done", "diverged"):
+            name = f"{self.label[payload['key']]}, seed {self.seed[payload['key']]}"
+            self._print(f"{payload['status']}: {name}: {payload['reason']}")
+        elif kind in ("held", "failed", "died"):
+            self._print(f"bench: {payload['message']}")
+            if payload.get("traceback"):
+                self._trace(payload["traceback"])
+
+    def _trace(self, text: str) -> None:
+        from harness.cli.context import current
+
+        if current().debug:
+            self._print(text)
+
+    def _advance(self, payload: dict[str, Any]) -> None:
+        key = payload["keys"][0]
+        name = f"{self.label[key]}, {len(payload['keys'])} seeds"
+        if self.bars:
+            if key not in self.rows:
+                self.rows[key] = self.bars.add_task(name, total=payload["steps"], rate=0.0, step_size=0.0)
+            self.bars.update(
+                self.rows[key],
+                completed=payload["position"],
+                rate=payload["rate"],
+                step_size=payload["step_size"],
+            )
+        elif time.monotonic() - self.said > LINE_SECONDS:
+            self.said = time.monotonic()
+            left = (payload["steps"] - payload["position"]) / max(payload["rate"], 1e-9)
+            say(
+                f"{name}: step {payload['position']} of {payload['steps']}, {payload['rate']:,.0f} steps/s, "
+                f"{left:,.0f} s left, step size {payload['step_size']:.3g}"
+            )
+
+    def _print(self, text: str) -> None:
+        if self.bars:
+            self.bars.console.print(text, markup=False, highlight=False)
+        else:
+            say(text)

@@ -1,0 +1,96 @@
+"""Data files: where they are looked for, how they are checked, how they are fetched.
+
+A file is found under BENCH_DATA or, where that is not set, in the user's cache; the layout below that root is
+torchvision's, plus `uci/`. A file is used only when its SHA-256 is the declared one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import DataError
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One file of a data set: path below the data root, checksum, size in bytes, and public addresses to get it."""
+
+    dataset: str
+    path: str
+    sha256: str
+    size: int
+    urls: tuple[str, ...]
+    licence: str = ""
+
+
+def root() -> Path:
+    """The data root: BENCH_DATA, else the user's cache."""
+    chosen = os.environ.get("BENCH_DATA")
+    if chosen:
+        return Path(chosen)
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("sgmcmc-bench")) / "data"
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file, as hex."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def problem(file: DataFile) -> str | None:
+    """What is wrong with the local copy of a file: None, or "missing", "truncated ...", "altered ..."."""
+    path = root() / file.path
+    try:
+        size = path.stat().st_size
+        if size < file.size:
+            return f"truncated ({size} of {file.size} bytes)"
+        found = digest(path)
+    except FileNotFoundError:
+        return "missing"
+    except OSError as error:
+        return f"unreadable ({error.strerror})"
+    if found != file.sha256:
+        return f"altered (SHA-256 {found[:12]}..., expected {file.sha256[:12]}...)"
+    return None
+
+
+def locate(file: DataFile) -> Path:
+    """The checked local path of a file; raises `DataError` where it is missing or not the declared one."""
+    wrong = problem(file)
+    if wrong is None:
+        return root() / file.path
+    raise DataError(
+        f"data set {file.dataset}: {root() / file.path} is {wrong}; "
+        f"`bench data fetch {file.dataset}` gets it, or set BENCH_DATA to the folder that has it"
+    )
+
+
+def fetch(file: DataFile) -> Path:
+    """Download a file to the data root, checked; a good local copy is left alone."""
+    if problem(file) is None:
+        return root() / file.path
+    import pooch
+
+    target = root() / file.path
+    failures = []
+    for url in file.urls:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            pooch.retrieve(url, f"sha256:{file.sha256}", fname=target.name, path=target.parent, progressbar=False)
+        except (OSError, ValueError) as error:
+            failures.append(f"{url}: {error}")
+        else:
+            return target
+    raise DataError(f"data set {file.dataset}: could not fetch {file.path}: " + "; ".join(failures))
+
+
+def checksum(files: Sequence[DataFile]) -> str:
+    """One SHA-256 for all files of a task, from their declared checksums: part of the run key."""
+    text = "\n".join(f"{file.path} {file.sha256}" for file in sorted(files, key=lambda f: f.path))
+    return hashlib.sha256(text.encode()).hexdigest() if files else ""

@@ -1,0 +1,37 @@
+"""Preparing draws for the diagnostics of Vehtari et al. (2021): splitting chains and rank-normalising."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from harness.diagnostics.arrays import Array
+
+
+def split_chains(draws: ArrayLike) -> Array:
+    """Halve each chain: (n, C, D) -> (n // 2, 2C, D). An odd n loses its middle draw.
+
+    A coordinate with any draw that is not finite becomes 0 throughout: the diagnostics answer NaN to it, as
+    to any constant. ValueError for another shape or fewer than 4 draws.
+    """
+    x = np.asarray(draws, dtype=np.float64)
+    if x.ndim != 3:
+        raise ValueError(f"draws must have shape (n, C, D), got {x.shape}")
+    if len(x) < 4:
+        raise ValueError(f"split-chain diagnostics need at least 4 draws a chain, got {len(x)}")
+    x = np.where(np.isfinite(x).all(axis=(0, 1)), x, 0.0)
+    half = len(x) // 2
+    return np.concatenate([x[:half], x[-half:]], axis=1)
+
+
+def rank_normalise(draws: Array) -> Array:
+    """Normal scores of the ranks among all chains: Phi^-1((rank - 3/8) / (S + 1/4)), S = n C.
+
+    Ties get their average rank. Shape (n, C, D) in and out. Source: Vehtari et al. (2021), equation 14.
+    """
+    from scipy.special import ndtri
+    from scipy.stats import rankdata
+
+    pooled = draws.reshape(-1, draws.shape[2])
+    scores: Array = ndtri((rankdata(pooled, axis=0) - 0.375) / (len(pooled) + 0.25))
+    return scores.reshape(draws.shape)

@@ -1,0 +1,186 @@
+"""The local engine: hands blocks of runs to child processes, one a slot, and listens to them.
+
+Children come from a forkserver that has imported torch and never touches CUDA. Ctrl-C asks them to write checkpoints
+and end; if this process dies, they see the end of their pipe and do the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from harness.errors import BenchError, UsageError
+from harness.execution.plan import Planned
+from harness.execution.worker import Job, work
+
+DAY = 86_400.0
+GRACE_SECONDS = 60.0
+JUDGE_AFTER_SECONDS = 5.0
+
+Listener = Callable[[str, dict[str, Any]], None]
+
+
+@dataclass
+class Outcome:
+    """What became of a launch: counts by status, and the messages of what went wrong."""
+
+    statuses: dict[str, str] = field(default_factory=dict)
+    failures: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        """0 where every run ended as done; else that of the worst failure, or 1 for a run that failed or diverged."""
+        if self.failures:
+            return max(code for code, _ in self.failures)
+        return int(any(status not in ("done",) for status in self.statuses.values()))
+
+
+@dataclass
+class _Child:
+    job: Job
+    process: BaseProcess
+    pipe: Connection
+    began: float
+    progress: dict[str, Any] = field(default_factory=dict)
+    ended: bool = False
+
+
+def slots(devices: Sequence[str], workers: int | None) -> list[tuple[str, str]]:
+    """(device, slot name) of each worker: one an accelerator; on CPU as many as asked for, or as there are cores."""
+    found = []
+    for device in devices:
+        count = (workers or os.cpu_count() or 1) if device == "cpu" else 1
+        found += [(device, f"{device.replace(':', '-')}-{i}" if device == "cpu" else device) for i in range(count)]
+    return found[: workers or len(found)]
+
+
+def jobs(planned: Iterable[Planned], results: Path, plugins: tuple[str, ...], distributions: tuple[str, ...]) -> list[Job]:
+    """The blocks: runs that differ only in their seed, at most as many as the task advances together."""
+    groups: dict[str, list[Planned]] = {}
+    for item in planned:
+        groups.setdefault(item.spec.group, []).append(item)
+    found = []
+    for members in groups.values():
+        size = members[0].max_block
+        for start in range(0, len(members), size):
+            block = members[start : start + size]
+            specs = [item.spec for item in block]
+            found.append(Job(specs, results, "cpu", "cpu-0", 1, plugins, distributions, block[0].data))
+    return found
+
+
+def launch(
+    queue: Sequence[Job], places: Sequence[tuple[str, str]], listen: Listener, *, long_is_fine: bool = True
+) -> Outcome:
+    """Run all jobs, `len(places)` at a time. `listen(kind, payload)` hears every message of the workers."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", "harness.execution.session"])
+    waiting, free = list(queue), list(places)
+    children: list[_Child] = []
+    outcome = Outcome()
+    try:
+        while waiting or children:
+            while waiting and free:
+                device, slot = free.pop(0)
+                children.append(_start(context, waiting.pop(0), device, slot))
+            for child in _heard(children, listen, outcome):
+                children.remove(child)
+                free.append((child.job.device, child.job.slot))
+            if not long_is_fine:
+                _refuse_long(children, waiting, len(places))
+    except BaseException:
+        _stop(children, listen, outcome)
+        raise
+    return outcome
+
+
+def _start(context: Any, job: Job, device: str, slot: str) -> _Child:
+    ours, theirs = context.Pipe()
+    placed = Job(**{**vars(job), "device": device, "slot": slot})
+    process = context.Process(target=work, args=(placed, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    return _Child(placed, process, ours, time.monotonic())
+
+
+def _heard(children: list[_Child], listen: Listener, outcome: Outcome) -> list[_Child]:
+    """Take the messages that are there; returns the children that have ended."""
+    ready = set(wait([child.pipe for child in children], timeout=0.5))
+    return [child for child in list(children) if child.pipe in ready and _take(child, listen, outcome)]
+
+
+def _take(child: _Child, listen: Listener, outcome: Outcome) -> bool:
+    try:
+        kind, payload = child.pipe.recv()
+    except (EOFError, OSError):
+        child.process.join()
+        if not child.ended:
+            text = f"a worker died (exit code {child.process.exitcode}); the same command goes on where it stopped"
+            outcome.failures.append((1, text))
+            listen("died", {"message": text})
+        return True
+    if kind == "progress":
+        child.progress = payload
+    elif kind in ("finished", "suspended"):
+        outcome.statuses[payload["key"]] = payload["status"]
+    elif kind == "held":
+        outcome.failures.append((1, payload["message"]))
+    elif kind == "failed":
+        outcome.failures.append((payload["exit_code"], payload["message"]))
+    child.ended = child.ended or kind in ("end", "failed")
+    listen(kind, payload)
+    return False
+
+
+def _refuse_long(children: Sequence[_Child], waiting: Sequence[Job], workers: int) -> None:
+    """Raise where the whole launch would take over a day."""
+    known = [c.progress for c in children if c.progress and time.monotonic() - c.began > JUDGE_AFTER_SECONDS]
+    if not known:
+        return
+    slowest = min(p["rate"] for p in known)
+    steps = sum(p["steps"] - p["position"] for p in known) + sum(job.specs[0].steps for job in waiting)
+    seconds = steps / max(slowest, 1e-9) / workers
+    if seconds > DAY:
+        raise UsageError(
+            f"this would take about {seconds / 3600:.0f} hours ({steps} steps at {slowest:.3g} a second, {workers} workers); "
+            "add --yes to run it all the same, or ask for --budget smoke, quick, steps=N or seconds=N; "
+            "what was done so far is kept"
+        )
+
+
+def _stop(children: Sequence[_Child], listen: Listener, outcome: Outcome) -> None:
+    """Ask all children to write checkpoints and end; those that do not in time are ended."""
+    for child in children:
+        with contextlib.suppress(OSError):
+            child.pipe.send("stop")
+    deadline = time.monotonic() + GRACE_SECONDS
+    left = list(children)
+    while left and time.monotonic() < deadline:
+        for child in _heard(left, listen, outcome):
+            left.remove(child)
+    for child in left:
+        child.process.terminate()
+
+
+def measure(job: Job, place: tuple[str, str], steps: int) -> float:
+    """Steps a second of a job's runs together, measured in a worker."""
+    found: dict[str, float] = {}
+
+    def listen(kind: str, payload: Mapping[str, Any]) -> None:
+        if kind == "rate":
+            found.update(payload)
+
+    outcome = launch([Job(**{**vars(job), "measure_steps": steps})], [place], listen)
+    for code, message in outcome.failures:
+        error = BenchError(message)
+        error.exit_code = code
+        raise error
+    return found["steps_per_second"]

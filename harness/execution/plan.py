@@ -1,0 +1,178 @@
+"""Expands a command into runs and says of each whether there is anything to do. Imports no torch."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from harness import facts
+from harness.data import DataFile, checksum
+from harness.errors import UsageError
+from harness.hookspecs import Info
+from harness.ledger.ledger import Ledger, Standing
+from harness.parameters import near
+from harness.registry import Offer, Registry
+from harness.settings import Pair, Settings, find_pair, resolve
+from harness.source import source_hash
+from harness.spec import Component, RunSpec
+
+MOST_SEEDS = 10_000
+
+Measure = Callable[[Pair, Settings, Mapping[str, Any]], float]
+"""(pair, settings, {"seeds", "chains"}) -> steps a second, for budgets in seconds."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a command asks for. None means: as the protocol has it. `given` and `sweep` are by dotted name."""
+
+    samplers: Sequence[str]
+    tasks: Sequence[str]
+    seeds: Sequence[int] | None = None
+    chains: int | None = None
+    budget: str = "paper"
+    given: Mapping[str, Any] = field(default_factory=dict)
+    sweep: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run and where it stands in the ledger."""
+
+    spec: RunSpec
+    standing: Standing
+    passes: float
+    max_block: int
+    data: tuple[DataFile, ...] = ()
+
+
+def expand(registry: Registry, request: Request, measure: Measure | None = None) -> list[tuple[RunSpec, Pair]]:
+    """All runs that a request names, in its order. `measure(pair, settings, spec)` gives steps a second."""
+    specs = []
+    for method, task in itertools.product(request.samplers, request.tasks):
+        pair = find_pair(registry, method, task)
+        for point in _points(request.sweep):
+            settings = resolve(registry, pair, {**request.given, **point})
+            seeds = request.seeds if request.seeds is not None else pair.protocol["seeds"]
+            chains = request.chains if request.chains is not None else pair.protocol["chains"]
+            rate = partial(measure, pair, settings, {"seeds": seeds, "chains": chains}) if measure else None
+            steps = _steps(request.budget, pair, settings, rate)
+            specs += [(make_spec(pair, settings, steps, seed, chains, request.budget), pair) for seed in seeds]
+    return specs
+
+
+def plan(registry: Registry, request: Request, ledger: Ledger, measure: Measure | None = None) -> list[Planned]:
+    """The runs of a request, each once, with what the ledger has of it and what it costs in data passes a chain."""
+    planned: dict[str, Planned] = {}
+    for spec, pair in expand(registry, request, measure):
+        if spec.key not in planned:
+            task = facts.task_facts(pair.task, spec.task.params)
+            passes = spec.steps * passes_per_step(pair, spec.sampler.params, spec.task.params)
+            standing = ledger.standing(spec.key)
+            planned[spec.key] = Planned(spec, standing, passes, task["max_block"], data_files(task))
+    return list(planned.values())
+
+
+def make_spec(pair: Pair, settings: Settings, steps: int, seed: int, chains: int, budget: str) -> RunSpec:
+    """The RunSpec of one seed."""
+    task = facts.task_facts(pair.task, settings.task_params)
+    burn_in = round(settings.burn_in * steps) if settings.burn_in < 1 else int(settings.burn_in)
+    if burn_in >= steps:
+        raise UsageError(f"burn-in of {burn_in} steps leaves nothing of {steps}; lower run.burn_in or raise the budget")
+    return RunSpec(
+        sampler=_part(pair.sampler, settings.sampler_params),
+        schedule=_part(settings.schedule, settings.schedule_params),
+        task=_part(pair.task, settings.task_params),
+        task_version=task["version"],
+        protocol=pair.protocol["name"],
+        data=checksum(data_files(task)),
+        steps=steps,
+        burn_in=burn_in,
+        thin=settings.thin,
+        seed=seed,
+        chains=chains,
+        dtype=task["dtype"],
+        method=pair.method.name,
+        budget=budget,
+        origins=settings.origins,
+    )
+
+
+def data_files(task: Mapping[str, Any]) -> tuple[DataFile, ...]:
+    """The data files of a task's facts."""
+    return tuple(DataFile(**{**record, "urls": tuple(record["urls"])}) for record in task["datasets"])
+
+
+def passes_per_step(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any]) -> float:
+    """Cost of a step in passes through the data."""
+    sampler = facts.sampler_facts(pair.sampler, sampler_params)
+    task = facts.task_facts(pair.task, task_params)
+    share = task["batch_terms"] / task["terms"]
+    return float(sampler["gradients_per_step"] * share + sampler["full_gradients_per_step"])
+
+
+def parse_seeds(text: str) -> list[int]:
+    """ "0-9", "0,3,7", "0-4,10" as a list without repeats."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,15})(?:-(\d{1,15}))?\s*", part)
+        if not match:
+            raise UsageError(f"--seeds {text!r}: {part!r} is neither a number nor a range like 0-9")
+        low, high = int(match[1]), int(match[2] or match[1])
+        if high < low or high - low >= MOST_SEEDS:
+            raise UsageError(f"--seeds {text!r}: the range {part!r} is empty or longer than {MOST_SEEDS}")
+        seeds += range(low, high + 1)
+    return list(dict.fromkeys(seeds))
+
+
+def parse_settings(words: Sequence[str], option: str) -> dict[str, str]:
+    """ "key=value" words as a dict."""
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name or not value:
+            raise UsageError(f"{option} {word!r} is not KEY=VALUE, as in sampler.a=5")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _points(sweep: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    names = list(sweep)
+    return [dict(zip(names, values, strict=True)) for values in itertools.product(*sweep.values())]
+
+
+def _part(offer: Offer, params: Mapping[str, Any]) -> Component:
+    assert isinstance(offer.info, Info)
+    return Component(offer.name, offer.info.target, source_hash(offer.info.target), dict(params))
+
+
+def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[], float] | None) -> int:
+    """Length of the run in steps, from a budget's name or "steps=N", "gradients=N" (data passes), "seconds=N"."""
+    budgets = pair.protocol["budgets"]
+    if budget in budgets:
+        return int(budgets[budget])
+    kind, equals, text = budget.partition("=")
+    if not equals or kind not in ("steps", "gradients", "seconds"):
+        known = [*budgets, "steps=N", "gradients=N", "seconds=N"]
+        raise UsageError(f"--budget {budget!r} is none that {pair.task.name}@{pair.protocol['name']} has{near(budget, known)}")
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = 0.0
+    if not 0 < amount < 1e15:
+        raise UsageError(f"--budget {budget!r}: {text!r} is not a positive number")
+    if kind == "steps":
+        steps = int(amount)
+    elif kind == "gradients":
+        steps = int(amount / passes_per_step(pair, settings.sampler_params, settings.task_params))
+    else:
+        if rate is None:
+            raise UsageError(f"--budget {budget!r} must be measured; `bench run` does that")
+        steps = int(amount * rate())
+    if steps < 1:
+        raise UsageError(f"--budget {budget!r} is less than one step")
+    return steps

@@ -1,0 +1,77 @@
+"""The hooks a plugin may implement. Each returns a list; nothing heavy is imported until a run needs it.
+
+A plugin is a module named by an entry point of the group "bench", with functions marked `@harness.hook`:
+
+    from harness import Info, hook
+
+    @hook
+    def bench_samplers() -> list[Info]:
+        return [Info("my-sampler", "my_package.my_sampler:MySampler", "what it does, in a line")]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pluggy
+
+GROUP = "bench"
+spec = pluggy.HookspecMarker(GROUP)
+hook = pluggy.HookimplMarker(GROUP)
+
+
+@dataclass(frozen=True)
+class Info:
+    """A light record of something that a plugin offers: its name, where it lives, what it is."""
+
+    name: str
+    target: str
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A named pairing of a sampler and a schedule: csgld = sgld x cyclical."""
+
+    name: str
+    sampler: str
+    schedule: str
+    summary: str = ""
+    settings: dict[str, object] = field(default_factory=dict)
+
+
+@spec
+def bench_samplers() -> list[Info]:
+    """Samplers: `target` is a frozen dataclass deriving from `harness.Sampler`."""
+    raise NotImplementedError
+
+
+@spec
+def bench_schedules() -> list[Info]:
+    """Schedules: `target` is a frozen dataclass deriving from `harness.Schedule`."""
+    raise NotImplementedError
+
+
+@spec
+def bench_methods() -> list[Method]:
+    """Methods: names for pairings of a sampler and a schedule, with the settings that make the pairing."""
+    raise NotImplementedError
+
+
+@spec
+def bench_tasks() -> list[Info]:
+    """Tasks: `target` is a frozen dataclass deriving from `harness.Task`."""
+    raise NotImplementedError
+
+
+@spec
+def bench_reports() -> list[Info]:
+    """Reports: `target` is a class deriving from `harness.Report`."""
+    raise NotImplementedError
+
+
+@spec
+def bench_papers() -> list[Path]:
+    """TOML files with a paper's settings for (method, task, protocol), its reported values and claims."""
+    raise NotImplementedError

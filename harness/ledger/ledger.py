@@ -1,0 +1,128 @@
+"""The results folder: where the attempts of a run are, and what they amount to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import DataError
+from harness.ledger.attempt import FAILED, FINAL, Attempt
+from harness.ledger.files import read_json, write_json
+from harness.ledger.locks import is_free
+
+LAYOUT = 1
+NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "lustre", "gpfs", "fuse.sshfs", "beegfs"})
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a run's attempts amount to: the latest attempt that decides, and its status.
+
+    status is "new", "running", or that of the attempt: done, diverged, error, ..., cancelled, preempted, orphaned.
+    """
+
+    status: str
+    attempt: Attempt | None = None
+    reason: str = ""
+
+    @property
+    def cached(self) -> bool:
+        """Nothing to do."""
+        return self.status in FINAL
+
+    @property
+    def failed(self) -> bool:
+        """Concluded without a result; run again only on request."""
+        return self.status in FAILED
+
+
+class Ledger:
+    """The folder of results: `runs/`, `locks/`, and the layout's version in `ledger.json`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.runs = root / "runs"
+        self.locks = root / "locks"
+
+    def prepare(self) -> None:
+        """Make the folders; raise `DataError` where the folder cannot hold results."""
+        self.check_version()
+        try:
+            self.runs.mkdir(parents=True, exist_ok=True)
+            self.locks.mkdir(exist_ok=True)
+            if not (self.root / "ledger.json").exists():
+                write_json(self.root / "ledger.json", {"layout": LAYOUT})
+            probe = self.root / f".probe-{os.getpid()}"
+            probe.write_bytes(b"\0" * 4096)
+            probe.unlink()
+        except OSError as error:
+            raise DataError(
+                f"cannot write results to {self.root}: {error.strerror}; "
+                "free some space, or choose another folder by --results DIR or BENCH_RESULTS"
+            ) from error
+        kind = filesystem(self.root)
+        if kind in NETWORK:
+            raise DataError(
+                f"{self.root} is on a network file system ({kind}), whose locks cannot be trusted; "
+                "choose a local folder by --results DIR or BENCH_RESULTS"
+            )
+
+    def check_version(self) -> None:
+        """Raise `DataError` where a newer version of sgmcmc-bench wrote this folder."""
+        record = read_json(self.root / "ledger.json")
+        layout = record.get("layout") if record else LAYOUT
+        if not isinstance(layout, int) or layout > LAYOUT:
+            raise DataError(
+                f"{self.root} was written by a newer version (layout {layout}, this one knows {LAYOUT}); "
+                "upgrade sgmcmc-bench, or choose another folder by --results DIR"
+            )
+
+    def lock(self, key: str) -> Path:
+        """The lock file of a run or a device."""
+        return self.locks / f"{key}.lock"
+
+    def attempts(self, key: str) -> list[Attempt]:
+        """The attempts at a run, oldest first; a directory without spec.json is none."""
+        folder = self.runs / key[:2] / key
+        if not folder.is_dir():
+            return []
+        return [Attempt(path) for path in sorted(folder.iterdir()) if (path / "spec.json").exists()]
+
+    def standing(self, key: str) -> Standing:
+        """What the attempts at a run amount to: a final one decides, else the latest."""
+        attempts = self.attempts(key)
+        latest = Standing("new")
+        for attempt in reversed(attempts):
+            result = attempt.result()
+            if result is not None and result.get("status") in FINAL:
+                return Standing(str(result["status"]), attempt, str(result.get("reason") or ""))
+            if latest.status == "new":
+                latest = self._open(key, attempt) if result is None else _concluded(attempt, result)
+        return latest
+
+    def _open(self, key: str, attempt: Attempt) -> Standing:
+        if not is_free(self.lock(key)):
+            return Standing("running", attempt)
+        last = attempt.last_event()
+        return Standing(last if last in ("cancelled", "preempted") else "orphaned", attempt)
+
+    def free_bytes(self) -> int:
+        """Free space where the results are."""
+        return shutil.disk_usage(self.root).free
+
+
+def _concluded(attempt: Attempt, result: dict[str, object]) -> Standing:
+    return Standing(str(result.get("status")), attempt, str(result.get("reason") or ""))
+
+
+def filesystem(path: Path) -> str:
+    """The type of the file system that holds `path`, where the kernel says so; "" elsewhere."""
+    try:
+        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    except OSError:
+        return ""
+    found = str(path.resolve())
+    inside = [m for m in mounts if found == m[1] or found.startswith(m[1].rstrip("/") + "/")]
+    return max(inside, key=lambda m: len(m[1]))[2] if inside else ""

@@ -1,0 +1,57 @@
+"""Kernel locks held by workers: freed by the kernel at death, so nothing has to be cleaned up."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import filelock
+
+from harness.errors import RunError
+
+
+class Held(RunError):
+    """A lock that another process holds; the message says who."""
+
+
+@contextmanager
+def hold(path: Path, patience: float) -> Iterator[None]:
+    """Hold the lock at `path`, waiting up to `patience` seconds; raises `Held` with the holder's name."""
+    lock = filelock.FileLock(path)
+    try:
+        lock.acquire(timeout=patience)
+    except filelock.Timeout:
+        raise Held(f"{path.stem} is held by {holder(path)}") from None
+    try:
+        record = {"host": socket.gethostname(), "pid": os.getpid(), "since": datetime.now(UTC).isoformat("T", "seconds")}
+        path.write_text(json.dumps(record))
+        yield
+    finally:
+        lock.release()
+
+
+def holder(path: Path) -> str:
+    """Who wrote the lock file last, in words; for messages only."""
+    try:
+        record = json.loads(path.read_text())
+        return f"process {record['pid']} on {record['host']} since {record['since']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"
+
+
+def is_free(path: Path) -> bool:
+    """Whether nobody holds the lock at `path` now."""
+    if not path.exists():
+        return True
+    lock = filelock.FileLock(path)
+    try:
+        lock.acquire(blocking=False)
+    except (filelock.Timeout, OSError):
+        return False
+    lock.release()
+    return True

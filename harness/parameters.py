@@ -1,0 +1,156 @@
+"""Hyperparameters as dataclass fields that know their range, meaning and source.
+
+Samplers, schedules and tasks are frozen dataclasses deriving from `Configurable`; each field is declared by
+
+    friction: float = param(0.1, "(0, 1]", "alpha, one minus the momentum", source="Chen et al. 2014, eq. 15")
+
+and is checked when the object is made, so an object that exists is valid.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import types
+import typing
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from harness.errors import UsageError
+
+_MISSING = dataclasses.MISSING
+
+
+def param(
+    default: Any = _MISSING,
+    allowed: str = "",
+    meaning: str = "",
+    *,
+    source: str = "",
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """A dataclass field with its allowed interval ("(0, 1]", "[1, inf)"), meaning and source of the default."""
+    metadata = {"allowed": allowed, "meaning": meaning, "source": source, "choices": choices}
+    if default is _MISSING:
+        return field(metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One hyperparameter as the command line and the plan see it."""
+
+    name: str
+    type: str
+    optional: bool
+    default: Any
+    required: bool
+    allowed: str
+    choices: tuple[str, ...]
+    meaning: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configurable:
+    """A frozen dataclass whose fields are checked against their declared type and range."""
+
+    def __post_init__(self) -> None:
+        for spec in schema(type(self)):
+            value = check(spec, getattr(self, spec.name), where=type(self).__name__)
+            object.__setattr__(self, spec.name, value)
+
+
+def schema(cls: type) -> list[Field]:
+    """The declared hyperparameters of a `Configurable` class, in order."""
+    hints = typing.get_type_hints(cls)
+    return [_field(f, hints[f.name]) for f in fields(cls) if f.init]
+
+
+def _field(f: dataclasses.Field[Any], hint: Any) -> Field:
+    optional = False
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        members = [m for m in typing.get_args(hint) if m is not types.NoneType]
+        optional = len(members) < len(typing.get_args(hint))
+        hint = members[0]
+    required = f.default is _MISSING and f.default_factory is _MISSING
+    return Field(
+        name=f.name,
+        type=getattr(hint, "__name__", str(hint)),
+        optional=optional,
+        default=None if required else f.default,
+        required=required,
+        allowed=f.metadata.get("allowed", ""),
+        choices=tuple(f.metadata.get("choices", ())),
+        meaning=f.metadata.get("meaning", ""),
+        source=f.metadata.get("source", ""),
+    )
+
+
+def check(spec: Field, value: Any, where: str) -> Any:
+    """Return `value` converted to the field's type; raise `UsageError` where type, range or choice is wrong."""
+    label = f"{where}.{spec.name}"
+    if value is None or (spec.optional and value == "none"):
+        if spec.optional:
+            return None
+        raise UsageError(f"{label} needs a value ({describe(spec)})")
+    value = _convert(spec, value, label)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"{label} = {value} is not finite")
+    if spec.choices and value not in spec.choices:
+        raise UsageError(f"{label} = {value!r} is not one of {', '.join(spec.choices)}")
+    if spec.allowed and not _inside(value, spec.allowed):
+        raise UsageError(f"{label} = {value!r} is outside {spec.allowed}")
+    return value
+
+
+def describe(spec: Field) -> str:
+    """What a field accepts, in a few words, for messages."""
+    kind = {"float": "a number", "int": "an integer", "bool": "true or false", "str": "text"}.get(spec.type, spec.type)
+    limits = f" in {spec.allowed}" if spec.allowed else ""
+    options = f", one of {', '.join(spec.choices)}" if spec.choices else ""
+    return f"{kind}{limits}{options}"
+
+
+def _convert(spec: Field, value: Any, label: str) -> Any:
+    if spec.type == "bool":
+        if isinstance(value, bool):
+            return value
+        if str(value).lower() in ("true", "yes", "1"):
+            return True
+        if str(value).lower() in ("false", "no", "0"):
+            return False
+    elif spec.type == "int" and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if number == number and abs(number) < 2**53 and number == int(number):
+            return int(number)
+    elif spec.type == "float" and not isinstance(value, bool):
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            pass
+    elif spec.type == "str" and isinstance(value, str):
+        return value
+    elif spec.type not in ("bool", "int", "float", "str"):
+        return value
+    raise UsageError(f"{label} = {value!r} is not {describe(spec)}")
+
+
+def _inside(value: float, interval: str) -> bool:
+    low, high = (float(part) for part in interval[1:-1].split(","))
+    above = value > low if interval[0] == "(" else value >= low
+    below = value < high if interval[-1] == ")" else value <= high
+    return above and below
+
+
+def near(name: str, known: typing.Iterable[str]) -> str:
+    """A hint for a misspelt name: "; did you mean a, b?" or the list of what exists."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    if close:
+        return f"; did you mean {', '.join(close)}?"
+    return f"; there are: {', '.join(names)}" if names else "; there are none"

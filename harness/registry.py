@@ -1,0 +1,219 @@
+"""Finds plugins, loads what they offer late, and keeps broken ones apart: each is a row with its reason."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.metadata
+import importlib.util
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pluggy
+
+from harness import hookspecs
+from harness.errors import PluginError, UsageError
+from harness.hookspecs import GROUP, Info, Method
+from harness.parameters import near
+
+NAME = re.compile(r"[a-z][a-z0-9-]*")
+KINDS = ("samplers", "schedules", "methods", "tasks", "reports")
+ROOMS = ("plugins", "tasks", "reports")
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One thing offered: the record, the kind, and the plugin and distribution that it comes from."""
+
+    info: Info | Method
+    kind: str
+    plugin: str
+    distribution: str
+    version: str
+
+    @property
+    def name(self) -> str:
+        """The name it is asked for by."""
+        return self.info.name
+
+
+@dataclass
+class Plugin:
+    """One entry point (or file): what it offers, or why it offers nothing."""
+
+    name: str
+    distribution: str
+    version: str
+    origin: str
+    offers: list[Offer] = field(default_factory=list)
+    papers: list[Path] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    packaged: bool = True
+
+
+class Registry:
+    """All plugins, by entry point; `files` are one-off plugins given by --plugin."""
+
+    def __init__(self, files: Iterable[str] = ()) -> None:
+        self.plugins = [self._load_entry(entry) for entry in _entries()]
+        self.plugins += [self._load_file(Path(name)) for name in files]
+        self._mark_clashes()
+
+    def offers(self, kind: str) -> list[Offer]:
+        """Everything of a kind ("samplers", ...) that can be used, by name."""
+        found = [offer for plugin in self.plugins for offer in plugin.offers if offer.kind == kind]
+        return sorted(found, key=lambda offer: (offer.name, offer.distribution))
+
+    def papers(self) -> list[Path]:
+        """The settings files of all plugins."""
+        return [path for plugin in self.plugins for path in plugin.papers]
+
+    def find(self, kind: str, name: str) -> Offer:
+        """The offer of that name ("name" or "distribution:name"); raises `UsageError` with near matches."""
+        distribution, _, bare = name.rpartition(":")
+        found = [o for o in self.offers(kind) if o.name == bare and distribution in ("", o.distribution)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            choices = ", ".join(f"{offer.distribution}:{offer.name}" for offer in found)
+            raise UsageError(f"{kind[:-1]} {name!r} is offered by several plugins; say which: {choices}")
+        raise UsageError(f"unknown {kind[:-1]} {name!r}{near(bare, (o.name for o in self.offers(kind)))}")
+
+    def method(self, name: str) -> Method:
+        """A method by name; a plain sampler's name stands for the sampler under whatever schedule is set."""
+        bare = name.rpartition(":")[2]
+        if any(offer.name == bare for offer in self.offers("methods")):
+            record = self.find("methods", name).info
+            assert isinstance(record, Method)
+            return record
+        if not any(offer.name == bare for offer in self.offers("samplers")):
+            known = [o.name for kind in ("samplers", "methods") for o in self.offers(kind)]
+            raise UsageError(f"unknown sampler {name!r}{near(bare, known)}")
+        offer = self.find("samplers", name)
+        assert isinstance(offer.info, Info)
+        return Method(name=offer.name, sampler=name, schedule="", summary=offer.info.summary)
+
+    def _load_entry(self, entry: importlib.metadata.EntryPoint) -> Plugin:
+        dist = entry.dist
+        plugin = Plugin(
+            name=entry.name,
+            distribution=dist.name if dist else "unknown",
+            version=dist.version if dist else "",
+            origin=entry.value,
+        )
+        try:
+            _check_shadowing(entry.value)
+            module = entry.load()
+        except Exception as error:  # noqa: BLE001 - a plugin may fail in any way; its row says how
+            plugin.problems.append(f"does not import: {type(error).__name__}: {error}")
+            return plugin
+        self._register(plugin, module)
+        return plugin
+
+    def _load_file(self, path: Path) -> Plugin:
+        name = path.stem.replace("-", "_")
+        plugin = Plugin(name=name, distribution=name, version="", origin=str(path), packaged=False)
+        spec = importlib.util.spec_from_file_location(name, path) if path.is_file() else None
+        if spec is None or spec.loader is None:
+            raise UsageError(f"--plugin {path}: no such Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            raise PluginError(f"--plugin {path} does not import: {type(error).__name__}: {error}") from error
+        self._register(plugin, module)
+        return plugin
+
+    def _register(self, plugin: Plugin, module: Any) -> None:
+        manager = pluggy.PluginManager(GROUP)
+        manager.add_hookspecs(hookspecs)
+        try:
+            manager.register(module, plugin.name)
+            manager.check_pending()
+        except Exception as error:  # noqa: BLE001
+            plugin.problems.append(f"hook refused: {error}")
+            return
+        for kind in KINDS:
+            for record in _call(manager, plugin, f"bench_{kind}", Method if kind == "methods" else Info):
+                offer = Offer(record, kind, plugin.name, plugin.distribution, plugin.version)
+                wrong = _problem(offer)
+                plugin.problems.extend([wrong] if wrong else [])
+                plugin.offers.extend([] if wrong else [offer])
+        plugin.papers = _call(manager, plugin, "bench_papers", Path)
+
+    def _mark_clashes(self) -> None:
+        for kind in KINDS:
+            seen: dict[str, list[Plugin]] = {}
+            for plugin in self.plugins:
+                for offer in plugin.offers:
+                    if offer.kind == kind:
+                        seen.setdefault(offer.name, []).append(plugin)
+            for name, owners in seen.items():
+                for owner in owners if len(owners) > 1 else []:
+                    others = ", ".join(sorted({p.distribution for p in owners if p is not owner}) or [owner.distribution])
+                    owner.problems.append(
+                        f"{kind[:-1]} {name!r} clashes with the one of {others}; ask for {owner.distribution}:{name}"
+                    )
+
+
+@functools.cache
+def registry(files: tuple[str, ...] = ()) -> Registry:
+    """The registry of this process."""
+    return Registry(files)
+
+
+def load(target: str) -> Any:
+    """Import the object that "package.module:Class" names."""
+    module, _, attribute = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except Exception as error:
+        raise PluginError(f"{target} does not load: {type(error).__name__}: {error}") from error
+
+
+def _entries() -> list[importlib.metadata.EntryPoint]:
+    entries = importlib.metadata.entry_points(group=GROUP)
+    return sorted(entries, key=lambda e: (e.dist.name if e.dist else "", e.name))
+
+
+def _call(manager: pluggy.PluginManager, plugin: Plugin, hook: str, kind: type) -> list[Any]:
+    try:
+        answers = getattr(manager.hook, hook)()
+    except Exception as error:  # noqa: BLE001
+        plugin.problems.append(f"{hook} failed: {type(error).__name__}: {error}")
+        return []
+    records: list[Any] = []
+    for answer in answers:
+        if isinstance(answer, list) and all(isinstance(record, kind) for record in answer):
+            records.extend(answer)
+        else:
+            plugin.problems.append(f"{hook} must return a list of {kind.__name__}, not {answer!r:.80}")
+    return records
+
+
+def _problem(offer: Offer) -> str | None:
+    if not NAME.fullmatch(offer.name) or len(offer.name) > 64:
+        return f"{offer.kind[:-1]} name {offer.name!r:.80} must match {NAME.pattern} and be at most 64 long"
+    if isinstance(offer.info, Info) and not re.fullmatch(r"[\w.]+:\w+", offer.info.target):
+        return f"{offer.kind[:-1]} {offer.name!r}: target {offer.info.target!r:.80} is not 'package.module:Class'"
+    return None
+
+
+def _check_shadowing(value: str) -> None:
+    """The built-in rooms have plain names; say so where another module stands in front of one."""
+    room = value.partition(".")[0].partition(":")[0]
+    if room not in ROOMS:
+        return
+    home = Path(__file__).resolve().parent.parent / room
+    spec = importlib.util.find_spec(room)
+    found = Path(spec.origin).resolve().parent if spec and spec.origin else None
+    if found != home:
+        raise ImportError(
+            f"the package {room!r} of sgmcmc-bench is shadowed by {found or 'another module'}; "
+            "run from another folder, or take that one off PYTHONPATH"
+        )

@@ -1,0 +1,109 @@
+"""What a report is: it reads the store and answers with tables, figures and flat records; rendering is not its job.
+
+    class Speed(Report):
+        name = "speed"
+        summary = "seconds a data pass"
+
+        def build(self, store: Store, request: Request) -> Result:
+            rows = store.rows("select method, avg(sampling_seconds) as seconds from ... group by method order by method")
+            columns = [Column("method", "method"), Column("seconds", "seconds", "right", ".3g")]
+            return Result(tables=[Table("Speed", columns, rows)], records=rows)
+
+The same Result is shown in a terminal, as Markdown, LaTeX and HTML (the tables), and as CSV and JSON (the records).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from harness.store import Store
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: the key of its cells in a row, its header, alignment, and a format ("", ".3g") or function."""
+
+    key: str
+    header: str
+    align: Literal["left", "right"] = "left"
+    format: str | Callable[[Any], str] = ""
+
+    def text(self, row: Mapping[str, Any]) -> str:
+        """The cell of a row as text; "" where there is none, "inf" and "-inf" for infinities."""
+        value = row.get(self.key)
+        if value is None:
+            return ""
+        if callable(self.format):
+            return self.format(value)
+        return str(value) if isinstance(value, str) else format(value, self.format)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table for people: rows are mappings from column keys to values; notes stand below it."""
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Mapping[str, Any]]
+    notes: Sequence[str] = ()
+
+    def cells(self) -> list[list[str]]:
+        """The cells as text, a list a row."""
+        return [[column.text(row) for column in self.columns] for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure: `draw` fills a matplotlib Figure of `size` inches; the renderer saves it as NAME.svg and NAME.png."""
+
+    name: str
+    draw: Callable[[Any], None]
+    size: tuple[float, float] = (6.4, 4.8)
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for. Empty means all; `metric` is what to rank by, where the report lets one choose."""
+
+    tasks: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    protocols: tuple[str, ...] = ()
+    metric: str | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a report answers with.
+
+    tables   for people
+    records  for programs: flat objects; a number may be infinite, never NaN
+    figures  drawn when they are saved
+    notes    what the reader must know that belongs to no table; they go to stderr
+    """
+
+    tables: Sequence[Table] = ()
+    records: Sequence[Mapping[str, Any]] = ()
+    figures: Sequence[Figure] = ()
+    notes: Sequence[str] = field(default=())
+
+
+class Report(ABC):
+    """Base of every report. It reads the store and nothing else, and equal stores give equal bytes."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str] = ""
+
+    @abstractmethod
+    def build(self, store: Store, request: Request) -> Result:
+        """The report on what the request names; an empty Result where the store has nothing of it."""
+
+
+def artifact_path(results: Path, run_key: str, attempt: str, name: str) -> Path:
+    """Where the ledger keeps a file of an attempt."""
+    return results / "runs" / run_key[:2] / run_key / attempt / name

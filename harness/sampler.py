@@ -1,0 +1,112 @@
+"""What a sampler is: the one contract between a sampler and the harness.
+
+Notation, everywhere: U(theta) = -sum_i log p(x_i | theta) - log p(theta) is the full-data sum, the target is
+exp(-U/T), and the step size h multiplies grad U. C chains of dimension D are one tensor `theta` of shape (C, D).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from harness.parameters import Configurable
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    State = dict[str, Tensor]
+
+
+class Noise(Protocol):
+    """Random numbers for one step; every chain draws from a stream of its own.
+
+    In `step`, at T = 0, `normal` returns a 0-dim zero and draws nothing. In `init` it always draws.
+    A step must ask for the same shapes, in the same order, every time.
+    """
+
+    def normal(self, like: Tensor) -> Tensor:
+        """Standard normals in the shape, dtype and device of `like`, whose leading axis is the chains."""
+
+    def uniform(self, shape: Sequence[int]) -> Tensor:
+        """Uniforms on [0, 1) of `shape`, whose leading axis is the chains."""
+
+
+class Potential(Protocol):
+    """U on the current minibatch: an unbiased estimate on the full-data scale, prior included.
+
+    Everything random about U is fixed before the step and stays until the next one, so two calls in one step see
+    the same U. Returned tensors belong to the caller.
+    """
+
+    terms: int
+
+    def grad(self, x: Tensor) -> Tensor:
+        """grad U at any x of shape (C, D), as a (C, D) tensor."""
+
+    def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """U (C,) and grad U (C, D). Costs one gradient."""
+
+    @property
+    def full(self) -> Potential:
+        """U on all the data: each call costs one pass through the data."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampler(Configurable):
+    """Base of every sampler: a frozen dataclass of hyperparameters, declared with `harness.param`.
+
+    Declarations (class attributes, all optional):
+
+    gradients_per_step       calls of `potential.grad` or `value_and_grad` a step makes; a fixed number
+    full_gradients_per_step  the same for `potential.full`; may be a property of the hyperparameters
+    needs                    what it asks of a potential beyond gradients ("terms", "metric", ...)
+    adaptive                 state entries that the linear law holds fixed (psgld's V)
+    zero_temperature         the optimiser that a step equals at T = 0: "sgd", "heavy-ball", ...; None where none
+    exempt                   law of `bench check` -> reason why it does not apply
+    """
+
+    gradients_per_step: ClassVar[int] = 1
+    full_gradients_per_step: ClassVar[int] = 0
+    needs: ClassVar[frozenset[str]] = frozenset()
+    adaptive: ClassVar[tuple[str, ...]] = ()
+    zero_temperature: ClassVar[str | None] = "sgd"
+    exempt: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def settings(cls, task: str) -> Mapping[str, object]:
+        """The author's settings for a task by dotted name ({"schedule.step_size": 0.1}); {} where none."""
+        return {}
+
+    def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> State:
+        """The state before the first step: a dict of tensors, each with the chains as its leading axis."""
+        return {}
+
+    def step(
+        self, theta: Tensor, state: State, potential: Potential, h: Tensor, T: Tensor, noise: Noise
+    ) -> tuple[Tensor, State]:
+        """One step: the new theta (C, D) and the new state. `h` and `T` broadcast against theta.
+
+        No in-place change of the arguments, no Python branch on a tensor's value, no global random state, and
+        chains never interact: the same code runs plain, compiled and in a CUDA graph.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no step")
+
+    def adapt(self, state: State, h: Tensor, T: Tensor) -> State:
+        """Called after each burn-in step only; what it sets is frozen before the first kept draw."""
+        return state
+
+    def log_weight(self, state: State) -> Tensor | None:
+        """log importance weight of the current draw, shape (C,); None where all draws weigh the same."""
+        return None
+
+    def check_steps(self, h: Sequence[float], T: Sequence[float]) -> None:
+        """Raise `UsageError` where the step sizes and temperatures of a trajectory are impossible here."""
+
+    def limit_bias(self) -> float:
+        """Stationary variance over T/lambda as h*lambda -> 0; 1 unless the target is biased by construction."""
+        return 1.0
+
+    def rescale(self, c: float) -> tuple[Sampler, float]:
+        """The sampler and the factor on h that give the same path on c*U at temperature c*T (default h/c)."""
+        return self, 1.0 / c

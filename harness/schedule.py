@@ -1,0 +1,76 @@
+"""What a schedule is: a pure function from the length of a run to its trajectory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from harness.errors import UsageError
+from harness.parameters import Configurable, param
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """What happens at each of the K steps of a run, as arrays of length K.
+
+    step_size and temperature (float64) are those that step k uses; keep marks the steps whose result is a draw;
+    evaluate marks the steps at which a task may do a costly evaluation; cycle counts from 0; burn_in marks the steps
+    after which a sampler adapts and from which nothing is kept.
+    """
+
+    step_size: NDArray[np.float64]
+    temperature: NDArray[np.float64]
+    keep: NDArray[np.bool_]
+    evaluate: NDArray[np.bool_]
+    cycle: NDArray[np.int64]
+    burn_in: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.step_size)
+
+    def with_burn_in(self, burn_in: int, thin: int = 1) -> Trajectory:
+        """Drop the first `burn_in` steps and keep every `thin`-th of the draws that remain."""
+        import numpy as np
+
+        steps = len(self)
+        burning = np.arange(steps) < burn_in
+        kept = np.flatnonzero(self.keep & ~burning)[thin - 1 :: thin]
+        if not len(kept):
+            raise UsageError(
+                f"nothing is kept: {steps} steps, burn-in {burn_in}, thinning {thin} and the schedule leave no draw; "
+                "ask for more steps or less burn-in"
+            )
+        keep = np.zeros(steps, dtype=bool)
+        keep[kept] = True
+        return replace(self, keep=keep, evaluate=self.evaluate & keep, burn_in=burning)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule(Configurable):
+    """Base of every schedule: a frozen dataclass; `step_sizes` (or `trajectory`) is all that one writes.
+
+    Steps count from k = 1, as in the papers. `steps_per_epoch` is 1 for a density without data.
+    """
+
+    temperature: float = param(1.0, "[0, inf)", "T of the target exp(-U/T)", source="the posterior itself")
+
+    def step_sizes(self, steps: int, steps_per_epoch: int) -> NDArray[np.float64]:
+        """Step size h of each step, float64, shape (steps,)."""
+        raise NotImplementedError(f"{type(self).__name__} has no step_sizes")
+
+    def trajectory(self, steps: int, steps_per_epoch: int) -> Trajectory:
+        """The whole trajectory; a schedule with stages (cyclical) overrides this one."""
+        import numpy as np
+
+        return Trajectory(
+            step_size=self.step_sizes(steps, steps_per_epoch),
+            temperature=np.full(steps, self.temperature),
+            keep=np.ones(steps, dtype=bool),
+            evaluate=np.ones(steps, dtype=bool),
+            cycle=np.zeros(steps, dtype=np.int64),
+            burn_in=np.zeros(steps, dtype=bool),
+        )

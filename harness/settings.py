@@ -1,0 +1,210 @@
+"""From a command's words to resolved settings, each with its source.
+
+The first that has a setting decides: the command (--set, --schedule, --sweep), the sampler author's own `settings`,
+the papers' files for (method, task, protocol), the protocol of the task, the task's untuned default step size, the
+class's default.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness import facts
+from harness.errors import PluginError, UsageError
+from harness.hookspecs import Method
+from harness.parameters import Field, check, near
+from harness.registry import Offer, Registry
+from harness.spec import Origin
+
+UNTUNED = 0.2
+"""Share of the stability limit that a run without any stated step size uses."""
+
+RUN_FIELDS = {
+    "burn_in": Field("burn_in", "float", False, 0.0, False, "[0, inf)", (), "share of the run (< 1) or steps", ""),
+    "thin": Field("thin", "int", False, 1, False, "[1, inf)", (), "every how many draws one is kept", ""),
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A method on a task under a protocol, with what the plugins and papers say of it."""
+
+    method: Method
+    sampler: Offer
+    task: Offer
+    protocol: Mapping[str, Any]
+    paper: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The resolved settings of a pair: parameters by component, and where each came from."""
+
+    schedule: Offer
+    sampler_params: Mapping[str, Any]
+    schedule_params: Mapping[str, Any]
+    task_params: Mapping[str, Any]
+    burn_in: float
+    thin: int
+    origins: Mapping[str, Origin]
+
+
+def paper_settings(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """The [[settings]] tables of the papers' files, each with the id of its paper."""
+    found = []
+    for path in paths:
+        try:
+            content = tomllib.loads(path.read_text())
+            name = content["paper"]["id"]
+            found += [{**table, "paper": name} for table in content.get("settings", [])]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise PluginError(f"paper file {path}: {type(error).__name__}: {error}") from error
+    return found
+
+
+def find_pair(registry: Registry, method_name: str, task_name: str) -> Pair:
+    """The pair that "--sampler METHOD --task TASK[@PROTOCOL]" names."""
+    name, at, protocol_name = task_name.partition("@")
+    method = registry.method(method_name)
+    sampler = registry.find("samplers", method.sampler)
+    task = registry.find("tasks", name)
+    known = {protocol["name"]: protocol for protocol in facts.protocols(task)}
+    papers = [
+        table
+        for table in paper_settings(registry.papers())
+        if table["method"] == method.name and table["task"] == task.name
+    ]
+    if not at:
+        own = [table["protocol"] for table in papers if table["protocol"] in known]
+        protocol_name = own[0] if own else next(iter(known))
+    if protocol_name not in known:
+        raise UsageError(f"task {name} has no protocol {protocol_name!r}{near(protocol_name, known)}")
+    paper = next((table for table in papers if table["protocol"] == protocol_name), {})
+    return Pair(method, sampler, task, known[protocol_name], paper)
+
+
+def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any]) -> Settings:
+    """All settings of a pair; `given` are the command's by dotted name, "schedule" being the schedule's name."""
+    layers = [_with_schedule(pair.method, layer) for layer in _layers(pair, given)]
+    chosen = next((str(layer["schedule"].value) for layer in layers if "schedule" in layer), "constant")
+    if pair.method.schedule and chosen != pair.method.schedule:
+        raise UsageError(
+            f"{pair.method.name} is {pair.method.sampler} under {pair.method.schedule}; "
+            f"for another schedule say --sampler {pair.method.sampler} --schedule {chosen}"
+        )
+    schedule = registry.find("schedules", chosen)
+    origins: dict[str, Origin] = {}
+    for layer in reversed(layers):
+        fits = "schedule" not in layer or layer["schedule"].value == chosen
+        origins.update(layer if fits else _without_schedule(layer))
+    origins.pop("schedule", None)
+    _refuse_unknown(pair, schedule, [name for name in given if name != "schedule"])
+
+    task_params = _component(pair.task, "task", origins)
+    sampler_params = _component(pair.sampler, "sampler", origins)
+    _untuned_step(pair, schedule, sampler_params, task_params, origins)
+    schedule_params = _component(schedule, "schedule", origins)
+    facts.schedule_facts(schedule, schedule_params)
+    _refuse_needs(pair, sampler_params, task_params)
+    run = {
+        name: check(spec, origins[f"run.{name}"].value if f"run.{name}" in origins else spec.default, where="run")
+        for name, spec in RUN_FIELDS.items()
+    }
+    return Settings(
+        schedule, sampler_params, schedule_params, task_params, run["burn_in"], run["thin"], dict(sorted(origins.items()))
+    )
+
+
+Layer = dict[str, Origin]
+
+
+def _layers(pair: Pair, given: Mapping[str, Any]) -> list[Layer]:
+    """Settings by source, the strongest first: command, author, paper, method, protocol."""
+    protocol = pair.protocol
+    run = {"run.burn_in": protocol["burn_in"], "run.thin": protocol["thin"]}
+    task = {f"task.{name}": value for name, value in protocol["settings"].items()}
+    own = facts.own_settings(pair.sampler, pair.task.name)
+    paper = pair.paper.get("paper", "")
+    values = dict(pair.paper.get("values", {}))
+    if "schedule" in pair.paper:
+        values["schedule"] = {"value": pair.paper["schedule"], "provenance": "paper"}
+    method = {**pair.method.settings, **({"schedule": pair.method.schedule} if pair.method.schedule else {})}
+    return [
+        {name: Origin(value, "user", "command line") for name, value in given.items()},
+        {name: Origin(value, "plugin", pair.sampler.distribution) for name, value in own.items()},
+        {
+            name: Origin(entry["value"], entry["provenance"], f"{paper}: {entry.get('source', '')}")
+            for name, entry in values.items()
+        },
+        {name: Origin(value, "default", f"method {pair.method.name}") for name, value in method.items()},
+        {name: Origin(value, "default", f"protocol {protocol['name']}") for name, value in {**run, **task}.items()},
+    ]
+
+
+def _with_schedule(method: Method, layer: Layer) -> Layer:
+    """A layer that speaks of a schedule's parameters says which schedule it means."""
+    speaks = any(name.startswith("schedule.") for name in layer)
+    commanded = any(origin.provenance == "user" for origin in layer.values())
+    if "schedule" in layer or not speaks or commanded:
+        return layer
+    return {**layer, "schedule": Origin(method.schedule or "constant", "default", f"method {method.name}")}
+
+
+def _without_schedule(layer: Layer) -> Layer:
+    return {name: origin for name, origin in layer.items() if not name.startswith("schedule.")}
+
+
+def _component(offer: Offer, room: str, origins: dict[str, Origin]) -> dict[str, Any]:
+    """The resolved parameters of one component; `origins` gains the class's defaults."""
+    given = {name.partition(".")[2]: o.value for name, o in origins.items() if name.startswith(f"{room}.")}
+    params = facts.resolve(offer, given)
+    sources = {spec.name: spec.source for spec in facts.fields(offer)}
+    for name, value in params.items():
+        key = f"{room}.{name}"
+        known = origins.get(key)
+        origins[key] = Origin(value, known.provenance, known.source) if known else Origin(value, "default", sources[name])
+    return params
+
+
+def _untuned_step(
+    pair: Pair,
+    schedule: Offer,
+    sampler_params: Mapping[str, Any],
+    task_params: Mapping[str, Any],
+    origins: dict[str, Origin],
+) -> None:
+    """Where nobody states a step size: a share of the stability limit, marked as untuned."""
+    wanted = [spec for spec in facts.fields(schedule) if spec.name == "step_size" and spec.required]
+    if not wanted or "schedule.step_size" in origins:
+        return
+    curvature = facts.task_facts(pair.task, task_params)["curvature"]
+    if not curvature:
+        raise UsageError(
+            f"no step size is known for {pair.method.name} on {pair.task.name}; give one by --set schedule.step_size=H"
+        )
+    limit = facts.sampler_facts(pair.sampler, sampler_params)["stability_limit"] or 2.0
+    text = f"{UNTUNED} of the stability limit {limit:.4g} / curvature {curvature:.4g}"
+    origins["schedule.step_size"] = Origin(UNTUNED * limit / curvature, "untuned", text)
+
+
+def _refuse_unknown(pair: Pair, schedule: Offer, given: Iterable[str]) -> None:
+    known = [f"run.{name}" for name in RUN_FIELDS]
+    for room, offer in (("sampler", pair.sampler), ("schedule", schedule), ("task", pair.task)):
+        known += [f"{room}.{spec.name}" for spec in facts.fields(offer)]
+    for name in given:
+        if name not in known:
+            raise UsageError(f"unknown setting {name!r} for {pair.method.name} on {pair.task.name}{near(name, known)}")
+
+
+def _refuse_needs(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any]) -> None:
+    needs = facts.sampler_facts(pair.sampler, sampler_params)["needs"]
+    lacks = sorted(set(needs) - set(facts.task_facts(pair.task, task_params)["provides"]))
+    if lacks:
+        raise UsageError(
+            f"{pair.sampler.name} needs {', '.join(lacks)} of a potential, which task {pair.task.name} does not provide; "
+            "choose another task or sampler"
+        )

@@ -1,0 +1,115 @@
+"""RunSpec: all that decides the numbers of one run, its canonical form and its key."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+KEY_VERSION = 1
+"""Version of the canonical form below."""
+
+ENGINE = 1
+"""Raised when the loop, the streams or a step's arithmetic changes numbers; a golden test fails until it is."""
+
+
+@dataclass(frozen=True)
+class Component:
+    """A sampler, schedule or task in a run: its name, the hash of its code, its resolved parameters."""
+
+    name: str
+    target: str
+    source: str
+    params: Mapping[str, Any]
+
+    def canonical(self) -> dict[str, Any]:
+        """What of it decides numbers; where the class lives does not."""
+        return {"name": self.name, "source": self.source, "params": dict(self.params)}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a setting came from: its value, how much to trust it, and the text of its source."""
+
+    value: Any
+    provenance: str
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run: sampler x schedule x task x seed, at a budget. `method`, `budget` and `origins` only label it."""
+
+    sampler: Component
+    schedule: Component
+    task: Component
+    task_version: int
+    protocol: str
+    data: str
+    steps: int
+    burn_in: int
+    thin: int
+    seed: int
+    chains: int
+    dtype: str
+    deterministic: bool = True
+    compile: str = "plain"
+    method: str = ""
+    budget: str = ""
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+
+    def canonical(self) -> dict[str, Any]:
+        """The parts that the key is made of, as plain data."""
+        return {
+            "key_version": KEY_VERSION,
+            "engine": ENGINE,
+            "sampler": self.sampler.canonical(),
+            "schedule": self.schedule.canonical(),
+            "task": {
+                **self.task.canonical(),
+                "version": self.task_version,
+                "protocol": self.protocol,
+                "data": self.data,
+            },
+            "steps": self.steps,
+            "burn_in": self.burn_in,
+            "thin": self.thin,
+            "seed": self.seed,
+            "chains": self.chains,
+            "dtype": self.dtype,
+            "deterministic": self.deterministic,
+            "compile": self.compile,
+        }
+
+    @property
+    def key(self) -> str:
+        """SHA-256 of the canonical form."""
+        return _digest(self.canonical())
+
+    @property
+    def group(self) -> str:
+        """The key without the seed: runs that share it are replicates of one row."""
+        return _digest({name: value for name, value in self.canonical().items() if name != "seed"})
+
+    def to_json(self) -> dict[str, Any]:
+        """The record that is kept in the attempt directory."""
+        record = self.canonical()
+        record["sampler"]["target"] = self.sampler.target
+        record["schedule"]["target"] = self.schedule.target
+        record["task"]["target"] = self.task.target
+        return {
+            "key": self.key,
+            "group": self.group,
+            "method": self.method,
+            "protocol": self.protocol,
+            "budget": self.budget,
+            **record,
+            "origins": {name: asdict(origin) for name, origin in sorted(self.origins.items())},
+        }
+
+
+def _digest(record: Mapping[str, Any]) -> str:
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,27 @@
+"""The rules of comparing: intervals over seeds, paired tests, matches with a paper's cells, ranks."""
+
+from __future__ import annotations
+
+from harness.statistics.intervals import Interval, mean_interval, t_multiplier
+from harness.statistics.match import ErrorKind, Match, Verdict, match_cell
+from harness.statistics.ranks import Direction, Rank, rank_methods, rank_replicates
+from harness.statistics.tests import PairedTest, holm, paired_t, paired_test, sign_flip
+
+__all__ = [
+    "Direction",
+    "ErrorKind",
+    "Interval",
+    "Match",
+    "PairedTest",
+    "Rank",
+    "Verdict",
+    "holm",
+    "match_cell",
+    "mean_interval",
+    "paired_t",
+    "paired_test",
+    "rank_methods",
+    "rank_replicates",
+    "sign_flip",
+    "t_multiplier",
+]

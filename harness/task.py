@@ -1,0 +1,205 @@
+"""What a task is: a potential with its data, protocols, metrics and truth.
+
+A `Task` is the description (a frozen dataclass of settings); `Task.build` makes the `Problem`: the potential of all
+chains of a block as tensors. The harness wraps a Problem into the `Potential` that samplers see.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from harness.data import DataFile
+from harness.parameters import Configurable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from harness.randomness import Streams
+    from harness.schedule import Trajectory
+
+    Batch = dict[str, Tensor]
+    Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number that a task reports for a run. `direction` is "max", "min", or "target" (best where equal `target`)."""
+
+    name: str
+    direction: str
+    unit: str
+    summary: str
+    version: int = 1
+    target: float | None = None
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A named way to run a task, as a paper (or its code) did: lengths, chains, seeds, burn-in.
+
+    budgets  name ("smoke", "quick", "paper") -> steps of a chain
+    burn_in  share of the steps, in [0, 1)
+    settings task settings of this protocol, by field name
+    """
+
+    name: str
+    summary: str
+    budgets: Mapping[str, int]
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    chains: int = 1
+    burn_in: float = 0.0
+    thin: int = 1
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The moments of the target at T = 1, each (D,), with the Monte Carlo error of mean and sd (0 where exact).
+
+    z = (x - mean) / sd; z3 = E z^3, z4 = E z^4. `how` says how they were obtained, with the command that does it.
+    """
+
+    mean: Array
+    sd: Array
+    z3: Array
+    z4: Array
+    mean_mcse: Array
+    sd_mcse: Array
+    how: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an observer yields for one run.
+
+    metrics  name -> value, None where it does not exist (a run that never visited all modes)
+    curves   name -> (x, y): x (n,) with the unit in the task's docs, y (chains, n), or (1, n) for the run as a whole
+    arrays   name -> array, for figures
+    """
+
+    metrics: Mapping[str, float | None]
+    curves: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+
+
+class Observer(ABC):
+    """Turns the draws of one run into metrics, as they come; blocks may be cut anywhere."""
+
+    @abstractmethod
+    def observe(self, draws: Tensor, weights: Tensor, steps: NDArray[np.int64]) -> None:
+        """Kept draws (B, C, D), their weights (B, C), and the steps (B,), counted from 1, that made them."""
+
+    @abstractmethod
+    def outcome(self) -> Outcome:
+        """The metrics of everything observed."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Tensor]:
+        """All that is needed to go on, as tensors, for the checkpoint."""
+
+    @abstractmethod
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state`."""
+
+
+class Problem(ABC):
+    """The potential of C chains. Row c of every tensor is a chain; a problem does not care which run it is of.
+
+    U may be random in each step: by the minibatch or by noise added to the gradient. All of that is drawn in
+    `draw_batches`; `energy` and `gradient` are pure functions of (theta, batch), with batch None for the full U.
+    """
+
+    dim: int
+
+    @abstractmethod
+    def initial(self) -> Tensor:
+        """Starting points (C, D), each from its chain's own "init" stream."""
+
+    def draw_batches(self, steps: int) -> Batch:
+        """Everything random about U in the next `steps` steps: named tensors (steps, C, ...). {} where U is exact."""
+        return {}
+
+    @abstractmethod
+    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """U (C,) on the batch of one step (tensors (C, ...)), on the full-data scale; None: all the data."""
+
+    def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
+        """U (C,) and grad U (C, D); by automatic differentiation unless the task knows better."""
+        import torch
+
+        with torch.enable_grad():
+            x = theta.detach().requires_grad_(True)
+            value = self.energy(x, batch)
+            (gradient,) = torch.autograd.grad(value.sum(), x)
+        return value.detach(), gradient
+
+    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """grad U (C, D)."""
+        return self.energy_and_gradient(theta, batch)[1]
+
+    @abstractmethod
+    def observer(self, rows: slice, trajectory: Trajectory, passes_per_step: float) -> Observer:
+        """An observer for the run whose chains are `rows`; `passes_per_step` is its cost in data passes."""
+
+    def state(self) -> dict[str, Tensor]:
+        """What `draw_batches` carries from step to step, as tensors whose leading axis is the chains."""
+        return {}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task(Configurable):
+    """Base of every task: a frozen dataclass of settings.
+
+    version    raised when the meaning of the task or of its numbers changes
+    protocols  the first is the default
+    metrics    the first is the primary one
+    datasets   files it reads, with checksums
+    provides   what samplers may need beyond gradients ("terms", "metric", ...)
+    """
+
+    version: ClassVar[int] = 1
+    protocols: ClassVar[Sequence[Protocol]]
+    metrics: ClassVar[Sequence[Metric]]
+    datasets: ClassVar[Sequence[DataFile]] = ()
+    provides: ClassVar[frozenset[str]] = frozenset()
+    dtype: ClassVar[str] = "float64"
+
+    def dim(self) -> int:
+        """Number of parameters D."""
+        raise NotImplementedError
+
+    def terms(self) -> int:
+        """N, the number of likelihood terms in U; 1 for a plain density."""
+        return 1
+
+    def batch_terms(self) -> int:
+        """n, how many of them a stochastic gradient looks at."""
+        return self.terms()
+
+    def steps_per_epoch(self) -> int:
+        """Batches in one pass through the data."""
+        return -(-self.terms() // self.batch_terms())
+
+    def curvature(self) -> float | None:
+        """Largest eigenvalue of the Hessian of U at a mode, where known: step sizes beyond 2/curvature explode sgld."""
+        return None
+
+    def truth(self) -> Truth | None:
+        """The exact moments, where they are known."""
+        return None
+
+    def max_block(self, device: str) -> int:
+        """How many runs advance together on `device`."""
+        return 64
+
+    def build(self, streams: Sequence[Streams], device: str) -> Problem:
+        """The problem of `len(streams)` chains, chain c drawing from `streams[c]`."""
+        raise NotImplementedError

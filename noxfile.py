@@ -1,0 +1,100 @@
+"""Development tasks: `nox -s tests lint types`, or `nox -l` for all of them.
+
+A session's environment is kept between runs under .nox/ and the project is installed into it anew each time.
+The sessions that run the project (tests, statistical, plugin, minimums) each hold a torch of several GB;
+lint and types need none.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import nox
+from packaging.requirements import Requirement
+
+nox.needs_version = ">=2025.2.9"
+nox.options.sessions = ["lint", "types", "tests"]
+# The same with and without uv on the machine: uv may serve a stale build of "." to a kept environment.
+nox.options.default_venv_backend = "virtualenv"
+nox.options.reuse_existing_virtualenvs = True
+nox.options.error_on_external_run = True
+
+PROJECT = nox.project.load_toml("pyproject.toml")["project"]
+DEPENDENCIES = {Requirement(line).name: line for line in PROJECT["dependencies"]}
+TOOLS = {Requirement(line).name: line for line in PROJECT["optional-dependencies"]["dev"]}
+PYTEST = [TOOLS[name] for name in ("pytest", "pytest-xdist", "hypothesis")]
+
+# Dependencies that carry types of their own and are small; pyproject.toml tells mypy to skip the others.
+TYPED = ["duckdb", "filelock", "jinja2", "numpy", "packaging", "platformdirs", "pluggy"]
+TYPED += ["polars", "rich", "typer"]
+
+# Two workers of one thread each fill two cores, the least that the tests are meant for.
+PARALLEL = ["--numprocesses=2", "--dist=worksteal"]
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "2"}
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Everything but the slow tests; what CI runs. Arguments after -- replace the selection."""
+    session.install(".", *PYTEST)
+    selection = session.posargs or ["-m", "not slow"]
+    session.run("pytest", *PARALLEL, "--durations=10", *selection, env=ONE_THREAD)
+
+
+@nox.session
+def statistical(session: nox.Session) -> None:
+    """All tests that decide by a random draw, the slow ones included."""
+    session.install(".", *PYTEST)
+    session.run("pytest", *PARALLEL, "-m", "statistical", *session.posargs, env=ONE_THREAD)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Ruff: the rules, then the formatting. With `-- --fix`, repair instead of report."""
+    session.install(TOOLS["ruff"])
+    fix = "--fix" in session.posargs
+    session.run("ruff", "check", *(["--fix"] if fix else []), ".")
+    session.run("ruff", "format", *([] if fix else ["--check"]), ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Mypy, strict, on the harness."""
+    session.install(TOOLS["mypy"], *(DEPENDENCIES[name] for name in TYPED))
+    session.run("mypy", *session.posargs)
+
+
+@nox.session
+def plugin(session: nox.Session) -> None:
+    """What a plugin author does: generate a package, install it, check it, run its own test."""
+    session.install(".", *PYTEST)
+    folder = Path(session.create_tmp()).resolve() / "plugin"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    session.chdir(folder)
+    session.run("bench", "new", "sampler", "example-sampler")
+    (pyproject,) = folder.glob("*/pyproject.toml")
+    session.chdir(pyproject.parent)
+    session.install("--no-deps", ".")
+    try:
+        session.run("bench", "check", "example-sampler")
+        session.run("pytest", "--config-file=pyproject.toml", "-W", "error")
+    finally:
+        name = nox.project.load_toml(pyproject)["project"]["name"]
+        session.run("python", "-m", "pip", "uninstall", "--yes", name)
+
+
+@nox.session
+def minimums(session: nox.Session) -> None:
+    """The tests at the lowest version that each dependency allows."""
+    session.install(*(lowest(line) for line in DEPENDENCIES.values()), *PYTEST)
+    session.install("--no-deps", ".")
+    session.run("pytest", *PARALLEL, *(session.posargs or ["-m", "not slow"]), env=ONE_THREAD)
+
+
+def lowest(line: str) -> str:
+    """The requirement pinned to its floor: torch>=2.9.0 becomes torch==2.9.0."""
+    requirement = Requirement(line)
+    (floor,) = (clause.version for clause in requirement.specifier if clause.operator == ">=")
+    return f"{requirement.name}=={floor}"

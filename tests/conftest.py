@@ -1,0 +1,35 @@
+"""What all tests share: the marks that skip, and a private cache, so that no test reads the user's."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folder = os.environ.get("BENCH_DATA")
+    no_data = pytest.mark.skip(reason="BENCH_DATA names no folder with the data sets")
+    no_gpu = pytest.mark.skip(reason="no CUDA device")
+    for item in items:
+        if item.get_closest_marker("data") and not (folder and (Path(folder) / "uci").is_dir()):
+            item.add_marker(no_data)
+        if item.get_closest_marker("gpu") and not _has_gpu():
+            item.add_marker(no_gpu)
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def private_cache(tmp_path_factory):
+    before = os.environ.get("BENCH_CACHE")
+    os.environ["BENCH_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    os.environ.pop("BENCH_CACHE")
+    if before:
+        os.environ["BENCH_CACHE"] = before

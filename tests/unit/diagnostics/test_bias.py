@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.diagnostics import Moments, RunningMoments, gate, mean_error, variance_ratio
+
+
+@pytest.fixture
+def block():
+    rng = np.random.default_rng(0)
+    return rng.normal(5.0, 2.0, size=(200, 3, 2)), rng.uniform(0.1, 2.0, size=(200, 3))
+
+
+def fill(draws, weights, sizes):
+    moments, start = RunningMoments(), 0
+    for size in sizes:
+        moments.update(draws[start : start + size], weights[start : start + size])
+        start += size
+    return moments
+
+
+@pytest.mark.parametrize("sizes", [[200], [1] * 200, [0, 150, 50], [7] * 28 + [4]])
+def test_unit_weights_give_the_usual_mean_and_variance(block, sizes):
+    draws, weights = block
+    moments = fill(draws, np.ones_like(weights), sizes)
+    np.testing.assert_allclose(moments.per_chain().mean, draws.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(moments.per_chain().variance, draws.var(axis=0, ddof=1), rtol=1e-12)
+    np.testing.assert_allclose(moments.pooled().mean, draws.mean(axis=(0, 1)), rtol=1e-12)
+    np.testing.assert_allclose(moments.pooled().variance, draws.var(axis=(0, 1), ddof=1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [[200], [1] * 200, [13, 187]])
+def test_weights_follow_the_definition(block, sizes):
+    draws, weights = block
+    moments = fill(draws, weights, sizes)
+    for c in range(3):
+        expected = np.cov(draws[:, c].T, aweights=weights[:, c])
+        np.testing.assert_allclose(moments.per_chain().variance[c], np.diag(expected), rtol=1e-12)
+        average = np.average(draws[:, c], axis=0, weights=weights[:, c])
+        np.testing.assert_allclose(moments.per_chain().mean[c], average, rtol=1e-12)
+    pooled = np.cov(draws.reshape(-1, 2).T, aweights=weights.ravel())
+    np.testing.assert_allclose(moments.pooled().variance, np.diag(pooled), rtol=1e-12)
+
+
+def test_merge_equals_one_pass(block):
+    draws, weights = block
+    left, right = fill(draws[:80], weights[:80], [80]), fill(draws[80:], weights[80:], [120])
+    left.merge(right)
+    left.merge(RunningMoments())
+    whole = fill(draws, weights, [200])
+    np.testing.assert_allclose(left.per_chain().variance, whole.per_chain().variance, rtol=1e-12)
+
+
+def test_a_large_offset_costs_no_accuracy():
+    z = np.random.default_rng(1).normal(size=(10_000, 1, 1))
+    moments = fill(z + 1e8, np.ones((10_000, 1)), [100] * 100)
+    assert moments.per_chain().variance[0, 0] == pytest.approx(z.var(ddof=1), rel=1e-6)
+
+
+def test_state_round_trip_is_exact_and_independent(block):
+    draws, weights = block
+    first, second = fill(draws, weights, [90]), RunningMoments()
+    saved = first.state()
+    second.load(saved)
+    for moments in (first, second):
+        moments.update(draws[90:], weights[90:])
+    for name, array in first.state().items():
+        np.testing.assert_array_equal(second.state()[name], array)
+        assert not np.array_equal(saved[name], array)
+    empty = RunningMoments()
+    empty.load(RunningMoments().state())
+    with pytest.raises(ValueError, match="no draws"):
+        empty.pooled()
+
+
+def test_no_variance_from_one_draw_and_none_of_a_chain_without_weight():
+    moments = fill(np.ones((2, 2, 1)), np.array([[1.0, 0.0], [0.0, 0.0]]), [1, 1])
+    np.testing.assert_array_equal(moments.per_chain().mean, [[1.0], [np.nan]])
+    np.testing.assert_array_equal(moments.per_chain().variance, [[np.nan], [np.nan]])
+
+
+def test_a_diverged_chain_leaves_the_others_alone(block):
+    draws, weights = block
+    broken = draws.copy()
+    broken[100:, 0] = np.inf
+    moments = fill(broken, weights, [50] * 4)
+    assert not np.isfinite(moments.per_chain().mean[0]).any()
+    np.testing.assert_array_equal(
+        moments.per_chain().variance[1:], fill(draws, weights, [50] * 4).per_chain().variance[1:]
+    )
+
+
+def test_units_are_the_truths():
+    truth = Moments.gaussian([1.0, 2.0], [2.0, 0.5])
+    np.testing.assert_allclose(mean_error([2.0, 2.0], truth), [0.5, 0.0])
+    np.testing.assert_allclose(variance_ratio([4.0, 0.5], truth), [1.0, 2.0])
+
+
+INSIDE_ERROR, INSIDE_RATIO = [-0.02, 0.03], [0.95, 1.1]
+
+
+@pytest.mark.parametrize(
+    ("errors", "ratios", "verdict", "words"),
+    [
+        ([INSIDE_ERROR] * 2, [INSIDE_RATIO, [0.8, 1.25]], "ok", "variance ratio of coordinate 1"),
+        ([INSIDE_ERROR, [-0.1, 0.1]], [INSIDE_RATIO] * 2, "ok", "mean error of coordinate 1"),
+        (
+            [INSIDE_ERROR] * 2,
+            [INSIDE_RATIO, [1.2, 1.3]],
+            "undetermined",
+            "variance ratio of coordinate 1 is 1.25",
+        ),
+        ([[-0.2, 0.2], INSIDE_ERROR], [INSIDE_RATIO] * 2, "undetermined", "mean error of coordinate 0"),
+        ([INSIDE_ERROR] * 2, [[1.3, 1.5], [0.1, 0.3]], "biased", "variance ratio of coordinate 1 is 0.2"),
+        ([INSIDE_ERROR] * 2, [INSIDE_RATIO, [1.26, 1.3]], "biased", "variance ratio of coordinate 1"),
+        ([INSIDE_ERROR, [-0.4, -0.2]], [INSIDE_RATIO] * 2, "biased", "mean error of coordinate 1 is -0.3"),
+        # a wide t interval may reach below zero and still be wholly outside, or not
+        ([INSIDE_ERROR] * 2, [INSIDE_RATIO, [-0.2, 0.5]], "biased", "variance ratio of coordinate 1"),
+        ([INSIDE_ERROR] * 2, [INSIDE_RATIO, [-0.2, 1.5]], "undetermined", "variance ratio of coordinate 1"),
+        ([INSIDE_ERROR] * 2, [INSIDE_RATIO, [-0.9, 1.1]], "undetermined", "variance ratio of coordinate 1"),
+        # diverged; frozen; no interval, which does not excuse a coordinate that is plainly wrong
+        ([INSIDE_ERROR] * 2, [INSIDE_RATIO, [np.inf, np.inf]], "biased", "coordinate 1 is inf"),
+        ([INSIDE_ERROR] * 2, [[0.0, 0.0], INSIDE_RATIO], "biased", "variance ratio of coordinate 0"),
+        ([INSIDE_ERROR, [np.nan, np.nan]], [INSIDE_RATIO] * 2, "undetermined", "no interval"),
+        (
+            [INSIDE_ERROR, [np.nan, np.nan]],
+            [[2.0, 2.1], INSIDE_RATIO],
+            "biased",
+            "variance ratio of coordinate 0",
+        ),
+    ],
+)
+def test_gate(errors, ratios, verdict, words):
+    found = gate(errors, ratios)
+    assert found.verdict == verdict
+    assert words in found.reason
+
+
+def test_gate_refuses_other_shapes():
+    with pytest.raises(ValueError, match=r"\(D, 2\)"):
+        gate([[0.0, 0.1]], [[1.0, 1.0], [1.0, 1.0]])

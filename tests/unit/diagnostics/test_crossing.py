@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.diagnostics import LowError, Moments, bootstrap_low_error, gradients_to_low_error
+
+COST = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+
+
+def same_rows(curve, rows=32):
+    return np.tile(np.asarray(curve, dtype=float), (rows, 1)), np.arange(rows) // 4
+
+
+def value_of(curve, rows=32):
+    curves, seeds = same_rows(curve, rows)
+    return gradients_to_low_error(curves, COST, seeds).value
+
+
+@pytest.mark.parametrize(
+    ("curve", "expected"),
+    [
+        ([1, 0.1, 0.009, 0.008, 0.001], 3.0),
+        ([1, 0.001, 0.5, 0.008, 0.001], 4.0),  # the dip at 2 does not count: the last crossing does
+        ([0.001, 0.001, 0.001, 0.001, 0.001], 1.0),
+        ([1, 0.1, 0.001, 0.001, 0.02], np.inf),
+        ([1, 1, 1, 1, 0.01], 5.0),  # at the threshold is low
+    ],
+)
+def test_last_crossing(curve, expected):
+    assert value_of(curve) == expected
+
+
+def test_it_is_the_crossing_of_the_median_curve_not_the_median_of_crossings():
+    # Each row is high at one point of its own: no row's own crossing is 1, and the median is always low.
+    curves = np.full((40, 5), 0.001)
+    curves[np.arange(40), np.arange(40) % 4] = 1.0
+    result = gradients_to_low_error(curves, COST, np.arange(40))
+    assert result.value == 1.0
+    assert result.share == 1.0
+
+
+def test_fewer_than_32_chains_give_no_value_but_a_reason():
+    curves, seeds = same_rows([1, 1, 0, 0, 0], rows=31)
+    result = gradients_to_low_error(curves, COST, seeds)
+    assert (result.value, result.low, result.high) == (None, None, None)
+    assert result.reason is not None
+    assert "31 chains" in result.reason
+    assert result.share == 1.0
+
+
+def test_one_seed_has_a_value_and_no_interval():
+    curves, _ = same_rows([1, 1, 0, 0, 0])
+    result = gradients_to_low_error(curves, COST, np.zeros(32))
+    assert (result.value, result.low, result.high, result.seeds) == (3.0, None, None, 1)
+
+
+def test_share_counts_the_rows_that_end_low():
+    curves, seeds = same_rows([1, 1, 0, 0, 0], rows=40)
+    curves[:10, -1] = 1.0
+    result = gradients_to_low_error(curves, COST, seeds)
+    assert result.share == 0.75
+    assert result.value == 3.0
+
+
+def test_points_past_the_end_of_every_row_are_cut_and_a_short_row_is_not_low():
+    curves, seeds = same_rows([1, 1, 0, 0, np.nan], rows=40)
+    assert gradients_to_low_error(curves, COST, seeds).value == 3.0
+    curves[:21, 3] = np.nan
+    result = gradients_to_low_error(curves, COST, seeds)
+    assert result.value == np.inf
+    assert result.share == pytest.approx(19 / 40)
+
+
+def test_diverging_after_a_good_start_is_never():
+    assert value_of([0, 0, 0, 0, np.inf]) == np.inf
+
+
+def test_nothing_reached_at_all_is_never():
+    assert value_of([np.nan] * 5) == np.inf
+
+
+def test_the_bootstrap_resamples_seeds_not_rows():
+    # 8 seeds of 5 rows: four cross at 2, four at 4. Seed medians move much more than row medians would.
+    early, late = [1, 0, 0, 0, 0], [1, 1, 1, 0, 0]
+    curves = np.array([early] * 20 + [late] * 20, dtype=float)
+    seeds = np.arange(40) // 5
+    replicates = bootstrap_low_error(curves, COST, seeds)
+    assert set(replicates) == {2.0, 4.0}
+    # P(fewer than half of the rows are early) etc.: late wins ties, since the median averages 0 and 1.
+    expected = 0.5 + 70 / 256 / 2  # binomial(8, 1/2) <= 4
+    assert np.mean(replicates == 4.0) == pytest.approx(expected, abs=5 * np.sqrt(0.25 / len(replicates)))
+    result = gradients_to_low_error(curves, COST, seeds)
+    assert (result.low, result.value, result.high) == (2.0, 4.0, 4.0)
+
+
+def test_replicates_are_paired_between_methods_and_repeatable():
+    curves, seeds = same_rows([1, 0, 0, 0, 0])
+    curves[:16] = [1, 1, 1, 0, 0]
+    first, second = (bootstrap_low_error(curves, COST * scale, seeds) for scale in (1, 10))
+    np.testing.assert_array_equal(second, 10 * first)
+
+
+def test_interval_ends_may_be_infinite():
+    curves, seeds = same_rows([1, 0, 0, 0, 0])
+    curves[:16] = 1.0
+    result = gradients_to_low_error(curves, COST, seeds)
+    assert (result.low, result.high) == (2.0, np.inf)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("sd", "gets_there"), [(1.0, True), (np.sqrt(1.5), False)])
+def test_a_wrong_variance_never_gets_there(sd, gets_there):
+    # b2 of z^2 tends to (0.5)^2 / 2 = 0.125 where the variance is half too wide; z itself converges.
+    grid = np.unique(np.geomspace(1, 5000, 60).astype(int))
+    accumulator = LowError(Moments.gaussian([0.0, 0.0], [1.0, 1.0]), grid)
+    accumulator.update(sd * np.random.default_rng(0).normal(size=(5000, 40, 2)), np.ones((5000, 40)))
+    curves = accumulator.curves()
+    seeds = np.arange(40) // 4
+    z2 = gradients_to_low_error(curves["b2_z2_max"], grid, seeds)
+    assert np.isfinite(gradients_to_low_error(curves["b2_z_max"], grid, seeds).value)
+    assert np.isfinite(z2.value) == gets_there
+    assert z2.share == (1.0 if gets_there else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("curves", "cost", "seeds"),
+    [
+        (np.zeros((2, 3)), np.arange(2), np.zeros(2)),
+        (np.zeros((2, 3)), np.arange(3), np.zeros(3)),
+        (np.zeros((2, 3)), np.array([1, 1, 2]), np.zeros(2)),
+        (np.zeros(3), np.arange(3), np.zeros(3)),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(curves, cost, seeds):
+    with pytest.raises(ValueError, match=r"fit together|must increase"):
+        gradients_to_low_error(curves, cost, seeds)

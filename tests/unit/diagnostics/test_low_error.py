@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.diagnostics import CURVES, LowError, Moments, ess_mse, split_b2
+
+GRID = np.array([1, 2, 5, 10, 64, 65, 200])
+
+
+@pytest.fixture
+def truth():
+    return Moments.from_draws(np.random.default_rng(9).gamma(3.0, size=(500, 3)) * [1.0, 4.0, 0.2] - 1.0)
+
+
+@pytest.fixture
+def block():
+    rng = np.random.default_rng(0)
+    return rng.gamma(3.0, size=(200, 4, 3)) - 1.0, rng.uniform(0.1, 2.0, size=(200, 4))
+
+
+def one_shot(draws, weights, f, true_mean, true_var):
+    """b2 (C, D) from the definition, on the whole array at once."""
+    average = (weights[..., None] * f(draws)).sum(axis=0) / weights.sum(axis=0)[:, None]
+    return (average - true_mean) ** 2 / true_var
+
+
+def streamed(truth, draws, weights, sizes, grid=GRID):
+    accumulator = LowError(truth, grid)
+    start = 0
+    for size in sizes:
+        accumulator.update(draws[start : start + size], weights[start : start + size])
+        start += size
+    return accumulator
+
+
+def test_curves_follow_the_definition_for_all_four_functions(truth, block):
+    draws, weights = block
+    curves = streamed(truth, draws, weights, [200]).curves()
+    functions = {
+        "z": (lambda x: (x - truth.mean) / truth.sd, 0.0, 1.0),
+        "z2": (lambda x: ((x - truth.mean) / truth.sd) ** 2, 1.0, truth.z4 - 1),
+        "x": (lambda x: x, truth.mean, truth.sd**2),
+        "x2": (lambda x: x**2, truth.mean_x2, truth.var_x2),
+    }
+    assert set(curves) == set(CURVES)
+    for name, (f, mean, var) in functions.items():
+        for k, t in enumerate(GRID):
+            b2 = one_shot(draws[:t], weights[:t], f, mean, var)
+            np.testing.assert_allclose(curves[f"b2_{name}_max"][:, k], b2.max(axis=1), rtol=1e-9)
+            np.testing.assert_allclose(curves[f"b2_{name}_mean"][:, k], b2.mean(axis=1), rtol=1e-9)
+
+
+@pytest.mark.parametrize("sizes", [[1] * 200, [64, 1, 135], [65, 135], [7] * 28 + [4], [0, 200, 0]])
+def test_blocking_does_not_matter(truth, block, sizes):
+    whole, parts = streamed(truth, *block, [200]), streamed(truth, *block, sizes)
+    for name, curve in whole.curves().items():
+        np.testing.assert_allclose(parts.curves()[name], curve, rtol=1e-10)
+    np.testing.assert_allclose(parts.final_errors().z, whole.final_errors().z, rtol=1e-10)
+
+
+def test_counts_not_reached_are_nan(truth, block):
+    curve = streamed(truth, *block, [64]).curves()["b2_z_max"]
+    assert np.isfinite(curve[:, :5]).all()
+    assert np.isnan(curve[:, 5:]).all()
+
+
+def test_state_round_trip_is_exact_and_independent(truth, block):
+    draws, weights = block
+    first = streamed(truth, draws, weights, [70])
+    saved = first.state()
+    second = LowError(truth, GRID)
+    second.load(saved)
+    first.update(draws[70:], weights[70:])
+    second.update(draws[70:], weights[70:])
+    for name, array in first.state().items():
+        np.testing.assert_array_equal(second.state()[name], array)
+    assert saved["count"] == 70
+    assert np.isnan(saved["curves"][:, :, -1]).all()
+
+
+def test_a_state_before_the_first_draw_round_trips(truth, block):
+    second = LowError(truth, GRID)
+    second.load(LowError(truth, GRID).state())
+    second.update(*block)
+    np.testing.assert_array_equal(
+        second.curves()["b2_x2_max"], streamed(truth, *block, [200]).curves()["b2_x2_max"]
+    )
+
+
+def test_a_state_of_another_grid_is_refused(truth):
+    with pytest.raises(ValueError, match="another grid"):
+        LowError(truth, GRID).load(LowError(truth, [1, 2]).state())
+
+
+def test_a_diverged_chain_is_far_from_low_and_leaves_the_others_alone(truth, block):
+    draws, weights = block
+    clean = streamed(truth, draws, weights, [200]).curves()["b2_z_max"]
+    broken = draws.copy()
+    broken[30:, 1], broken[60, 2] = np.nan, 1e200
+    curve = streamed(truth, broken, weights, [200]).curves()["b2_z_max"]
+    assert np.isfinite(curve[1, :4]).all()
+    assert np.isinf(curve[1, 4:]).all()
+    assert np.isinf(curve[2, 4:]).all()
+    np.testing.assert_array_equal(curve[[0, 3]], clean[[0, 3]])
+
+
+def test_final_errors_are_signed_and_square_to_b2(truth, block):
+    accumulator = streamed(truth, *block, [200])
+    errors, curves = accumulator.final_errors(), accumulator.curves()
+    assert (errors.z < 0).any()
+    assert (errors.z > 0).any()
+    np.testing.assert_allclose((errors.z**2).max(axis=1), curves["b2_z_max"][:, -1])
+    np.testing.assert_allclose((errors.z2**2).mean(axis=1), curves["b2_z2_mean"][:, -1])
+
+
+@pytest.mark.statistical
+def test_exact_draws_follow_one_over_n():
+    chains, n = 4000, 100
+    grid = np.array([1, 10, 100])
+    accumulator = LowError(Moments.gaussian([1.0], [2.0]), grid)
+    draws = np.random.default_rng(1).normal(1.0, 2.0, size=(n, chains, 1))
+    accumulator.update(draws, np.ones((n, chains)))
+    for name in ("b2_z_max", "b2_z2_max", "b2_x_max", "b2_x2_max"):
+        scaled = accumulator.curves()[name] * grid
+        error = 5 * scaled.std(axis=0, ddof=1) / np.sqrt(chains)
+        assert (np.abs(scaled.mean(axis=0) - 1.0) < error).all(), name
+    np.testing.assert_allclose(ess_mse(accumulator.final_errors().z2), n, rtol=5 * np.sqrt(2 / chains) + 0.05)
+
+
+def test_sums_stay_accurate_far_from_the_origin():
+    truth = Moments.gaussian([1e6], [1.0])
+    z = np.random.default_rng(2).normal(size=(100_000, 1, 1))
+    z -= z.mean()
+    accumulator = LowError(truth, [100_000])
+    for part in np.split(z + 1e6, 100):
+        accumulator.update(part, np.ones(part.shape[:2]))
+    assert accumulator.curves()["b2_z_max"][0, 0] < 1e-20
+
+
+def test_split_of_the_mean_square():
+    errors = np.random.default_rng(3).normal(0.3, 1.0, size=(50, 2))
+    bias2, variance = split_b2(errors)
+    np.testing.assert_allclose(bias2 + variance, (errors**2).mean(axis=0))
+    np.testing.assert_allclose(bias2, errors.mean(axis=0) ** 2)
+
+
+@pytest.mark.parametrize("grid", [[], [0, 1], [1, 1], [3, 2], [[1, 2]]])
+def test_a_grid_that_does_not_increase_from_1_is_refused(truth, grid):
+    with pytest.raises(ValueError, match="grid must be"):
+        LowError(truth, grid)
+
+
+def test_blocks_of_another_shape_are_refused(truth, block):
+    draws, weights = block
+    accumulator = streamed(truth, draws, weights, [10])
+    with pytest.raises(ValueError, match="coordinates"):
+        accumulator.update(draws[..., :2], weights)
+    with pytest.raises(ValueError, match="chains"):
+        accumulator.update(draws[:, :2], weights[:, :2])
+    with pytest.raises(ValueError, match="weights must have shape"):
+        accumulator.update(draws, weights[:10])

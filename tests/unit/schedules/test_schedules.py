@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness import UsageError
+from plugins.schedules.constant import Constant
+from plugins.schedules.constant_then_polynomial import ConstantThenPolynomial
+from plugins.schedules.cyclical import Cyclical
+from plugins.schedules.polynomial import Polynomial
+from plugins.schedules.step_decay import StepDecay
+
+
+def test_cyclical_goldens_of_the_cifar_code():
+    made = Cyclical(step_size=0.5, cycles=4, beta=0.9, rounding="down").trajectory(156_400, 782)
+    assert made.step_size[0] == 0.5
+    assert made.step_size[19_550] == pytest.approx(0.25, abs=1e-15)
+    assert made.step_size[39_099] == pytest.approx(8.07e-10, rel=1e-3)
+    assert made.step_size[39_100] == 0.5
+    assert np.array_equal(np.unique(made.cycle), [0, 1, 2, 3])
+    epochs_heated = np.flatnonzero(made.temperature[:39_100] > 0) // 782 + 1
+    assert set(epochs_heated) == {46, 47, 48, 49, 50}
+
+
+def test_cyclical_keeps_what_the_mixture_code_keeps():
+    made = Cyclical(step_size=0.07, cycles=30, beta=0.0295, explore_with_noise=True, rounding="none").trajectory(50_000, 1)
+    position = np.array([t * 30 % 50_000 / 30 for t in range(50_000)])  # mod(t - 1, L/M), exactly
+    assert np.array_equal(made.keep, position + 1 > 50 + 1e-9)
+    assert made.keep.sum() == 48_520
+    assert (made.temperature == 1).all()
+
+
+def test_cyclical_of_the_paper_explores_without_noise_for_a_quarter():
+    made = Cyclical(step_size=0.09, cycles=30, beta=0.25).trajectory(50_000, 1)
+    length = 1667
+    k = np.arange(50_000)
+    r = k % length / length
+    assert np.allclose(made.step_size, 0.045 * (np.cos(np.pi * r) + 1), rtol=0, atol=1e-16)
+    assert np.array_equal(made.temperature == 0, r < 0.25)
+    assert np.array_equal(made.keep, r >= 0.25)
+    assert made.evaluate[length - 1]
+    assert made.evaluate.sum() == 30
+
+
+def test_a_draw_at_the_border_of_exploration_is_kept():
+    made = Cyclical(step_size=1.0, cycles=1, beta=0.5).trajectory(10, 1)
+    assert made.keep.tolist() == [False] * 5 + [True] * 5
+
+
+def test_polynomial_counts_steps_from_one():
+    made = Polynomial(a=0.05, gamma=0.55).step_sizes(3, 1)
+    assert np.allclose(made, [0.05, 0.05 * 2**-0.55, 0.05 * 3**-0.55], rtol=1e-15)
+    assert Polynomial(a=2.0, b=9.0, gamma=1.0).step_sizes(1, 1)[0] == pytest.approx(0.2)
+
+
+def test_constant_then_polynomial_of_the_mixture_code():
+    made = ConstantThenPolynomial(step_size=0.043, hold=0.01).step_sizes(50_000, 1)
+    t = np.arange(1, 50_001)
+    code = np.where(t <= 500, 0.043, 0.043 * np.maximum(t - 500, 1.0) ** -0.55)
+    assert np.allclose(made, code, rtol=1e-14)
+
+
+def test_step_decay_cuts_by_epoch():
+    made = StepDecay(step_size=0.1, gamma=0.5, length=2).step_sizes(12, 3)
+    assert made.tolist() == [0.1] * 6 + [0.05] * 6
+
+
+def test_burn_in_and_thinning_apply_to_any_schedule():
+    made = Constant(step_size=1.0).trajectory(10, 1).with_burn_in(4, thin=3)
+    assert np.flatnonzero(made.keep).tolist() == [6, 9]
+    assert made.burn_in.tolist() == [True] * 4 + [False] * 6
+    with pytest.raises(UsageError, match="nothing is kept"):
+        Constant(step_size=1.0).trajectory(10, 1).with_burn_in(9, thin=3)
+
+
+def test_temperature_scales_every_stage():
+    made = Cyclical(step_size=1.0, cycles=1, beta=0.5, temperature=0.25).trajectory(4, 1)
+    assert made.temperature.tolist() == [0, 0, 0.25, 0.25]

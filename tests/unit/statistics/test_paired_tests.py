@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from harness.statistics import holm, paired_t, paired_test, sign_flip
+from harness.statistics.tests import MONTE_CARLO_DRAWS
+
+
+@pytest.mark.parametrize(("n", "least"), [(3, 0.25), (5, 0.0625), (10, 2 / 1024)])
+def test_least_p(n, least):
+    assert sign_flip(np.arange(1.0, n + 1)).p == least
+    assert sign_flip(-np.arange(1.0, n + 1)).p == least
+
+
+def test_equals_counting_all_patterns():
+    d = np.array([0.3, -0.1, 0.7, 0.2, -0.4, 0.9])
+    sums = [abs(sum(s * x for s, x in zip(signs, d, strict=True))) for signs in product([-1, 1], repeat=6)]
+    assert sign_flip(d).p == np.mean(np.array(sums) >= abs(d.sum()) - 1e-12)
+
+
+def test_equal_differences_tie_despite_rounding():
+    # 0.1 * 3 - 0.1 and so on differ in the last bit by the order of summation
+    assert sign_flip([0.1, 0.1, 0.1, 0.1, -0.1, -0.1]).p == sign_flip([1, 1, 1, 1, -1, -1]).p
+
+
+def test_no_difference_has_p_1():
+    assert sign_flip(np.zeros(10)).p == 1.0
+
+
+def test_monte_carlo_agrees_with_the_exact_p_and_repeats():
+    d = np.random.default_rng(0).normal(0.4, 1.0, size=17)
+    signs = 1 - 2 * ((np.arange(2**17)[:, None] >> np.arange(17)) & 1)
+    exact = np.mean(np.abs(signs @ d) >= abs(d.sum()) - 1e-12)
+    found = sign_flip(d)
+    assert found.p == pytest.approx(exact, abs=5 * np.sqrt(exact * (1 - exact) / MONTE_CARLO_DRAWS))
+    assert found.p == sign_flip(d).p
+    assert "patterns" in found.method
+
+
+def test_monte_carlo_p_is_never_zero():
+    assert sign_flip(np.full(40, 1.0)).p == 1 / (1 + MONTE_CARLO_DRAWS)
+
+
+@pytest.mark.statistical
+def test_sign_flip_holds_its_level():
+    samples = np.random.default_rng(1).standard_cauchy(size=(2000, 8))
+    rejected = np.mean([sign_flip(row).p <= 0.05 for row in samples])
+    assert rejected == pytest.approx(12 / 256, abs=4 * np.sqrt(0.05 * 0.95 / 2000))
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_paired_t_equals_scipys(n):
+    rng = np.random.default_rng(2)
+    ours, theirs = rng.normal(size=n), rng.normal(0.5, 1.0, size=n)
+    found = paired_t(ours - theirs)
+    assert found.p == pytest.approx(stats.ttest_rel(ours, theirs).pvalue)
+    assert "normal" in found.method
+
+
+@pytest.mark.parametrize(
+    ("d", "why"), [([2.0], "one seed"), ([2.0, 2.0, 2.0], "no variance"), ([0, 0], "no var")]
+)
+def test_no_t_claims_nothing(d, why):
+    found = paired_t(d)
+    assert found.p == 1.0
+    assert why in found.method
+
+
+def test_ten_seeds_decide_which_test():
+    d = np.arange(1.0, 11.0)
+    assert paired_test(d) == sign_flip(d)
+    assert paired_test(d[:9]) == paired_t(d[:9])
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([0.02]) == [0.02]
+    assert holm([]) == []
+
+
+def test_holm_refuses_what_is_no_p():
+    for wrong in (1.1, -0.1, np.nan):
+        with pytest.raises(ValueError, match="p values"):
+            holm([0.5, wrong])
+
+
+@pytest.mark.parametrize("function", [sign_flip, paired_t, paired_test])
+@pytest.mark.parametrize("d", [[], [1.0, np.inf], [np.nan, 1.0]])
+def test_refuses_differences_that_are_none(function, d):
+    with pytest.raises(ValueError, match="must"):
+        function(d)
