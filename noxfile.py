@@ -1,14 +1,11 @@
 """Development tasks: `nox -s tests lint types`, or `nox -l` for all of them.
 
 A session's environment is kept between runs under .nox/ and the project is installed into it anew each time.
-The sessions that run the project (tests, statistical, plugin, minimums) each hold a torch of several GB;
+The sessions that run the project (tests, statistical, minimums) each hold a torch of several GB;
 lint and types need none.
 """
 
 from __future__ import annotations
-
-import shutil
-from pathlib import Path
 
 import nox
 from packaging.requirements import Requirement
@@ -23,7 +20,7 @@ nox.options.error_on_external_run = True
 PROJECT = nox.project.load_toml("pyproject.toml")["project"]
 DEPENDENCIES = {Requirement(line).name: line for line in PROJECT["dependencies"]}
 TOOLS = {Requirement(line).name: line for line in PROJECT["optional-dependencies"]["dev"]}
-PYTEST = [TOOLS[name] for name in ("pytest", "pytest-xdist", "hypothesis")]
+PYTEST = [TOOLS[name] for name in ("pytest", "pytest-xdist", "hypothesis", "hatchling")]
 
 # Dependencies that carry types of their own and are small; pyproject.toml tells mypy to skip the others.
 TYPED = ["duckdb", "filelock", "jinja2", "numpy", "packaging", "platformdirs", "pluggy"]
@@ -63,26 +60,6 @@ def types(session: nox.Session) -> None:
     """Mypy, strict, on the harness."""
     session.install(TOOLS["mypy"], *(DEPENDENCIES[name] for name in TYPED))
     session.run("mypy", *session.posargs)
-
-
-@nox.session
-def plugin(session: nox.Session) -> None:
-    """What a plugin author does: generate a package, install it, check it, run its own test."""
-    session.install(".", *PYTEST)
-    folder = Path(session.create_tmp()).resolve() / "plugin"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    session.chdir(folder)
-    session.run("bench", "new", "sampler", "example-sampler")
-    (pyproject,) = folder.glob("*/pyproject.toml")
-    session.chdir(pyproject.parent)
-    session.install("--no-deps", ".")
-    try:
-        session.run("bench", "check", "example-sampler")
-        session.run("pytest", "--config-file=pyproject.toml", "-W", "error")
-    finally:
-        name = nox.project.load_toml(pyproject)["project"]["name"]
-        session.run("python", "-m", "pip", "uninstall", "--yes", name)
 
 
 @nox.session

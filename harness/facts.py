@@ -36,7 +36,7 @@ def instance(target: str, params: Mapping[str, Any]) -> Any:
 
 def fields(offer: Offer) -> list[Field]:
     """The hyperparameters that the class of an offer declares."""
-    raw = _cached(offer, "fields", {}, lambda cls: [dataclasses.asdict(f) for f in schema(cls)])
+    raw = _cached(offer, "fields", {}, lambda: [dataclasses.asdict(f) for f in schema(load(_target(offer)))])
     return [Field(**{**record, "choices": tuple(record["choices"])}) for record in raw]
 
 
@@ -59,7 +59,7 @@ def resolve(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
 def sampler_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
     """Gradients a step, needs and stability limit (of h * curvature; None where not linear) of a sampler."""
 
-    def describe(cls: type) -> dict[str, Any]:
+    def describe() -> dict[str, Any]:
         from harness.conformance.linear import stability_limit
 
         sampler = instance(_target(offer), params)
@@ -67,26 +67,31 @@ def sampler_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
             "gradients_per_step": sampler.gradients_per_step,
             "full_gradients_per_step": sampler.full_gradients_per_step,
             "needs": sorted(sampler.needs),
-            "stability_limit": stability_limit(sampler),
+            "stability_limit": _rounded(stability_limit(sampler)),
         }
 
     return dict(_cached(offer, "sampler", params, describe))
 
 
+def _rounded(limit: float | None) -> float | None:
+    """Six digits: found by bisection, it is no more exact, and step sizes made of it stand in run keys."""
+    return None if limit is None else float(f"{limit:.6g}")
+
+
 def own_settings(offer: Offer, task: str) -> dict[str, Any]:
     """What the sampler's author recommends for a task, by dotted name."""
-    return dict(_cached(offer, "settings", {"task": task}, lambda cls: dict(cls.settings(task))))
+    return dict(_cached(offer, "settings", {"task": task}, lambda: dict(load(_target(offer)).settings(task))))
 
 
 def schedule_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
     """Nothing but the check that a schedule can be made from these parameters."""
-    return dict(_cached(offer, "schedule", params, lambda cls: {"made": bool(instance(_target(offer), params))}))
+    return dict(_cached(offer, "schedule", params, lambda: {"made": bool(instance(_target(offer), params))}))
 
 
 def task_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
     """Version, sizes, protocols, metrics, data files of a task with these parameters."""
 
-    def describe(cls: type) -> dict[str, Any]:
+    def describe() -> dict[str, Any]:
         task = instance(_target(offer), params)
         return {
             "version": task.version,
@@ -107,7 +112,7 @@ def task_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
 
 def protocols(offer: Offer) -> list[dict[str, Any]]:
     """The protocols of a task, the default first."""
-    return list(_cached(offer, "protocols", {}, lambda cls: [_plain(p) for p in cls.protocols]))
+    return list(_cached(offer, "protocols", {}, lambda: [_plain(p) for p in load(_target(offer)).protocols]))
 
 
 def _plain(protocol: Any) -> dict[str, Any]:
@@ -120,7 +125,7 @@ def _target(offer: Offer) -> str:
     return offer.info.target
 
 
-def _cached(offer: Offer, kind: str, params: Mapping[str, Any], make: Callable[[type], Any]) -> Any:
+def _cached(offer: Offer, kind: str, params: Mapping[str, Any], make: Callable[[], Any]) -> Any:
     target = _target(offer)
     key = json.dumps([FORMAT, target, source_hash(target), kind, dict(params)], sort_keys=True)
     path = _folder() / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
@@ -129,7 +134,7 @@ def _cached(offer: Offer, kind: str, params: Mapping[str, Any], make: Callable[[
     except (OSError, ValueError):
         pass
     try:
-        value = json.loads(json.dumps(make(load(target))))
+        value = json.loads(json.dumps(make()))
     except BenchError:
         raise
     except Exception as error:
@@ -153,4 +158,3 @@ def _write(path: Path, value: Any) -> None:
         aside.replace(path)
     except OSError:
         return
-

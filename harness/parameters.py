@@ -114,30 +114,39 @@ def describe(spec: Field) -> str:
 
 
 def _convert(spec: Field, value: Any, label: str) -> Any:
-    if spec.type == "bool":
-        if isinstance(value, bool):
-            return value
-        if str(value).lower() in ("true", "yes", "1"):
-            return True
-        if str(value).lower() in ("false", "no", "0"):
-            return False
-    elif spec.type == "int" and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = math.nan
-        if number == number and abs(number) < 2**53 and number == int(number):
-            return int(number)
-    elif spec.type == "float" and not isinstance(value, bool):
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            pass
-    elif spec.type == "str" and isinstance(value, str):
-        return value
-    elif spec.type not in ("bool", "int", "float", "str"):
-        return value
-    raise UsageError(f"{label} = {value!r} is not {describe(spec)}")
+    convert = _CONVERTERS.get(spec.type)
+    converted = convert(value) if convert else value
+    if converted is None:
+        raise UsageError(f"{label} = {value!r} is not {describe(spec)}")
+    return converted
+
+
+def _to_bool(value: Any) -> bool | None:
+    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    return value if isinstance(value, bool) else words.get(str(value).lower())
+
+
+def _to_float(value: Any) -> float | None:
+    if isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _to_int(value: Any) -> int | None:
+    number = _to_float(value)
+    if number is None or not math.isfinite(number) or abs(number) >= 2**53 or number != int(number):
+        return None
+    return int(number)
+
+
+def _to_str(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+_CONVERTERS = {"bool": _to_bool, "int": _to_int, "float": _to_float, "str": _to_str}
 
 
 def _inside(value: float, interval: str) -> bool:

@@ -91,9 +91,9 @@ class ChainNoise:
 
     def draw(self, steps: int, *, heated: bool) -> list[Sequence[torch.Tensor]]:
         """One sequence of `steps` tensors per slot; at T = 0 (`heated` false) normals are 0-dim zeros, undrawn."""
-        return [self._draw(slot, steps, heated) for slot in self.slots]
+        return [self._draw(slot, steps, heated=heated) for slot in self.slots]
 
-    def _draw(self, slot: Slot, steps: int, heated: bool) -> Sequence[torch.Tensor]:
+    def _draw(self, slot: Slot, steps: int, *, heated: bool) -> Sequence[torch.Tensor]:
         import torch
 
         device = self.generators[0].device

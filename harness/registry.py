@@ -9,7 +9,7 @@ import importlib.util
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +72,15 @@ class Registry:
         """The settings files of all plugins."""
         return [path for plugin in self.plugins for path in plugin.papers]
 
-    def find(self, kind: str, name: str) -> Offer:
-        """The offer of that name ("name" or "distribution:name"); raises `UsageError` with near matches."""
+    def find(self, kind: str, name: str, prefer: str = "") -> Offer:
+        """The offer of that name ("name" or "distribution:name"); raises `UsageError` with near matches.
+
+        Where several plugins offer it, the one of the distribution `prefer` is meant.
+        """
         distribution, _, bare = name.rpartition(":")
         found = [o for o in self.offers(kind) if o.name == bare and distribution in ("", o.distribution)]
+        own = [offer for offer in found if offer.distribution == prefer]
+        found = own or found
         if len(found) == 1:
             return found[0]
         if found:
@@ -83,19 +88,17 @@ class Registry:
             raise UsageError(f"{kind[:-1]} {name!r} is offered by several plugins; say which: {choices}")
         raise UsageError(f"unknown {kind[:-1]} {name!r}{near(bare, (o.name for o in self.offers(kind)))}")
 
-    def method(self, name: str) -> Method:
+    def method(self, name: str) -> Offer:
         """A method by name; a plain sampler's name stands for the sampler under whatever schedule is set."""
         bare = name.rpartition(":")[2]
         if any(offer.name == bare for offer in self.offers("methods")):
-            record = self.find("methods", name).info
-            assert isinstance(record, Method)
-            return record
+            return self.find("methods", name)
         if not any(offer.name == bare for offer in self.offers("samplers")):
             known = [o.name for kind in ("samplers", "methods") for o in self.offers(kind)]
             raise UsageError(f"unknown sampler {name!r}{near(bare, known)}")
-        offer = self.find("samplers", name)
-        assert isinstance(offer.info, Info)
-        return Method(name=offer.name, sampler=name, schedule="", summary=offer.info.summary)
+        sampler = self.find("samplers", name)
+        plain = Method(name=sampler.name, sampler=sampler.name, schedule="", summary=sampler.info.summary)
+        return replace(sampler, info=plain, kind="methods")
 
     def _load_entry(self, entry: importlib.metadata.EntryPoint) -> Plugin:
         dist = entry.dist
@@ -155,7 +158,9 @@ class Registry:
                         seen.setdefault(offer.name, []).append(plugin)
             for name, owners in seen.items():
                 for owner in owners if len(owners) > 1 else []:
-                    others = ", ".join(sorted({p.distribution for p in owners if p is not owner}) or [owner.distribution])
+                    others = ", ".join(
+                        sorted({p.distribution for p in owners if p is not owner}) or [owner.distribution]
+                    )
                     owner.problems.append(
                         f"{kind[:-1]} {name!r} clashes with the one of {others}; ask for {owner.distribution}:{name}"
                     )

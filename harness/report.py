@@ -5,7 +5,7 @@
         summary = "seconds a data pass"
 
         def build(self, store: Store, request: Request) -> Result:
-            rows = store.rows("select method, avg(sampling_seconds) as seconds from ... group by method order by method")
+            rows = store.rows("select method, avg(seconds_sampling) as seconds from result group by all order by all")
             columns = [Column("method", "method"), Column("seconds", "seconds", "right", ".3g")]
             return Result(tables=[Table("Speed", columns, rows)], records=rows)
 
@@ -17,16 +17,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
+    from harness.registry import Registry
     from harness.store import Store
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: the key of its cells in a row, its header, alignment, and a format ("", ".3g") or function."""
+    """A column of a table: the key of its cells in a row, header, alignment, and a format (".3g") or function."""
 
     key: str
     header: str
@@ -45,12 +45,16 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table for people: rows are mappings from column keys to values; notes stand below it."""
+    """A table for people: rows are mappings from column keys to values; notes stand below it.
+
+    The first `keys` columns name a row: they are repeated where a terminal is too narrow and the table is cut.
+    """
 
     title: str
     columns: Sequence[Column]
     rows: Sequence[Mapping[str, Any]]
     notes: Sequence[str] = ()
+    keys: int = 1
 
     def cells(self) -> list[list[str]]:
         """The cells as text, a list a row."""
@@ -69,12 +73,15 @@ class Figure:
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for. Empty means all; `metric` is what to rank by, where the report lets one choose."""
+    """What the user asked for. Empty means all; `metric` is what to rank by, where the report lets one choose;
+    `registry` has the plugins of this command.
+    """
 
     tasks: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     protocols: tuple[str, ...] = ()
     metric: str | None = None
+    registry: Registry | None = None
 
 
 @dataclass(frozen=True)
@@ -102,8 +109,3 @@ class Report(ABC):
     @abstractmethod
     def build(self, store: Store, request: Request) -> Result:
         """The report on what the request names; an empty Result where the store has nothing of it."""
-
-
-def artifact_path(results: Path, run_key: str, attempt: str, name: str) -> Path:
-    """Where the ledger keeps a file of an attempt."""
-    return results / "runs" / run_key[:2] / run_key / attempt / name

@@ -69,8 +69,10 @@ def paper_settings(paths: Iterable[Path]) -> list[dict[str, Any]]:
 def find_pair(registry: Registry, method_name: str, task_name: str) -> Pair:
     """The pair that "--sampler METHOD --task TASK[@PROTOCOL]" names."""
     name, at, protocol_name = task_name.partition("@")
-    method = registry.method(method_name)
-    sampler = registry.find("samplers", method.sampler)
+    named = registry.method(method_name)
+    method = named.info
+    assert isinstance(method, Method)
+    sampler = registry.find("samplers", method.sampler, prefer=named.distribution)
     task = registry.find("tasks", name)
     known = {protocol["name"]: protocol for protocol in facts.protocols(task)}
     papers = [
@@ -96,7 +98,7 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any]) -> Setting
             f"{pair.method.name} is {pair.method.sampler} under {pair.method.schedule}; "
             f"for another schedule say --sampler {pair.method.sampler} --schedule {chosen}"
         )
-    schedule = registry.find("schedules", chosen)
+    schedule = registry.find("schedules", chosen, prefer=pair.sampler.distribution)
     origins: dict[str, Origin] = {}
     for layer in reversed(layers):
         fits = "schedule" not in layer or layer["schedule"].value == chosen
@@ -115,7 +117,13 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any]) -> Setting
         for name, spec in RUN_FIELDS.items()
     }
     return Settings(
-        schedule, sampler_params, schedule_params, task_params, run["burn_in"], run["thin"], dict(sorted(origins.items()))
+        schedule,
+        sampler_params,
+        schedule_params,
+        task_params,
+        run["burn_in"],
+        run["thin"],
+        dict(sorted(origins.items())),
     )
 
 
@@ -166,7 +174,9 @@ def _component(offer: Offer, room: str, origins: dict[str, Origin]) -> dict[str,
     for name, value in params.items():
         key = f"{room}.{name}"
         known = origins.get(key)
-        origins[key] = Origin(value, known.provenance, known.source) if known else Origin(value, "default", sources[name])
+        origins[key] = (
+            Origin(value, known.provenance, known.source) if known else Origin(value, "default", sources[name])
+        )
     return params
 
 
@@ -205,6 +215,6 @@ def _refuse_needs(pair: Pair, sampler_params: Mapping[str, Any], task_params: Ma
     lacks = sorted(set(needs) - set(facts.task_facts(pair.task, task_params)["provides"]))
     if lacks:
         raise UsageError(
-            f"{pair.sampler.name} needs {', '.join(lacks)} of a potential, which task {pair.task.name} does not provide; "
-            "choose another task or sampler"
+            f"{pair.sampler.name} needs {', '.join(lacks)} of a potential, which task {pair.task.name} "
+            "does not provide; choose another task or sampler"
         )

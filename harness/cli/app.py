@@ -41,9 +41,9 @@ app.add_typer(data_app, name="data")
 
 @app.callback()
 def options(
-    results: Annotated[
-        Path, typer.Option("--results", envvar="BENCH_RESULTS", help="Folder of the results.")
-    ] = Path("bench-results"),
+    results: Annotated[Path, typer.Option("--results", envvar="BENCH_RESULTS", help="Folder of the results.")] = Path(
+        "bench-results"
+    ),
     plugin: Annotated[list[str] | None, typer.Option("--plugin", help="A one-off plugin file.")] = None,
     debug: Annotated[bool, typer.Option("--debug", envvar="BENCH_DEBUG", help="Show tracebacks.")] = False,
 ) -> None:
@@ -56,23 +56,26 @@ def run(arguments: list[str]) -> int:
     debug = "--debug" in arguments or bool(os.environ.get("BENCH_DEBUG"))
     try:
         code = app(arguments, standalone_mode=False)
-    except BenchError as error:
-        return _fail(str(error), error.exit_code, debug)
-    except KeyboardInterrupt:
-        return _fail("interrupted; the same command goes on where it stopped", 130, debug)
     except BrokenPipeError:
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = sys.__stderr__  # the reader is gone; nothing is left to flush to it
         return 0
-    except Exception as error:  # noqa: BLE001 - the last stop before the user
-        if hasattr(error, "format_message"):  # a usage error of typer's own
-            return _fail(error.format_message(), 2, debug)
-        if type(error).__name__ == "Abort":
-            return _fail("aborted", 130, debug)
-        return _fail(f"internal error: {type(error).__name__}: {error}; --debug shows where", 1, debug)
+    except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - the last stop before the user
+        return _fail(*_message(error), debug=debug)
     return code if isinstance(code, int) else 0
 
 
-def _fail(message: str, code: int, debug: bool) -> int:
+def _message(error: BaseException) -> tuple[str, int]:
+    """What to say of an error, and the exit code."""
+    if isinstance(error, BenchError):
+        return str(error), error.exit_code
+    if hasattr(error, "format_message"):  # a usage error of typer's own
+        return error.format_message(), 2
+    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
+        return "interrupted; the same command goes on where it stopped", 130
+    return f"internal error: {type(error).__name__}: {error}; --debug shows where", 1
+
+
+def _fail(message: str, code: int, *, debug: bool) -> int:
     if debug:
         import traceback
 

@@ -12,7 +12,9 @@ from harness.execution.plan import Request, parse_seeds, parse_settings
 Samplers = Annotated[list[str], typer.Option("--sampler", help="Samplers or methods, a,b,c.")]
 Tasks = Annotated[list[str], typer.Option("--task", help="Tasks, a,b,c; TASK@PROTOCOL picks a protocol.")]
 Seeds = Annotated[str | None, typer.Option("--seeds", help="0-9 or 0,3,7; default: the protocol's.")]
-Chains = Annotated[int | None, typer.Option("--chains", min=1, max=100_000, help="Chains a run; default: the protocol's.")]
+Chains = Annotated[
+    int | None, typer.Option("--chains", min=1, max=100_000, help="Chains a run; default: the protocol's.")
+]
 Budget = Annotated[
     str, typer.Option("--budget", help="smoke, quick, paper, steps=N, gradients=N (data passes) or seconds=N.")
 ]

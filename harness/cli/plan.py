@@ -73,7 +73,7 @@ def _difference(spec: Any) -> str:
     """Against the nearest finished run of the same method, task and seed: what makes this one another run."""
     like = (spec.method, spec.task.name, spec.seed)
     before = [s for s, _ in _finished(context.current().results) if (s["method"], s["task"]["name"], s["seed"]) == like]
-    found = [_differing(spec.canonical(), record) for record in before]
+    found: list[list[str]] = [_differing(spec.canonical(), record) for record in before]
     if not found:
         return "never run"
     return "differs from a finished run in " + ", ".join(min(found, key=len))

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from harness.cli.context import say
 
@@ -28,7 +28,7 @@ class Progress:
         self.bars: rich.progress.Progress | None = None
         self.rows: dict[str, rich.progress.TaskID] = {}
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         if sys.stderr.isatty():
             import rich.console
             import rich.progress as parts

@@ -55,7 +55,9 @@ def run(
         with Progress(jobs) as progress:
             outcome = local.launch(jobs, places, progress.listen, long_is_fine=yes)
     ended = Counter(outcome.statuses.values())
-    context.say(f"results in {here.results}: " + (", ".join(f"{n} {s}" for s, n in sorted(ended.items())) or "nothing to do"))
+    context.say(
+        f"results in {here.results}: " + (", ".join(f"{n} {s}" for s, n in sorted(ended.items())) or "nothing to do")
+    )
     if as_json:
         context.print_json(_rows(planned, ledger))
     refused = sum(p.standing.failed for p in planned) if not retry else 0
@@ -114,7 +116,11 @@ def _measure(results: Path, place: tuple[str, str]) -> Any:
             here = context.current()
             planned = [Planned(spec, Standing("new"), 0.0, len(specs)) for spec in specs]
             context.say(f"measuring {specs[0].method} on {specs[0].task.name} over {MEASURE_STEPS} steps")
-            known = {"steps_per_second": local.measure(local.jobs(planned, results, here.plugins, ())[0], place, MEASURE_STEPS)}
+            known = {
+                "steps_per_second": local.measure(
+                    local.jobs(planned, results, here.plugins, ())[0], place, MEASURE_STEPS
+                )
+            }
             path.parent.mkdir(exist_ok=True)
             write_json(path, known)
         return float(known["steps_per_second"])

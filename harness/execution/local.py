@@ -40,7 +40,7 @@ class Outcome:
         """0 where every run ended as done; else that of the worst failure, or 1 for a run that failed or diverged."""
         if self.failures:
             return max(code for code, _ in self.failures)
-        return int(any(status not in ("done",) for status in self.statuses.values()))
+        return int(any(status != "done" for status in self.statuses.values()))
 
 
 @dataclass
@@ -62,7 +62,9 @@ def slots(devices: Sequence[str], workers: int | None) -> list[tuple[str, str]]:
     return found[: workers or len(found)]
 
 
-def jobs(planned: Iterable[Planned], results: Path, plugins: tuple[str, ...], distributions: tuple[str, ...]) -> list[Job]:
+def jobs(
+    planned: Iterable[Planned], results: Path, plugins: tuple[str, ...], distributions: tuple[str, ...]
+) -> list[Job]:
     """The blocks: runs that differ only in their seed, at most as many as the task advances together."""
     groups: dict[str, list[Planned]] = {}
     for item in planned:
@@ -150,7 +152,8 @@ def _refuse_long(children: Sequence[_Child], waiting: Sequence[Job], workers: in
     seconds = steps / max(slowest, 1e-9) / workers
     if seconds > DAY:
         raise UsageError(
-            f"this would take about {seconds / 3600:.0f} hours ({steps} steps at {slowest:.3g} a second, {workers} workers); "
+            f"this would take about {seconds / 3600:.0f} hours "
+            f"({steps} steps at {slowest:.3g} a second, {workers} workers); "
             "add --yes to run it all the same, or ask for --budget smoke, quick, steps=N or seconds=N; "
             "what was done so far is kept"
         )

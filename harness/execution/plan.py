@@ -116,7 +116,7 @@ def passes_per_step(pair: Pair, sampler_params: Mapping[str, Any], task_params: 
 
 
 def parse_seeds(text: str) -> list[int]:
-    """ "0-9", "0,3,7", "0-4,10" as a list without repeats."""
+    """The seeds of "0-9", "0,3,7" or "0-4,10", as a list without repeats."""
     seeds: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,15})(?:-(\d{1,15}))?\s*", part)
@@ -130,7 +130,7 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def parse_settings(words: Sequence[str], option: str) -> dict[str, str]:
-    """ "key=value" words as a dict."""
+    """The words "key=value" as a dict."""
     found = {}
     for word in words:
         name, equals, value = word.partition("=")
@@ -158,7 +158,9 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[], float
     kind, equals, text = budget.partition("=")
     if not equals or kind not in ("steps", "gradients", "seconds"):
         known = [*budgets, "steps=N", "gradients=N", "seconds=N"]
-        raise UsageError(f"--budget {budget!r} is none that {pair.task.name}@{pair.protocol['name']} has{near(budget, known)}")
+        raise UsageError(
+            f"--budget {budget!r} is none that {pair.task.name}@{pair.protocol['name']} has{near(budget, known)}"
+        )
     try:
         amount = float(text)
     except ValueError:

@@ -166,7 +166,9 @@ class Session:
         if run.divergence is None:
             outcome = run.observer.outcome()
             values = outcome.metrics
-            curves = {f"{n}/{axis}": part for n, xy in outcome.curves.items() for axis, part in zip("xy", xy, strict=True)}
+            curves = {
+                f"{n}/{axis}": part for n, xy in outcome.curves.items() for axis, part in zip("xy", xy, strict=True)
+            }
             attempt.save_arrays("curves", curves)
             attempt.save_arrays("arrays", outcome.arrays)
         return [
@@ -206,8 +208,9 @@ class Session:
             return
         spec = self.specs[0]
         text = (
-            f"{spec.method} on {spec.task.name}: step size {largest:.4g} is past the stability limit {limit / curvature:.4g} "
-            f"(h * curvature < {limit:.4g}, curvature {curvature:.4g}); expect over-dispersion or divergence"
+            f"{spec.method} on {spec.task.name}: step size {largest:.4g} is past the stability limit "
+            f"{limit / curvature:.4g} (h * curvature < {limit:.4g}, curvature {curvature:.4g}); "
+            "expect over-dispersion or divergence"
         )
         for attempt in self.attempts:
             attempt.event("warning", text=text)

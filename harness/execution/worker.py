@@ -18,7 +18,7 @@ from typing import Any
 
 from harness.errors import BenchError, DataError
 from harness.ledger.ledger import Ledger
-from harness.ledger.locks import Held, hold
+from harness.ledger.locks import HeldError, hold
 from harness.spec import RunSpec
 
 CHECKPOINT_SECONDS = 60.0
@@ -66,7 +66,7 @@ def work(job: Job, pipe: Connection) -> None:
             _run(job, stack, stop, send)
         send("end", {})
     except BenchError as error:
-        send("failed", {"message": str(error), "exit_code": error.exit_code, "held": isinstance(error, Held)})
+        send("failed", {"message": str(error), "exit_code": error.exit_code, "held": isinstance(error, HeldError)})
     except Exception as error:  # noqa: BLE001 - whatever it was, the launcher must hear of it
         message = f"worker failed: {type(error).__name__}: {error}"
         send("failed", {"message": message, "exit_code": 1, "held": False, "traceback": traceback.format_exc()})
@@ -100,7 +100,7 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
     for spec in job.specs:
         try:
             stack.enter_context(hold(ledger.lock(spec.key), PATIENCE_SECONDS))
-        except Held as error:
+        except HeldError as error:
             send("held", {"key": spec.key, "message": str(error)})
             continue
         if ledger.standing(spec.key).cached:  # finished by another launcher while this one waited

@@ -1,8 +1,8 @@
 """One attempt at one run: a directory that its worker alone writes to.
 
-    spec.json  environment.json  events.jsonl            from the start
-    checkpoint.safetensors  draws.part                   while unfinished
-    draws.safetensors  curves.safetensors  arrays.safetensors  result.json     at the end, result.json last
+spec.json  environment.json  events.jsonl            from the start
+checkpoint.safetensors  draws.part                   while unfinished
+draws.safetensors  curves.safetensors  arrays.safetensors  result.json     at the end, result.json last
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Attempt:
 
     def save_checkpoint(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Replace the checkpoint. The digest in its header tells a damaged one from a whole one."""
-        plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
         write_whole(self.path / _CHECKPOINT, save_arrays(plain, metadata={"sha256": _digest(plain)}))
 
     def load_checkpoint(self) -> dict[str, np.ndarray] | None:
@@ -112,7 +112,7 @@ class Attempt:
     def save_arrays(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Write NAME.safetensors (nothing where there are no arrays)."""
         if arrays:
-            plain = {key: np.ascontiguousarray(array) for key, array in arrays.items()}
+            plain = {key: np.asarray(array, order="C") for key, array in arrays.items()}
             write_whole(self.path / f"{name}.safetensors", save_arrays(plain))
 
     def conclude(self, result: Mapping[str, Any]) -> None:
@@ -149,5 +149,5 @@ def _digest(arrays: Mapping[str, np.ndarray]) -> str:
     total = hashlib.sha256()
     for name in sorted(arrays):
         total.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
-        total.update(np.ascontiguousarray(arrays[name]).tobytes())
+        total.update(np.asarray(arrays[name], order="C").tobytes())
     return total.hexdigest()

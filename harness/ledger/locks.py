@@ -15,20 +15,24 @@ import filelock
 from harness.errors import RunError
 
 
-class Held(RunError):
+class HeldError(RunError):
     """A lock that another process holds; the message says who."""
 
 
 @contextmanager
 def hold(path: Path, patience: float) -> Iterator[None]:
-    """Hold the lock at `path`, waiting up to `patience` seconds; raises `Held` with the holder's name."""
+    """Hold the lock at `path`, waiting up to `patience` seconds; raises `HeldError` with the holder's name."""
     lock = filelock.FileLock(path)
     try:
         lock.acquire(timeout=patience)
     except filelock.Timeout:
-        raise Held(f"{path.stem} is held by {holder(path)}") from None
+        raise HeldError(f"{path.stem} is held by {holder(path)}") from None
     try:
-        record = {"host": socket.gethostname(), "pid": os.getpid(), "since": datetime.now(UTC).isoformat("T", "seconds")}
+        record = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "since": datetime.now(UTC).isoformat("T", "seconds"),
+        }
         path.write_text(json.dumps(record))
         yield
     finally:

@@ -7,7 +7,7 @@
                        error_kind, n, notes; where a label is wrong, printed_as, correction and evidence too
 
 Provenance: "paper", "code" (the authors'), "inferred" (follows from either), "ours" (not to be had from either).
-`method` and `chains` of a reported cell are what it is of, after the correction; `row` and `printed_as` what is printed.
+`method` and `chains` of a reported cell say what it is of, corrected; `row` and `printed_as` what is printed.
 """
 
 from __future__ import annotations

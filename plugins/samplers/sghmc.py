@@ -33,9 +33,7 @@ class SGHMC(Sampler):
 
     friction: float = param(0.1, "(0, 1]", "alpha, one minus the momentum", source="momentum 0.9 of Kim et al. 2022")
 
-    def init(
-        self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise
-    ) -> dict[str, Tensor]:
+    def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
         return {"v": (h * T).sqrt() * noise.normal(theta)}
 
     def step(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from harness import Noise, Potential, Sampler, UsageError, param
@@ -47,4 +47,4 @@ class SGLD(Sampler):
             )
 
     def rescale(self, c: float) -> tuple[Sampler, float]:
-        return SGLD(gradient_variance=c * c * self.gradient_variance), 1 / c
+        return replace(self, gradient_variance=c * c * self.gradient_variance), 1 / c

@@ -58,9 +58,7 @@ def test_exact_autocorrelation_of_ar1_gives_the_known_values(phi, expected):
 def test_without_the_cut_the_values_are_those_of_the_whole_sum(phi):
     expected = 5000 * (1 - phi) / (1 + phi)
     # the factor 1 - s/n takes a share of about tau / n = 1 / expected off tau
-    assert ess_of_autocorrelation(phi ** np.arange(5000), cut=0.0) == pytest.approx(
-        expected, rel=1 / expected
-    )
+    assert ess_of_autocorrelation(phi ** np.arange(5000), cut=0.0) == pytest.approx(expected, rel=1 / expected)
 
 
 @pytest.mark.statistical
@@ -106,9 +104,7 @@ def test_a_diverged_chain_is_nan_and_leaves_its_neighbours_alone():
     assert broken[1] == clean[1]
 
 
-@pytest.mark.parametrize(
-    ("phi", "n", "chains"), [(0.5, 200, 4), (0.9, 201, 3), (-0.5, 100, 2), (0.97, 150, 1)]
-)
+@pytest.mark.parametrize(("phi", "n", "chains"), [(0.5, 200, 4), (0.9, 201, 3), (-0.5, 100, 2), (0.97, 150, 1)])
 def test_bulk_ess_equals_plain_loops(phi, n, chains):
     x = ar1(phi, (n, chains, 2), seed=2)
     for d in range(2):

@@ -83,9 +83,7 @@ def test_a_state_before_the_first_draw_round_trips(truth, block):
     second = LowError(truth, GRID)
     second.load(LowError(truth, GRID).state())
     second.update(*block)
-    np.testing.assert_array_equal(
-        second.curves()["b2_x2_max"], streamed(truth, *block, [200]).curves()["b2_x2_max"]
-    )
+    np.testing.assert_array_equal(second.curves()["b2_x2_max"], streamed(truth, *block, [200]).curves()["b2_x2_max"])
 
 
 def test_a_state_of_another_grid_is_refused(truth):

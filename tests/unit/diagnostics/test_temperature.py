@@ -11,9 +11,7 @@ def test_by_hand():
     gradients = np.array([[[2.0, 1.0]], [[4.0, 5.0]]])
     # centre (1, 1): displacements (0, 1), (2, -1); products (0, 1), (8, -5)
     np.testing.assert_allclose(configurational_temperature(draws, gradients, [1.0, 1.0]), [1.0])
-    np.testing.assert_allclose(
-        directional_temperatures(draws, gradients, [1.0, 1.0], np.eye(2)), [[4.0, -2.0]]
-    )
+    np.testing.assert_allclose(directional_temperatures(draws, gradients, [1.0, 1.0], np.eye(2)), [[4.0, -2.0]])
 
 
 @pytest.mark.statistical

@@ -23,7 +23,9 @@ def test_cyclical_goldens_of_the_cifar_code():
 
 
 def test_cyclical_keeps_what_the_mixture_code_keeps():
-    made = Cyclical(step_size=0.07, cycles=30, beta=0.0295, explore_with_noise=True, rounding="none").trajectory(50_000, 1)
+    made = Cyclical(step_size=0.07, cycles=30, beta=0.0295, explore_with_noise=True, rounding="none").trajectory(
+        50_000, 1
+    )
     position = np.array([t * 30 % 50_000 / 30 for t in range(50_000)])  # mod(t - 1, L/M), exactly
     assert np.array_equal(made.keep, position + 1 > 50 + 1e-9)
     assert made.keep.sum() == 48_520

@@ -61,9 +61,7 @@ def test_paired_t_equals_scipys(n):
     assert "normal" in found.method
 
 
-@pytest.mark.parametrize(
-    ("d", "why"), [([2.0], "one seed"), ([2.0, 2.0, 2.0], "no variance"), ([0, 0], "no var")]
-)
+@pytest.mark.parametrize(("d", "why"), [([2.0], "one seed"), ([2.0, 2.0, 2.0], "no variance"), ([0, 0], "no var")])
 def test_no_t_claims_nothing(d, why):
     found = paired_t(d)
     assert found.p == 1.0

@@ -1,0 +1,56 @@
+"""The classes behind what plugins offer, for verbs that must look inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.errors import PluginError
+from harness.hookspecs import Info
+from harness.parameters import check, schema
+from harness.registry import Offer, load
+
+
+def loaded(offer: Offer) -> Any:
+    """The class of an offer, which is not a method; raises `PluginError` where it does not load."""
+    if not isinstance(offer.info, Info):
+        raise PluginError(f"{offer.name} is a method: it has no class of its own")
+    return load(offer.info.target)
+
+
+def fault(offer: Offer) -> str | None:
+    """What is wrong with the class of an offer: it does not load, is not of its kind, or refuses its own defaults."""
+    if not isinstance(offer.info, Info):
+        return None
+    try:
+        cls = loaded(offer)
+        base = _base(offer.kind)
+        if not (isinstance(cls, type) and issubclass(cls, base)):
+            return f"{offer.info.target} is not a subclass of harness.{base.__name__}"
+        if offer.kind != "reports":
+            _make_from_defaults(cls)
+    except PluginError as error:
+        return str(error)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may fail in any way; its row says how
+        return f"its defaults are refused: {type(error).__name__}: {error}"
+    return None
+
+
+def _make_from_defaults(cls: type) -> None:
+    """Make an object where every field has a default; where one has none, check the defaults one by one."""
+    fields = schema(cls)
+    if not any(field.required for field in fields):
+        cls()
+        return
+    for field in fields:
+        if not field.required:
+            check(field, field.default, where=cls.__name__)
+
+
+def _base(kind: str) -> type:
+    from harness.report import Report
+    from harness.sampler import Sampler
+    from harness.schedule import Schedule
+    from harness.task import Task
+
+    bases: dict[str, type] = {"samplers": Sampler, "schedules": Schedule, "tasks": Task, "reports": Report}
+    return bases[kind]

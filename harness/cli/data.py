@@ -1,0 +1,98 @@
+"""`bench data`: the data sets that tasks read."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from harness import data as files
+from harness.cli import context
+from harness.cli.classes import loaded
+from harness.cli.options import Json
+from harness.data import DataFile
+from harness.errors import BenchError, DataError, UsageError
+from harness.parameters import near
+
+app = typer.Typer(help="List, fetch and verify the data sets that tasks read.", no_args_is_help=True)
+
+COLUMNS = ["dataset", "path", "bytes", "status", "tasks"]
+Names = Annotated[list[str] | None, typer.Argument(help="Data sets or tasks; default: all.")]
+
+
+@app.command("ls")
+def ls(as_json: Json = False) -> None:
+    """List the files of all data sets and whether they are there; sizes are checked, contents are not."""
+    _print([_row(file, tasks, _presence(file)) for file, tasks in _declared().items()], as_json=as_json)
+
+
+@app.command("verify")
+def verify(names: Names = None, as_json: Json = False) -> int:
+    """Check the files against their SHA-256. Exit code 4 where one is missing or altered."""
+    rows = [_row(file, tasks, files.problem(file) or "ok") for file, tasks in _chosen(names).items()]
+    _print(rows, as_json=as_json)
+    bad = [row for row in rows if row["status"] != "ok"]
+    if bad:
+        context.say(f"{len(bad)} of {len(rows)} files are not as declared; `bench data fetch` gets them")
+    return DataError.exit_code if bad else 0
+
+
+@app.command("fetch")
+def fetch(names: Names = None, as_json: Json = False) -> int:
+    """Download what is missing or altered to the data root; files that are good are left alone."""
+    rows = []
+    for file, tasks in _chosen(names).items():
+        try:
+            files.fetch(file)
+            status = "ok"
+        except DataError as error:
+            context.say(str(error))
+            status = "not fetched"
+        rows.append(_row(file, tasks, status))
+    _print(rows, as_json=as_json)
+    return DataError.exit_code if any(row["status"] != "ok" for row in rows) else 0
+
+
+def _declared() -> dict[DataFile, list[str]]:
+    """Every data file -> the tasks that read it; a task that does not load is said so and left out."""
+    found: dict[DataFile, list[str]] = {}
+    for offer in context.plugins().offers("tasks"):
+        try:
+            declared = loaded(offer).datasets
+        except BenchError as error:
+            context.say(f"note: task {offer.name} is left out: {error}")
+            continue
+        for file in declared:
+            found.setdefault(file, []).append(offer.name)
+    return dict(sorted(found.items(), key=lambda item: (item[0].dataset, item[0].path)))
+
+
+def _chosen(names: list[str] | None) -> dict[DataFile, list[str]]:
+    declared = _declared()
+    known = {file.dataset for file in declared} | {task for tasks in declared.values() for task in tasks}
+    for name in names or []:
+        if name not in known:
+            raise UsageError(f"unknown data set {name!r}{near(name, known)}")
+    return {file: tasks for file, tasks in declared.items() if not names or {file.dataset, *tasks} & set(names)}
+
+
+def _presence(file: DataFile) -> str:
+    try:
+        size = (files.root() / file.path).stat().st_size
+    except OSError:
+        return "missing"
+    return "present" if size == file.size else f"size is {size}, not {file.size}"
+
+
+def _row(file: DataFile, tasks: list[str], status: str) -> dict[str, Any]:
+    return {
+        "dataset": file.dataset, "path": str(files.root() / file.path), "bytes": file.size, "status": status,
+        "tasks": ", ".join(tasks), "sha256": file.sha256, "licence": file.licence, "urls": " ".join(file.urls),
+    }  # fmt: skip
+
+
+def _print(rows: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        context.print_json(rows)
+    else:
+        context.print_rows(rows, COLUMNS)

@@ -1,0 +1,158 @@
+"""`bench doctor`: is everything there that runs need? Each answer is a row with what to do."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from harness import data as files
+from harness.cli import classes, context, plugins
+from harness.cli.options import Json
+from harness.errors import BenchError
+from harness.ledger.ledger import NETWORK, filesystem
+
+IMPORTED = ("torch", "torchvision", "duckdb", "polars", "pyarrow", "scipy", "matplotlib", "safetensors")
+ENOUGH = 2 * 2**30
+"""Free bytes below which a warning is due: a long run with its draws and checkpoints takes some hundred MB."""
+
+
+def doctor(as_json: Json = False) -> int:
+    """Check versions, the results folder, data sets, plugins and GPU. Exit code 1 where there is a problem."""
+    rows = [
+        {"check": check, "state": state, "found": found, "what to do": remedy}
+        for part in (_versions, _results, _data, _plugins, _gpu)
+        for check, state, found, remedy in part()
+    ]
+    if as_json:
+        context.print_json(rows)
+    else:
+        context.print_rows(rows, ["check", "state", "found", "what to do"])
+    return int(any(row["state"] == "problem" for row in rows))
+
+
+Answer = tuple[str, str, str, str]
+
+
+def _versions() -> Iterator[Answer]:
+    python = platform.python_version()
+    fine = Version(python) >= Version("3.11")
+    yield "Python", "ok" if fine else "problem", python, "" if fine else "use Python 3.11 or newer"
+    try:
+        required = {r.name: r for r in map(Requirement, importlib.metadata.requires("sgmcmc-bench") or [])}
+        yield "sgmcmc-bench", "ok", importlib.metadata.version("sgmcmc-bench"), ""
+    except importlib.metadata.PackageNotFoundError:
+        required = {}
+        yield "sgmcmc-bench", "problem", "not installed", "pip install . in its folder; plugins are found through that"
+    for name in IMPORTED:
+        yield _version(name, required.get(name))
+
+
+def _version(name: str, wanted: Requirement | None) -> Answer:
+    try:
+        importlib.import_module(name)
+        found = importlib.metadata.version(name)
+    except Exception as error:  # noqa: BLE001 - a broken installation fails in any way
+        return name, "problem", f"does not import: {error}"[:200], f"pip install --force-reinstall '{wanted or name}'"
+    if wanted is not None and not wanted.specifier.contains(Version(found).public, prereleases=True):
+        return name, "problem", found, f"pip install '{wanted}'"
+    return name, "ok", found, ""
+
+
+def _results() -> Iterator[Answer]:
+    results = context.current().results
+    place = next(folder for folder in (results, *results.parents) if folder.exists())
+    elsewhere = "choose another folder by --results DIR or BENCH_RESULTS"
+    writable = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    found = str(results) if place == results else f"{results} (not there yet)"
+    yield "results folder", "ok" if writable else "problem", found, "" if writable else f"not writable: {elsewhere}"
+    if not place.is_dir():
+        return
+    yield _space(place)
+    kind = filesystem(place)
+    local = kind not in NETWORK
+    remedy = "" if local else f"runs are refused there, kernel locks cannot be trusted: {elsewhere}"
+    yield "file system", "ok" if local else "warning", kind or "unknown", remedy
+    yield from _database(results)
+
+
+def _space(place: Path) -> Answer:
+    import shutil
+
+    free = shutil.disk_usage(place).free
+    remedy = "" if free >= ENOUGH else "free some space, or choose another folder by --results DIR"
+    return "free space", "ok" if free >= ENOUGH else "warning", f"{free / 2**30:.1f} GiB", remedy
+
+
+def _database(results: Path) -> Iterator[Answer]:
+    from harness.store import Store
+
+    store = Store(results)
+    if not store.path.exists():
+        return
+    try:
+        (row,) = store.rows("select count(*) as n from attempt")
+    except BenchError as error:
+        yield "results database", "problem", str(error), "bench ingest --rebuild"
+    else:
+        yield "results database", "ok", f"{row['n']} attempts", ""
+
+
+def _data() -> Iterator[Answer]:
+    root = files.root()
+    source = "BENCH_DATA" if os.environ.get("BENCH_DATA") else "the user's cache; BENCH_DATA names another"
+    yield (
+        "data folder",
+        "ok" if root.is_dir() else "warning",
+        f"{root} ({source})",
+        "" if root.is_dir() else "bench data fetch",
+    )
+    wrong: dict[str, str] = {}
+    sets: dict[str, int] = {}
+    for offer in context.plugins().offers("tasks"):
+        try:
+            declared = classes.loaded(offer).datasets
+        except BenchError:  # a row of the plugins says so
+            continue
+        for file in declared:
+            sets[file.dataset] = sets.get(file.dataset, 0) + 1
+            trouble = files.problem(file)
+            if trouble:
+                wrong[file.dataset] = f"{file.path} is {trouble}"
+    for name in sorted(sets):
+        state = "warning" if name in wrong else "ok"
+        yield (
+            f"data set {name}",
+            state,
+            wrong.get(name, "as declared"),
+            f"bench data fetch {name}" if name in wrong else "",
+        )
+
+
+def _plugins() -> Iterator[Answer]:
+    for row in plugins.listing(context.plugins()):
+        what = f"plugin {row['distribution']}: {row['plugin']}"
+        if row["problems"]:
+            yield what, "problem", row["problems"], f"repair it, or pip uninstall {row['distribution']}"
+        else:
+            yield what, "ok", row["offers"], ""
+
+
+def _gpu() -> Iterator[Answer]:
+    try:
+        import torch
+    except Exception:  # noqa: BLE001 - a row of the versions says so
+        return
+    if not torch.cuda.is_available():
+        built = torch.version.cuda
+        remedy = "" if built is None else "runs go to the CPU; for a GPU, nvidia-smi must see it"
+        yield "GPU", "ok", "none that torch can use", remedy
+        return
+    for i in range(torch.cuda.device_count()):
+        yield f"GPU cuda:{i}", "ok", torch.cuda.get_device_name(i), ""

@@ -1,0 +1,129 @@
+"""The record of a run: what was asked, where each setting came from, what happened, what came out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from harness import facts
+from harness.cli.classes import loaded
+from harness.cli.pages.task import truth
+from harness.conventions import equivalents
+from harness.errors import BenchError, UsageError
+from harness.registry import Registry
+from harness.store import Store
+
+HEAD = (
+    "run_key", "group_key", "method", "sampler", "schedule", "task", "task_version", "protocol", "budget", "steps",
+    "burn_in", "thin", "chains", "seed", "dtype", "deterministic", "compile", "engine", "status", "reason", "step",
+    "chain", "started", "finished", "passes", "passes_per_step", "seconds_sampling", "seconds_observing", "seconds_checkpoint",
+    "seconds_setup", "steps_done", "draws_kept", "draws_stored", "attempt", "path",
+)  # fmt: skip
+
+
+def key(store: Store, prefix: str) -> str:
+    """The run key that starts with `prefix`."""
+    found = store.rows("select run_key, method, task, seed from run where starts_with(run_key, ?)", [prefix.lower()])
+    if len(found) == 1:
+        return str(found[0]["run_key"])
+    if found:
+        several = ", ".join(f"{r['run_key'][:12]} ({r['method']} on {r['task']}, seed {r['seed']})" for r in found[:5])
+        raise UsageError(f"{prefix} begins {len(found)} run keys, give more of it: {several}")
+    raise UsageError(f"there is no run {prefix} in {store.results}; `bench ls runs` lists them")
+
+
+def run(store: Store, run_key: str, registry: Registry) -> dict[str, Any]:
+    """Everything about one run."""
+    (row,) = store.rows("select * from run_status where run_key = ?", [run_key])
+    attempt = row["attempt"]
+    record = {"kind": "run", **{name: row[name] for name in HEAD}, "settings": _settings(row)}
+    record["equivalents"], note = _equivalents(row, registry)
+    record["metrics"] = store.rows(
+        "select name as metric, value, unit, direction, target, version, is_primary as primary from metric "
+        "where attempt = ? order by is_primary desc, name",
+        [attempt],
+    )
+    record["truth"] = _truth(row, registry)
+    record["attempts"] = store.rows(
+        "select attempt, status, reason, started, finished from attempt where run_key = ? order by attempt", [run_key]
+    )
+    record["events"] = store.rows(
+        "select attempt, time, event, detail from event semi join attempt on attempt.attempt = event.attempt "
+        "and attempt.run_key = ? order by attempt, i",
+        [run_key],
+    )
+    record["artifacts"] = store.rows(
+        "select file, bytes, sha256 from artifact where attempt = ? order by file", [attempt]
+    )
+    record["environment"], record["packages"] = _environment(store, row["environment"])
+    record["code"] = store.rows(
+        'select distribution, version, git_commit as "commit", dirty from plugin where environment = ? '
+        "order by distribution",
+        [row["environment"]],
+    )
+    return record | ({"note": note} if note else {})
+
+
+def _settings(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every setting with its value, and how it came to have it."""
+    origins = json.loads(row["origins"])
+    values = {
+        f"{part}.{name}": value
+        for part in ("sampler", "schedule", "task")
+        for name, value in json.loads(row[f"{part}_params"]).items()
+    }
+    rows = []
+    for name in sorted({*values, *origins}):
+        origin = origins.get(name, {})
+        value = values.get(name, origin.get("value"))
+        rows.append(
+            {
+                "setting": name, "value": value, "provenance": origin.get("provenance", "not recorded"),
+                "source": origin.get("source", ""),
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _equivalents(row: dict[str, Any], registry: Registry) -> tuple[list[dict[str, Any]], str]:
+    """The first and the last step of the run in other conventions; a note where its plugins are not there."""
+    try:
+        schedule = loaded(registry.find("schedules", row["schedule"]))(**json.loads(row["schedule_params"]))
+        sizes = facts.task_facts(registry.find("tasks", row["task"]), json.loads(row["task_params"]))
+        trajectory = schedule.trajectory(row["steps"], sizes["steps_per_epoch"])
+    except (BenchError, TypeError) as error:
+        return [], f"no equivalent step sizes: {error}"
+    friction = json.loads(row["sampler_params"]).get("friction")
+    rows = []
+    for when, k in (("first step", 0), ("last step", -1)):
+        h, T = float(trajectory.step_size[k]), float(trajectory.temperature[k])
+        rows.append(
+            {
+                "at": when,
+                "convention": "here",
+                "settings": f"h={h:.6g}, T={T:.6g}",
+                "step": "theta - h grad U + N(0, 2 h T)",
+            }
+        )
+        for other in equivalents(h, T, sizes["terms"], friction):
+            settings = ", ".join(f"{name}={value:.6g}" for name, value in other.settings.items())
+            rows.append({"at": when, "convention": other.convention, "settings": settings, "step": other.step})
+    return rows, ""
+
+
+def _truth(row: dict[str, Any], registry: Registry) -> dict[str, Any] | None:
+    """The truth of the run's task, as the installed version of the task has it."""
+    try:
+        made = loaded(registry.find("tasks", row["task"]))(**json.loads(row["task_params"]))
+        return truth(made) if made.version == row["task_version"] else None
+    except (BenchError, TypeError):
+        return None
+
+
+def _environment(store: Store, environment: str | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """The machine, and the versions of packages."""
+    found = store.rows("select document from environment where environment = ?", [environment])
+    document = json.loads(found[0]["document"]) if found else {}
+    packages = document.pop("packages", {})
+    document.pop("code", None)
+    return document, packages

@@ -1,0 +1,85 @@
+"""The record of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from harness import data as files
+from harness.cli.classes import loaded
+from harness.cli.pages.offers import head, hyperparameters, text
+from harness.errors import BenchError
+from harness.registry import Offer
+
+
+def task(offer: Offer) -> dict[str, Any]:
+    """A task: settings, sizes, protocols, metrics, data sets, truth.
+
+    dimension   D;  terms  N;  batch_terms  n of a stochastic gradient
+    curvature   largest eigenvalue of the Hessian at a mode; sgld is stable for h below 2/curvature
+    truth       mean, sd, mcse (of the mean), sd_mcse, z3, z4 and how; None where it is not known
+    """
+    cls = loaded(offer)
+    record = {**head(offer), "task_version": cls.version, "description": text(offer), "dtype": cls.dtype}
+    record |= {
+        "settings": hyperparameters(offer),
+        "protocols": [_protocol(p) for p in cls.protocols],
+        "metrics": [
+            {
+                "metric": m.name, "primary": i == 0, "direction": m.direction, "unit": m.unit, "version": m.version,
+                "target": m.target, "summary": m.summary,
+            }
+            for i, m in enumerate(cls.metrics)
+        ],
+        "data": [
+            {"dataset": f.dataset, "path": f.path, "bytes": f.size, "status": files.problem(f) or "ok"}
+            for f in cls.datasets
+        ],
+        "provides": sorted(cls.provides),
+        "truth": None,
+    }  # fmt: skip
+    try:
+        made = cls()
+    except Exception as error:  # noqa: BLE001 - a plugin may fail in any way, and its page is still worth showing
+        return record | {"note": f"it cannot be made from its defaults: {type(error).__name__}: {error}"}
+    notes: list[str] = []
+    record |= {
+        "dimension": _asked(made.dim, notes),
+        "terms": _asked(made.terms, notes),
+        "batch_terms": _asked(made.batch_terms, notes),
+        "curvature": _asked(made.curvature, notes),
+        "truth": _asked(lambda: truth(made), notes),
+    }
+    return record | ({"note": "; ".join(dict.fromkeys(notes))} if notes else {})
+
+
+def truth(made: Any) -> dict[str, Any] | None:
+    """The moments of the target as plain lists; None where they are not known."""
+    known = made.truth()
+    if known is None:
+        return None
+    moments = {"mean": known.mean, "sd": known.sd, "mcse": known.mean_mcse, "sd_mcse": known.sd_mcse}
+    moments |= {"z3": known.z3, "z4": known.z4}
+    return {**{name: [float(v) for v in values] for name, values in moments.items()}, "how": known.how}
+
+
+def _asked(question: Callable[[], Any], notes: list[str]) -> Any:
+    """The answer; None, with a note, where it takes data that are not there."""
+    try:
+        return question()
+    except BenchError as error:
+        notes.append(str(error))
+        return None
+
+
+def _protocol(protocol: Any) -> dict[str, Any]:
+    return {
+        "protocol": protocol.name,
+        "budgets": ", ".join(f"{name} {steps}" for name, steps in protocol.budgets.items()),
+        "chains": protocol.chains,
+        "seeds": ", ".join(map(str, protocol.seeds)),
+        "burn_in": protocol.burn_in,
+        "thin": protocol.thin,
+        "settings": ", ".join(f"{name}={value}" for name, value in protocol.settings.items()),
+        "summary": protocol.summary,
+    }

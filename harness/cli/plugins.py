@@ -1,0 +1,56 @@
+"""`bench plugins`: what is installed, what each plugin offers, and what is wrong with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.cli import classes, context
+from harness.cli.options import Json
+from harness.registry import KINDS, Plugin, Registry
+
+
+def plugins(as_json: Json = False) -> None:
+    """List the plugins. Each offer is loaded and made from its defaults; what fails is a row with its reason."""
+    rows = listing(context.plugins())
+    if as_json:
+        context.print_json(rows)
+        return
+    context.print_rows(rows, ["plugin", "distribution", "version", "status", "offers"])
+    for row in rows:
+        if row["problems"]:
+            context.say(f"{row['distribution']} ({row['plugin']}): {row['problems']}")
+
+
+def listing(registry: Registry) -> list[dict[str, Any]]:
+    """A row for each plugin."""
+    return [_row(plugin, registry) for plugin in registry.plugins]
+
+
+def _row(plugin: Plugin, registry: Registry) -> dict[str, Any]:
+    faults = ((offer, classes.fault(offer)) for offer in plugin.offers)
+    problems = [*plugin.problems, *(f"{offer.kind[:-1]} {offer.name!r}: {wrong}" for offer, wrong in faults if wrong)]
+    problems += _unknown_parts(plugin, registry)
+    offered = {kind: ", ".join(o.name for o in plugin.offers if o.kind == kind) for kind in KINDS}
+    offered["papers"] = ", ".join(path.stem for path in plugin.papers)
+    return {
+        "plugin": plugin.name,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "origin": plugin.origin,
+        "packaged": plugin.packaged,
+        "status": "problem" if problems else "ok",
+        "offers": ", ".join(names for names in offered.values() if names),
+        **offered,
+        "problems": "; ".join(problems),
+    }
+
+
+def _unknown_parts(plugin: Plugin, registry: Registry) -> list[str]:
+    """Methods that pair a sampler or a schedule that is not there."""
+    wrong = []
+    for offer in plugin.offers:
+        for kind in ("samplers", "schedules") if offer.kind == "methods" else ():
+            part = getattr(offer.info, kind[:-1])
+            if part.rpartition(":")[2] not in {known.name for known in registry.offers(kind)}:
+                wrong.append(f"method {offer.name!r}: there is no {kind[:-1]} {part!r}")
+    return wrong

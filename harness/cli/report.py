@@ -1,0 +1,153 @@
+"""`bench report`: a report of what the results hold, as text on stdout or as files."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli import context, results
+from harness.cli.options import Json
+from harness.errors import DataError, PluginError, UsageError
+from harness.parameters import near
+
+if TYPE_CHECKING:
+    from harness.report import Report, Request, Result
+    from harness.store import Store
+
+Several = Annotated[list[str] | None, typer.Option(help="Only these, a,b,c; all without it.")]
+
+
+def report(
+    name: Annotated[str, typer.Argument(help="The report; `bench ls reports` lists them.")],
+    task: Annotated[list[str] | None, typer.Option(help="Only these tasks, a,b,c; TASK@PROTOCOL too.")] = None,
+    method: Several = None,
+    protocol: Several = None,
+    metric: Annotated[str | None, typer.Option(help="Rank by this metric.")] = None,
+    form: Annotated[str, typer.Option("--format", help="table, markdown, csv, latex, json or html.")] = "table",
+    as_json: Json = False,
+    out: Annotated[Path | None, typer.Option(help="A file, or a folder for text and figures.")] = None,
+) -> None:
+    """Make a report: leaderboard, coverage, ess, density, and those of plugins."""
+    from harness import rendering
+
+    if as_json and form not in {"table", "json"}:
+        raise UsageError(f"--json and --format {form} exclude each other; choose one")
+    form = rendering.check_format("json" if as_json else form)
+    made = _load(name)
+    store = results.opened()
+    request = _request(store, task, method, protocol, metric)
+    result = made.build(store, request)
+    for note in result.notes:
+        context.say(f"note: {note}")
+    if not result.tables and not result.records and not result.figures:
+        context.say(_nothing(store, name, filtered=bool(task or method or protocol)))
+    width = shutil.get_terminal_size().columns if out is None and sys.stdout.isatty() else None
+    _write(result, rendering.render(result, form, width), _place(out, name, rendering.SUFFIXES[form]), out)
+
+
+def _load(name: str) -> Report:
+    from harness.hookspecs import Info
+    from harness.registry import load
+    from harness.report import Report
+
+    offer = context.plugins().find("reports", name)
+    assert isinstance(offer.info, Info)
+    made = load(offer.info.target)()
+    if not isinstance(made, Report):
+        raise PluginError(
+            f"report {name} ({offer.distribution}): {offer.info.target} does not derive from harness.Report"
+        )
+    return made
+
+
+def _request(
+    store: Store,
+    tasks: Sequence[str] | None,
+    methods: Sequence[str] | None,
+    protocols: Sequence[str] | None,
+    metric: str | None,
+) -> Request:
+    from harness.report import Request
+
+    registry = context.plugins()
+    seen = store.rows("select distinct task, method, protocol from run")
+    asked = _words(tasks)
+    named = [word.partition("@")[0] for word in asked]
+    wanted = [*_words(protocols), *(word.partition("@")[2] for word in asked if "@" in word)]
+    _check("task", named, {r["task"] for r in seen} | {o.name for o in registry.offers("tasks")})
+    _check("method", _words(methods), {r["method"] for r in seen} | _methods())
+    _check("protocol", wanted, {r["protocol"] for r in seen} | (_protocols(named) if wanted else set()))
+    return Request(
+        tasks=tuple(dict.fromkeys(named)),
+        methods=tuple(_words(methods)),
+        protocols=tuple(dict.fromkeys(wanted)),
+        metric=metric,
+        registry=registry,
+    )
+
+
+def _methods() -> set[str]:
+    registry = context.plugins()
+    return {offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)}
+
+
+def _protocols(tasks: Iterable[str]) -> set[str]:
+    """What the named tasks, or all of them, have."""
+    from harness.facts import protocols
+
+    chosen = set(tasks)
+    offers = [offer for offer in context.plugins().offers("tasks") if not chosen or offer.name in chosen]
+    return {protocol["name"] for offer in offers for protocol in protocols(offer)}
+
+
+def _words(values: Sequence[str] | None) -> list[str]:
+    return [word.strip() for value in values or [] for word in value.split(",") if word.strip()]
+
+
+def _check(kind: str, words: Iterable[str], known: set[str]) -> None:
+    for word in words:
+        if word not in known:
+            raise UsageError(f"unknown {kind} {word!r}{near(word, known)}")
+
+
+def _nothing(store: Store, name: str, *, filtered: bool) -> str:
+    """Why a report is empty and what to do about it."""
+    here = context.current().results
+    rows = store.rows("select distinct task, protocol from result order by all")
+    if not rows:
+        return f"no finished runs in {here} yet; for a first one: bench run --sampler sgld --task mixture5"
+    places = ", ".join(f"{row['task']}@{row['protocol']}" for row in rows)
+    what = "of what was asked for" if filtered else f"that {name} is about"
+    return f"no results {what} in {here}; there are results of {places}"
+
+
+def _place(out: Path | None, name: str, suffix: str) -> Path | None:
+    """The file for the text: `out` itself, or one in it where it is a folder."""
+    if out is None or (out.suffix and not out.is_dir()):
+        return out
+    return out / f"{name}{suffix}"
+
+
+def _write(result: Result, text: str, file: Path | None, out: Path | None) -> None:
+    from harness.rendering import figures
+
+    try:
+        if file is None:
+            sys.stdout.write(text)
+        else:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            context.say(f"wrote {file}")
+        folder = file.parent if file is not None else context.current().results / "reports"
+        for figure in result.figures:
+            for path in figures.save(figure, folder):
+                context.say(f"wrote {path}")
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise DataError(f"cannot write {error.filename or out}: {error.strerror}; choose another --out") from error

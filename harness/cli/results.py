@@ -1,0 +1,14 @@
+"""How reading verbs get at the results: what is new is ingested first, and what could not be is said."""
+
+from __future__ import annotations
+
+from harness.cli import context
+from harness.store import Store
+
+
+def opened() -> Store:
+    """The store of this command's results folder, up to date."""
+    store = Store(context.current().results)
+    for note in store.refresh(context.plugins().papers()):
+        context.say(f"note: {note}")
+    return store

@@ -1,0 +1,144 @@
+"""The Gaussian that samplers are judged on: everything about it is known, and every operation is elementwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from harness.parameters import param
+from harness.task import Metric, Observer, Outcome, Problem, Protocol, Task
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.randomness import Streams
+    from harness.schedule import Trajectory
+    from harness.task import Batch
+
+
+class GaussianProblem(Problem):
+    """U(theta) = c sum_i (lambda_i theta_i^2 / 2 + b_i theta_i); b ~ N(0, V I) is the minibatch, 0 on all the data.
+
+    `curvature` is lambda, (D,) or one row a chain (C, D). The batch is {"slope": b}. Without `streams` nothing is
+    drawn: the caller supplies the batches.
+    """
+
+    def __init__(
+        self,
+        curvature: Tensor,
+        *,
+        scale: float = 1.0,
+        variance: float = 0.0,
+        spread: float = 1.0,
+        streams: Sequence[Streams] = (),
+    ) -> None:
+        self.dim = curvature.shape[-1]
+        self.curvature = curvature
+        self.scale = scale
+        self.variance = variance
+        self.spread = spread
+        self.streams = streams
+        self.order = [s.torch("order") for s in streams] if variance else []
+
+    def initial(self) -> Tensor:
+        """N(0, spread / lambda), (C, D)."""
+        normals = [torch.randn(self.dim, generator=s.torch("init"), dtype=torch.float64) for s in self.streams]
+        return torch.stack(normals) * (self.spread / self.curvature).sqrt()
+
+    def draw_batches(self, steps: int) -> Batch:
+        """The slopes b of the next steps, (steps, C, D)."""
+        if not self.order:
+            return {}
+        size = (steps, self.dim)
+        drawn = [torch.randn(size, generator=g, dtype=self.curvature.dtype) for g in self.order]
+        return {"slope": self.variance**0.5 * torch.stack(drawn, dim=1)}
+
+    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """U (C,)."""
+        terms = self.curvature * theta.square() / 2
+        if batch is not None:
+            terms = terms + batch["slope"] * theta
+        total = terms[:, 0]
+        for i in range(1, self.dim):  # a reduction may give other bits for another number of chains
+            total = total + terms[:, i]
+        return self.scale * total
+
+    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """grad U = c (lambda theta + b), (C, D)."""
+        gradient = self.curvature * theta
+        return self.scale * (gradient if batch is None else gradient + batch["slope"])
+
+    def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
+        """U (C,) and grad U (C, D)."""
+        return self.energy(theta, batch), self.gradient(theta, batch)
+
+    def observer(self, rows: slice, trajectory: Trajectory, passes_per_step: float) -> Recorder:
+        """An observer that keeps every draw."""
+        return Recorder()
+
+    def state(self) -> dict[str, Tensor]:
+        """States of the generators that the slopes come from."""
+        return {"order": torch.stack([g.get_state() for g in self.order])} if self.order else {}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Put the generators where `state` was taken."""
+        for generator, row in zip(self.order, state.get("order", ()), strict=True):
+            generator.set_state(row.clone())
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianTask(Task):
+    """The Gaussian as a task, so that the harness's own loop can run on it."""
+
+    protocols: ClassVar[Sequence[Protocol]] = ()
+    metrics: ClassVar[Sequence[Metric]] = ()
+    provides: ClassVar[frozenset[str]] = frozenset({"terms"})
+
+    curvatures: tuple[float, ...] = param((0.5, 1.0, 2.0), meaning="lambda, eigenvalues of the Hessian")
+    scale: float = param(1.0, "(0, inf)", "c, multiplies U")
+    variance: float = param(0.0, "[0, inf)", "V, variance of each coordinate of grad U / c")
+    spread: float = param(1.0, "[0, inf)", "chains start at N(0, spread / lambda)")
+
+    def dim(self) -> int:
+        """Number of eigenvalues."""
+        return len(self.curvatures)
+
+    def curvature(self) -> float:
+        """c times the largest eigenvalue."""
+        return self.scale * max(self.curvatures)
+
+    def build(self, streams: Sequence[Streams], device: str) -> GaussianProblem:
+        """The problem of `len(streams)` chains, on CPU."""
+        curvature = torch.tensor(self.curvatures, dtype=torch.float64)
+        return GaussianProblem(curvature, scale=self.scale, variance=self.variance, spread=self.spread, streams=streams)
+
+
+class Recorder(Observer):
+    """Keeps every draw as it comes."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Tensor] = []
+
+    def observe(self, draws: Tensor, weights: Tensor, steps: NDArray[np.int64]) -> None:
+        """Keep a block of draws (B, C, D)."""
+        self.blocks.append(draws)
+
+    def draws(self) -> Tensor:
+        """All draws, (B, C, D)."""
+        return torch.cat(self.blocks)
+
+    def outcome(self) -> Outcome:
+        """No metrics."""
+        return Outcome(metrics={})
+
+    def state(self) -> dict[str, Tensor]:
+        """Nothing: draws are not part of a checkpoint."""
+        return {}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Nothing to go on from."""

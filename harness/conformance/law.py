@@ -1,0 +1,129 @@
+"""What a law is, how it says that it is broken, and the paths that laws are tried on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from harness.conformance.gaussian import GaussianTask, Recorder
+from harness.conformance.linear import stability_limit
+from harness.loop import Loop
+from harness.randomness import Streams
+from harness.schedule import Trajectory
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.sampler import Sampler
+    from harness.task import Task
+
+TEMPERATURES = (0.5, 1.0, 3.0)
+
+
+class Broken(Exception):  # noqa: N818 - a verdict, not an error of the program
+    """A law does not hold; the message says where and by how much."""
+
+
+class Skip(Exception):  # noqa: N818 - as Broken
+    """A law has nothing to say about this sampler; the message says why."""
+
+
+@dataclass(frozen=True)
+class Law:
+    """One law: its number in the list, its name, the check (raises `Broken` or `Skip`), and what usually breaks it."""
+
+    number: int
+    name: str
+    check: Callable[[Sampler], None]
+    cause: str
+    exemptible: bool = True
+
+
+def trajectory(
+    step_size: Sequence[float] | NDArray[np.float64],
+    temperature: float | Sequence[float] | NDArray[np.float64],
+    burn_in: int = 0,
+) -> Trajectory:
+    """A trajectory of these step sizes; every draw after the burn-in is kept."""
+    h = np.asarray(step_size, dtype=np.float64)
+    burning = np.arange(len(h)) < burn_in
+    return Trajectory(
+        step_size=h,
+        temperature=np.broadcast_to(np.asarray(temperature, dtype=np.float64), h.shape).copy(),
+        keep=~burning,
+        evaluate=~burning,
+        cycle=np.zeros(len(h), dtype=np.int64),
+        burn_in=burning,
+    )
+
+
+def safe_x(sampler: Sampler, share: float, *, otherwise: float = 1.0) -> float:
+    """`share` of the stability limit of x = h lambda; of `otherwise` where there is no limit, or none below 2."""
+    limit = stability_limit(sampler)
+    return share * (otherwise if limit is None else min(limit, 2.0))
+
+
+def varying(sampler: Sampler, task: Task, steps: int, *, share: float = 0.4) -> NDArray[np.float64]:
+    """Step sizes that differ at every step, from `share` of the stability limit of the task downwards."""
+    curvature = task.curvature()
+    assert curvature is not None
+    return safe_x(sampler, share) / curvature / (1 + 0.3 * np.arange(steps, dtype=np.float64))
+
+
+def streams(rows: int, seed: int = 0) -> list[Streams]:
+    """The streams of `rows` chains."""
+    return [Streams(seed, row, ("conformance",)) for row in range(rows)]
+
+
+def loop(sampler: Sampler, task: Task, path: Trajectory, rows: int, seed: int = 0) -> Loop:
+    """The harness's own loop with `rows` chains of one run."""
+    return Loop(task, sampler, path, streams(rows, seed), rows)
+
+
+def finish(running: Loop) -> Loop:
+    """Run a loop to its end."""
+    while not running.finished:
+        running.advance_block()
+    return running
+
+
+def draws(running: Loop) -> Tensor:
+    """The kept draws (K, C, D) of a loop on a Gaussian."""
+    recorder = running.runs[0].observer
+    assert isinstance(recorder, Recorder)
+    return recorder.draws()
+
+
+def path_of(sampler: Sampler, task: GaussianTask, path: Trajectory, rows: int, seed: int = 0) -> Tensor:
+    """All draws (K, C, D) of the loop along a trajectory."""
+    return draws(finish(loop(sampler, task, path, rows, seed)))
+
+
+def fingerprint(tensors: Iterable[Tensor]) -> str:
+    """SHA-256 of the bytes of tensors."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(tensor.detach().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def same(one: Tensor, other: Tensor) -> bool:
+    """Equal bit for bit, NaN included."""
+    return fingerprint([one]) == fingerprint([other])
+
+
+def distance(one: Tensor, other: Tensor) -> float:
+    """Largest difference relative to the largest size of `other`; inf where either is not finite."""
+    gap = ((one - other).abs().max() / other.abs().max().clamp(min=1e-300)).item()
+    return gap if np.isfinite(gap) else float("inf")
+
+
+def all_finite(tensors: Iterable[Tensor]) -> bool:
+    """Whether no tensor holds NaN or infinity."""
+    return all(bool(torch.isfinite(t).all()) for t in tensors if t.is_floating_point())

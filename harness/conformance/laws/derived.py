@@ -1,0 +1,76 @@
+"""Law 1: the law that follows from `step` on a quadratic potential is the target, as the step size goes to 0."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.conformance.law import TEMPERATURES, Broken, Law, Skip, safe_x
+from harness.conformance.linear import LinearStep, derive
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from harness.sampler import Sampler
+
+CURVATURES = (1.0, 4.0)
+SHARES = (1e-5, 1e-6)
+"""x as a share of the stability limit; two, so that the first order can be taken off."""
+
+
+def check(sampler: Sampler) -> None:
+    """lambda P_theta / T -> limit_bias, with an error of first order, at T = 0.5, 1, 3 and for unlike curvatures."""
+    limit = sampler.limit_bias()
+    for T in TEMPERATURES:
+        large, small = (_ratio(sampler, safe_x(sampler, share), T) for share in SHARES)
+        order = SHARES[0] / SHARES[1]
+        bias = (order * small - large) / (order - 1) - limit * np.eye(len(CURVATURES))
+        worst = bias.flat[np.abs(bias).argmax()]
+        if not abs(worst) < 1e-3 * limit:
+            i, j = np.unravel_index(np.abs(bias).argmax(), bias.shape)
+            raise Broken(
+                f"at T = {T:g}, h -> 0: "
+                + (
+                    f"lambda var(theta)/T is {worst + limit:.5g} where it should be {limit:.5g}"
+                    if i == j
+                    else f"coordinates {j} and {i} have a correlation of {worst / limit:.5g}, should be 0"
+                )
+            )
+        if np.abs(large - limit * np.eye(len(CURVATURES))).max() > 0.2 * limit:
+            raise Broken(
+                f"at T = {T:g} the bias is not of first order in h: lambda var(theta)/T is {large.max():.5g} "
+                f"at {SHARES[0]:g} of the stability limit"
+            )
+
+
+def _ratio(sampler: Sampler, x: float, T: float) -> NDArray[np.float64]:
+    """lambda^1/2 P_theta lambda^1/2 / T, (D, D)."""
+    step = derive(sampler, x / max(CURVATURES), T, CURVATURES)
+    _require(step)
+    P = step.stationary()
+    if P is None:
+        raise Broken(
+            f"at x = h lambda = {x:.3g} a step does not contract (spectral radius {step.radius:.12g}): "
+            "there is no stationary law"
+        )
+    D = len(CURVATURES)
+    root = np.sqrt(CURVATURES)
+    return root[:, None] * P[:D, :D] * root / T
+
+
+def _require(step: LinearStep) -> None:
+    """Skip a sampler that is not linear; one that moves the mode is broken."""
+    if step.error == np.inf:
+        raise Skip("no linear law: it draws uniforms, or its answers are not finite or not repeatable")
+    if not step.linear:
+        raise Skip(f"not linear on a quadratic potential: superposition error {step.error:.2g}")
+    if step.shift > 1e-12:
+        raise Broken(f"a step without noise moves the mode by {step.shift:.3g}")
+
+
+LAW = Law(
+    1, "derived-law", check,
+    "the scale of the noise (sqrt(2 h T), one number a coordinate), or a stationary law that is biased by "
+    "construction and not declared in limit_bias",
+)  # fmt: skip

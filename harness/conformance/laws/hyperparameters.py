@@ -1,0 +1,114 @@
+"""Law 10: bad hyperparameters are refused, and the defaults stay finite on toy targets in the dtype they are given."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+
+from harness.conformance.gaussian import GaussianProblem, GaussianTask
+from harness.conformance.law import Broken, Law, all_finite, finish, loop, safe_x, trajectory
+from harness.errors import UsageError
+from harness.parameters import Field, schema
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.randomness import Streams
+    from harness.sampler import Sampler
+    from harness.task import Batch
+
+HIDDEN = 4
+STEPS = 100
+
+
+class NetworkProblem(GaussianProblem):
+    """A regression by one hidden layer of tanh units, 16 points, prior N(0, I): not convex, and by autograd."""
+
+    def __init__(self, streams: Sequence[Streams]) -> None:
+        super().__init__(torch.ones(3 * HIDDEN), streams=streams)
+
+    def initial(self) -> Tensor:
+        """Standard normal."""
+        return super().initial().to(torch.float32)
+
+    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """U (C,)."""
+        x = torch.linspace(-2, 2, 16, dtype=theta.dtype)
+        slope, shift, weight = theta.chunk(3, dim=1)
+        hidden = torch.tanh(slope[:, :, None] * x + shift[:, :, None])
+        fitted = (weight[:, :, None] * hidden).sum(1)
+        return (fitted - torch.sin(2 * x)).square().sum(1) / 0.02 + theta.square().sum(1) / 2
+
+    def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
+        """U (C,) and grad U (C, D)."""
+        with torch.enable_grad():
+            x = theta.detach().requires_grad_(True)
+            value = self.energy(x, batch)
+            (gradient,) = torch.autograd.grad(value.sum(), x)
+        return value.detach(), gradient
+
+    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """grad U (C, D)."""
+        return self.energy_and_gradient(theta, batch)[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkTask(GaussianTask):
+    """The small network as a task, in float32."""
+
+    dtype: ClassVar[str] = "float32"
+
+    def build(self, streams: Sequence[Streams], device: str) -> NetworkProblem:
+        """The problem of `len(streams)` chains."""
+        return NetworkProblem(streams)
+
+
+def check(sampler: Sampler) -> None:
+    """Every field refuses what lies outside its range; the sampler stays finite, and float32 stays float32."""
+    for spec in schema(type(sampler)):
+        for bad in _bad_values(spec):
+            _refuses(sampler, spec, bad)
+    gaussian = GaussianTask(variance=0.5)
+    for name, task, h in (
+        ("Gaussian", gaussian, safe_x(sampler, 0.1) / gaussian.curvature()),
+        ("small network", NetworkTask(), 1e-5),
+    ):
+        running = finish(loop(sampler, task, trajectory(np.full(STEPS, h), 1.0, burn_in=STEPS // 2), 4))
+        if not all_finite([running.theta, *running.state.values()]):
+            raise Broken(f"not finite after {STEPS} steps of h = {h:.3g} on a {name}")
+        for leaf, tensor in {"theta": running.theta, **running.state}.items():
+            if tensor.is_floating_point() and tensor.dtype != running.dtype:
+                raise Broken(f"{leaf} is {tensor.dtype} after a run in {running.dtype}")
+
+
+def _refuses(sampler: Sampler, spec: Field, bad: Any) -> None:
+    try:
+        dataclasses.replace(sampler, **{spec.name: bad})
+    except UsageError:
+        return
+    allowed = spec.allowed or ", ".join(spec.choices) or spec.type
+    raise Broken(f"{spec.name} = {bad!r} is accepted; it declares {allowed}")
+
+
+def _bad_values(spec: Field) -> Iterator[Any]:
+    if spec.type in ("float", "int"):
+        yield from ("many", float("nan"), float("inf"))
+    if spec.choices:
+        yield "none of these"
+    if spec.allowed:
+        low, high = (float(part) for part in spec.allowed[1:-1].split(","))
+        if np.isfinite(low):
+            yield low if spec.allowed[0] == "(" else low - 1
+        if np.isfinite(high):
+            yield high if spec.allowed[-1] == ")" else high + 1
+
+
+LAW = Law(
+    10, "hyperparameters", check,
+    "a field without its range, a __post_init__ that does not call the base's, or a constant tensor in float64",
+)  # fmt: skip

@@ -1,0 +1,91 @@
+"""Law 3: one step, with gradient and noise given, is the equation: its own linear one, and for each chain alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from harness.conformance.gaussian import GaussianProblem
+from harness.conformance.law import TEMPERATURES, Broken, Law, distance, safe_x
+from harness.conformance.linear import Probe, ScriptedNoise, derive
+from harness.randomness import Streams
+from harness.stepping import BoundPotential
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.sampler import Sampler
+
+CURVATURES = (0.5, 1.0, 2.0)
+ROWS = 5
+
+
+def check(sampler: Sampler) -> None:
+    """At T = 0.5, 1, 3, in float64, from random positions, states, noise and gradient errors."""
+    x = safe_x(sampler, 0.3)
+    for T in TEMPERATURES:
+        _own_action(sampler, x / max(CURVATURES), T)
+    _chain_by_chain(sampler, x / max(CURVATURES))
+
+
+def _own_action(sampler: Sampler, h: float, T: float) -> None:
+    """A linear sampler's step is A z + B xi + G b at points that A, B, G were not made from."""
+    D = len(CURVATURES)
+    step = derive(sampler, h, T, CURVATURES)
+    if not step.linear:
+        return
+    with torch.no_grad():
+        probe = Probe(sampler, h, T, D)
+        z, xi, b = _normals(ROWS, probe.size + probe.noise_size + D).split([probe.size, probe.noise_size, D], dim=1)
+        found = probe.answer(z, xi, b, torch.tensor(CURVATURES, dtype=torch.float64))
+    A, B, G = (torch.from_numpy(part) for part in (step.A, step.B, step.G))
+    gap = distance(found, z @ A.T + xi @ B.T + b @ G.T)
+    if not gap < 1e-10:
+        raise Broken(f"at T = {T:g} a step differs from its own A z + B xi + G b by {gap:.2g} (relative)")
+
+
+def _chain_by_chain(sampler: Sampler, h: float) -> None:
+    """With h and T as (C, 1) tensors, each chain makes the step that it makes alone with its own h and T, 0-dim."""
+    steps = h * (0.5 + torch.arange(ROWS, dtype=torch.float64) / ROWS)[:, None]
+    heats = (0.5 + torch.arange(ROWS, dtype=torch.float64))[:, None]
+    probe = Probe(sampler, h, 1.0, len(CURVATURES))
+    theta, b = _normals(2 * ROWS, len(CURVATURES)).chunk(2)
+    script = [_numbers(slot.kind, (ROWS, *slot.shape)) for slot in probe.slots]
+    problem = GaussianProblem(torch.tensor(CURVATURES, dtype=torch.float64))
+    start_noise = ScriptedNoise()
+    with torch.no_grad():
+        potential = BoundPotential(problem, 1, {"slope": b})
+        state = sampler.init(theta, potential, probe.h, probe.T, start_noise)
+        together = sampler.step(theta, dict(state), potential, steps, heats, ScriptedNoise(script))
+        for c in range(ROWS):
+            row = slice(c, c + 1)
+            alone = sampler.step(
+                theta[row], {name: leaf[row] for name, leaf in state.items()},
+                BoundPotential(problem, 1, {"slope": b[row]}), steps[c, 0], heats[c, 0],
+                ScriptedNoise([values[row] for values in script]),
+            )  # fmt: skip
+            gap = distance(together[0][row], alone[0])
+            for name, leaf in alone[1].items():
+                if leaf.is_floating_point():
+                    gap = max(gap, distance(together[1][name][row], leaf))
+            if not gap < 1e-12:
+                raise Broken(
+                    f"with h and T of shape (C, 1) chain {c} differs by {gap:.2g} (relative) from itself alone"
+                )
+
+
+def _normals(rows: int, columns: int) -> Tensor:
+    return torch.randn((rows, columns), generator=Streams(0, 0, ("one-step",)).torch("vectors"), dtype=torch.float64)
+
+
+def _numbers(kind: str, size: tuple[int, ...]) -> Tensor:
+    generator = Streams(1, 0, ("one-step",)).torch("noise")
+    return (torch.randn if kind == "normal" else torch.rand)(size, generator=generator, dtype=torch.float64)
+
+
+LAW = Law(
+    3, "one-step", check,
+    "a step that branches on values, mixes chains, or reshapes h and T instead of letting them broadcast",
+    exemptible=False,
+)  # fmt: skip

@@ -1,0 +1,81 @@
+"""Law 6: the potential is asked where and as often as declared, and what it answers is used in the same step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from harness.conformance.gaussian import GaussianTask
+from harness.conformance.law import Broken, Law, loop, same, trajectory, varying
+from harness.randomness import Streams
+from harness.stepping import CountingPotential, DirectNoise
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.sampler import Sampler
+    from harness.task import Batch, Problem
+
+CHAINS = 3
+STEPS = 3
+
+
+class WatchedPotential(CountingPotential):
+    """A counting potential that remembers where the batch gradients were asked for."""
+
+    def __init__(self, problem: Problem, terms: int, batch: Batch | None = None) -> None:
+        super().__init__(problem, terms, batch)
+        self.points: list[Tensor] = []
+
+    def grad(self, x: Tensor) -> Tensor:
+        """grad U (C, D) at x."""
+        self.points.append(x.clone())
+        return super().grad(x)
+
+    def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """U (C,) and grad U (C, D) at x."""
+        self.points.append(x.clone())
+        return super().value_and_grad(x)
+
+
+def check(sampler: Sampler) -> None:
+    """Counts, the first point, and the answer to the current batch, at each of a few steps."""
+    task = GaussianTask(variance=1.0)
+    running = loop(sampler, task, trajectory(varying(sampler, task, STEPS), 1.0), CHAINS)
+    theta, state = running.theta, running.state
+    generators = [Streams(3, c, ("conformance",)).torch("noise") for c in range(CHAINS)]
+    slopes = running.problem.draw_batches(STEPS)["slope"]
+    for k in range(STEPS):
+        before = [g.get_state() for g in generators]
+        moved = []
+        for slope in (slopes[k] + 1, slopes[k]):
+            for generator, place in zip(generators, before, strict=True):
+                generator.set_state(place)
+            potential = WatchedPotential(running.problem, 1, {"slope": slope})
+            noise = DirectNoise(generators, torch.float64)
+            with torch.no_grad():
+                moved.append(sampler.step(theta, dict(state), potential, running.h[k], running.T[k], noise))
+            _check_calls(sampler, potential, theta, k + 1)
+        if sampler.gradients_per_step and same(moved[0][0], moved[1][0]):
+            raise Broken(f"step {k + 1} moves alike whatever the gradient of its own batch is")
+        theta, state = moved[1]
+
+
+def _check_calls(sampler: Sampler, potential: WatchedPotential, theta: Tensor, step: int) -> None:
+    declared = (sampler.gradients_per_step, sampler.full_gradients_per_step)
+    counted = (potential.calls, potential.full_calls)
+    if counted != declared:
+        raise Broken(
+            f"step {step} makes {counted[0]} gradient calls and {counted[1]} on the full potential; "
+            f"gradients_per_step and full_gradients_per_step declare {declared[0]} and {declared[1]}"
+        )
+    if potential.points and not same(potential.points[0], theta):
+        gap = (potential.points[0] - theta).abs().max().item()
+        raise Broken(f"step {step} asks for its first gradient {gap:.2g} away from the position it was given")
+
+
+LAW = Law(
+    6, "potential", check,
+    "a gradient call that is not declared, a gradient kept from the step before, or one taken after the move",
+)  # fmt: skip

@@ -1,0 +1,53 @@
+"""Law 9: a chain's numbers depend on its own streams and on nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from harness.conformance.gaussian import GaussianTask
+from harness.conformance.law import Broken, Law, path_of, safe_x, same, trajectory, varying
+
+if TYPE_CHECKING:
+    from harness.sampler import Sampler
+
+COMPANIES = (1, 2, 5, 40)
+STEPS = 12
+UNSTABLE = 1.5
+"""Of the stability limit: stable dynamics merge paths again, and so hide a difference in the last bit."""
+
+
+def check(sampler: Sampler) -> None:
+    """Same seed same bits, neighbours without effect, no shared stream; below and past the stability limit."""
+    task = GaussianTask(variance=0.5)
+    past = UNSTABLE * safe_x(sampler, 1.0, otherwise=4.0) / task.curvature()
+    for where, path in {
+        "below the stability limit": trajectory(varying(sampler, task, STEPS), 1.0, burn_in=4),
+        "past the stability limit": trajectory([past] * STEPS, 1.0),
+    }.items():
+        paths = {rows: path_of(sampler, task, path, rows) for rows in COMPANIES}
+        crowd = paths[max(COMPANIES)]
+        if not same(path_of(sampler, task, path, max(COMPANIES)), crowd):
+            raise Broken(f"{where} two runs with the same seed differ")
+        for rows, alone in paths.items():
+            if not same(alone, crowd[:, :rows]):
+                chain = next(c for c in range(rows) if not same(alone[:, c], crowd[:, c]))
+                gap = (alone[:, chain] - crowd[:, chain]).abs().max().item()
+                raise Broken(f"{where} chain {chain} of {rows} is off by {gap:.2g} from itself among {max(COMPANIES)}")
+    _no_shared_stream(sampler, task)
+
+
+def _no_shared_stream(sampler: Sampler, task: GaussianTask) -> None:
+    """Chains that start at one point part from each other."""
+    together = GaussianTask(curvatures=task.curvatures, spread=0.0)
+    last = path_of(sampler, together, trajectory(varying(sampler, task, STEPS), 1.0), max(COMPANIES))[-1]
+    if len(torch.unique(last, dim=0)) < len(last):
+        raise Broken("chains that start at one point walk the same path: they share a stream of noise")
+
+
+LAW = Law(
+    9, "seeds", check,
+    "noise drawn once for all chains, a generator of the sampler's own, or a reduction over the chains",
+    exemptible=False,
+)  # fmt: skip

@@ -1,0 +1,88 @@
+"""Law 5: at T = 0 a sampler is the optimiser that it declares, and draws no noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from harness.conformance.gaussian import GaussianTask
+from harness.conformance.law import Broken, Law, Skip, distance, loop, path_of, same, streams, trajectory, varying
+from harness.conformance.linear import Probe, ScriptedNoise
+from harness.stepping import BoundPotential
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.sampler import Sampler
+
+    Rule = Callable[[Any, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+
+CHAINS = 4
+STEPS = 12
+
+
+def sgd(_: Any, theta: Tensor, memory: Tensor, g: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    """theta <- theta - h g."""
+    return theta - h * g, memory
+
+
+def heavy_ball(sampler: Any, theta: Tensor, memory: Tensor, g: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    """v <- (1 - friction) v - h g; theta <- theta + v."""
+    v = (1 - sampler.friction) * memory - h * g
+    return theta + v, v
+
+
+def lagged_momentum(sampler: Any, theta: Tensor, memory: Tensor, g: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    """theta <- theta - h (g + a m); m <- beta1 m + (1 - beta1) g."""
+    return theta - h * (g + sampler.a * memory), sampler.beta1 * memory + (1 - sampler.beta1) * g
+
+
+OPTIMISERS: dict[str, Rule] = {"sgd": sgd, "heavy-ball": heavy_ball, "lagged-momentum": lagged_momentum}
+
+
+def check(sampler: Sampler) -> None:
+    """The loop at T = 0, under varying step sizes and stochastic gradients, against the declared rule."""
+    if sampler.zero_temperature is None:
+        raise Skip("declares no optimiser: zero_temperature is None")
+    rule = OPTIMISERS.get(sampler.zero_temperature)
+    if rule is None:
+        raise Broken(f"zero_temperature = {sampler.zero_temperature!r} is not one of {', '.join(sorted(OPTIMISERS))}")
+    task = GaussianTask(variance=0.5)
+    path = trajectory(varying(sampler, task, STEPS), 0.0)
+    found = path_of(sampler, task, path, CHAINS)
+    problem = task.build(streams(CHAINS), "cpu")
+    theta, slopes = problem.initial(), problem.draw_batches(STEPS)["slope"]
+    memory = torch.zeros_like(theta)
+    for k, h in enumerate(torch.from_numpy(path.step_size)):
+        theta, memory = rule(sampler, theta, memory, problem.gradient(theta, {"slope": slopes[k]}), h)
+        gap = distance(found[k], theta)
+        if not gap < 1e-12:
+            raise Broken(f"at T = 0 step {k + 1} differs from {sampler.zero_temperature!r} by {gap:.2g} (relative)")
+    _draws_nothing(sampler, task)
+
+
+def _draws_nothing(sampler: Sampler, task: GaussianTask) -> None:
+    """A step at T = 0 answers to no noise, whatever it is handed."""
+    h = float(varying(sampler, task, 1)[0])
+    running = loop(sampler, task, trajectory([h], 0.0), CHAINS)
+    slots = Probe(sampler, h, 1.0, task.dim()).slots
+    potential = BoundPotential(running.problem, 1)
+    answers = []
+    for value in (0.25, 0.75):
+        script = ScriptedNoise([torch.full((CHAINS, *slot.shape), value, dtype=slot.dtype) for slot in slots])
+        with torch.no_grad():
+            answers.append(
+                sampler.step(running.theta, dict(running.state), potential, running.h[0], running.T[0], script)[0]
+            )
+    if not same(*answers):
+        gap = (answers[0] - answers[1]).abs().max().item()
+        raise Broken(f"at T = 0 a step still answers to noise: positions differ by {gap:.2g} under two noises")
+
+
+LAW = Law(
+    5, "zero-temperature", check,
+    "the gradient of another step or point, the step size scaled or of another step, a sign, the order of the "
+    "updates, or noise that does not vanish with T",
+)  # fmt: skip

@@ -1,0 +1,239 @@
+"""The law of a sampler on a quadratic potential, derived from its own `step`: exact, and without Monte Carlo.
+
+On U = sum_i lambda_i theta_i^2 / 2 most samplers are linear: with z = (theta, state), xi the noise they draw and b the
+error of the stochastic gradient, a step is
+
+    z <- A z + B xi + G b,
+
+so z stays Gaussian and its covariance follows P <- A P A' + B B' + V G G', V the variance of a coordinate of b. The
+columns of A, B and G are the answers of `step` to basis vectors, each in a chain of its own. Whether the sampler is
+linear is not declared but seen: by how far the answers to random vectors are from the sum of those to basis vectors.
+State entries named in `adaptive`, and those that are not floating point, are held at the values `init` gives them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from harness.conformance.gaussian import GaussianProblem, GaussianTask
+from harness.randomness import Slot, Streams
+from harness.stepping import BoundPotential, DirectNoise
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.sampler import Sampler, State
+    from harness.schedule import Trajectory
+
+    Array = NDArray[np.float64]
+
+LINEAR = 1e-9
+"""Largest relative superposition error of a linear sampler; rounding gives some 1e-15."""
+
+LARGEST_X = 1e3
+"""Where the search for a stability limit ends."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearStep:
+    """z <- A z + B xi + G b: A (n, n), B (n, m), G (n, D); `entries` says where theta and each state entry lie in z.
+
+    `error` is the relative superposition error (inf where an answer is not finite or not repeatable), `shift` how far
+    the origin moves when nothing pushes it.
+    """
+
+    A: Array
+    B: Array
+    G: Array
+    entries: dict[str, slice]
+    error: float
+    shift: float
+
+    @property
+    def linear(self) -> bool:
+        """Whether superposition holds, so that A, B and G mean anything."""
+        return self.error < LINEAR
+
+    @property
+    def radius(self) -> float:
+        """Spectral radius of A: a stationary law exists where it is below 1."""
+        return float(np.abs(np.linalg.eigvals(self.A)).max())
+
+    def injected(self, gradient_variance: float = 0.0) -> Array:
+        """Q = B B' + V G G', the covariance that one step adds."""
+        return self.B @ self.B.T + gradient_variance * self.G @ self.G.T
+
+    def stationary(self, gradient_variance: float = 0.0) -> Array | None:
+        """P = A P A' + Q (n, n); None where A is not stable."""
+        from scipy.linalg import solve_discrete_lyapunov
+
+        if not self.linear or self.radius >= 1:
+            return None
+        return solve_discrete_lyapunov(self.A, self.injected(gradient_variance))
+
+
+class ScriptedNoise:
+    """Noise that returns chosen values, one tensor (C, ...) a request; without a script, zeros, and a record."""
+
+    def __init__(self, script: Sequence[Tensor] | None = None) -> None:
+        self.script = script
+        self.slots: list[Slot] = []
+
+    def normal(self, like: Tensor) -> Tensor:
+        """The next value, or zeros like `like`."""
+        self.slots.append(Slot("normal", tuple(like.shape[1:]), like.dtype))
+        return torch.zeros_like(like) if self.script is None else self.script[len(self.slots) - 1]
+
+    def uniform(self, shape: Sequence[int]) -> Tensor:
+        """The next value, or one half."""
+        self.slots.append(Slot("uniform", tuple(shape[1:]), torch.float64))
+        halves = torch.full(tuple(shape), 0.5, dtype=torch.float64)
+        return halves if self.script is None else self.script[len(self.slots) - 1]
+
+
+class Probe:
+    """One sampler at one (h, T), asked about many vectors at once: every row of the arguments is a chain."""
+
+    def __init__(self, sampler: Sampler, h: float, T: float, dim: int) -> None:
+        self.sampler = sampler
+        self.dim = dim
+        self.h, self.T = (torch.tensor(v, dtype=torch.float64) for v in (h, T))
+        theta = torch.ones((1, dim), dtype=torch.float64)
+        potential = BoundPotential(GaussianProblem(torch.ones(dim, dtype=torch.float64)), 1)
+        noise = DirectNoise([Streams(0, 0, ("probe",)).torch("sampler-init")], torch.float64)
+        self.start: State = sampler.init(theta, potential, self.h, self.T, noise)
+        asked = ScriptedNoise()
+        sampler.step(theta, dict(self.start), potential, self.h, self.T, asked)
+        self.slots = asked.slots
+        self.free = [
+            name for name, leaf in self.start.items() if leaf.is_floating_point() and name not in sampler.adaptive
+        ]
+        self.entries = self._layout()
+        self.size = max(entry.stop for entry in self.entries.values())
+        self.noise_size = sum(slot.numbers for slot in self.slots)
+
+    def _layout(self) -> dict[str, slice]:
+        entries, place = {"theta": slice(0, self.dim)}, self.dim
+        for name in self.free:
+            entries[name] = slice(place, place + self.start[name].numel())
+            place = entries[name].stop
+        return entries
+
+    def state(self, z: Tensor) -> State:
+        """The state of the rows of z (R, n), held entries included."""
+        state = {name: leaf.expand(len(z), *leaf.shape[1:]).clone() for name, leaf in self.start.items()}
+        for name in self.free:
+            state[name] = z[:, self.entries[name]].reshape(state[name].shape)
+        return state
+
+    def join(self, theta: Tensor, state: State) -> Tensor:
+        """Position and state as rows (R, n): the inverse of `state`."""
+        return torch.cat([theta, *(state[name].reshape(len(theta), -1) for name in self.free)], 1)
+
+    def answer(self, z: Tensor, xi: Tensor, slope: Tensor, curvature: Tensor) -> Tensor:
+        """z after one step (R, n), for z (R, n), noise xi (R, m), gradient error (R, D), curvature (D,) or (R, D)."""
+        script, place = [], 0
+        for slot in self.slots:
+            script.append(xi[:, place : place + slot.numbers].reshape(len(z), *slot.shape))
+            place += slot.numbers
+        potential = BoundPotential(GaussianProblem(curvature), 1, {"slope": slope})
+        theta = z[:, : self.dim].clone()
+        return self.join(*self.sampler.step(theta, self.state(z), potential, self.h, self.T, ScriptedNoise(script)))
+
+
+def derive(sampler: Sampler, h: float, T: float, curvature: Sequence[float] = (1.0,)) -> LinearStep:
+    """A, B and G of one step of size h at temperature T on a quadratic potential of these curvatures."""
+    D = len(curvature)
+    lam = torch.tensor(tuple(curvature), dtype=torch.float64)
+    with torch.no_grad():
+        probe = Probe(sampler, h, T, D)
+        n, m = probe.size, probe.noise_size
+        random = torch.randn((8, n + m + D), generator=Streams(0, 0, ("probe",)).torch("vectors"), dtype=torch.float64)
+        random = random * torch.tensor([0.1, 0.1, 1.0, 1.0, 1.0, 1.0, 30.0, 30.0], dtype=torch.float64)[:, None]
+        origin = torch.zeros((1, n + m + D), dtype=torch.float64)
+        vectors = torch.cat([origin, torch.eye(n + m + D, dtype=torch.float64), random])
+        z, xi, slope = vectors.split([n, m, D], dim=1)
+        answers = probe.answer(z, xi, slope, lam)
+        repeated = probe.answer(z, xi, slope, lam)
+    base, columns, found = answers[0], answers[1 : 1 + n + m + D] - answers[0], answers[1 + n + m + D :]
+    expected = base + (random[:, :, None] * columns).sum(1)
+    error = ((found - expected).abs().amax(1) / expected.abs().amax(1).clamp(min=1e-300)).max()
+    exact = bool(answers.isfinite().all()) and torch.equal(answers, repeated)
+    exact = exact and all(slot.kind == "normal" for slot in probe.slots)
+    A, B, G = (part.T.contiguous().numpy() for part in columns.split([n, m, D]))
+    return LinearStep(A, B, G, probe.entries, float(error) if exact else math.inf, float(base.abs().max()))
+
+
+def stability_limit(sampler: Sampler) -> float | None:
+    """The least x = h lambda at which the spectral radius of A reaches 1; inf where none does up to 1000.
+
+    None where the sampler is not linear (Metropolis, thermostats) or needs more than gradients.
+    """
+    if sampler.needs - GaussianTask.provides or not derive(sampler, 1.0, 1.0).linear:
+        return None
+    probe = Probe(sampler, 1.0, 1.0, 1)
+    grid = np.geomspace(1e-5, LARGEST_X, 400)
+    for _ in range(9):
+        above = _radii(probe, grid) > 1 + 1e-13
+        if not above.any():
+            return math.inf if grid[-1] == LARGEST_X else float(grid[-1])
+        first = int(above.argmax())
+        grid = np.linspace(grid[max(first - 1, 0)], grid[first], 33)
+    return float(grid[-1])
+
+
+def _radii(probe: Probe, x: Array) -> Array:
+    """Spectral radius of A at each x (X,): the curvature is x, the step size 1."""
+    n = probe.size
+    with torch.no_grad():
+        z = torch.eye(n, dtype=torch.float64).repeat(len(x), 1)
+        curvature = torch.from_numpy(x).repeat_interleave(n)[:, None]
+        xi = torch.zeros((len(z), probe.noise_size), dtype=torch.float64)
+        answers = probe.answer(z, xi, torch.zeros_like(curvature), curvature)
+        origin = torch.zeros_like(z)
+        answers = answers - probe.answer(origin, xi, torch.zeros_like(curvature), curvature)
+    columns = answers.reshape(len(x), n, n).numpy()
+    return np.abs(np.linalg.eigvals(columns)).max(axis=1)
+
+
+def stationary_variance(sampler: Sampler, x: float, T: float, gradient_variance: float = 0.0) -> float | None:
+    """Var(theta) in the long run on U = theta^2 / 2 with step size x = h lambda; T where the sampler is exact.
+
+    None where the sampler is not linear, needs more than gradients, or is unstable at x.
+    """
+    if sampler.needs - GaussianTask.provides:
+        return None
+    P = derive(sampler, x, T).stationary(gradient_variance)
+    return None if P is None else float(P[0, 0])
+
+
+def along(sampler: Sampler, trajectory: Trajectory, curvature: Sequence[float]) -> list[LinearStep]:
+    """The linear step of every step of a trajectory; ValueError where the sampler is not linear."""
+    steps: dict[tuple[float, float], LinearStep] = {}
+    pairs = list(zip(trajectory.step_size.tolist(), trajectory.temperature.tolist(), strict=True))
+    for h, T in dict.fromkeys(pairs):
+        steps[h, T] = derive(sampler, h, T, curvature)
+        if not steps[h, T].linear:
+            raise ValueError(f"{type(sampler).__name__} is not linear at h = {h:g}, T = {T:g}: no exact moments")
+    return [steps[pair] for pair in pairs]
+
+
+def propagate(
+    sampler: Sampler, trajectory: Trajectory, curvature: Sequence[float], P0: Array, gradient_variance: float = 0.0
+) -> Array:
+    """Exact second moments E z z' (K, n, n) after each step of a trajectory, from P0 (n, n); T = 0 stages included.
+
+    Raises ValueError where the sampler is not linear.
+    """
+    P, moments = P0, []
+    for step in along(sampler, trajectory, curvature):
+        P = step.A @ P @ step.A.T + step.injected(gradient_variance)
+        moments.append(P)
+    return np.stack(moments)

@@ -1,0 +1,116 @@
+"""Puts the laws together: which hold for a sampler, which do not, and why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from harness.conformance.gaussian import GaussianTask
+from harness.conformance.law import Broken, Law, Skip
+from harness.conformance.laws import (
+    derived,
+    hyperparameters,
+    leaks,
+    one_step,
+    potential,
+    real_loop,
+    restore,
+    scale,
+    seeds,
+    zero_temperature,
+)
+from harness.conformance.laws.restore import Resumption
+from harness.errors import DataError, PluginError
+
+if TYPE_CHECKING:
+    from harness.sampler import Sampler
+    from harness.task import Task
+
+LAWS: tuple[Law, ...] = tuple(
+    module.LAW
+    for module in (
+        derived, real_loop, one_step, scale, zero_temperature, potential, leaks, restore, seeds, hyperparameters,
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LawResult:
+    """How one law fared: outcome is "passed", "failed", "skipped" or "exempt"; message says why not passed."""
+
+    law: str
+    outcome: str
+    message: str
+    seconds: float
+
+
+def check_sampler(sampler: Sampler | type[Sampler], laws: Collection[str] | None = None) -> list[LawResult]:
+    """Hold a sampler, or a class at its defaults, to all laws or those named; a few seconds."""
+    return check_samplers([sampler() if isinstance(sampler, type) else sampler], laws)[0]
+
+
+def check_samplers(samplers: Sequence[Sampler], laws: Collection[str] | None = None) -> list[list[LawResult]]:
+    """The results of each sampler in turn; one fresh process serves the restore law of all of them."""
+    for sampler in samplers:
+        _check_exemptions(sampler)
+    chosen = [law for law in LAWS if laws is None or law.name in laws]
+    resumption = Resumption(samplers) if restore.LAW in chosen else None
+    try:
+        return [[_judge(sampler, law, i, resumption) for law in chosen] for i, sampler in enumerate(samplers)]
+    finally:
+        if resumption is not None:
+            resumption.close()
+
+
+def _check_exemptions(sampler: Sampler) -> None:
+    possible = {law.name for law in LAWS if law.exemptible}
+    wrong = sorted(set(sampler.exempt) - possible)
+    if wrong:
+        raise PluginError(
+            f"{type(sampler).__name__}.exempt names {', '.join(wrong)}; "
+            f"a sampler may be exempt from {', '.join(sorted(possible))}, and from nothing else"
+        )
+
+
+def check_task(task: Task) -> list[LawResult]:
+    """Hold a task to the laws of tasks. Raises `DataError` where its data are missing."""
+    from harness.conformance.task_laws import TASK_LAWS
+
+    return [_result(name, partial(law, task), "") for name, law in TASK_LAWS]
+
+
+def _judge(sampler: Sampler, law: Law, i: int, resumption: Resumption | None) -> LawResult:
+    lacking = sorted(sampler.needs - GaussianTask.provides)
+    if law.name in sampler.exempt:
+        return LawResult(law.name, "exempt", sampler.exempt[law.name], 0.0)
+    if lacking:
+        reason = f"needs {', '.join(lacking)}, which the Gaussian of the laws does not have"
+        return LawResult(law.name, "skipped", reason, 0.0)
+
+    def check() -> None:
+        if law is restore.LAW and resumption is not None:
+            resumption.check(i)
+        else:
+            law.check(sampler)
+
+    return _result(law.name, check, f". Usual cause: {law.cause}")
+
+
+def _result(law: str, check: Callable[[], None], cause: str) -> LawResult:
+    """Run one law; whatever is raised is how it fared, save that data are missing."""
+    began = time.perf_counter()
+    outcome, message = "passed", ""
+    try:
+        check()
+    except Skip as reason:
+        outcome, message = "skipped", str(reason)
+    except (Broken, AssertionError) as verdict:
+        outcome, message = "failed", f"{verdict}{cause}"
+    except DataError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its failure of this law
+        outcome, message = "failed", f"{type(error).__name__}: {error}"
+    return LawResult(law, outcome, message, round(time.perf_counter() - began, 3))

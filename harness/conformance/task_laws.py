@@ -1,0 +1,289 @@
+"""The laws that every task keeps. Each is a function of a task that raises `AssertionError` where it is broken.
+
+The message says what is wrong, by how much, and the usual cause. A law that has nothing to say about a task raises
+`Skip`. Tasks are tried with a few chains on CPU; those with data need it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.conformance.law import Skip
+from harness.conformance.routes import Estimate, importance_sampling, quadrature
+from harness.randomness import Streams
+from harness.schedule import Trajectory
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from harness.task import Batch, Observer, Outcome, Problem, Task
+
+    Array = NDArray[np.float64]
+
+CHAINS = 3
+NOISY_STEPS = 4000
+LEVEL = 5.0
+"""Standard errors that a Monte Carlo comparison may be off: one false alarm in a million numbers."""
+
+
+def law_mean_of_batches(task: Task) -> None:
+    """The mean of the stochastic gradients is the full gradient: exactly over an epoch, else within noise."""
+    minibatched = _minibatched(task)
+    problem = _build(minibatched)
+    theta = problem.initial()
+    full = problem.gradient(theta, None)
+    epoch = minibatched.steps_per_epoch()
+    exact = minibatched.batch_terms() < minibatched.terms()
+    steps = epoch if exact else NOISY_STEPS
+    batches = problem.draw_batches(steps)
+    if not batches:
+        raise Skip("U is exact: there are no batches")
+    import torch
+
+    each = torch.stack([problem.gradient(theta, _at(batches, k)) for k in range(steps)])
+    error = (each.mean(0) - full).abs()
+    noise = 0.0 if exact else LEVEL * each.std(0) / math.sqrt(steps)
+    allowed = noise + 1e-9 * (1 + full.abs())
+    excess = float((error / allowed).max())
+    assert excess <= 1, (
+        f"the mean of {steps} stochastic gradients is off the full gradient by {float(error.max()):.3g}, "
+        f"{excess:.3g} times what is allowed; usual causes: a factor N/n that is wrong for the last, short batch, "
+        "a prior scaled with the batch, batches that are not a partition of the epoch, gradient noise with a mean"
+    )
+
+
+def law_gradient_is_that_of_the_energy(task: Task) -> None:
+    """Central differences of U agree with grad U, on all the data and on a batch."""
+    import torch
+
+    problem = _build(_minibatched(task))
+    theta = problem.initial()
+    batches = problem.draw_batches(1)
+    generator = torch.Generator().manual_seed(0)
+    for batch in [None, _at(batches, 0)] if batches else [None]:
+        direction = torch.randn(theta.shape, generator=generator, dtype=theta.dtype)
+        slope = (problem.gradient(theta, batch) * direction).sum(1)
+        width = torch.finfo(theta.dtype).eps ** (1 / 3) * (1 + theta.abs().amax())
+        ahead, behind = (problem.energy(theta + sign * width * direction, batch) for sign in (1, -1))
+        error = ((ahead - behind) / (2 * width) - slope).abs()
+        scale = problem.energy(theta, batch).abs() + slope.abs() + 1
+        worst = float((error / scale).max())
+        limit = max(1e-5, 100 * torch.finfo(theta.dtype).eps ** (2 / 3))
+        where = "all the data" if batch is None else "a batch"
+        assert worst < limit, (
+            f"on {where}, grad U differs from the slope of U by {worst:.3g} of their size (limit {limit:.1g}); usual "
+            "causes: a term that only one of them has, another factor, a sign"
+        )
+        value, gradient = problem.energy_and_gradient(theta, batch)
+        assert torch.allclose(value, problem.energy(theta, batch)), "energy_and_gradient gives another U"
+        assert torch.allclose(gradient, problem.gradient(theta, batch)), "energy_and_gradient gives another grad U"
+
+
+def law_prior_counted_once(task: Task) -> None:
+    """Far out U grows as the declared prior does, on all the data and on every batch of an epoch."""
+    precision = getattr(task, "prior_precision", None)
+    if precision is None:
+        raise Skip("the task declares no `prior_precision`, the precision of a normal prior")
+    minibatched = _minibatched(task)
+    problem = _build(minibatched)
+    theta = problem.initial()
+    far = 1e8 * theta / theta.norm(dim=1, keepdim=True)
+    batches = problem.draw_batches(minibatched.steps_per_epoch())
+    cases = [None, *(_at(batches, k) for k in range(minibatched.steps_per_epoch()))] if batches else [None]
+    for batch in cases:
+        found = (problem.energy(far, batch) + problem.energy(-far, batch)) / 1e16
+        error = float((found / precision - 1).abs().max())
+        where = "all the data" if batch is None else "a batch"
+        assert error < 1e-3, (
+            f"on {where} the prior is counted {float(found.mean() / precision):.3g} times; usual causes: weight decay "
+            "beside a prior, a prior inside the sum over the batch"
+        )
+
+
+def law_batch_sizes_agree(task: Task) -> None:
+    """The mean gradient of an epoch does not depend on the batch size."""
+    if "batch" not in {field.name for field in dataclasses.fields(task)}:
+        raise Skip("the task has no setting `batch`")
+    import torch
+
+    sizes = [max(1, task.terms() // parts) for parts in (5, 11)]
+    theta = _build(task).initial()
+    means = []
+    for size in sizes:
+        smaller = dataclasses.replace(task, batch=size)  # type: ignore[call-arg]
+        assert smaller.batch_terms() == size, f"batch={size}, but batch_terms() is {smaller.batch_terms()}"
+        problem, steps = _build(smaller), smaller.steps_per_epoch()
+        batches = problem.draw_batches(steps)
+        means.append(torch.stack([problem.gradient(theta, _at(batches, k)) for k in range(steps)]).mean(0))
+    error = float((means[0] - means[1]).abs().max() / (1 + means[0].abs().max()))
+    assert error < 1e-9, (
+        f"epochs of batches of {sizes[0]} and of {sizes[1]} have mean gradients that differ by {error:.3g} of their "
+        "size; usual cause: a gradient scaled by N/n where the last batch is short"
+    )
+
+
+def law_truth_by_another_route(task: Task) -> None:
+    """The stated mean and sd agree with quadrature (D <= 2) or importance sampling of the task's own U."""
+    truth = task.truth()
+    if truth is None:
+        raise Skip("the task states no truth")
+    found: Estimate = quadrature(task, truth) if task.dim() <= 2 else importance_sampling(task, truth)
+    errors = {
+        "mean": (found.mean - truth.mean, np.hypot(found.mean_error, truth.mean_mcse)),
+        "sd": (found.sd - truth.sd, np.hypot(found.sd_error, truth.sd_mcse)),
+    }
+    for name, (error, spread) in errors.items():
+        excess = np.abs(error) / (LEVEL * spread + 1e-6 * truth.sd)
+        worst = int(excess.argmax())
+        assert excess[worst] <= 1, (
+            f"the stated {name} of coordinate {worst} is off by {abs(error[worst]) / truth.sd[worst]:.3g} sd from "
+            f"{found.how}, {excess[worst]:.3g} times what chance allows; usual causes: another prior, other "
+            "standardisation, a truth made for an older version of the task"
+        )
+
+
+def law_blocks_do_not_matter(task: Task) -> None:
+    """An observer says the same of draws in one block, one by one, and in blocks with a restart between them."""
+    draws, steps = _draws(task)
+    pieces = {
+        "one block": [len(draws)],
+        "one draw at a time": [1] * len(draws),
+        "uneven blocks": [7, 1, 150, len(draws) - 158],
+    }
+    whole, *others = (_observed(task, draws, steps, sizes) for sizes in pieces.values())
+    for outcome, name in zip(others, list(pieces)[1:], strict=True):
+        difference = _difference(whole, outcome)
+        assert difference is None, (
+            f"observed in {name}, {difference}; usual causes: something kept a block that is meant a draw, a count "
+            "that starts again with each block"
+        )
+    resumed = _observed(task, draws, steps, pieces["uneven blocks"], restart=True)
+    difference = _difference(others[1], resumed, rtol=0.0)
+    assert difference is None, f"after state and load, {difference}; usual cause: a field that `state` leaves out"
+
+
+def law_state_restores_the_batches(task: Task) -> None:
+    """A problem restored from `state` draws the batches that the first one goes on to draw."""
+    import torch
+
+    minibatched = _minibatched(task)
+    first, second = _build(minibatched), _build(minibatched)
+    if not first.draw_batches(1):
+        raise Skip("U is exact: there are no batches")
+    first.draw_batches(2 * minibatched.steps_per_epoch() + 3)
+    saved = {name: leaf.clone() for name, leaf in first.state().items()}
+    wrong = [name for name, leaf in saved.items() if leaf.ndim < 1 or len(leaf) != CHAINS]
+    assert not wrong, f"state entries {wrong} do not have the chains as their leading axis"
+    expected = first.draw_batches(40)
+    second.load(saved)
+    found = second.draw_batches(40)
+    same = {name: torch.equal(leaf, found[name]) for name, leaf in expected.items()}
+    assert all(same.values()), f"after load, {same} (name: equal); usual causes: a generator or the place left out"
+
+
+def law_chains_do_not_interact(task: Task) -> None:
+    """One chain at infinity leaves U and grad U of the others as they were, bit for bit."""
+    import torch
+
+    problem = _build(_minibatched(task))
+    theta = problem.initial()
+    batches = problem.draw_batches(1)
+    batch = _at(batches, 0) if batches else None
+    lost = theta.clone()
+    lost[0] = float("nan")
+    before, after = (
+        (problem.energy(x, batch), problem.gradient(x, batch), *problem.energy_and_gradient(x, batch))
+        for x in (theta, lost)
+    )
+    same = all(torch.equal(a[1:], b[1:]) for a, b in zip(before, after, strict=True))
+    assert same, "a chain that is not finite changes the others; usual cause: a mean or a sum over the chain axis"
+    assert not bool(torch.isfinite(after[1][0]).all()), "the gradient at NaN is finite: a lost chain would go unseen"
+
+
+TASK_LAWS: list[tuple[str, Callable[[Task], None]]] = [
+    ("mean of batches", law_mean_of_batches),
+    ("gradient is that of the energy", law_gradient_is_that_of_the_energy),
+    ("prior counted once", law_prior_counted_once),
+    ("batch sizes agree", law_batch_sizes_agree),
+    ("truth by another route", law_truth_by_another_route),
+    ("blocks do not matter", law_blocks_do_not_matter),
+    ("state restores the batches", law_state_restores_the_batches),
+    ("chains do not interact", law_chains_do_not_interact),
+]
+
+
+def _minibatched(task: Task) -> Task:
+    """The task with minibatches that do not divide N, where it has the setting and they are off."""
+    if getattr(task, "batch", task) is not None:
+        return task
+    return dataclasses.replace(task, batch=task.terms() // 7 + 1)  # type: ignore[call-arg]
+
+
+def _build(task: Task) -> Problem:
+    return task.build([Streams(0, chain, ("laws",)) for chain in range(CHAINS)], "cpu")
+
+
+def _at(batches: Batch, k: int) -> Batch:
+    return {name: leaf[k] for name, leaf in batches.items()}
+
+
+def _draws(task: Task) -> tuple[Tensor, NDArray[np.int64]]:
+    """Made-up draws (400, C, D) around the starting points, and the steps that made them, with gaps."""
+    import torch
+
+    start = _build(task).initial()
+    generator = torch.Generator().manual_seed(0)
+    moves = torch.randn((400, *start.shape), generator=generator, dtype=start.dtype)
+    return start + 0.5 * moves, 2 * np.arange(400) + 21
+
+
+def _observed(
+    task: Task, draws: Tensor, steps: NDArray[np.int64], sizes: Sequence[int], *, restart: bool = False
+) -> Outcome:
+    observer = _observer(task, steps)
+    start = 0
+    for size in sizes:
+        block = draws[start : start + size]
+        observer.observe(block, block.new_ones(block.shape[:2]), steps[start : start + size])
+        start += size
+        if restart:
+            saved = {name: leaf.clone() for name, leaf in observer.state().items()}
+            observer = _observer(task, steps)
+            observer.load(saved)
+    return observer.outcome()
+
+
+def _observer(task: Task, steps: NDArray[np.int64]) -> Observer:
+    total = int(steps[-1])
+    keep = np.zeros(total, dtype=bool)
+    keep[steps - 1] = True
+    trajectory = Trajectory(
+        step_size=np.full(total, 1e-3),
+        temperature=np.ones(total),
+        keep=keep,
+        evaluate=keep,
+        cycle=np.zeros(total, dtype=np.int64),
+        burn_in=np.arange(total) < 20,
+    )
+    return _build(task).observer(slice(0, CHAINS), trajectory, 1.0)
+
+
+def _difference(a: Outcome, b: Outcome, rtol: float = 1e-8) -> str | None:
+    """The first thing in which two outcomes differ, in words."""
+    if a.metrics.keys() != b.metrics.keys() or a.curves.keys() != b.curves.keys():
+        return "there are other metrics or curves"
+    for name, value in a.metrics.items():
+        other = b.metrics[name]
+        if (value is None) != (other is None) or not np.isclose(value or 0, other or 0, rtol=rtol, atol=rtol):
+            return f"metric {name} is {other}, not {value}"
+    for name, (x, y) in a.curves.items():
+        for axis, left, right in (("x", x, b.curves[name][0]), ("y", y, b.curves[name][1])):
+            if not np.allclose(left, right, rtol=rtol, atol=rtol, equal_nan=True):
+                return f"the {axis} of curve {name} differs by {np.nanmax(np.abs(left - right)):.3g}"
+    return None

@@ -1,0 +1,129 @@
+"""What machine, what versions, what code: the environment.json of an attempt.
+
+Nothing here starts CUDA or imports torch; what torch knows is asked only where it is loaded already. All of it is
+stable from run to run on one installation, so an equal id means an interrupted attempt may go on.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from packaging.markers import UndefinedEnvironmentName
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from harness import provenance
+
+HARNESS = "sgmcmc-bench"
+
+
+def collect(device: str, distributions: Iterable[str]) -> dict[str, Any]:
+    """The environment of runs on `device` that use the plugins of `distributions`.
+
+    id             SHA-256 of the rest
+    bench, python, torch, packages    versions: the harness, Python, torch, and all that harness and plugins require
+    platform, cpu, cores, gpu, device, threads    the machine; gpu is None on a CPU or where CUDA is not started
+    deterministic, cudnn_deterministic, cudnn_benchmark, matmul_precision    torch's flags; None without torch
+    code           distribution -> version, commit, dirty: of the harness and of each plugin
+    """
+    names = sorted({HARNESS, *distributions})
+    packages = _packages(tuple(names))
+    record: dict[str, Any] = {
+        "bench": _version(HARNESS),
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu": _cpu(),
+        "cores": _cores(),
+        "gpu": None,
+        "torch": packages.get("torch"),
+        "device": device,
+        "threads": None,
+        "deterministic": None,
+        "cudnn_deterministic": None,
+        "cudnn_benchmark": None,
+        "matmul_precision": None,
+        **_torch(device),
+        "packages": packages,
+        "code": {name: {"version": _version(name), **provenance.code(name)} for name in names},
+    }
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    return {"id": hashlib.sha256(text.encode()).hexdigest(), **record}
+
+
+def _torch(device: str) -> dict[str, Any]:
+    """What the torch of this process says of itself, if it is loaded."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return {}
+    on_gpu = device.startswith("cuda") and torch.cuda.is_initialized()
+    return {
+        "torch": str(torch.__version__),
+        "gpu": torch.cuda.get_device_name(device) if on_gpu else None,
+        "threads": torch.get_num_threads(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "cudnn_deterministic": torch.backends.cudnn.deterministic,
+        "cudnn_benchmark": torch.backends.cudnn.benchmark,
+        "matmul_precision": torch.get_float32_matmul_precision(),
+    }
+
+
+@functools.cache
+def _packages(names: tuple[str, ...]) -> dict[str, str]:
+    """Versions of all that these distributions require, transitively; of all there is where the harness is not
+    installed. Unrelated packages stay out: installing one must not change the environment of a run.
+    """
+    if _version(HARNESS) is None:
+        found = {canonicalize_name(d.name): d.version for d in importlib.metadata.distributions() if d.name}
+        return dict(sorted(found.items()))
+    versions: dict[str, str] = {}
+    queue = list(names)
+    while queue:
+        name = canonicalize_name(queue.pop())
+        version = _version(name)
+        if version is None or name in versions:
+            continue
+        versions[name] = version
+        queue += [r.name for r in map(Requirement, importlib.metadata.requires(name) or []) if _applies(r)]
+    return dict(sorted(versions.items()))
+
+
+def _applies(requirement: Requirement) -> bool:
+    """Whether a requirement holds on this machine without any extra."""
+    try:
+        return requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+    except UndefinedEnvironmentName:
+        return False
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this operating system
+        return os.cpu_count() or 1
+
+
+@functools.cache
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()

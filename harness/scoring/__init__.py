@@ -1,0 +1,29 @@
+"""The rules of RULES.md as code: which runs may be averaged, compared, ranked, and what stands beside a number."""
+
+from __future__ import annotations
+
+from harness.scoring.estimates import Estimate
+from harness.scoring.groups import Group, Run, load_curves, load_fields, load_groups
+from harness.scoring.labels import labels, title
+from harness.scoring.reported import own_settings
+from harness.scoring.score import FieldScore, check_metric, score_fields
+from harness.scoring.standing import Standing
+from harness.scoring.words import number, with_interval
+
+__all__ = [
+    "Estimate",
+    "FieldScore",
+    "Group",
+    "Run",
+    "Standing",
+    "check_metric",
+    "labels",
+    "load_curves",
+    "load_fields",
+    "load_groups",
+    "number",
+    "own_settings",
+    "score_fields",
+    "title",
+    "with_interval",
+]

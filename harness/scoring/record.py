@@ -1,0 +1,73 @@
+"""A group and a metric as one flat record: the row of the JSON and CSV forms of a report."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from harness.scoring.estimates import Estimate
+from harness.scoring.groups import Group, Run
+from harness.scoring.reported import Reported
+from harness.scoring.standing import Standing
+from harness.statistics import Match
+
+
+def flat_record(
+    group: Group, label: str, estimate: Estimate, standing: Standing, cell: Reported | None, match: Match | None
+) -> dict[str, Any]:
+    """What the group is, what was measured, where it stands, what a paper printed; numbers may be infinite."""
+    rank = standing.rank
+    return {
+        "task": group.task,
+        "task_version": group.task_version,
+        "protocol": group.protocol,
+        "method": group.method,
+        "label": label,
+        "group": group.key,
+        "chains": group.chains,
+        "budget": group.budget,
+        "steps": group.steps,
+        "passes": _median([run.passes for run in group.done]),
+        "seconds": _median([run.seconds for run in group.done]),
+        "metric": estimate.metric,
+        "metric_version": estimate.version,
+        "unit": estimate.unit,
+        "direction": estimate.direction,
+        "target": estimate.target,
+        "seeds": len(group.runs),
+        "measured": estimate.measured,
+        "diverged": len(group.diverged),
+        "failed": len(group.failed),
+        "mean": estimate.mean,
+        "low": estimate.low,
+        "high": estimate.high,
+        "interval": estimate.interval,
+        "remark": estimate.remark,
+        "rank": rank.rank if rank else None,
+        "rank_low": rank.low if rank else None,
+        "rank_high": rank.high if rank else None,
+        "tier": rank.tier if rank else None,
+        "status": standing.status,
+        "reported": cell.value if cell else None,
+        "reported_error": cell.error if cell else None,
+        "reported_error_kind": cell.error_kind if cell and cell.error is not None else None,
+        "reported_in": f"{cell.paper}, {cell.table}: {cell.row}, {cell.column}" if cell else None,
+        "reported_correction": cell.correction if cell else None,
+        "verdict": match.verdict if match else None,
+        "verdict_reason": match.reason if match else None,
+        "run_keys": [run.key for run in group.runs],
+    }
+
+
+def account(run: Run) -> str:
+    """What happened to a run that diverged or failed, in a line."""
+    if run.status == "diverged":
+        where = f" at step {run.step:,}, chain {run.chain}" if run.step is not None else ""
+        return f"seed {run.seed} diverged{where}"
+    return f"seed {run.seed} {run.status}: {run.reason or 'no reason given'}"
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None

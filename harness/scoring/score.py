@@ -1,0 +1,165 @@
+"""Everything that a report may say of one field of groups: estimates, gates, standings, and flat records of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import UsageError
+from harness.parameters import near
+from harness.report import Request
+from harness.scoring import accuracy
+from harness.scoring.accuracy import ESS_MSE, LOW_ERROR_METRICS, Headline
+from harness.scoring.estimates import Cost, Curves, Estimate, derived, metric_estimate, rows_by_seed
+from harness.scoring.groups import Group, fields, load_curves, load_groups
+from harness.scoring.labels import labels, title
+from harness.scoring.record import account, flat_record
+from harness.scoring.reported import Cell, Reported, cell_of, load_reported, verdict
+from harness.scoring.standing import Standing, standings
+from harness.statistics import Match, t_multiplier
+
+if TYPE_CHECKING:
+    from harness.diagnostics.bias import Gate
+    from harness.store import Store
+
+_CURVES = (*accuracy.GATE_CURVES, *accuracy.HEADLINE_CURVES, *accuracy.ERROR_CURVES)
+
+
+class FieldScore:
+    """The groups of one field (task, version, protocol, chains, budget, task settings), scored by the rules.
+
+    `metrics` names what there is: those over chains x seeds where a truth is known (`gradients_to_low_error` and
+    what stands beside it, `ess_mse`), the task's own, and those that a report adds with `derive`.
+    """
+
+    def __init__(
+        self, field: Sequence[Group], others: Sequence[Group], curves: Curves, reported: Mapping[Cell, Reported]
+    ) -> None:
+        self.groups = list(field)
+        self.title = title(field, others)
+        self.labels = labels(field)
+        self.reported = reported
+        self.gates: dict[str, Gate | None] = {g.key: accuracy.judge_bias(g, curves) for g in field}
+        self._curves = curves
+        self._derived: dict[str, tuple[str, str, Cost]] = {}
+        self._estimates: dict[tuple[str, str], Estimate | None] = {}
+        self._standings: dict[str, dict[str, Standing]] = {}
+
+    @functools.cached_property
+    def headlines(self) -> dict[str, Headline | None]:
+        """Gradients to low error and what stands beside it, by group key."""
+        return {group.key: accuracy.low_error(group, self._curves) for group in self.groups}
+
+    @functools.cached_property
+    def metrics(self) -> list[str]:
+        """Names of all metrics of the field: those over chains x seeds, the primary one, the others."""
+        own = dict.fromkeys(name for group in self.groups for name in group.metrics())
+        over = dict.fromkeys(LOW_ERROR_METRICS, accuracy.HEADLINE_CURVES) | {ESS_MSE: accuracy.ERROR_CURVES[:1]}
+        known = [name for name, curves in over.items() if any(self._has(group, curves) for group in self.groups)]
+        return [*known, *own]
+
+    def derive(self, name: str, base: str, unit: str, cost: Cost) -> None:
+        """Add a metric: another one divided, seed by seed, by a cost of the run (none where it is unknown)."""
+        if base in self.metrics:
+            self._derived[name] = (base, unit, cost)
+            self.metrics.append(name)
+
+    @property
+    def primary(self) -> str:
+        """The task's primary metric."""
+        for group in self.groups:
+            for name, value in group.metrics().items():
+                if value.primary:
+                    return name
+        return self.metrics[0] if self.metrics else ""
+
+    def estimate(self, group: Group, metric: str) -> Estimate | None:
+        """The group's estimate of a metric, or None where it has none."""
+        place = (group.key, metric)
+        if place not in self._estimates:
+            self._estimates[place] = self._estimate(group, metric)
+        return self._estimates[place]
+
+    def standing(self, group: Group, metric: str) -> Standing:
+        """Where the group stands among the field by a metric."""
+        if metric not in self._standings:
+            estimates = {g.key: self.estimate(g, metric) for g in self.groups}
+            self._standings[metric] = standings(self.groups, estimates, self.gates)
+        return self._standings[metric][group.key]
+
+    def ordered(self, metric: str) -> list[Group]:
+        """The groups, the ranked ones first by rank, the others by label."""
+
+        def place(group: Group) -> tuple[bool, int, str]:
+            rank = self.standing(group, metric).rank
+            return rank is None, rank.rank if rank else 0, self.labels[group.key]
+
+        return sorted(self.groups, key=place)
+
+    def cell(self, group: Group, metric: str) -> Reported | None:
+        """What a paper printed for the group's metric."""
+        return self.reported.get(cell_of(group, metric))
+
+    def match(self, group: Group, metric: str) -> Match | None:
+        """The verdict on the paper's value, where there is one and the group was run as published."""
+        cell, estimate = self.cell(group, metric), self.estimate(group, metric)
+        return verdict(group, estimate, cell) if cell is not None and estimate is not None else None
+
+    def record(self, group: Group, metric: str) -> dict[str, Any] | None:
+        """The flat record of a group and metric: the row of the JSON and CSV forms; None where it is not measured."""
+        estimate = self.estimate(group, metric)
+        if estimate is None:
+            return None
+        standing, cell, match = self.standing(group, metric), self.cell(group, metric), self.match(group, metric)
+        return flat_record(group, self.labels[group.key], estimate, standing, cell, match)
+
+    def records(self, metrics: Iterable[str]) -> list[dict[str, Any]]:
+        """The records of all groups, metric by metric."""
+        found = [self.record(group, metric) for metric in metrics for group in self.ordered(metric)]
+        return [record for record in found if record is not None]
+
+    def multipliers(self) -> str:
+        """How intervals over seeds are made, with the t multiplier of each number of seeds in the field."""
+        counts = sorted({len(group.done) for group in self.groups if len(group.done) > 1})
+        if not counts:
+            return "one seed: no intervals"
+        spoken = ", ".join(f"{t_multiplier(n - 1):.2f} at {n} seeds" for n in counts)
+        return f"mean \N{PLUS-MINUS SIGN} 95 % t interval over seeds, t s/sqrt(n), t = {spoken}"
+
+    def failures(self) -> list[str]:
+        """What happened in each run that diverged or failed."""
+        return [
+            f"{self.labels[group.key]}: {account(run)}"
+            for group in self.groups
+            for run in [*group.diverged, *group.failed]
+        ]
+
+    def _has(self, group: Group, curves: Sequence[str]) -> bool:
+        return all(rows_by_seed(group, self._curves, name) is not None for name in curves)
+
+    def _estimate(self, group: Group, metric: str) -> Estimate | None:
+        if metric in self._derived:
+            base, unit, cost = self._derived[metric]
+            return derived(group, self.estimate(group, base), metric, unit, cost)
+        if metric in LOW_ERROR_METRICS:
+            headline = self.headlines[group.key]
+            return headline[metric] if headline else None
+        if metric == ESS_MSE:
+            return accuracy.effective_size(group, self._curves)
+        return metric_estimate(group, metric)
+
+
+def score_fields(store: Store, request: Request) -> list[FieldScore]:
+    """The fields that the request names, in a fixed order, each scored on its own."""
+    groups = load_groups(store, request)
+    curves = load_curves(store, groups, _CURVES)
+    reported = load_reported(store)
+    return [FieldScore(field, groups, curves, reported) for field in fields(groups)]
+
+
+def check_metric(scores: Sequence[FieldScore], metric: str) -> None:
+    """Raise `UsageError` with near matches where no field has the metric."""
+    known = {name for score in scores for name in score.metrics}
+    if scores and metric not in known:
+        raise UsageError(f"unknown metric {metric!r}{near(metric, known)}")

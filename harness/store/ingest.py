@@ -1,0 +1,104 @@
+"""News -> the database, in one transaction, idempotent by attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from harness.store import schema
+from harness.store.news import News, known
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from harness.store.reader import Curve
+    from harness.store.record import Row
+
+SHARED = {
+    "run": ("run_key",),
+    "environment": ("environment",),
+    "plugin": ("environment", "distribution"),
+    "task_version": ("task", "version", "source", "data"),
+}
+"""Tables whose rows several attempts have in common, with their keys; the latest attempt's row counts."""
+PAPERS = ("paper", "reported_value", "claim")
+_ARROW = {"varchar": "string", "bigint": "int64", "double": "float64", "boolean": "bool", "timestamp": "timestamp[us]"}
+_PLAIN = "insert into {} by name select * from incoming"
+_INSERT = {
+    "run": "insert or replace into run by name select incoming.* from incoming anti join run "
+    "on run.run_key = incoming.run_key and run.recorded_by > incoming.recorded_by",
+    "attempt": "insert or replace into attempt by name select * from incoming",
+    "environment": _PLAIN.format("environment") + " on conflict do nothing",
+    "plugin": _PLAIN.format("plugin") + " on conflict do nothing",
+    "task_version": _PLAIN.format("task_version") + " on conflict do nothing",
+}
+
+
+def ingest(db: DuckDBPyConnection, found: News) -> None:
+    """Put news into an open, writable database; attempts that another process concluded meanwhile are skipped."""
+    have = known(db).concluded
+    records = [record for record in found.records if record.attempt not in have]
+    rows: dict[str, list[Row]] = {}
+    for record in sorted(records, key=lambda record: record.attempt):
+        for table, members in record.rows.items():
+            rows.setdefault(table, []).extend(members)
+    for table, key in SHARED.items():
+        rows[table] = list({tuple(row[name] for name in key): row for row in rows.get(table, [])}.values())
+    db.execute("begin")
+    db.execute("delete from event where attempt in (select unnest(?))", [[r.attempt for r in records]])
+    for table, members in rows.items():
+        _insert(db, table, members)
+    _insert_curves(db, [curve for record in records for curve in record.curves])
+    if found.papers is not None:
+        for table in PAPERS:
+            db.execute(f"delete from {table}")  # noqa: S608 - one of the three names above
+            _insert(db, table, found.papers[table])
+    db.execute("commit")
+    db.execute("checkpoint")
+
+
+def _insert(db: DuckDBPyConnection, table: str, rows: list[Row]) -> None:
+    import pyarrow as pa
+
+    if not rows:
+        return
+    arrays = {
+        name: pa.array([row[name] for row in rows], pa.type_for_alias(_ARROW[column.type]))
+        for name, column in schema.columns(table).items()
+    }
+    with _incoming(db, arrays):
+        db.execute(_INSERT.get(table, _PLAIN.format(table)))
+
+
+def _insert_curves(db: DuckDBPyConnection, curves: list[Curve]) -> None:
+    """A frame of points from arrays: no Python object a point. NaN becomes NULL."""
+    import numpy as np
+    import pyarrow as pa
+
+    if not curves:
+        return
+    sizes = [curve.y.size for curve in curves]
+    which = np.repeat(np.arange(len(curves), dtype=np.int32), sizes)
+    arrays = {
+        "attempt": pa.DictionaryArray.from_arrays(which, [curve.attempt for curve in curves]),
+        "name": pa.DictionaryArray.from_arrays(which, [curve.name for curve in curves]),
+        "chain": np.concatenate([np.repeat(np.arange(len(c.y)), len(c.x)) for c in curves]),
+        "i": np.concatenate([np.tile(np.arange(len(c.x)), len(c.y)) for c in curves]),
+        "x": pa.array(np.concatenate([np.tile(c.x, len(c.y)) for c in curves]), from_pandas=True),
+        "y": pa.array(np.concatenate([c.y.ravel() for c in curves]), from_pandas=True),
+    }
+    with _incoming(db, arrays):
+        db.execute(_PLAIN.format("curve"))
+
+
+@contextmanager
+def _incoming(db: DuckDBPyConnection, arrays: Mapping[str, Any]) -> Iterator[None]:
+    """A frame under the name `incoming`, which no table has: of two of one name, DuckDB takes the table, silently."""
+    import pyarrow as pa
+
+    db.register("incoming", pa.table(dict(arrays)))
+    try:
+        yield
+    finally:
+        db.unregister("incoming")

@@ -1,0 +1,151 @@
+"""The public face of the store."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import DataError, UsageError
+from harness.store import connection, schema
+from harness.store.connection import Busy, Damaged, Refused
+from harness.store.ingest import ingest
+from harness.store.news import Known, News, known, news
+
+if TYPE_CHECKING:
+    import polars as pl
+    from duckdb import DuckDBPyConnection
+
+
+class Store:
+    """The database of a results folder. Each call opens it, uses it and closes it.
+
+    results   folder with runs/, locks/ and results.duckdb
+    """
+
+    def __init__(self, results: Path) -> None:
+        self.results = results
+        self.path = results / "results.duckdb"
+        self._unwritten = News()
+
+    def refresh(self, papers: Iterable[Path] = ()) -> list[str]:
+        """Ingest what is new in the ledger, and the papers' files where they changed.
+
+        Returns notes for the user: what was left out and why. Raises `DataError` only where a newer bench or DuckDB
+        wrote the database.
+        """
+        papers = list(papers)
+        try:
+            return self._refresh(papers)
+        except (Busy, Refused) as obstacle:
+            return [f"{obstacle}: what is new was not ingested"]
+        except Damaged as damage:
+            return [*self._set_aside(damage), *self._refresh(papers)]
+
+    def rebuild(self, papers: Iterable[Path] = ()) -> list[str]:
+        """Make the database anew from the ledger; the old one is replaced when the new one is whole."""
+        found = news(self.results, Known(), papers)
+        self.results.mkdir(parents=True, exist_ok=True)
+        new = self.path.with_name(f".results-{os.getpid()}.duckdb")
+        try:
+            self._wait_for_others()
+            with connection.writing(new) as db:
+                ingest(db, found)
+            _wal(self.path).unlink(missing_ok=True)
+            new.replace(self.path)
+        except (Busy, Refused, OSError) as error:
+            raise DataError(f"the database was not rebuilt: {error}") from error
+        finally:
+            new.unlink(missing_ok=True)
+            _wal(new).unlink(missing_ok=True)
+        return found.notes
+
+    def table(self, query: str, parameters: Sequence[Any] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The columns and rows of a query; a second column of the same name is called name_1."""
+        with self._reading() as db:
+            answer = db.execute(query, list(parameters))
+            return _distinct(column[0] for column in answer.description), answer.fetchall()
+
+    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        """The rows of a query, each a dict by column."""
+        names, rows = self.table(query, parameters)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def frame(self, query: str, parameters: Sequence[Any] = ()) -> pl.DataFrame:
+        """The rows of a query as a polars frame."""
+        with self._reading() as db:
+            return db.sql(query, params=list(parameters)).pl()
+
+    def _refresh(self, papers: list[Path]) -> list[str]:
+        with connection.reading(self.path) as db:
+            version = schema.version(db)
+            have = known(db) if version else Known()
+        found = news(self.results, have, papers)
+        if not self.results.is_dir():
+            self._unwritten = found
+            return [*found.notes, f"there is no results folder {self.results}"]
+        if not found and version == schema.VERSION:
+            return found.notes
+        try:
+            with connection.writing(self.path) as db:
+                ingest(db, found)
+        except Refused as refusal:
+            self._unwritten = found
+            return [*found.notes, f"the database cannot be written: {refusal}"]
+        return found.notes
+
+    @contextmanager
+    def _reading(self) -> Iterator[DuckDBPyConnection]:
+        import duckdb
+
+        try:
+            if not self.path.exists() and self._unwritten:
+                with connection.in_memory() as db:
+                    ingest(db, self._unwritten)
+                    connection.lock(db)
+                    yield db
+            else:
+                with connection.reading(self.path) as db:
+                    yield db
+        except Busy as error:
+            raise DataError(f"{error}; end it or wait for it") from error
+        except Refused as error:
+            raise DataError(f"{self.path} cannot be read: {error}") from error
+        except Damaged as error:
+            raise DataError(f"{self.path} is damaged ({error}); `bench ingest --rebuild` makes it anew") from error
+        except duckdb.Error as error:
+            raise UsageError(f"the query failed: {error}") from error
+
+    def _set_aside(self, damage: Damaged) -> list[str]:
+        aside = self.path.with_name(f"{self.path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
+        try:
+            self.path.rename(aside)
+            if _wal(self.path).exists():
+                _wal(self.path).rename(_wal(aside))
+        except OSError as error:
+            raise DataError(f"{self.path} is damaged ({damage}) and cannot be moved away: {error}") from error
+        return [f"{self.path} was damaged ({damage}); it is now {aside.name}, and was rebuilt from the runs"]
+
+    def _wait_for_others(self) -> None:
+        """Wait until nobody has the database open; what is wrong with it otherwise does not matter here."""
+        try:
+            with connection.reading(self.path):
+                pass
+        except (Damaged, DataError):
+            pass
+
+
+def _wal(path: Path) -> Path:
+    return path.with_name(path.name + ".wal")
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    seen: dict[str, int] = {}
+    distinct = []
+    for name in names:
+        distinct.append(f"{name}_{seen[name]}" if name in seen else name)
+        seen[name] = seen.get(name, 0) + 1
+    return distinct

@@ -1,0 +1,1 @@
+"""Reports that are figures, one a file."""

@@ -1,0 +1,1 @@
+"""Reports that are tables, one a file."""

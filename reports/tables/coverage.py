@@ -1,0 +1,65 @@
+"""Which modes of a mixture were found, never without their masses and spreads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from harness.report import Report, Request, Result, Table
+from harness.scoring import FieldScore, check_metric, number, score_fields
+from reports.tables import wide
+
+if TYPE_CHECKING:
+    from harness.store import Store
+
+COVERAGE = "modes_covered"
+BASELINE = "wasserstein2_baseline"
+METRICS = (
+    COVERAGE, wide.SPREAD, "mode_mass_tv", "share_within_r", "last_mode_first_visit", "wasserstein2", BASELINE,
+)  # fmt: skip
+
+
+class Coverage(Report):
+    """Mode coverage on the tasks that have it, with what tells a sampler that finds modes from one that is too hot:
+    spread within a mode, mass of the modes, share of draws near a centre, distance to exact draws.
+    """
+
+    name: ClassVar[str] = "coverage"
+    summary: ClassVar[str] = "modes found, with their masses and spreads"
+
+    def build(self, store: Store, request: Request) -> Result:
+        scores = [score for score in score_fields(store, request) if COVERAGE in score.metrics]
+        by = request.metric or COVERAGE
+        check_metric(scores, by)
+        records = [
+            {**record, "spread": wide.spread(score, group), "ranked_by": metric == by}
+            for score in scores
+            for metric in [m for m in METRICS if m in score.metrics]
+            for group in score.ordered(metric)
+            if (record := score.record(group, metric))
+        ]
+        return Result(tables=[_table(score, by) for score in scores], records=records)
+
+
+def _table(score: FieldScore, by: str) -> Table:
+    columns: dict[str, wide.Cell] = {}
+    notes = []
+    for metric in [m for m in dict.fromkeys([by, *METRICS]) if m in score.metrics and m != BASELINE]:
+        columns[_header(score, metric)] = wide.metric_cell(score, metric)
+        if metric == COVERAGE:
+            columns |= wide.paper_columns(score, metric)
+            notes += wide.paper_notes(score, metric)
+    notes.append(
+        f"too wide, too narrow: the interval of the within-mode covariance ratio is wholly outside "
+        f"[{wide.NARROW}, {wide.WIDE}] of the truth's; (all): all seeds have the same value"
+    )
+    return wide.build(score, by, columns, notes)
+
+
+def _header(score: FieldScore, metric: str) -> str:
+    """With what exact draws score, where that is known."""
+    found = [e for group in score.groups if (e := score.estimate(group, metric))]
+    exact = found[0].target if found else None
+    if metric == "wasserstein2":
+        base = [e.mean for group in score.groups if (e := score.estimate(group, BASELINE)) and e.mean is not None]
+        exact = base[0] if base else None
+    return wide.header(metric) + (f" (exact draws {number(exact)})" if exact is not None else "")

@@ -1,0 +1,102 @@
+"""Effective sample sizes: the paper's, bulk and tail, and that from the errors, beside the bias that can fake them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
+
+from harness.report import Report, Request, Result, Table
+from harness.scoring import FieldScore, Group, Run, check_metric, score_fields, with_interval
+from reports.tables import wide
+
+if TYPE_CHECKING:
+    from harness.store import Store
+
+PAPER = ("paper_ess_median", "paper_ess_mean")
+POOLED = ("ess_bulk", "ess_tail")
+ESS = (*PAPER, "ess_mse", *POOLED)
+BESIDE = ("mean_error", "variance_ratio", "temperature", "temperature_min", "temperature_max", "rhat")
+
+
+class EffectiveSize(Report):
+    """ESS in draws, per data pass (a gradient, where the data are used whole) and per second of sampling.
+
+    The paper's and ESS_mse are of a chain, bulk and tail of all chains of a run; what is divided counts the chains
+    accordingly. Ranking is by the paper's median ESS per data pass, behind the gate: a chain frozen at the mean has
+    the largest ESS there is.
+    """
+
+    name: ClassVar[str] = "ess"
+    summary: ClassVar[str] = "effective sample sizes, beside bias and temperature"
+
+    def build(self, store: Store, request: Request) -> Result:
+        scores = [score for score in score_fields(store, request) if any(m in score.metrics for m in ESS)]
+        for score in scores:
+            for metric in ESS:
+                score.derive(f"{metric}_per_pass", metric, "draws/data pass", _passes(metric))
+                score.derive(f"{metric}_per_second", metric, "draws/s", _seconds(metric))
+        if request.metric:
+            check_metric(scores, request.metric)
+        tables, records = [], []
+        for score in scores:
+            by = request.metric if request.metric in score.metrics else _ranking(score)
+            tables.append(_table(score, by or score.primary))
+            names = [m for m in score.metrics if m.startswith(ESS) or m in BESIDE]
+            records += [{**record, "ranked_by": record["metric"] == by} for record in score.records(names)]
+        return Result(tables=tables, records=records)
+
+
+def _passes(metric: str) -> Callable[[Group, Run], float | None]:
+    def cost(group: Group, run: Run) -> float | None:
+        return run.passes and run.passes * (group.chains if metric in POOLED else 1)
+
+    return cost
+
+
+def _seconds(metric: str) -> Callable[[Group, Run], float | None]:
+    def cost(group: Group, run: Run) -> float | None:
+        return run.seconds and run.seconds / (1 if metric in POOLED else group.chains)
+
+    return cost
+
+
+def _ranking(score: FieldScore) -> str:
+    return next(f"{metric}_per_pass" for metric in ESS if metric in score.metrics)
+
+
+def _table(score: FieldScore, by: str) -> Table:
+    columns: dict[str, wide.Cell] = {}
+    notes = []
+    for metric in [m for m in ESS if m in score.metrics]:
+        columns[wide.header(metric)] = _size(score, metric)
+        columns |= wide.paper_columns(score, metric)
+        notes += wide.paper_notes(score, metric)
+    main = next(metric for metric in ESS if metric in score.metrics)
+    for metric in dict.fromkeys([f"{main}_per_pass", f"{main}_per_second", "ess_mse_per_pass", by]):
+        if metric in score.metrics and metric not in ESS:
+            columns[wide.header(metric)] = wide.metric_cell(score, metric)
+    for metric in [m for m in BESIDE if m in score.metrics and m != by]:
+        columns[wide.header(metric)] = wide.metric_cell(score, metric)
+    notes.append(
+        "paper's ESS: by the truth's moments, cut at 0.05, of a chain; at most the number of draws, and '>=' where it "
+        "is that; ess mse: 1 / mean squared error of a chain's mean in sds, median coordinate, over chains x seeds; "
+        "bulk and tail: all chains of a run"
+    )
+    return wide.build(score, by, columns, notes)
+
+
+def _size(score: FieldScore, metric: str) -> wide.Cell:
+    """The cell of a size; where the paper's ESS is all draws, which it cannot pass, it says so."""
+
+    def cell(group: Group) -> str:
+        estimate = score.estimate(group, metric)
+        text = with_interval(estimate)
+        draws = [run.draws for run in group.done if run.draws is not None]
+        if metric not in PAPER or estimate is None or not estimate.by_seed or not draws:
+            return text
+        full = [value >= min(draws) for value in estimate.by_seed.values()]
+        if all(full):
+            return f">= {min(draws):,}"
+        return f"{text} ({sum(full)} of {len(full)} at {min(draws):,})" if any(full) else text
+
+    return cell

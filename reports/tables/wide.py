@@ -1,0 +1,140 @@
+"""What the wide tables share: a line a method, ranked ones first, and below it why the others are not ranked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from harness.report import Column, Table
+from harness.scoring import FieldScore, Group, number, own_settings, with_interval
+
+Cell = Callable[[Group], str]
+GATE = (
+    "ranked only if the 95 % intervals over seeds of variance ratio and mean error lie in [0.8, 1.25] and within "
+    "0.1 sd of the truth, in the worst coordinate"
+)
+HEADERS = {
+    "gradients_to_low_error": "gradients to low error",
+    "last_mode_first_visit": "last mode first visited",
+    "mean_error": "mean error (sd)",
+    "mode_mass_tv": "mode mass TV",
+    "modes_covered": "modes covered",
+    "paper_ess_mean": "paper's ESS, mean",
+    "paper_ess_median": "paper's ESS, median",
+    "share_within_r": "share within r",
+    "temperature": "T, mean",
+    "temperature_max": "T, hottest",
+    "temperature_min": "T, coldest",
+    "variance_ratio": "variance ratio",
+    "wasserstein2": "Wasserstein-2",
+    "within_mode_covariance_ratio": "within-mode covariance ratio",
+}
+
+
+SPREAD = "within_mode_covariance_ratio"
+WIDE, NARROW = 1.25, 0.8
+
+
+def header(metric: str) -> str:
+    """A metric's name for people; "x per data pass" for one that is divided by a cost."""
+    for suffix, unit in (("_per_pass", "data pass"), ("_per_second", "second")):
+        if metric.endswith(suffix):
+            return f"{header(metric.removesuffix(suffix))} per {unit}"
+    return HEADERS.get(metric, metric.replace("_", " "))
+
+
+def metric_cell(score: FieldScore, metric: str) -> Cell:
+    """The cell of a metric: its estimate with the interval, and a warning beside a wrong spread."""
+
+    def cell(group: Group) -> str:
+        warning = spread(score, group) if metric == SPREAD else ""
+        return f"{with_interval(score.estimate(group, metric))} {warning}".rstrip()
+
+    return cell
+
+
+def spread(score: FieldScore, group: Group) -> str:
+    """A warning ("too wide x4.7") where the interval of the spread within a mode is wholly past the limits, or ""."""
+    found = score.estimate(group, SPREAD)
+    if found is None or found.mean is None or not found.target:
+        return ""
+    low, high = (found.mean if end is None else end for end in (found.low, found.high))
+    factor = number(found.mean / found.target)
+    if low > WIDE * found.target:
+        return f"too wide x{factor}"
+    return f"too narrow x{factor}" if high < NARROW * found.target else ""
+
+
+def paper_columns(score: FieldScore, metric: str) -> dict[str, Cell]:
+    """The paper's value beside ours, and whether they match; nothing where no paper has one."""
+    if not any(score.cell(group, metric) for group in score.groups):
+        return {}
+
+    def printed(group: Group) -> str:
+        cell, match = score.cell(group, metric), score.match(group, metric)
+        return (cell.text + (f" {match.verdict}" if match else "")) if cell else "-"
+
+    return {"paper": printed}
+
+
+def paper_notes(score: FieldScore, metric: str) -> list[str]:
+    """Where the printed values stand, what was corrected in them, on which evidence."""
+    groups = score.ordered(metric)
+    cells = {score.labels[group.key]: cell for group in groups if (cell := score.cell(group, metric))}
+    places = sorted({f"{cell.paper}, {cell.table}" for cell in cells.values()})
+    notes = [f"paper: {'; '.join(places)}"] if places else []
+    for label, cell in cells.items():
+        if cell.correction:
+            notes.append(f"* {label}: printed as {cell.printed_as}, read as {cell.correction}; {cell.evidence}")
+        if cell.notes:
+            notes.append(f"paper's {cell.text.rstrip('*')} of {label}: {cell.notes}")
+    notes += [
+        f"the paper does not give these settings of {score.labels[group.key]}, they are ours: {', '.join(own)}"
+        for group in groups
+        if score.cell(group, metric) and (own := own_settings(group))
+    ]
+    return notes
+
+
+def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes: Sequence[str] = ()) -> Table:
+    """One field's table: rank, method, the given columns, costs, seeds and status."""
+
+    def rank(group: Group) -> str:
+        found = score.standing(group, ranked_by).rank
+        if found is None:
+            return "-"
+        span = f" ({found.low} to {found.high})" if found.low != found.high else ""
+        return f"{found.rank}{span}"
+
+    def tier(group: Group) -> str:
+        found = score.standing(group, ranked_by).rank
+        return str(found.tier) if found else "-"
+
+    cells: dict[str, Cell] = {
+        "rank": rank,
+        "tier": tier,
+        "method": lambda group: score.labels[group.key],
+        "seeds": lambda group: str(len(group.runs)),
+        "status": lambda group: score.standing(group, ranked_by).short,
+        **columns,
+    }
+    left = {"method", "status", "paper"}
+    shape = [Column(name, name, "left" if name in left else "right") for name in cells]
+    groups = score.ordered(ranked_by)
+    rows = [{name: cell(group) for name, cell in cells.items()} for group in groups]
+    reasons = [
+        f"{score.labels[group.key]} is not ranked: {status}"
+        for group in groups
+        if (status := score.standing(group, ranked_by).status) != "ranked"
+    ]
+    ranking = f"ranked by {header(ranked_by)}" + (f"; {GATE}" if any(score.gates.values()) else "")
+    title = f"{score.title}; {score.multipliers()}"
+    return Table(title, shape, rows, [ranking, *reasons, *score.failures(), *notes], keys=3)
+
+
+def cost_columns(score: FieldScore, known: str) -> dict[str, Cell]:
+    """Data passes of a chain, seconds of sampling of a run: medians over seeds. `known` is a metric of all groups."""
+
+    def cost(name: str) -> Cell:
+        return lambda group: number(record[name]) if (record := score.record(group, known)) and record[name] else "-"
+
+    return {"data passes": cost("passes"), "seconds": cost("seconds")}

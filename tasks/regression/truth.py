@@ -1,0 +1,160 @@
+"""Makes the stored truths of the logistic posteriors: python -m tasks.regression.truth [dataset ...].
+
+The harness's own HMC runs through the harness's own loop: many chains, started at draws of the prior. What it finds is
+written to truth/<dataset>.json only if it is good enough: rank-normalised split R-hat below 1.01 and a bulk effective
+size above 10,000, for z and for z^2, in every coordinate, and no chain lost. Deterministic given the seed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness import Info, RunError, Trajectory, UsageError
+from harness.conformance.gaussian import Recorder
+from harness.diagnostics import Moments, bulk_ess, rank_normalised_split_rhat
+from harness.parameters import near
+from harness.registry import load, registry
+from harness.spec import ENGINE
+from tasks.regression.blr import Australian, German, Heart, LogisticProblem, LogisticTask
+from tasks.regression.laplace import laplace
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from harness.randomness import Streams
+
+    Array = NDArray[np.float64]
+
+SEED = 0
+CHAINS = 64
+BURN_IN = 500
+DRAWS = 1500
+SAMPLER = {"leapfrog": 8, "jitter": 0.5, "acceptance": 0.8}
+"""A wide jitter: where all trajectories have half a period of some direction, z is fresh there and z^2 is not."""
+RHAT_LIMIT = 1.01
+ESS_LIMIT = 10_000
+
+
+class RecordedProblem(LogisticProblem):
+    """The potential, with no truth to compare with yet."""
+
+    def observer(self, rows: slice, trajectory: Trajectory, passes_per_step: float) -> Recorder:
+        return Recorder()
+
+
+class Recorded(LogisticTask):
+    """A task whose draws are only recorded."""
+
+    def build(self, streams: Sequence[Streams], device: str) -> RecordedProblem:
+        return RecordedProblem(self, streams, device)
+
+
+class RecordedAustralian(Recorded, Australian):
+    """Australian credit approval."""
+
+
+class RecordedGerman(Recorded, German):
+    """German credit."""
+
+
+class RecordedHeart(Recorded, Heart):
+    """Statlog heart disease."""
+
+
+TASKS: dict[str, LogisticTask] = {
+    task.file.dataset: task for task in (RecordedAustralian(), RecordedGerman(), RecordedHeart())
+}
+
+
+def reference(task: LogisticTask, *, chains: int = CHAINS, burn_in: int = BURN_IN, draws: int = DRAWS) -> Array:
+    """Draws (n, C, D) by HMC, adapted in the burn-in that is dropped. `RunError` where a chain is lost."""
+    import torch
+
+    from harness.loop import Loop
+    from harness.randomness import Streams
+
+    torch.set_num_threads(1)
+    info = registry().find("samplers", "hmc").info
+    assert isinstance(info, Info)
+    sampler = load(info.target)(**SAMPLER)
+    steps = burn_in + draws
+    everywhere = np.ones(steps, dtype=bool)
+    trajectory = Trajectory(
+        step_size=np.full(steps, 1 / laplace(task.design()).eigenvalues[-1]),
+        temperature=np.ones(steps),
+        keep=everywhere,
+        evaluate=everywhere,
+        cycle=np.zeros(steps, dtype=np.int64),
+        burn_in=~everywhere,
+    ).with_burn_in(burn_in)
+    loop = Loop(task, sampler, trajectory, [Streams(SEED, c) for c in range(chains)], chains)
+    while not loop.finished:
+        loop.advance_block()
+    run = loop.runs[0]
+    if run.divergence is not None:
+        raise RunError(f"{task.file.dataset}: chain {run.divergence.chain} was lost at step {run.divergence.step}")
+    assert isinstance(run.observer, Recorder)
+    return np.asarray(run.observer.draws())
+
+
+def record(task: LogisticTask, draws: Array) -> dict[str, Any]:
+    """Moments, their standard errors and how good the reference is. `RunError` where it is not good enough."""
+    dataset = task.file.dataset
+    moments = Moments.from_draws(draws.reshape(-1, draws.shape[2]))
+    squares = ((draws - moments.mean) / moments.sd) ** 2
+    ess, ess2 = bulk_ess(draws), bulk_ess(squares)
+    rhat = max(rank_normalised_split_rhat(draws).max(), rank_normalised_split_rhat(squares).max())
+    if not (rhat < RHAT_LIMIT and min(ess.min(), ess2.min()) > ESS_LIMIT):
+        raise RunError(
+            f"{dataset}: R-hat {rhat:.4f}, least ESS {ess.min():.0f} (z), {ess2.min():.0f} (z^2): run longer"
+        )
+    eigenvalues = laplace(task.design()).eigenvalues
+    accepted = (draws[1:] != draws[:-1]).any(axis=2).mean(axis=0)
+    return {
+        "dataset": dataset,
+        "data_sha256": task.file.sha256,
+        "command": f"python -m tasks.regression.truth {dataset}",
+        "sampler": {"name": "hmc", **SAMPLER},
+        "engine": ENGINE,
+        "seed": SEED,
+        "chains": draws.shape[1],
+        "burn_in": BURN_IN,
+        "draws": len(draws),
+        "rhat": float(rhat),
+        "ess_z": float(ess.min()),
+        "ess_z2": float(ess2.min()),
+        "acceptance": float(accepted.mean()),
+        "acceptance_worst_chain": float(accepted.min()),
+        "divergences": 0,
+        "hessian_eigenvalues": [float(eigenvalues[0]), float(eigenvalues[-1])],
+        "mean": moments.mean.tolist(),
+        "sd": moments.sd.tolist(),
+        "z3": moments.z3.tolist(),
+        "z4": moments.z4.tolist(),
+        "mean_mcse": (moments.sd / np.sqrt(ess)).tolist(),
+        "sd_mcse": (moments.sd / 2 * np.sqrt(moments.var_z2 / ess2)).tolist(),
+    }
+
+
+def main(names: Sequence[str]) -> None:
+    """Make the truths of the named data sets, of all where none is named."""
+    for name in names:
+        if name not in TASKS:
+            raise UsageError(f"unknown data set {name!r}{near(name, TASKS)}")
+    for name in names or TASKS:
+        found = record(TASKS[name], reference(TASKS[name]))
+        path = Path(__file__).parent / "truth" / f"{name}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(found, indent=1) + "\n")
+        summary = {k: found[k] for k in ("rhat", "ess_z", "ess_z2", "acceptance", "acceptance_worst_chain")}
+        print(path, json.dumps(summary))  # noqa: T201 - this command's output
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Densities that are known in closed form."""

@@ -1,0 +1,203 @@
+"""Mixtures of isotropic Gaussians: the potential, and the task that its instances share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from harness import Metric, Observer, Problem, Task, Truth, param
+from tasks.chain_sequence import ChainSequence
+
+if TYPE_CHECKING:
+    import torch
+    from numpy.typing import ArrayLike, NDArray
+    from torch import Tensor
+
+    from harness import Trajectory
+    from harness.randomness import Streams
+
+    Array = NDArray[np.float64]
+    Batch = dict[str, Tensor]
+
+STRETCH = 1000
+"""Steps whose gradient noise is drawn at once; another length gives other numbers."""
+
+
+class MixtureProblem(Problem):
+    """U(theta) = -log sum_m w_m N(theta; mu_m, s^2 I) + <tilt, theta>; the full U has no tilt.
+
+    grad U = theta / s^2 - sum_m r_m mu_m / s^2 + tilt, with r_m proportional to w_m exp(-|theta - mu_m|^2 / (2 s^2)),
+    by softmax. A tilt is N(0, gradient_noise^2 I), anew in each step. |theta|^2 cancels in r, so the logits are linear
+    in theta. Everything is per chain, sums run over the last axis: the bits do not depend on the other chains.
+    """
+
+    def __init__(self, task: MixtureTask, streams: Sequence[Streams], device: str) -> None:
+        import torch
+
+        means = torch.tensor(task.means, dtype=torch.float64, device=device)
+        weights = torch.tensor(task.weights, dtype=torch.float64, device=device)
+        self.task = task
+        self.streams = list(streams)
+        self.device = device
+        self.dim = means.shape[1]
+        self.precision = 1 / task.variance
+        self.pull = means.T.contiguous() * self.precision
+        self.offset = weights.log() - means.square().sum(1) * self.precision / 2
+        self.constant = self.dim / 2 * math.log(2 * math.pi * task.variance)
+        self.tilts: ChainSequence | None = None
+        if task.gradient_noise > 0:
+            self.tilts = ChainSequence([s.torch("order", device) for s in streams], self._draw_tilts)
+
+    def _draw_tilts(self, generator: torch.Generator) -> Tensor:
+        import torch
+
+        size = (STRETCH, self.dim)
+        normals = torch.randn(size, generator=generator, dtype=torch.float64, device=self.device)
+        return self.task.gradient_noise * normals
+
+    def initial(self) -> Tensor:
+        import torch
+
+        rows = [
+            torch.rand(self.dim, generator=s.torch("init", self.device), dtype=torch.float64, device=self.device)
+            for s in self.streams
+        ]
+        return self.task.box * (2 * torch.stack(rows) - 1)
+
+    def draw_batches(self, steps: int) -> Batch:
+        return {} if self.tilts is None else {"tilt": self.tilts.take(steps)}
+
+    def _logits(self, theta: Tensor) -> Tensor:
+        """log w_m - |theta - mu_m|^2 / (2 s^2) + |theta|^2 / (2 s^2): (C, M)."""
+        logits = self.offset
+        for d in range(self.dim):
+            logits = logits + theta[:, d : d + 1] * self.pull[d]
+        return logits
+
+    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        logits = self._logits(theta)
+        # log-sum-exp as l_m - log_softmax(l)_m at the largest m: unlike exp and log of a (C, M) tensor, whose bits
+        # depend on where an element lies in it, log_softmax works row by row.
+        top = logits.amax(1) - logits.log_softmax(1).amax(1)
+        value = theta.square().sum(1) * (self.precision / 2) - top + self.constant
+        return value if batch is None else value + (batch["tilt"] * theta).sum(1)
+
+    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        share = self._logits(theta).softmax(1)
+        gradient = theta * self.precision - (share[:, None, :] * self.pull).sum(2)
+        return gradient if batch is None else gradient + batch["tilt"]
+
+    def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
+        return self.energy(theta, batch), self.gradient(theta, batch)
+
+    def observer(self, rows: slice, trajectory: Trajectory, passes_per_step: float) -> Observer:
+        from tasks.synthetic.observer import MixtureObserver
+
+        return MixtureObserver(self.task, rows.stop - rows.start, trajectory, passes_per_step)
+
+    def state(self) -> dict[str, Tensor]:
+        return {} if self.tilts is None else self.tilts.state()
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        if self.tilts is not None:
+            self.tilts.load(state)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixtureTask(Task):
+    """A mixture of M equally weighted isotropic Gaussians; a subclass is its numbers.
+
+    centres   the M means
+    variance  of each coordinate within a mode
+    box       chains start uniformly on [-box, box]^D
+    """
+
+    centres: ClassVar[tuple[tuple[float, ...], ...]]
+    variance: ClassVar[float]
+    box: ClassVar[float]
+    provides: ClassVar = frozenset({"terms"})
+
+    gradient_noise: float = param(
+        1.0, "[0, inf)", "sd of the normal noise on each coordinate of grad U", source="Kim et al. 2022, 4.1"
+    )
+    radius: float = param(
+        0.25, "(0, inf)", "r: a draw within it of a centre visits the mode", source="Zhang et al. 2020, 5.1"
+    )
+    count: int = param(100, "[0, inf)", "n: a mode is covered by more than n visits", source="Zhang et al. 2020, 5.1")
+
+    @property
+    def means(self) -> Array:
+        """The centres as an array (M, D)."""
+        return np.array(self.centres, dtype=np.float64)
+
+    @property
+    def weights(self) -> Array:
+        """The masses of the modes (M,)."""
+        return np.full(len(self.centres), 1 / len(self.centres))
+
+    def dim(self) -> int:
+        return len(self.centres[0])
+
+    def curvature(self) -> float:
+        return 1 / self.variance
+
+    def log_density(self, points: ArrayLike) -> Array:
+        """log pi at points (n, D): (n,). For figures and checks, apart from the potential."""
+        x = np.asarray(points, dtype=np.float64)
+        squared = ((x[:, None, :] - self.means) ** 2).sum(axis=2)
+        logs = np.log(self.weights) - squared / (2 * self.variance)
+        constant = self.dim() / 2 * math.log(2 * math.pi * self.variance)
+        return np.asarray(np.logaddexp.reduce(logs, axis=1) - constant)
+
+    def sample(self, n: int, generator: np.random.Generator) -> Array:
+        """n exact draws (n, D)."""
+        modes = generator.choice(len(self.centres), size=n, p=self.weights)
+        return self.means[modes] + math.sqrt(self.variance) * generator.standard_normal((n, self.dim()))
+
+    def truth(self) -> Truth:
+        w, v = self.weights[:, None], self.variance
+        mean = (w * self.means).sum(axis=0)
+        a = self.means - mean
+        sd = np.sqrt((w * (a**2 + v)).sum(axis=0))
+        exact = np.zeros_like(mean)
+        return Truth(
+            mean=mean,
+            sd=sd,
+            z3=(w * (a**3 + 3 * a * v)).sum(axis=0) / sd**3,
+            z4=(w * (a**4 + 6 * a**2 * v + 3 * v**2)).sum(axis=0) / sd**4,
+            mean_mcse=exact,
+            sd_mcse=exact,
+            how="closed form: moments of the mixture",
+        )
+
+    def build(self, streams: Sequence[Streams], device: str) -> MixtureProblem:
+        return MixtureProblem(self, streams, device)
+
+
+def mixture_metrics(primary: str, within: float, share: float) -> tuple[Metric, ...]:
+    """The metrics of a mixture, `primary` first; `within` and `share` are what exact draws score at the defaults."""
+    metrics = (
+        Metric("modes_covered", "max", "modes", "modes with more than `count` draws within `radius`, chains pooled"),
+        Metric("mode_mass_tv", "min", "1", "total variation between the shares of draws by nearest mode and the truth"),
+        Metric(
+            "within_mode_covariance_ratio", "target", "1",
+            "mean squared distance to the nearest centre, per coordinate, over the variance of a mode", target=within,
+        ),
+        Metric(
+            "share_within_r", "target", "1",
+            "share of draws within `radius` of a centre; the target is for the default radius", target=share,
+        ),
+        Metric("last_mode_first_visit", "min", "steps", "first visit to the last mode; none while one is missing"),
+        Metric("wasserstein2", "min", "1", "Wasserstein-2 distance of 500 of the draws to 500 exact ones"),
+        Metric(
+            "wasserstein2_baseline", "target", "1",
+            "the same distance for independent exact draws, on average",
+        ),
+        Metric("mean_error", "min", "sd", "largest error of a mean over the coordinates, T = 1"),
+        Metric("variance_ratio", "target", "1", "sample over true variance, worst coordinate, T = 1", target=1.0),
+    )  # fmt: skip
+    return tuple(sorted(metrics, key=lambda metric: metric.name != primary))

@@ -1,0 +1,127 @@
+"""Plugins as strangers ship them: one good one, installed by pip, and every way to be broken, each apart."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "packages" / "bench-leimkuhler"
+
+BROKEN = {
+    "does-not-import": "raise RuntimeError('no such luck')\n",
+    "misspelt-hook": (
+        "from harness import Info, hook\n@hook\ndef bench_sampler():\n    return [Info('lost', 'misspelt_hook:A')]\n"
+    ),
+    "clashing-name": (
+        "from harness import Info, Sampler, hook\nfrom dataclasses import dataclass\n"
+        "@dataclass(frozen=True, kw_only=True)\nclass A(Sampler):\n    pass\n"
+        "@hook\ndef bench_samplers():\n    return [Info('sghmc', 'clashing_name:A', 'mine')]\n"
+    ),
+    "bad-default": (
+        "from harness import Info, Sampler, hook, param\nfrom dataclasses import dataclass\n"
+        "@dataclass(frozen=True, kw_only=True)\nclass A(Sampler):\n    friction: float = param(2.0, '(0, 1]')\n"
+        "@hook\ndef bench_samplers():\n    return [Info('too-hot', 'bad_default:A')]\n"
+    ),
+    "not-a-list": "from harness import hook\n@hook\ndef bench_samplers():\n    return 'sgld'\n",
+    "bad-name": (
+        "from harness import Info, hook\n@hook\ndef bench_tasks():\n    return [Info('../<b>', 'bad_name:A')]\n"
+    ),
+    "wrong-argument": "from harness import hook\n@hook\ndef bench_samplers(config):\n    return []\n",
+}
+
+
+def install_by_hand(site: Path, name: str, source: str) -> None:
+    """What an installer leaves behind: a module, and metadata with an entry point."""
+    module = name.replace("-", "_")
+    (site / f"{module}.py").write_text(source)
+    info = site / f"{module}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[bench]\n{name} = {module}\n")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    source = shutil.copytree(PACKAGE, tmp_path_factory.mktemp("source") / "package")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--no-build-isolation", "--target", str(folder), str(source)]
+    subprocess.run(command, check=True, timeout=120)
+    for name, text in BROKEN.items():
+        install_by_hand(folder, name, text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bench(site, tmp_path_factory):
+    results = tmp_path_factory.mktemp("results")
+    environment = {**os.environ, "PYTHONPATH": str(site), "BENCH_RESULTS": str(results)}
+
+    def call(*words, code=0):
+        command = [sys.executable, "-c", "from harness.cli import main; main()", *words]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    return call
+
+
+def test_each_broken_plugin_is_a_row_with_its_reason(bench):
+    rows = {row["plugin"]: row for row in json.loads(bench("plugins", "--json").stdout)}
+    reasons = {
+        "does-not-import": "no such luck",
+        "misspelt-hook": "bench_sampler",
+        "clashing-name": "sghmc",
+        "bad-default": "outside (0, 1]",
+        "not-a-list": "must return a list",
+        "bad-name": "must match",
+        "wrong-argument": "config",
+    }
+    for name, reason in reasons.items():
+        assert reason in rows[name]["problems"], (name, rows[name])
+    assert not rows["leimkuhler"]["problems"]
+    assert rows["leimkuhler"]["version"] == "0.3.1"
+
+
+def test_everything_else_still_works(bench):
+    names = {row["name"] for row in json.loads(bench("ls", "samplers", "--json").stdout)}
+    assert {"sgld", "msgld", "hmc", "csgld", "leimkuhler-matthews"} <= names
+    assert "lost" not in names
+
+
+def test_a_clash_asks_for_the_distribution(bench):
+    done = bench("plan", "--sampler", "sghmc", "--task", "mixture5", code=2)
+    assert "clashing-name:sghmc" in done.stderr
+    assert "sgmcmc-bench:sghmc" in done.stderr
+    bench("plan", "--sampler", "sgmcmc-bench:sghmc", "--task", "mixture5")
+    bench("plan", "--sampler", "csghmc", "--task", "mixture25", "--set", "schedule.step_size=0.01")
+
+
+def test_the_good_plugin_is_run_and_ranked_beside_the_built_ins(bench):
+    options = ["--task", "mixture5", "--seeds", "0-4", "--chains", "8", "--budget", "steps=40000"]
+    options += ["--set", "schedule.step_size=0.1", "task.gradient_noise=0"]
+    bench("run", "--sampler", "leimkuhler-matthews,sgld", *options)
+    rows = json.loads(bench("report", "leaderboard", "--task", "mixture5", "--json").stdout)
+    ours = [row for row in rows if row["method"] == "leimkuhler-matthews"]
+    assert {row["seeds"] for row in ours} == {5}
+    assert any(row["rank"] is not None for row in ours), ours
+    assert json.loads(bench("show", "sampler", "leimkuhler-matthews", "--json").stdout)
+
+
+def test_a_one_off_file_is_a_plugin_too(bench, tmp_path):
+    file = tmp_path / "my_sampler.py"
+    file.write_text(
+        (PACKAGE / "src/bench_leimkuhler/sampler.py").read_text().replace("LeimkuhlerMatthews", "Mine")
+        + (
+            "\nfrom harness import Info, hook\n@hook\ndef bench_samplers():\n    return [Info('mine', 'my_sampler:Mine')]\n"
+        )
+    )
+    bench("--plugin", str(file), "run", "--sampler", "mine", "--task", "mixture5", "--budget", "smoke", "--seeds", "0")
+    bench("run", "--plugin", str(tmp_path / "none.py"), "--sampler", "mine", "--task", "mixture5", code=2)

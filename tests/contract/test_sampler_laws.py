@@ -1,0 +1,127 @@
+"""The built-in samplers keep the laws of `bench check`; what the laws cannot say, they say so."""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar
+
+import pytest
+import torch
+
+from harness.cli.app import run
+from harness.conformance.suite import LAWS, check_sampler, check_samplers
+from harness.errors import PluginError
+from plugins.samplers import bench_samplers
+from plugins.samplers.hmc import HMC
+from plugins.samplers.msgld import MSGLD
+from plugins.samplers.sghmc import SGHMC
+from plugins.samplers.sgld import SGLD
+
+CHECKED = [
+    SGLD(), SGLD(gradient_variance=0.5),
+    SGHMC(), SGHMC(friction=0.01), SGHMC(friction=1.0),
+    MSGLD(), MSGLD(a=0.0), MSGLD(a=10.0), MSGLD(a=20.0), MSGLD(a=10.0, beta1=0.99),
+    HMC(), HMC(leapfrog=1, jitter=0.0),
+]  # fmt: skip
+SILENT = {HMC: {"derived-law", "zero-temperature"}}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def results():
+    return dict(zip(map(repr, CHECKED), check_samplers(CHECKED), strict=True))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("sampler", CHECKED, ids=repr)
+def test_the_sampler_keeps_the_laws(results, sampler):
+    outcomes = {result.law: result for result in results[repr(sampler)]}
+    assert list(outcomes) == [law.name for law in LAWS]
+    skipped = SILENT.get(type(sampler), set())
+    assert {law for law, result in outcomes.items() if result.outcome == "skipped"} == skipped
+    assert {law for law, result in outcomes.items() if result.outcome == "passed"} == outcomes.keys() - skipped, (
+        outcomes
+    )
+
+
+def test_all_built_in_samplers_are_held_to_the_laws():
+    assert {info.target.partition(":")[2] for info in bench_samplers()} <= {type(s).__name__ for s in CHECKED}
+
+
+class Exempted(SGLD):
+    exempt: ClassVar[dict[str, str]] = {"scale": "no rescaling exists"}
+
+
+class ExemptedFromSeeds(SGLD):
+    exempt: ClassVar[dict[str, str]] = {"seeds": "it is hard"}
+
+
+class Demanding(SGLD):
+    needs: ClassVar[frozenset[str]] = frozenset({"metric"})
+
+
+class Crashing(SGLD):
+    def step(self, theta, state, potential, h, T, noise):
+        return theta - h * potential.gradient(theta), state
+
+
+def test_an_exemption_is_shown_with_its_reason():
+    (result,) = check_sampler(Exempted, ["scale"])
+    assert (result.outcome, result.message) == ("exempt", "no rescaling exists")
+
+
+def test_nobody_is_exempt_from_the_law_of_seeds():
+    with pytest.raises(PluginError, match="exempt names seeds; a sampler may be exempt from .*scale"):
+        check_sampler(ExemptedFromSeeds)
+
+
+def test_a_need_that_the_laws_cannot_meet_is_said():
+    assert {(r.outcome, r.message.partition(",")[0]) for r in check_sampler(Demanding, ["seeds", "scale"])} == {
+        ("skipped", "needs metric")
+    }
+
+
+def test_an_exception_fails_the_law_and_is_named():
+    (result,) = check_sampler(Crashing, ["one-step"])
+    assert result.outcome == "failed"
+    assert "AttributeError" in result.message
+    assert "gradient" in result.message
+
+
+def test_check_lists_the_laws_of_a_method_s_sampler(capsys):
+    assert run(["check", "csgld", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["law"] for row in rows] == [law.name for law in LAWS]
+    assert {(row["name"], row["kind"], row["outcome"]) for row in rows} == {("sgld", "sampler", "passed")}
+
+
+def test_check_ends_with_1_where_a_law_is_broken(tmp_path, capsys):
+    plugin = tmp_path / "hot.py"
+    plugin.write_text(
+        "from harness import Info, hook\n"
+        "from plugins.samplers.sgld import SGLD\n"
+        "class Hot(SGLD):\n"
+        "    def step(self, theta, state, potential, h, T, noise):\n"
+        "        return super().step(theta, state, potential, h, 2 * T, noise)\n"
+        "@hook\n"
+        "def bench_samplers():\n"
+        "    return [Info('hot', 'hot:Hot', 'twice too hot')]\n"
+    )
+    assert run(["--plugin", str(plugin), "check", "hot"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    outcomes = {line.split()[1]: line.split()[2] for line in lines[1:]}
+    assert outcomes["derived-law"] == "failed"
+    assert outcomes["restore"] == "passed"  # the fresh process finds the class in a file that is on no path
+    assert any("lambda var(theta)/T is 2 where it should be 1" in line for line in lines)
+
+
+def test_check_of_an_unknown_name_suggests_near_ones(capsys):
+    assert run(["check", "sgldd"]) == 2
+    assert "did you mean" in capsys.readouterr().err

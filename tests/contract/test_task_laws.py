@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness.conformance.law import Skip
+from harness.conformance.task_laws import TASK_LAWS
+from harness.data import problem
+from tasks import bench_tasks
+from tasks.regression.blr import Australian, German, Heart
+from tasks.synthetic.mixture5 import Mixture5
+from tasks.synthetic.mixture25 import Mixture25
+
+TASKS = {
+    "mixture5": Mixture5(),
+    "mixture25": Mixture25(),
+    "mixture25-quiet": Mixture25(gradient_noise=0.0),
+    "blr-australian": Australian(),
+    "blr-german": German(),
+    "blr-heart": Heart(),
+    "blr-heart-20": Heart(batch=20),
+}
+SILENT = {
+    "prior counted once": {"mixture5", "mixture25", "mixture25-quiet"},
+    "batch sizes agree": {"mixture5", "mixture25", "mixture25-quiet"},
+    "mean of batches": {"mixture25-quiet"},
+    "state restores the batches": {"mixture25-quiet"},
+}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize(("law", "check"), TASK_LAWS, ids=[name for name, _ in TASK_LAWS])
+def test_every_task_keeps_every_law(name, law, check):
+    task = TASKS[name]
+    for file in task.datasets:
+        wrong = problem(file)
+        if wrong:
+            pytest.skip(f"{file.path} is {wrong} under BENCH_DATA")
+    if name in SILENT.get(law, ()):
+        with pytest.raises(Skip):
+            check(task)
+    else:
+        check(task)
+
+
+def test_all_built_in_tasks_are_offered_and_held_to_the_laws():
+    assert {info.name for info in bench_tasks()} <= set(TASKS)

@@ -1,0 +1,179 @@
+"""Each planted bug breaks the law that is there for it; the sound task beside it keeps them all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from harness.conformance import task_laws as laws
+from harness.conformance.law import Skip
+from tasks.datasets import uci
+from tasks.regression.blr import LogisticProblem, LogisticTask
+from tasks.regression.laplace import laplace
+from tasks.synthetic.mixture import MixtureProblem
+from tasks.synthetic.mixture5 import Mixture5
+from tasks.synthetic.observer import MixtureObserver
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Small(LogisticTask):
+    """Logistic regression on made-up rows."""
+
+    file: ClassVar = uci.HEART
+    positive: ClassVar = 1
+    shape: ClassVar = (53, 4)
+    problem: ClassVar = LogisticProblem
+
+    def design(self):
+        return np.random.default_rng(0).standard_normal(self.shape)
+
+    def curvature(self):
+        return float(laplace(self.design()).eigenvalues[-1])
+
+    def build(self, streams, device):
+        return self.problem(self, streams, device)
+
+
+def small(problem):
+    return type("Planted", (Small,), {"problem": problem})()
+
+
+class TermsOverBatch(LogisticProblem):
+    def _scale(self, batch):
+        return 1 if batch is None else self.terms / self.task.batch_terms()
+
+
+class ScaledPrior(LogisticProblem):
+    def energy(self, theta, batch):
+        value = super().energy(theta, batch)
+        return value if batch is None else value + (self.batches - 1) * theta.square().sum(1) / 2
+
+    def gradient(self, theta, batch):
+        value = super().gradient(theta, batch)
+        return value if batch is None else value + (self.batches - 1) * theta
+
+
+class PriorTwice(LogisticProblem):
+    def energy(self, theta, batch):
+        return super().energy(theta, batch) + theta.square().sum(1) / 2
+
+    def gradient(self, theta, batch):
+        return super().gradient(theta, batch) + theta
+
+
+class NotAPartition(LogisticProblem):
+    def _draw_epoch(self, generator):
+        epoch = super()._draw_epoch(generator)
+        return torch.where(epoch == 3, 4, epoch)
+
+
+class WrongGradient(LogisticProblem):
+    def gradient(self, theta, batch):
+        return super().gradient(theta, batch) - theta / 2
+
+
+class ForgetsPlace(LogisticProblem):
+    def load(self, state):
+        super().load({**state, "place": torch.zeros_like(state["place"])})
+
+
+class MixesChains(LogisticProblem):
+    def gradient(self, theta, batch):
+        return super().gradient(theta, batch) + 0 * theta.mean(0)
+
+
+@pytest.mark.parametrize(
+    ("problem", "law"),
+    [
+        (TermsOverBatch, laws.law_mean_of_batches),
+        (TermsOverBatch, laws.law_batch_sizes_agree),
+        (ScaledPrior, laws.law_mean_of_batches),
+        (ScaledPrior, laws.law_prior_counted_once),
+        (PriorTwice, laws.law_prior_counted_once),
+        (NotAPartition, laws.law_mean_of_batches),
+        (WrongGradient, laws.law_gradient_is_that_of_the_energy),
+        (ForgetsPlace, laws.law_state_restores_the_batches),
+        (MixesChains, laws.law_chains_do_not_interact),
+    ],
+)
+def test_a_bug_in_a_minibatch_potential_is_caught(problem, law):
+    law(small(LogisticProblem))
+    with pytest.raises(AssertionError, match="usual cause"):
+        law(small(problem))
+
+
+class SlantedNoise(MixtureProblem):
+    def draw_batches(self, steps):
+        return {name: leaf + 0.1 for name, leaf in super().draw_batches(steps).items()}
+
+
+class BlockIsADraw(MixtureObserver):
+    def observe(self, draws, weights, steps):
+        super().observe(draws[-1:], weights[-1:], steps[-1:])
+
+
+class ForgetsTheModes(MixtureObserver):
+    def load(self, state):
+        fresh = self.modes.state()
+        super().load(state)
+        self.modes.load(fresh)
+
+
+class Slanted(Mixture5):
+    def build(self, streams, device):
+        return SlantedNoise(self, streams, device)
+
+
+class Observed(Mixture5):
+    observer: ClassVar = MixtureObserver
+
+    def build(self, streams, device):
+        built = super().build(streams, device)
+        chains = len(streams)
+        built.observer = lambda _rows, trajectory, cost: self.observer(self, chains, trajectory, cost)
+        return built
+
+
+def test_noise_with_a_mean_is_caught():
+    laws.law_mean_of_batches(Mixture5())
+    with pytest.raises(AssertionError, match="noise with a mean"):
+        laws.law_mean_of_batches(Slanted())
+
+
+@pytest.mark.parametrize("observer", [BlockIsADraw, ForgetsTheModes])
+def test_an_observer_that_minds_its_blocks_is_caught(observer):
+    laws.law_blocks_do_not_matter(Observed())
+    with pytest.raises(AssertionError, match="usual cause"):
+        laws.law_blocks_do_not_matter(type("Planted", (Observed,), {"observer": observer})())
+
+
+@pytest.mark.parametrize("entry", ["mean", "sd"])
+def test_a_truth_that_is_off_by_a_thousandth_is_caught_by_quadrature(entry):
+    class Stated(Mixture5):
+        def truth(self):
+            exact = super().truth()
+            return replace(exact, **{entry: getattr(exact, entry) + 1e-3})
+
+    with pytest.raises(AssertionError, match=f"stated {entry}"):
+        laws.law_truth_by_another_route(Stated())
+
+
+def test_a_task_without_a_truth_has_none_to_check():
+    class Untold(Mixture5):
+        def truth(self):
+            return None
+
+    with pytest.raises(Skip):
+        laws.law_truth_by_another_route(Untold())

@@ -1,0 +1,132 @@
+"""Attempt directories in the ledger's format, made up: what the tests of store and command line read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save
+
+METRICS = ("modes_covered", "mass_error", "covariance_ratio", "low_error")
+
+
+def run_key(seed=0, task="mixture25", method="sgld"):
+    return hashlib.sha256(f"{method} {task} {seed}".encode()).hexdigest()
+
+
+def spec(seed=0, task="mixture25", method="sgld", **changes):
+    document = {
+        "key": run_key(seed, task, method),
+        "group": hashlib.sha256(f"{method} {task}".encode()).hexdigest(),
+        "key_version": 1, "engine": 1, "method": method, "protocol": "csgmcmc", "budget": "quick",
+        "sampler": {"name": "sgld", "source": "s" * 8, "params": {"gradient_variance": 0.0}},
+        "schedule": {"name": "constant", "source": "c" * 8, "params": {"step_size": 0.02, "temperature": 1.0}},
+        "task": {
+            "name": task, "version": 1, "protocol": "csgmcmc", "source": "t" * 8, "params": {}, "data": "",
+        },
+        "steps": 1000, "burn_in": 100, "thin": 1, "seed": seed, "chains": 4, "dtype": "float64",
+        "deterministic": True, "compile": "plain",
+        "origins": {
+            "schedule.step_size": {"value": 0.02, "provenance": "paper", "source": "section 5.1"},
+            "sampler.gradient_variance": {"value": 0.0, "provenance": "default", "source": "none, as published"},
+        },
+    }  # fmt: skip
+    return document | changes
+
+
+def environment(**changes):
+    document = {
+        "bench": "0.1.0", "python": "3.11.7", "platform": "Linux 6 x86_64", "cpu": "a processor", "cores": 2,
+        "gpu": None, "torch": "2.9.0", "device": "cpu", "threads": 1, "deterministic": True,
+        "packages": {"numpy": "2.0.0"},
+        "code": {"sgmcmc-bench": {"version": "0.1.0", "commit": "a" * 40, "dirty": False}},
+    }  # fmt: skip
+    document |= changes
+    return document | {"id": hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()}
+
+
+def result(attempt, key, files, **changes):
+    document = {
+        "attempt": attempt, "key": key, "status": "done", "reason": None, "step": None, "chain": None,
+        "started": "2026-01-02T03:04:05+00:00", "finished": "2026-01-02T03:05:05.250000+00:00",
+        "seconds": {"sampling": 50.0, "observing": 8.0, "checkpoint": 1.0, "setup": 1.0},
+        "steps_done": 1000, "passes": 1000.0, "passes_per_step": 1.0,
+        "draws_kept": 900, "draws_stored": 900, "draws_stride": 1,
+        "metrics": [
+            {
+                "name": name, "value": 0.5 + i, "version": 1, "unit": "modes", "direction": "max", "target": None,
+                "primary": i == 0,
+            }
+            for i, name in enumerate(METRICS)
+        ],
+        "files": files,
+    }  # fmt: skip
+    return document | changes
+
+
+def unfinished(results, seed=0, number=0, events=("created", "started"), **changes):
+    """An attempt that has not concluded; its directory."""
+    document = spec(seed, **changes)
+    key = document["key"]
+    attempt = f"20260102T0304{number:02d}-{seed:06x}"
+    folder = Path(results) / "runs" / key[:2] / key / attempt
+    folder.mkdir(parents=True)
+    (folder / "spec.json").write_text(json.dumps(document))
+    (folder / "environment.json").write_text(json.dumps(environment()))
+    lines = [
+        {"time": f"2026-01-02T03:{number:02d}:{i:02d}+00:00", "event": event, "step": i}
+        for i, event in enumerate(events)
+    ]
+    (folder / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def conclude(folder, points=50, **changes):
+    """Give an attempt its curves and its result.json."""
+    x = np.arange(points, dtype=np.float64)
+    y = np.sqrt(x)[None].repeat(4, 0)
+    y[0, 0] = np.nan
+    content = save({"b2/x": x, "b2/y": y, "modes/x": x, "modes/y": y[:1]})
+    (folder / "curves.safetensors").write_bytes(content)
+    files = {"curves.safetensors": hashlib.sha256(content).hexdigest()}
+    document = result(folder.name, folder.parent.name, files, **changes)
+    (folder / "result.json").write_text(json.dumps(document))
+    return folder
+
+
+def concluded(results, seed=0, number=0, method="sgld", task="mixture25", **changes):
+    """A concluded attempt; its directory."""
+    events = ("created", "started", "finished")
+    return conclude(unfinished(results, seed, number, events, method=method, task=task), **changes)
+
+
+PAPER = """
+[paper]
+id = "a-paper"
+title = "A title"
+citation = "Somebody, 2020"
+
+[[reported]]
+table = 4
+row = "SGLD"
+column = "modes"
+method = "sgld"
+task = "mixture25"
+protocol = "csgmcmc"
+chains = 1
+metric = "modes_covered"
+value = 1.8
+error = 0.1
+error_kind = "unknown"
+n = 10
+
+[[claim]]
+table = 4
+statement = "csgld covers more modes than sgld"
+better = "csgld"
+worse = "sgld"
+task = "mixture25"
+metric = "modes_covered"
+"""

@@ -1,0 +1,8 @@
+"""The Leimkuhler-Matthews scheme as a plugin for sgmcmc-bench."""
+
+from harness import Info, hook
+
+
+@hook
+def bench_samplers():
+    return [Info("leimkuhler-matthews", "bench_leimkuhler.sampler:LeimkuhlerMatthews", "SGLD with averaged noise")]

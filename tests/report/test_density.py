@@ -1,0 +1,78 @@
+"""The density figure: drawn from kept draws, on the target's own scale, with the same bytes each time."""
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+from scored import store, write_run
+
+from harness import UsageError
+from harness.rendering import figures
+from harness.report import Request
+from reports.figures.density import Density, _edges, _histogram, _target
+from tasks.synthetic.mixture25 import Mixture25
+
+
+class Offers:
+    """A registry with one task; the entry points of an installed package are not needed."""
+
+    def find(self, kind, name):
+        from harness.hookspecs import Info
+        from harness.registry import Offer
+
+        target = {"mixture25": "tasks.synthetic.mixture25:Mixture25", "blr-heart": "tasks.regression.blr:Heart"}[name]
+        return Offer(Info(name, target), kind, "tasks", "sgmcmc-bench", "0.1.0")
+
+
+def request(**asked):
+    return Request(registry=Offers(), **asked)
+
+
+@pytest.fixture
+def results(tmp_path):
+    exact = Mixture25().sample(2000, np.random.default_rng(0)).astype(np.float32).reshape(500, 4, 2)
+    content = {"draws.safetensors": save({"draws": exact, "steps": np.arange(500)})}
+    for seed in (3, 1):
+        write_run(tmp_path, seed=seed, metrics={"modes_covered": 25.0}, files=content)
+    return tmp_path
+
+
+def test_one_figure_a_field_and_one_panel_a_method(results):
+    made = Density().build(store(results), request())
+    (figure,) = made.figures
+    assert figure.name == "density-mixture25-csgmcmc-quick-4x"
+    assert [(r["method"], r["seed"], r["draws"]) for r in made.records] == [("sgld", 1, 2000)]
+
+
+def test_saved_figures_have_the_same_bytes(results):
+    (figure,) = Density().build(store(results), request()).figures
+    first = [path.read_bytes() for path in figures.save(figure, results / "one")]
+    assert first == [path.read_bytes() for path in figures.save(figure, results / "two")]
+
+
+def test_the_target_and_exact_draws_agree_and_integrate_to_one():
+    task = Mixture25()
+    edges = [_edges(task, axis) for axis in (0, 1)]
+    area = np.diff(edges[0])[0] * np.diff(edges[1])[0]
+    assert _target(task, edges).sum() * area == pytest.approx(1, abs=0.005)
+    draws = task.sample(200_000, np.random.default_rng(1))
+    drawn = _histogram(draws, edges)
+    assert drawn.sum() * area == pytest.approx(1, abs=0.005)
+    assert np.abs(drawn - _target(task, edges)).sum() * area / 2 < 0.1
+    corner = _histogram(np.array([[4.0, -4.0]]), edges)
+    row, column = np.unravel_index(corner.argmax(), corner.shape)
+    assert edges[1][row] <= -4 <= edges[1][row + 1]
+    assert edges[0][column] <= 4 <= edges[0][column + 1]
+
+
+def test_missing_draws_are_said(tmp_path):
+    write_run(tmp_path, metrics={"modes_covered": 25.0})
+    made = Density().build(store(tmp_path), request())
+    assert not made.figures
+    assert made.notes == ["sgld: no finished run with draws"]
+
+
+def test_a_task_without_a_density_is_refused_by_name(tmp_path):
+    write_run(tmp_path, task="blr-heart", metrics={"rhat": 1.0})
+    assert not Density().build(store(tmp_path), request()).figures
+    with pytest.raises(UsageError, match="blr-heart has no two-dimensional density"):
+        Density().build(store(tmp_path), request(tasks=("blr-heart",)))

@@ -1,0 +1,267 @@
+"""RULES.md, held against the scoring code: who may be averaged, compared and ranked."""
+
+import math
+
+import numpy as np
+import pytest
+from scored import low_error, moments, store, write_run
+
+from harness.report import Request
+from harness.scoring import score_fields
+
+SEEDS = range(6)
+
+
+def write_group(results, method="sgld", seeds=SEEDS, metric="modes_covered", value=10.0, curves=None, **changes):
+    for seed in seeds:
+        own = moments(0.01 * (-1) ** seed, 1 + 0.01 * (-1) ** seed) if curves is None else curves(seed)
+        metrics = {metric: value(seed) if callable(value) else value}
+        write_run(results, method=method, seed=seed, metrics=metrics, curves=own, **changes)
+
+
+def scores(results):
+    return score_fields(store(results), Request())
+
+
+def standing(results, method="sgld", metric="modes_covered"):
+    (score,) = scores(results)
+    (group,) = [g for g in score.groups if g.method == method]
+    return score.standing(group, metric)
+
+
+def test_a_sound_group_is_ranked_and_the_better_leads(tmp_path):
+    write_group(tmp_path, "sgld", value=lambda seed: 10.0 + seed / 10)
+    write_group(tmp_path, "csgld", value=lambda seed: 20.0 + seed / 10)
+    assert standing(tmp_path, "csgld").rank.rank == 1
+    assert standing(tmp_path, "sgld").rank.rank == 2
+    assert standing(tmp_path, "sgld").status == "ranked"
+
+
+@pytest.mark.parametrize(
+    ("curves", "status"),
+    [
+        (lambda _: moments(0.0, 0.0), "biased"),  # frozen at the mean
+        (lambda seed: moments(0.0, 1.5 + 0.01 * seed), "biased"),
+        (lambda seed: moments(0.2 + 0.01 * seed, 1.0), "biased"),
+        (lambda seed: moments(0.3 * (-1) ** seed, 1.0), "undetermined"),
+        (lambda _: {}, "undetermined"),  # the others of the field have the curves
+    ],
+    ids=["frozen", "too wide", "shifted", "noisy", "no record"],
+)
+def test_a_wrong_or_unknown_law_cannot_rank_whatever_its_value(tmp_path, curves, status):
+    write_group(tmp_path, "sgld", value=lambda seed: 1.0 + seed / 10)
+    write_group(tmp_path, "csgld", value=25.0, curves=curves)
+    found = standing(tmp_path, "csgld")
+    assert found.short == status
+    assert found.rank is None
+    assert standing(tmp_path, "sgld").rank.rank == 1
+
+
+def test_the_worst_coordinate_decides(tmp_path):
+    def curves(seed):
+        ratio = np.array([[1.0, 1.0, 1.4 + seed / 1000]])
+        return {"mean_error": (np.arange(3), np.zeros((1, 3))), "variance_ratio": (np.arange(3), ratio)}
+
+    write_group(tmp_path, curves=curves)
+    assert standing(tmp_path).status.startswith("biased: variance ratio of coordinate 2")
+
+
+def test_fewer_than_five_seeds_are_shown_and_unranked(tmp_path):
+    write_group(tmp_path, seeds=range(4))
+    found = standing(tmp_path)
+    assert (found.status, found.rank) == ("unranked: fewer than five seeds", None)
+    (score,) = scores(tmp_path)
+    assert score.estimate(score.groups[0], "modes_covered").mean == 10.0
+
+
+def test_a_diverged_seed_counts_is_named_and_unranks(tmp_path):
+    write_group(tmp_path, seeds=range(5))
+    write_run(tmp_path, method="sgld", seed=5, metrics={"modes_covered": None}, status="diverged")
+    found = standing(tmp_path)
+    assert (found.status, found.rank) == ("diverged 1 of 6", None)
+    (score,) = scores(tmp_path)
+    assert score.failures() == ["sgld: seed 5 diverged at step 120, chain 2"]
+    record = score.record(score.groups[0], "modes_covered")
+    assert (record["seeds"], record["measured"], record["diverged"], len(record["run_keys"])) == (6, 5, 1, 6)
+
+
+def test_a_failed_seed_unranks_until_it_is_run_again(tmp_path):
+    write_group(tmp_path, seeds=range(5))
+    write_run(tmp_path, method="sgld", seed=5, status="timeout", number=1)
+    assert standing(tmp_path).status.startswith("failed 1 of 6: timeout")
+    write_run(tmp_path, method="sgld", seed=5, metrics={"modes_covered": 9.0}, curves=moments(), number=2)
+    assert standing(tmp_path).status == "ranked"
+
+
+def test_a_later_failure_does_not_replace_a_result(tmp_path):
+    write_group(tmp_path, seeds=range(5))
+    write_run(tmp_path, method="sgld", seed=0, status="error", number=1)
+    assert standing(tmp_path).status == "ranked"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"protocol": "csgmcmc-code"},
+        {"chains": 2},
+        {"budget": "paper", "steps": 5000},
+        {"task_part": {"version": 2}},
+        {"task_part": {"params": {"radius": 0.5}}},
+        {"task": "mixture5"},
+    ],
+    ids=["protocol", "chains", "budget", "version", "task settings", "task"],
+)
+def test_fields_are_never_pooled_nor_compared(tmp_path, changes):
+    write_group(tmp_path)
+    write_group(tmp_path, value=20.0, **changes)
+    found = scores(tmp_path)
+    assert [len(score.groups) for score in found] == [1, 1]
+    assert sorted(score.estimate(score.groups[0], "modes_covered").mean for score in found) == [10.0, 20.0]
+    assert len({score.title for score in found}) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "label"),
+    [
+        ({"params": {"step_size": 0.01, "temperature": 1.0}}, "sgld (schedule.step_size=0.01)"),
+        ({"dtype": "float32"}, "sgld (run.dtype=float32)"),
+        ({"burn_in": 500}, "sgld (run.burn_in=500)"),
+        ({"engine": 2}, "sgld (engine=2)"),
+    ],
+    ids=["step size", "dtype", "burn-in", "engine"],
+)
+def test_settings_are_not_pooled_and_the_label_tells_what_differs(tmp_path, changes, label):
+    write_group(tmp_path)
+    write_group(tmp_path, value=20.0, **changes)
+    (score,) = scores(tmp_path)
+    assert label in score.labels.values()
+    assert len(set(score.labels.values())) == 2
+    assert {score.estimate(g, "modes_covered").mean for g in score.groups} == {10.0, 20.0}
+
+
+def test_a_group_under_two_names_is_one_group(tmp_path):
+    write_run(tmp_path, method="csgld", seed=0, metrics={"modes_covered": 1.0})
+    write_run(tmp_path, method="csgld", seed=1, metrics={"modes_covered": 2.0})
+    for path in sorted(tmp_path.glob("runs/*/*/*/spec.json"))[:1]:
+        path.write_text(path.read_text().replace('"method": "csgld"', '"method": "sgld"'))
+    (score,) = scores(tmp_path)
+    (group,) = score.groups
+    assert group.method == "csgld"
+    assert len(group.runs) == 2
+
+
+def test_a_seed_without_a_value_leaves_no_mean(tmp_path):
+    write_group(tmp_path, metric="last_mode_first_visit", value=lambda seed: None if seed == 3 else 100.0 + seed)
+    (score,) = scores(tmp_path)
+    (group,) = score.groups
+    estimate = score.estimate(group, "last_mode_first_visit")
+    assert estimate.mean is None
+    assert estimate.remark == "none in 1 of 6 seeds"
+    assert score.standing(group, "last_mode_first_visit").status == "unranked: none in 1 of 6 seeds"
+
+
+def test_versions_of_a_metric_are_not_mixed(tmp_path):
+    write_group(tmp_path, seeds=range(5), value=1.0)
+    write_run(tmp_path, seed=5, metrics={"modes_covered": 7.0}, curves=moments(), versions={"modes_covered": 2})
+    (score,) = scores(tmp_path)
+    (group,) = score.groups
+    estimate = score.estimate(group, "modes_covered")
+    assert (estimate.version, estimate.mean, estimate.measured) == (2, 7.0, 1)
+    assert score.standing(group, "modes_covered").rank is None
+
+
+def test_the_interval_is_over_seeds(tmp_path):
+    write_group(tmp_path, seeds=range(5), value=float)
+    (score,) = scores(tmp_path)
+    estimate = score.estimate(score.groups[0], "modes_covered")
+    half = 2.776445 * np.std(range(5), ddof=1) / math.sqrt(5)
+    assert estimate.interval == "t 95 % (x2.78)"
+    assert [estimate.low, estimate.high] == pytest.approx([2 - half, 2 + half], abs=1e-5)
+
+
+def test_a_target_is_approached_from_both_sides(tmp_path):
+    write_group(tmp_path, "sgld", metric="variance_ratio", value=0.5)
+    write_group(tmp_path, "csgld", metric="variance_ratio", value=1.1)
+    write_group(tmp_path, "hmc", metric="variance_ratio", value=1.7)
+    ranks = {m: standing(tmp_path, m, "variance_ratio").rank.rank for m in ("sgld", "csgld", "hmc")}
+    assert ranks == {"csgld": 1, "sgld": 2, "hmc": 3}
+
+
+HEADLINE = "gradients_to_low_error"
+
+
+def with_headline(costs, chains=8):
+    """b2 curves whose chains get there at `costs`, the same in every seed."""
+    return lambda seed: {**moments(0.01 * (-1) ** seed), **low_error(costs, chains)}
+
+
+def headline(results):
+    (score,) = scores(results)
+    (group,) = score.groups
+    return score, group, score.estimate(group, HEADLINE)
+
+
+def test_the_headline_is_the_median_curve_over_chains_and_seeds(tmp_path):
+    write_group(tmp_path, chains=8, curves=with_headline([100, 100, 100, 300, 300, 900, 900, 900]))
+    score, group, estimate = headline(tmp_path)
+    assert estimate.mean == pytest.approx(300)
+    assert score.estimate(group, "low_error_share").mean == 1.0
+    assert score.standing(group, HEADLINE).rank.rank == 1
+
+
+def test_the_worse_of_z_and_z2_counts(tmp_path):
+    def curves(seed):
+        first, second = low_error([100.0] * 8, 8), low_error([500.0] * 8, 8)
+        return {**moments(0.01 * (-1) ** seed), "b2_z_max": first["b2_z_max"], "b2_z2_max": second["b2_z2_max"]}
+
+    write_group(tmp_path, chains=8, curves=curves)
+    assert headline(tmp_path)[2].mean == pytest.approx(500)
+
+
+def test_the_headline_needs_32_chains(tmp_path):
+    write_group(tmp_path, chains=4, curves=with_headline([100.0] * 4, 4))
+    score, group, estimate = headline(tmp_path)
+    assert estimate.mean is None
+    assert estimate.remark == "needs 32 chains x seeds, has 24"
+    assert score.standing(group, HEADLINE).rank is None
+
+
+def test_never_is_infinity(tmp_path):
+    write_group(tmp_path, chains=8, curves=with_headline([math.inf] * 5 + [100.0] * 3))
+    score, group, estimate = headline(tmp_path)
+    assert estimate.mean == math.inf
+    assert score.estimate(group, "low_error_share").mean == pytest.approx(3 / 8)
+
+
+def test_the_chains_of_a_diverged_run_count_as_never(tmp_path):
+    write_group(tmp_path, seeds=range(5), chains=8, curves=with_headline([100.0] * 8))
+    for seed in range(5, 11):
+        write_run(tmp_path, method="sgld", seed=seed, chains=8, status="diverged")
+    score, group, estimate = headline(tmp_path)
+    assert estimate.mean == math.inf
+    assert score.estimate(group, "low_error_share").mean == pytest.approx(5 / 11)
+    assert score.standing(group, HEADLINE).rank is None
+
+
+def test_ess_from_the_errors_is_over_chains_and_seeds(tmp_path):
+    def curves(seed):
+        errors = np.array([[0.1, 0.2, 0.1], [-0.1, -0.2, -0.1]])
+        return {**moments(0.01 * (-1) ** seed), "chain_error_z": (np.arange(3), errors)}
+
+    write_group(tmp_path, chains=2, curves=curves)
+    (score,) = scores(tmp_path)
+    assert score.estimate(score.groups[0], "ess_mse").mean == pytest.approx(100)
+
+
+def test_requests_filter(tmp_path):
+    write_group(tmp_path)
+    write_group(tmp_path, "csgld", protocol="csgmcmc-code")
+    write_group(tmp_path, "hmc", task="mixture5")
+    found = store(tmp_path)
+    for request, methods in (
+        (Request(tasks=("mixture25",)), {"sgld", "csgld"}),
+        (Request(methods=("hmc",)), {"hmc"}),
+        (Request(protocols=("csgmcmc-code",)), {"csgld"}),
+        (Request(tasks=("mixture5",), methods=("sgld",)), set()),
+    ):
+        assert {g.method for score in score_fields(found, request) for g in score.groups} == methods

@@ -1,0 +1,222 @@
+"""The tables, as a reader meets them: paper beside ours, censoring, over-wide modes, who leads and why."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scored import low_error, moments, store, write_run
+
+from harness import UsageError
+from harness.rendering import FORMATS, render
+from harness.report import Request
+from plugins.papers import bench_papers
+from reports.tables.coverage import Coverage
+from reports.tables.ess import EffectiveSize
+from reports.tables.leaderboard import Leaderboard
+
+PUBLISHED = {"budget": "paper", "steps": 50_000, "origins": {}}
+
+
+def write_mixture(results, method, chains, values, spread, **changes):
+    """Ten seeds on mixture25 with some noise around the values."""
+    noise = np.random.default_rng([chains, len(method)]).normal(size=10)
+    for seed in range(10):
+        metrics = {
+            "modes_covered": float(values[seed % len(values)]),
+            "within_mode_covariance_ratio": spread + 0.01 * noise[seed],
+            "last_mode_first_visit": None if method == "sgld" else 3000.0 + seed,
+            "wasserstein2": 1.0 + 0.1 * noise[seed],
+            "wasserstein2_baseline": 0.946,
+            "mode_mass_tv": 0.2,
+            "mean_error": 0.05,
+            "variance_ratio": 1.0,
+        }
+        curves = moments(0.02 * noise[seed], 1 + 0.02 * noise[seed])
+        write_run(
+            results, method=method, seed=seed, chains=chains, metrics=metrics, curves=curves, **{**PUBLISHED, **changes}
+        )
+
+
+@pytest.fixture
+def coverage(tmp_path):
+    write_mixture(tmp_path, "sgld", 1, [1], 1.0)
+    write_mixture(tmp_path, "csgld", 1, [17, 18], 4.7)
+    write_mixture(tmp_path, "sgld", 4, [3, 4, 4], 1.0)
+    write_mixture(tmp_path, "csgld", 4, [25, 25, 24], 4.7)
+    return Coverage().build(store(tmp_path, bench_papers()), Request())
+
+
+def cell_of(result, chains, method, metric="modes_covered"):
+    (record,) = [r for r in result.records if (r["chains"], r["method"], r["metric"]) == (chains, method, metric)]
+    return record
+
+
+def test_the_corrected_table_of_the_paper_stands_beside_ours(coverage):
+    verdicts = {
+        (chains, method): (record["reported"], record["verdict"])
+        for chains in (1, 4)
+        for method in ("sgld", "csgld")
+        for record in [cell_of(coverage, chains, method)]
+    }
+    assert verdicts == {
+        (1, "sgld"): (1.8, "mismatch"),
+        (1, "csgld"): (18.0, "match"),
+        (4, "sgld"): (6.7, "mismatch"),
+        (4, "csgld"): (24.4, "match"),
+    }
+    text = render(coverage, "table")
+    assert "18 ± 0.47* match" in text
+    assert "* csgld: printed as Parallel SGLD, read as cSGLD" in text
+    assert "4 of 25 modes (Figure 2)" in text
+
+
+def test_over_wide_modes_are_seen_on_the_row(coverage):
+    assert cell_of(coverage, 1, "csgld")["spread"].startswith("too wide x4.7")
+    assert cell_of(coverage, 1, "sgld")["spread"] == ""
+    lines = render(coverage, "table").splitlines()
+    rows = [line for line in lines if " csgld " in line and "too wide x4.7" in line]
+    assert len(rows) == 2
+
+
+def test_single_and_parallel_are_two_tables_with_the_exact_draws_in_the_header(coverage):
+    assert [table.title.partition(";")[0].rpartition(", ")[2] for table in coverage.tables] == ["1 chain", "4 chains"]
+    assert "t = 2.26 at 10 seeds" in coverage.tables[0].title
+    headers = [column.header for column in coverage.tables[0].columns]
+    assert "Wasserstein-2 (exact draws 0.946)" in headers
+    assert "none in 10 of 10 seeds" in render(coverage, "table")
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({"budget": "quick"}, None),
+        ({"origins": {"schedule.step_size": {"value": 1, "provenance": "user", "source": ""}}}, None),
+        ({"origins": {"schedule.step_size": {"value": 1, "provenance": "ours", "source": ""}}}, "inconclusive"),
+        ({"protocol": "csgmcmc-code"}, None),
+    ],
+    ids=["other budget", "user's setting", "our setting", "other protocol"],
+)
+def test_only_what_was_run_as_published_is_judged(tmp_path, changes, verdict):
+    write_mixture(tmp_path, "csgld", 1, [17, 18], 4.7, **changes)
+    result = Coverage().build(store(tmp_path, bench_papers()), Request())
+    record = cell_of(result, 1, "csgld")
+    assert record["verdict"] == verdict
+    assert (record["reported"] is None) == ("protocol" in changes)
+    assert ("they are ours: schedule.step_size" in render(result, "table")) == (verdict == "inconclusive")
+
+
+def write_blr(results, method, ess, variance=1.0, seeds=5, passes=10_000.0, **changes):
+    for seed in range(seeds):
+        metrics = {
+            "paper_ess_median": ess(seed), "paper_ess_mean": ess(seed), "ess_bulk": 100.0 + seed,
+            "mean_error": 0.03, "variance_ratio": variance,
+        }  # fmt: skip
+        curves = {
+            **moments(0.01 * (-1) ** seed, variance + 0.001 * seed, 14),
+            "chain_error_z": (np.arange(14), np.full((1, 14), 0.1)),
+        }
+        write_run(
+            results, method=method, task="blr-heart", seed=seed, chains=1, metrics=metrics, curves=curves,
+            passes=passes, **{**PUBLISHED, "steps": 10_000, **changes},
+        )  # fmt: skip
+
+
+def test_a_saturated_size_is_censored_and_a_frozen_chain_cannot_rank(tmp_path):
+    write_blr(tmp_path, "hmc", lambda seed: 4000.0 + seed)
+    write_blr(tmp_path, "sghmc", lambda _: 5000.0, variance=0.0)
+    result = EffectiveSize().build(store(tmp_path, bench_papers()), Request())
+    (table,) = result.tables
+    frozen = next(row for row in table.rows if row["method"] == "sghmc")
+    assert frozen["paper's ESS, median"] == ">= 5,000"
+    assert (frozen["rank"], frozen["status"]) == ("-", "biased")
+    assert table.rows[0]["method"] == "hmc"
+    assert table.rows[0]["rank"] == "1"
+
+
+def test_sizes_are_ranked_by_what_they_cost(tmp_path):
+    write_blr(tmp_path, "hmc", lambda seed: 4000.0 + seed, passes=100_000.0)
+    write_blr(tmp_path, "sgld", lambda seed: 1000.0 + seed)
+    result = EffectiveSize().build(store(tmp_path), Request())
+    (record,) = [r for r in result.records if (r["method"], r["metric"]) == ("sgld", "paper_ess_median_per_pass")]
+    assert record["mean"] == pytest.approx(0.1002)
+    assert (record["rank"], record["unit"], record["ranked_by"]) == (1, "draws/data pass", True)
+    per_second = next(r for r in result.records if r["metric"] == "paper_ess_median_per_second")
+    assert per_second["unit"] == "draws/s"
+    asked = EffectiveSize().build(store(tmp_path), Request(metric="paper_ess_median"))
+    assert asked.tables[0].rows[0]["method"] == "hmc"
+
+
+def test_the_pooled_size_is_divided_by_the_work_of_all_chains(tmp_path):
+    for seed in range(5):
+        write_run(tmp_path, task="blr-heart", seed=seed, chains=4, metrics={"ess_bulk": 400.0 + seed}, passes=100.0)
+    result = EffectiveSize().build(store(tmp_path), Request())
+    (record,) = [r for r in result.records if r["metric"] == "ess_bulk_per_pass"]
+    assert record["mean"] == pytest.approx(402 / 400)
+
+
+def write_headline(results, method, cost, seeds=8):
+    for seed in range(seeds):
+        curves = {**moments(0.01 * (-1) ** seed, 1 + 0.01 * (-1) ** seed), **low_error(cost, 4)}
+        metrics = {"modes_covered": 20.0 if method == "sgld" else 10.0}
+        write_run(results, method=method, seed=seed, metrics=metrics, curves=curves)
+
+
+def test_the_leaderboard_ranks_by_the_headline_where_it_can(tmp_path):
+    write_headline(tmp_path, "sgld", [400.0] * 4)
+    write_headline(tmp_path, "csgld", [200.0] * 4)
+    write_headline(tmp_path, "hmc", [math.inf] * 4)
+    result = Leaderboard().build(store(tmp_path), Request())
+    (table,) = result.tables
+    assert [row["method"] for row in table.rows] == ["csgld", "sgld", "hmc"]
+    assert [row["gradients to low error"] for row in table.rows] == ["200", "400", ">1,000"]
+    assert table.notes[0].startswith("ranked by gradients to low error")
+    asked = Leaderboard().build(store(tmp_path), Request(metric="modes_covered"))
+    assert asked.tables[0].rows[0]["method"] == "sgld"
+
+
+def test_the_leaderboard_falls_back_on_the_primary_metric(tmp_path):
+    write_headline(tmp_path, "sgld", [math.inf] * 4)
+    write_headline(tmp_path, "csgld", [math.inf] * 4)
+    (table,) = Leaderboard().build(store(tmp_path), Request()).tables
+    assert [row["method"] for row in table.rows] == ["sgld", "csgld"]
+    assert table.notes[0].startswith("ranked by modes covered")
+
+
+def test_records_are_flat_and_have_what_programs_need(tmp_path):
+    write_headline(tmp_path, "sgld", [math.inf] * 4)
+    records = json.loads(render(Leaderboard().build(store(tmp_path), Request()), "json"), parse_constant=pytest.fail)
+    needed = {
+        "task", "task_version", "protocol", "method", "chains", "budget", "metric", "metric_version", "unit",
+        "direction", "seeds", "mean", "low", "high", "interval", "reported", "run_keys", "rank", "rank_low",
+        "rank_high", "tier", "status", "steps", "group",
+    }  # fmt: skip
+    assert all(needed <= set(record) for record in records)
+    assert all(not isinstance(value, dict) for record in records for value in record.values())
+    (never,) = [record for record in records if record["metric"] == "gradients_to_low_error"]
+    assert (never["mean"], never["mean_text"]) == (None, "inf")
+    keys = [(record["group"], record["metric"]) for record in records]
+    assert len(keys) == len(set(keys))
+
+
+def test_equal_stores_give_equal_bytes(tmp_path):
+    for folder, methods in (("a", ("sgld", "csgld")), ("b", ("csgld", "sgld"))):
+        for method in methods:
+            write_headline(tmp_path / folder, method, [300.0] * 4)
+    a, b = (Leaderboard().build(store(tmp_path / folder), Request()) for folder in ("a", "b"))
+    for form in FORMATS:
+        assert render(a, form) == render(b, form)
+
+
+def test_an_unknown_metric_gets_near_matches(tmp_path):
+    write_headline(tmp_path, "sgld", [300.0] * 4)
+    with pytest.raises(UsageError, match="modes_covered"):
+        Leaderboard().build(store(tmp_path), Request(metric="modes_coverd"))
+
+
+def test_an_empty_store_gives_empty_reports(tmp_path):
+    tmp_path.joinpath("runs").mkdir()
+    for report in (Leaderboard, Coverage, EffectiveSize):
+        result = report().build(store(tmp_path), Request())
+        assert not result.tables
+        assert not result.records

@@ -1,0 +1,110 @@
+"""Results folders with made-up numbers for the tests of scoring and reports: ledger format in, real ingest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import numpy as np
+from fabricated import environment, result, spec
+from safetensors.numpy import save
+
+from harness.store import Store
+
+UNITS = {
+    "modes_covered": ("modes", "max", None),
+    "within_mode_covariance_ratio": ("1", "target", 1.0),
+    "mode_mass_tv": ("1", "min", None),
+    "share_within_r": ("1", "target", 0.647),
+    "last_mode_first_visit": ("steps", "min", None),
+    "wasserstein2": ("1", "min", None),
+    "wasserstein2_baseline": ("1", "target", None),
+    "paper_ess_median": ("draws", "max", None),
+    "paper_ess_mean": ("draws", "max", None),
+    "ess_bulk": ("draws", "max", None),
+    "ess_tail": ("draws", "max", None),
+    "rhat": ("1", "min", None),
+    "mean_error": ("sd", "min", None),
+    "variance_ratio": ("1", "target", 1.0),
+    "temperature": ("1", "target", 1.0),
+}
+
+
+def write_run(
+    results, *, method="sgld", task="mixture25", seed=0, chains=4, metrics=None, curves=None, number=0, files=None,
+    params=None, sampler=None, status="done", versions=None, passes=1000.0, origins=None, **changes,
+):  # fmt: skip
+    """One concluded attempt. `params` are the schedule's; `changes` go into spec.json."""
+    document = spec(seed, task=task, method=method, chains=chains)
+    document["sampler"] = {**document["sampler"], "name": sampler or method.removeprefix("c")}
+    document["schedule"] = {
+        **document["schedule"],
+        "name": "cyclical" if method.startswith("c") else "constant",
+        "params": params or {"step_size": 0.02, "temperature": 1.0},
+    }
+    document["task"] = {**document["task"], **changes.pop("task_part", {})}
+    document["origins"] = origins if origins is not None else document["origins"]
+    document |= changes
+    plain = {k: v for k, v in document.items() if k not in {"key", "group", "method", "budget", "origins"}}
+    document["key"] = _digest(plain)
+    document["group"] = _digest({k: v for k, v in plain.items() if k != "seed"})
+    attempt = f"20260102T0304{number:02d}-{document['key'][:6]}"
+    folder = results / "runs" / document["key"][:2] / document["key"] / attempt
+    folder.mkdir(parents=True)
+    (folder / "spec.json").write_text(json.dumps(document))
+    (folder / "environment.json").write_text(json.dumps(environment()))
+    line = {"time": "2026-01-02T03:04:05+00:00", "event": "finished" if status == "done" else "failed"}
+    (folder / "events.jsonl").write_text(json.dumps(line) + "\n")
+    written = dict(files or {})
+    if curves:
+        pairs = [(f"{n}/{axis}", v) for n, xy in curves.items() for axis, v in zip("xy", xy, strict=True)]
+        arrays = {name: np.asarray(v, dtype=float) for name, v in pairs}
+        written["curves.safetensors"] = save(arrays)
+    for name, content in written.items():
+        (folder / name).write_bytes(content)
+    record = result(
+        attempt, document["key"], {name: hashlib.sha256(c).hexdigest() for name, c in written.items()},
+        status=status, passes=passes, draws_kept=5000, metrics=_metrics(metrics or {}, versions or {}),
+    )  # fmt: skip
+    if status == "diverged":
+        record |= {"step": 120, "chain": 2, "reason": f"chain 2 of seed {seed} became non-finite at step 120"}
+    (folder / "result.json").write_text(json.dumps(record))
+    return document
+
+
+def store(results, papers=()):
+    """The store over a folder, ingested; a note of the ingest is a failure."""
+    found = Store(results)
+    assert found.refresh(papers) == []
+    return found
+
+
+def moments(mean_error=0.0, variance_ratio=1.0, dim=2):
+    """The curves that the gate looks at: of all chains together, by coordinate."""
+    x = np.arange(dim)
+    return {
+        "mean_error": (x, np.full((1, dim), mean_error)),
+        "variance_ratio": (x, np.full((1, dim), variance_ratio)),
+    }
+
+
+def low_error(costs, chains=4, points=50, passes=1000.0):
+    """b2 curves that fall to 0.005 at `costs`[chain] for good; a cost beyond the budget is never reached."""
+    x = np.linspace(passes / points, passes, points)
+    y = np.where(x[None] >= np.broadcast_to(costs, chains)[:, None], 0.005, 0.5)
+    return {"b2_z_max": (x, y), "b2_z2_max": (x, y)}
+
+
+def _metrics(values, versions):
+    found = []
+    for i, (name, value) in enumerate(values.items()):
+        unit, direction, target = UNITS.get(name, ("1", "max", None))
+        found.append({
+            "name": name, "value": value, "version": versions.get(name, 1), "unit": unit, "direction": direction,
+            "target": target, "primary": i == 0,
+        })  # fmt: skip
+    return found
+
+
+def _digest(record):
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()

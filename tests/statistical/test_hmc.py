@@ -1,0 +1,188 @@
+"""HMC: the leapfrog by hand, reversibility, volume, the order of its energy error, and its Metropolis decision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from harness.conformance.gaussian import GaussianTask
+from harness.conformance.law import draws, finish, loop, trajectory
+from harness.conformance.laws.real_loop import SETTINGS, p_values
+from harness.conformance.linear import ScriptedNoise
+from harness.errors import UsageError
+from harness.stepping import BoundPotential
+from plugins.samplers.hmc import HMC
+
+CHAINS, D = 5, 3
+
+
+class Quartic:
+    """U = sum theta^4 / 4 + theta_0 theta_1: not quadratic, with coordinates that pull at each other."""
+
+    def energy_and_gradient(self, theta, batch):
+        gradient = theta**3
+        gradient[:, 0] += theta[:, 1]
+        gradient[:, 1] += theta[:, 0]
+        return (theta**4 / 4).sum(1) + theta[:, 0] * theta[:, 1], gradient
+
+    def gradient(self, theta, batch):
+        return self.energy_and_gradient(theta, batch)[1]
+
+
+def by_hand(theta, r, epsilon, leapfrog):
+    """Neal's leapfrog, half steps and all, and H before and after."""
+    U, g = Quartic().energy_and_gradient(theta, None)
+    before = U + (r**2).sum(1) / 2
+    for _ in range(leapfrog):
+        r = r - epsilon / 2 * g
+        theta = theta + epsilon * r
+        U, g = Quartic().energy_and_gradient(theta, None)
+        r = r - epsilon / 2 * g
+    return theta, r, before, U + (r**2).sum(1) / 2
+
+
+def proposed(sampler, theta, r, h, T=1.0, u=0.0, jitter=0.5):
+    """One step with momentum r and acceptance threshold u."""
+    potential = BoundPotential(Quartic(), 1)
+    h, T = (torch.tensor(value, dtype=torch.float64) for value in (h, T))
+    uniforms = [torch.full((CHAINS, 1), value, dtype=torch.float64) for value in (jitter, u)]
+    script = [r / T.sqrt(), *uniforms]
+    state = sampler.init(theta, potential, h, T, None)
+    return sampler.step(theta, state, potential, h, T, ScriptedNoise(script))
+
+
+@pytest.fixture
+def start():
+    generator = torch.Generator().manual_seed(11)
+    return torch.randn(2, CHAINS, D, generator=generator, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("leapfrog", [1, 2, 7])
+@pytest.mark.parametrize("jitter", [0.0, 0.25, 0.9])
+def test_a_proposal_is_the_leapfrog(start, leapfrog, jitter):
+    theta, r = start
+    h = 0.01
+    epsilon = h**0.5 * (1 + 0.2 * (2 * jitter - 1))
+    found, state = proposed(HMC(leapfrog=leapfrog), theta, r, h, jitter=jitter)
+    expected, r_end, before, after = by_hand(theta, r, epsilon, leapfrog)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-13)
+    U, g = Quartic().energy_and_gradient(expected, None)
+    torch.testing.assert_close(state["energy"], U, rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(state["gradient"], g, rtol=1e-11, atol=1e-12)
+    torch.testing.assert_close(state["accept"][:, 0], (before - after).clamp(max=0).exp(), rtol=1e-10, atol=1e-12)
+
+
+def test_the_way_back_leads_back(start):
+    theta, r = start
+    sampler = HMC(leapfrog=6, jitter=0.0)
+    there, _ = proposed(sampler, theta, r, 0.04)
+    r_end = by_hand(theta, r, 0.2, 6)[1]
+    back, _ = proposed(sampler, there, -r_end, 0.04)
+    assert (there - theta).abs().max() > 0.1
+    torch.testing.assert_close(back, theta, rtol=1e-11, atol=1e-12)
+
+
+def test_the_leapfrog_keeps_volume(start):
+    theta, r = (part[:1] for part in start)
+
+    def flow(z):
+        end, r_end, _, _ = by_hand(z[None, :D], z[None, D:], 0.2, 6)
+        return torch.cat([end[0], r_end[0]])
+
+    jacobian = torch.autograd.functional.jacobian(flow, torch.cat([theta[0], r[0]]))
+    assert torch.linalg.det(jacobian).item() == pytest.approx(1, abs=1e-10)
+
+
+def test_the_energy_error_is_of_second_order(start):
+    """Over one path length, half the step leaves a quarter of the error."""
+    theta, r = start
+    errors = []
+    for leapfrog in (20, 40, 80):
+        epsilon = 0.4 / leapfrog
+        _, state = proposed(HMC(leapfrog=leapfrog, jitter=0.0), theta, r, epsilon**2)
+        _, r_end, before, _ = by_hand(theta, r, epsilon, leapfrog)
+        errors.append((state["energy"] + (r_end**2).sum(1) / 2 - before).abs())
+    for coarse, fine in zip(errors, errors[1:], strict=False):
+        assert torch.all((coarse / fine - 4).abs() < 0.15), coarse / fine
+
+
+@pytest.mark.parametrize("T", [0.5, 1.0, 3.0])
+def test_a_proposal_is_taken_where_u_is_below_exp_minus_dh_over_t(start, T):
+    theta, r = start
+    sampler = HMC(leapfrog=3, jitter=0.0)
+    moved, state = proposed(sampler, theta, r, 0.25, T)
+    _, _, before, after = by_hand(theta, r, 0.5, 3)
+    ratio = ((before - after) / T).exp().clamp(max=1)
+    torch.testing.assert_close(state["accept"][:, 0], ratio, rtol=1e-9, atol=1e-300)
+    assert (ratio < 0.999).sum() > 0
+    for c in range(CHAINS):
+        p = ratio[c].item()
+        kept = proposed(sampler, theta, r, 0.25, T, u=min(p * 1.001, 1.0))[0][c]
+        taken = proposed(sampler, theta, r, 0.25, T, u=p * 0.999)[0][c]
+        assert torch.equal(taken, moved[c])
+        assert p == 1 or torch.equal(kept, theta[c])
+
+
+def test_a_rejected_chain_keeps_energy_and_gradient(start):
+    theta, r = start
+    found, state = proposed(HMC(leapfrog=3), theta, r, 100.0, u=0.999)
+    U, g = Quartic().energy_and_gradient(theta, None)
+    assert torch.equal(found, theta)
+    assert torch.equal(state["energy"], U)
+    assert torch.equal(state["gradient"], g)
+    assert torch.all(state["accept"] < 1e-3)
+
+
+class HotProposal(HMC):
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(theta, state, potential, h, 1.2 * T, noise)
+
+
+class KineticForgotten(HMC):
+    def step(self, theta, state, potential, h, T, noise):
+        new, left = super().step(theta, state, potential, h, T, noise)
+        return new, {**left, "energy": left["energy"] - 1}
+
+
+class AlwaysAccepted(HMC):
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(theta, {**state, "energy": state["energy"] + 1e9}, potential, h, T, noise)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("mutant", [HotProposal, KineticForgotten, AlwaysAccepted])
+def test_ranks_see_a_kernel_that_is_not_invariant(mutant):
+    worst = min(p for setting in SETTINGS for p in p_values(mutant(), setting, seed=3).values())
+    assert worst < 1e-6
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("sampler", [HMC(), HMC(leapfrog=1), HMC(leapfrog=25, jitter=0.0)], ids=repr)
+def test_ranks_are_uniform(sampler):
+    values = [p for setting in SETTINGS for p in p_values(sampler, setting, seed=4).values()]
+    assert min(values) > 1e-3 / len(values)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("wanted", [0.65, 0.8, 0.95])
+def test_burn_in_finds_the_step_size_that_is_wanted(wanted):
+    """From a step ten times too small; 64 chains of 300 kept steps, so the mean acceptance is within about 0.01."""
+    burn_in, kept = 1500, 300
+    task = GaussianTask(curvatures=(1.0, 2.0, 4.0, 8.0))
+    path = trajectory(np.full(burn_in + kept, 1e-3), 1.0, burn_in=burn_in)
+    running = loop(HMC(leapfrog=5, acceptance=wanted), task, path, 64)
+    while running.position < burn_in:
+        running.advance_block()
+    frozen = running.state["log_scale"].clone()
+    finish(running)
+    assert torch.equal(running.state["log_scale"], frozen)
+    assert torch.all(running.state["adapted"] == burn_in)
+    positions = draws(running)
+    moved = (positions[1:] != positions[:-1]).all(dim=2).double().mean().item()
+    assert moved == pytest.approx(wanted, abs=0.04)
+
+
+def test_a_schedule_with_zero_temperature_is_refused():
+    with pytest.raises(UsageError, match="no T = 0"):
+        HMC().check_steps([0.1, 0.1], [1.0, 0.0])

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from harness.cli import doctor, plugins
+from harness.cli.app import run
+from harness.registry import Registry, registry
+
+GOOD = "from harness import Info, Sampler, hook, param\nfrom dataclasses import dataclass\n"
+PLUGINS = {
+    "no_import": ("import a_module_that_is_not_there\n", "does not import: ModuleNotFoundError"),
+    "misspelt": (GOOD + "@hook\ndef bench_sampler():\n    return []\n", "bench_sampler"),
+    "clashing": (
+        GOOD + "@hook\ndef bench_samplers():\n    return [Info('sgld', 'clashing:Mine')]\n"
+        "@dataclass(frozen=True, kw_only=True)\nclass Mine(Sampler):\n    pass\n",
+        "clashes with the one of sgmcmc-bench",
+    ),
+    "bad_default": (
+        GOOD + "@hook\ndef bench_samplers():\n    return [Info('bad-default', 'bad_default:Bad')]\n"
+        "@dataclass(frozen=True, kw_only=True)\nclass Bad(Sampler):\n    a: float = param(-1.0, '(0, inf)')\n",
+        "sampler 'bad-default': its defaults are refused: UsageError: Bad.a = -1.0 is outside (0, inf)",
+    ),
+    "one_bad_default": (
+        GOOD + "@hook\ndef bench_samplers():\n    return [Info('one-bad-default', 'one_bad_default:Bad')]\n"
+        "@dataclass(frozen=True, kw_only=True)\nclass Bad(Sampler):\n    b: float = param(allowed='(0, 1)')\n"
+        "    a: float = param(-1.0, '(0, inf)')\n",
+        "Bad.a = -1.0 is outside (0, inf)",
+    ),
+    "no_target": (
+        GOOD + "@hook\ndef bench_samplers():\n    return [Info('no-target', 'no_target:Nothing')]\n",
+        "no_target:Nothing does not load",
+    ),
+    "no_sampler": (
+        GOOD + "@hook\ndef bench_samplers():\n    return [Info('no-sampler', 'no_sampler:Plain')]\nclass Plain: ...\n",
+        "not a subclass of harness.Sampler",
+    ),
+    "lonely": (
+        """
+from harness import Method, hook
+@hook
+def bench_methods():
+    return [Method('lonely', 'nobody', 'cyclical')]
+""",
+        "there is no sampler 'nobody'",
+    ),
+    "quits": (
+        GOOD + "import sys\n@hook\ndef bench_samplers():\n    return [Info('quits', 'quits:Quits')]\n"
+        "@dataclass(frozen=True, kw_only=True)\nclass Quits(Sampler):\n"
+        "    def __post_init__(self):\n        sys.exit(3)\n",
+        "SystemExit",
+    ),
+    "well": (
+        GOOD + "@hook\ndef bench_samplers():\n    return [Info('well', 'well:Well')]\n"
+        "@dataclass(frozen=True, kw_only=True)\nclass Well(Sampler):\n    a: float = param(1.0, '(0, inf)')\n",
+        "",
+    ),
+}
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """All these plugins, as distributions of their own."""
+    for name, (source, _) in PLUGINS.items():
+        (tmp_path / f"{name}.py").write_text(source)
+        info = tmp_path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[bench]\n{name} = {name}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    return {row["distribution"]: row for row in plugins.listing(Registry()) if row["distribution"] in PLUGINS}
+
+
+def test_a_broken_plugin_is_a_row_with_its_reason(installed):
+    assert set(installed) == set(PLUGINS)
+    for name, (_, reason) in PLUGINS.items():
+        row = installed[name]
+        assert reason in row["problems"], name
+        assert row["status"] == ("problem" if reason else "ok"), name
+        assert row["version"] == "1.0"
+    assert installed["well"]["samplers"] == "well"
+
+
+def test_the_built_in_plugins_have_no_fault(capsys):
+    assert run(["plugins", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    ours = [row for row in rows if row["distribution"] == "sgmcmc-bench"]
+    assert {row["plugin"] for row in ours} >= {"samplers", "schedules", "methods", "papers", "tasks"}
+    assert [(row["plugin"], row["problems"]) for row in ours if row["problems"]] == []
+
+
+def test_doctor_names_a_results_folder_that_is_a_file(tmp_path, capsys):
+    file = tmp_path / "results"
+    file.write_text("")
+    assert run(["--results", str(file), "doctor", "--json"]) == 1
+    rows = {row["check"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["results folder"]["state"] == "problem"
+    assert "--results" in rows["results folder"]["what to do"]
+    assert rows["torch"]["state"] == "ok"
+    assert rows["duckdb"]["state"] == "ok"
+
+
+def test_doctor_names_a_version_that_is_too_old():
+    from packaging.requirements import Requirement
+
+    assert doctor._version("duckdb", Requirement("duckdb>=1.0"))[1] == "ok"
+    name, state, _, remedy = doctor._version("duckdb", Requirement("duckdb>=99"))
+    assert (name, state, remedy) == ("duckdb", "problem", "pip install 'duckdb>=99'")
+    assert doctor._version("a_module_that_is_not_there", None)[1] == "problem"
+
+
+def test_doctor_warns_of_a_network_file_system(tmp_path, monkeypatch):
+    monkeypatch.setattr(doctor, "filesystem", lambda _: "nfs4")
+    monkeypatch.setattr(doctor.context, "_current", doctor.context.Context(tmp_path))
+    rows = {row[0]: row for row in doctor._results()}
+    assert rows["file system"][1:3] == ("warning", "nfs4")
+
+
+@pytest.fixture
+def data_root(tmp_path, monkeypatch):
+    """A task whose data set is one small file, and an empty data root."""
+    root = tmp_path / "data"
+    root.mkdir()
+    monkeypatch.setenv("BENCH_DATA", str(root))
+    source = (
+        "from dataclasses import dataclass\nfrom typing import ClassVar\n"
+        "from harness import DataFile, Info, Task, hook\n"
+        f"FILE = DataFile('small', 'small.txt', '{hashlib.sha256(b'12345').hexdigest()}', 5, ())\n"
+        "@dataclass(frozen=True, kw_only=True)\nclass Small(Task):\n    datasets: ClassVar = (FILE,)\n"
+        "@hook\ndef bench_tasks():\n    return [Info('small-task', 'small_plugin:Small')]\n"
+    )
+    (tmp_path / "small_plugin.py").write_text(source)
+    registry.cache_clear()
+    yield root
+    registry.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("content", "listed", "verified", "code"),
+    [
+        (None, "missing", "missing", 4),
+        (b"123", "size is 3, not 5", "truncated (3 of 5 bytes)", 4),
+        (b"12346", "present", "altered", 4),
+        (b"12345", "present", "ok", 0),
+    ],
+)
+def test_data_ls_and_verify(data_root, capsys, content, listed, verified, code):
+    if content is not None:
+        (data_root / "small.txt").write_bytes(content)
+    plugin = ["--plugin", str(data_root.parent / "small_plugin.py")]
+    assert run([*plugin, "data", "ls", "--json"]) == 0
+    row = next(r for r in json.loads(capsys.readouterr().out) if r["dataset"] == "small")
+    assert (row["status"], row["tasks"]) == (listed, "small-task")
+    for name in ("small", "small-task"):
+        assert run([*plugin, "data", "verify", name, "--json"]) == code
+        (row,) = json.loads(capsys.readouterr().out)
+        assert row["status"].startswith(verified)
+    assert run([*plugin, "data", "fetch", "small", "--json"]) == code  # it has no address to fetch from
+
+
+def test_a_data_file_is_listed_once_for_all_its_tasks(capsys):
+    assert run(["data", "ls", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len({(row["dataset"], row["path"]) for row in rows}) == len(rows)

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from harness.errors import DataError
+from harness.ledger.attempt import Attempt
+from harness.ledger.files import read_json, write_json
+from harness.ledger.ledger import Ledger
+from harness.ledger.locks import HeldError, hold, holder, is_free
+from harness.spec import Component, Origin, RunSpec
+
+
+def spec(seed=0, **changes):
+    part = {"target": "m:C", "source": "0" * 64}
+    fields = {
+        "sampler": Component(name="sgld", params={"a": 1.0}, **part),
+        "schedule": Component(name="constant", params={"step_size": 0.1}, **part),
+        "task": Component(name="mixture5", params={}, **part),
+        "task_version": 1, "protocol": "p", "data": "", "steps": 10, "burn_in": 0, "thin": 1, "seed": seed,
+        "chains": 2, "dtype": "float64", "method": "sgld", "budget": "smoke", "origins": {"a": Origin(1, "user")},
+    }  # fmt: skip
+    return RunSpec(**{**fields, **changes})
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    made = Ledger(tmp_path / "results")
+    made.prepare()
+    return made
+
+
+@pytest.fixture
+def attempt(ledger):
+    return Attempt.create(ledger.runs, spec(), {"id": "e"})
+
+
+def test_key_holds_what_changes_the_result_and_nothing_else():
+    base = spec()
+    for same in ({"method": "x"}, {"budget": "paper"}, {"origins": {}}):
+        assert spec(**same).key == base.key
+    moved = Component(name="sgld", target="other:Place", source="0" * 64, params={"a": 1.0})
+    assert spec(sampler=moved).key == base.key
+    changes = [
+        {"steps": 11}, {"burn_in": 1}, {"thin": 2}, {"chains": 3}, {"dtype": "float32"}, {"protocol": "q"},
+        {"task_version": 2}, {"data": "x"}, {"deterministic": False}, {"compile": "graph"},
+    ]  # fmt: skip
+    keys = {spec(**change).key for change in changes} | {base.key, spec(seed=1).key}
+    assert len(keys) == len(changes) + 2
+    assert spec(seed=1).group == base.group
+    assert spec(steps=11).group != base.group
+
+
+def test_a_run_goes_from_new_to_done(ledger, attempt):
+    key = spec().key
+    assert ledger.standing(spec(seed=9).key).status == "new"
+    assert ledger.standing(key).status == "orphaned"
+    with hold(ledger.lock(key), 0):
+        assert ledger.standing(key).status == "running"
+    attempt.event("cancelled", position=3)
+    assert ledger.standing(key).status == "cancelled"
+    attempt.conclude({"status": "done", "metrics": []})
+    standing = ledger.standing(key)
+    assert standing.cached
+    assert standing.attempt.id == attempt.id
+
+
+def test_a_final_attempt_decides_over_later_ones(ledger, attempt):
+    attempt.conclude({"status": "diverged", "reason": "chain 0"})
+    later = ledger.runs / spec().key[:2] / spec().key / "99990101T000000-000000"
+    later.mkdir()
+    write_json(later / "spec.json", spec().to_json())
+    assert ledger.standing(spec().key).status == "diverged"
+
+
+def test_a_failed_run_is_not_cached(ledger, attempt):
+    attempt.conclude({"status": "error", "reason": "boom"})
+    standing = ledger.standing(spec().key)
+    assert standing.failed
+    assert not standing.cached
+    assert standing.reason == "boom"
+
+
+def test_a_directory_without_spec_is_no_attempt(ledger):
+    (ledger.runs / spec().key[:2] / spec().key / "20260101T000000-aaaaaa").mkdir(parents=True)
+    assert ledger.standing(spec().key).status == "new"
+
+
+@pytest.mark.parametrize("damage", ["truncate", "flip", "empty", "remove"])
+def test_a_damaged_checkpoint_is_not_used(attempt, damage):
+    arrays = {"theta": np.arange(12.0).reshape(3, 4), "noise": np.zeros(7, np.uint8), "count": np.array(3)}
+    attempt.save_checkpoint(arrays)
+    loaded = attempt.load_checkpoint()
+    assert all(np.array_equal(loaded[name], arrays[name]) for name in arrays)
+    assert loaded["count"].shape == ()
+    path = attempt.path / "checkpoint.safetensors"
+    content = bytearray(path.read_bytes())
+    if damage == "truncate":
+        path.write_bytes(content[:-5])
+    elif damage == "flip":
+        content[-20] ^= 4
+        path.write_bytes(content)
+    elif damage == "empty":
+        path.write_bytes(b"")
+    else:
+        path.unlink()
+    assert attempt.load_checkpoint() is None
+
+
+def test_a_cut_off_event_spoils_no_other(attempt):
+    with (attempt.path / "events.jsonl").open("ab") as stream:
+        stream.write(b'{"event": "checkp')
+    assert attempt.last_event() == "created"
+    attempt.event("resumed")
+    assert attempt.last_event() == "resumed"
+
+
+def test_draws_are_cut_back_to_the_checkpoint(attempt):
+    attempt.append_draws(np.arange(12.0).reshape(2, 2, 3))
+    attempt.append_draws(np.full((5, 2, 3), 9.0))
+    assert attempt.truncate_draws(12)
+    assert attempt.seal_draws(2, 3, np.array([4, 8, 12])) == 2
+    from safetensors.numpy import load_file
+
+    sealed = load_file(attempt.path / "draws.safetensors")
+    assert np.array_equal(sealed["draws"], np.arange(12.0, dtype=np.float32).reshape(2, 2, 3))
+    assert sealed["steps"].tolist() == [4, 8]
+    assert not attempt.truncate_draws(1)
+
+
+def test_result_lists_the_checksums_of_its_files(attempt):
+    attempt.save_arrays("curves", {"a/x": np.zeros(2)})
+    attempt.conclude({"status": "done"})
+    assert list(attempt.result()["files"]) == ["curves.safetensors"]
+
+
+def test_nan_never_enters_a_record(attempt):
+    with pytest.raises(ValueError, match="JSON"):
+        attempt.conclude({"status": "done", "metrics": [{"value": float("nan")}]})
+    assert attempt.result() is None
+
+
+def test_a_held_lock_says_who_holds_it(tmp_path):
+    path = tmp_path / "run.lock"
+    with hold(path, 0):
+        assert not is_free(path)
+        assert "process" in holder(path)
+        with pytest.raises(HeldError, match=r"run is held by process \d+"), hold(path, 0.05):
+            pass
+    assert is_free(path)
+
+
+def test_a_newer_folder_and_an_unwritable_one_are_refused(tmp_path):
+    folder = tmp_path / "r"
+    folder.mkdir()
+    (folder / "ledger.json").write_text(json.dumps({"layout": 99}))
+    with pytest.raises(DataError, match="newer version"):
+        Ledger(folder).prepare()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="cannot write results"):
+        Ledger(tmp_path / "file" / "results").prepare()
+
+
+def test_half_written_json_is_no_record(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('{"a": 1')
+    assert read_json(path) is None
+    path.write_text("[1]")
+    assert read_json(path) is None

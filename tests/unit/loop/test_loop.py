@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from support import SAMPLERS, make_loop, run_loop
+
+from harness import Sampler
+from harness.errors import PluginError
+from harness.loop import cut
+from plugins.schedules.constant import Constant
+from plugins.schedules.cyclical import Cyclical
+from tasks.synthetic.mixture5 import Mixture5
+from tasks.synthetic.mixture25 import Mixture25
+
+
+def test_blocks_are_cut_at_stages_and_at_the_noise_length():
+    made = Cyclical(step_size=1.0, cycles=2, beta=0.5).trajectory(40, 1).with_burn_in(5)
+    assert list(cut(made, 8)) == [(0, 5), (5, 10), (10, 18), (18, 20), (20, 28), (28, 30), (30, 38), (38, 40)]
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_restored_run_goes_on_bit_for_bit(name):
+    schedule = Cyclical(step_size=0.05, cycles=2, beta=0.3, explore_with_noise=name == "hmc")
+    task = Mixture5()
+    whole = run_loop(make_loop(task, SAMPLERS[name], schedule, 3_000, seeds=(0, 1)))
+    first = make_loop(task, SAMPLERS[name], schedule, 3_000, seeds=(0, 1))
+    for _ in range(2):
+        first.advance_block()
+    saved = [first.checkpoint(run) for run in first.runs]
+    first.advance_block()
+    second = make_loop(task, SAMPLERS[name], schedule, 3_000, seeds=(0, 1))
+    second.restore(saved)
+    run_loop(second)
+    assert torch.equal(whole.theta, second.theta)
+    for a, b in zip(whole.runs, second.runs, strict=True):
+        assert a.observer.outcome().metrics == b.observer.outcome().metrics
+        assert (a.kept, a.stored) == (b.kept, b.stored)
+
+
+def test_divergence_names_the_step_and_leaves_the_others_alone():
+    class Bomb(type(SAMPLERS["sgld"])):
+        def step(self, theta, state, potential, h, T, noise):
+            theta, state = super().step(theta, state, potential, h, T, noise)
+            count = state["count"] + 1
+            hit = (count == 1_234) & (torch.arange(len(theta))[:, None] == 3)
+            return torch.where(hit, torch.nan, theta), {"count": count}
+
+        def init(self, theta, potential, h, T, noise):
+            return {"count": theta.new_zeros((len(theta), 1))}
+
+    schedule = Constant(step_size=0.05)
+    clean = run_loop(make_loop(Mixture5(), SAMPLERS["sgld"], schedule, 3_000, seeds=(0, 1, 2)))
+    hurt = run_loop(make_loop(Mixture5(), Bomb(), schedule, 3_000, seeds=(0, 1, 2)))
+    assert [run.divergence is not None for run in hurt.runs] == [False, True, False]
+    assert (hurt.runs[1].divergence.step, hurt.runs[1].divergence.chain) == (1_234, 1)
+    others = [0, 1, 2, 4, 5]
+    assert torch.equal(clean.theta[others], hurt.theta[others])
+    assert torch.isnan(hurt.theta[3]).all()
+    assert hurt.runs[1].kept == 1_000
+
+
+def test_a_loop_ends_when_every_run_has_diverged():
+    loop = make_loop(Mixture25(), SAMPLERS["sgld"], Constant(step_size=5.0), 100_000, seeds=(0,))
+    run_loop(loop)
+    assert loop.runs[0].divergence is not None
+    assert loop.position < 100_000
+
+
+def test_draws_are_kept_by_stride_whatever_the_blocks():
+    loop = make_loop(Mixture5(), SAMPLERS["sgld"], Constant(step_size=0.05), 2_500, burn_in=300, thin=3)
+    loop.runs[0].stride = 7
+    parts = []
+    while not loop.finished:
+        loop.advance_block()
+        parts.append(loop.runs[0].fetch())
+    stored = np.concatenate([part for part in parts if part is not None])
+    full = make_loop(Mixture5(), SAMPLERS["sgld"], Constant(step_size=0.05), 2_500, burn_in=300, thin=3)
+    run_loop(full)
+    assert np.array_equal(stored, full.runs[0].fetch()[::7])
+    assert loop.runs[0].stored == len(stored)
+
+
+def test_costs_are_counted_not_believed():
+    @dataclass(frozen=True, kw_only=True)
+    class Sly(Sampler):
+        def step(self, theta, state, potential, h, T, noise):
+            potential.grad(theta)
+            return theta - h * potential.grad(theta), state
+
+    with pytest.raises(PluginError, match=r"declares .* = \(1, 0\), its step makes \(2, 0\)"):
+        make_loop(Mixture5(), Sly(), Constant(step_size=0.1), 10)
+    loop = make_loop(Mixture5(), SAMPLERS["hmc"], Constant(step_size=0.1), 10)
+    assert (loop.passes_at_start, loop.passes_per_step) == (1.0, 3.0)
+
+
+def test_a_state_without_the_chain_axis_is_refused():
+    @dataclass(frozen=True, kw_only=True)
+    class Odd(Sampler):
+        def init(self, theta, potential, h, T, noise):
+            return {"count": torch.zeros(())}
+
+    with pytest.raises(PluginError, match="'count' must be a tensor whose leading axis is the 2 chains"):
+        make_loop(Mixture5(), Odd(), Constant(step_size=0.1), 10)
+
+
+def test_adaptation_stops_before_the_first_draw():
+    loop = make_loop(Mixture5(), SAMPLERS["hmc"], Constant(step_size=0.1), 1_500, burn_in=500)
+    loop.advance_block()
+    frozen = loop.state["log_scale"].clone()
+    assert int(loop.state["adapted"][0]) == 500
+    run_loop(loop)
+    assert torch.equal(loop.state["log_scale"], frozen)

@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import duckdb
+import fabricated
+import filelock
+import pytest
+
+from harness.errors import DataError, UsageError
+from harness.store import Store, connection, schema
+
+TABLES = list(schema.objects())
+
+
+def contents(store):
+    with connection.reading(store.path) as db:
+        return {table: db.execute(f"from {table} order by all").fetchall() for table in TABLES}
+
+
+def status(store, folder):
+    (row,) = store.rows("select status, reason from attempt where attempt = ?", [folder.name])
+    return row["status"]
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "results")
+
+
+@pytest.fixture
+def paper(tmp_path):
+    path = tmp_path / "a-paper.toml"
+    path.write_text(fabricated.PAPER)
+    return path
+
+
+def test_a_run_arrives_whole(store):
+    folder = fabricated.concluded(store.results, seed=7)
+    assert store.refresh() == []
+    (run,) = store.rows("select * from result")
+    assert (run["method"], run["seed"], run["status"], run["passes"]) == ("sgld", 7, "done", 1000.0)
+    assert run["run_key"] == fabricated.run_key(7)
+    assert run["recorded_by"] == run["attempt"] == folder.name
+    assert json.loads(run["origins"])["schedule.step_size"]["source"] == "section 5.1"
+    assert (run["finished"] - run["started"]).total_seconds() == 60.25
+    assert run["seconds_observing"] == 8.0
+    assert (store.results / run["path"]).samefile(folder)
+    metrics = store.rows("select metric, value, is_primary from run_metric order by value")
+    assert [m["metric"] for m in metrics] == list(fabricated.METRICS)
+    assert [m["is_primary"] for m in metrics] == [True, False, False, False]
+    assert store.rows("select event from event order by i") == [
+        {"event": "created"}, {"event": "started"}, {"event": "finished"},
+    ]  # fmt: skip
+    (plugin,) = store.rows("select distribution, git_commit, dirty from plugin")
+    assert plugin == {"distribution": "sgmcmc-bench", "git_commit": "a" * 40, "dirty": False}
+    (artifact,) = store.rows("select file, bytes from artifact")
+    assert artifact["bytes"] == (folder / "curves.safetensors").stat().st_size
+
+
+def test_curves_are_points_without_nan(store):
+    fabricated.concluded(store.results)
+    store.refresh()
+    frame = store.frame("select chain, i, x, y from curve where name = 'b2' order by chain, i")
+    assert frame.shape == (200, 4)
+    assert frame["y"].null_count() == 1
+    assert frame["y"][0] is None
+    assert frame.row(103) == (2, 3, 3.0, 3**0.5)
+    (one,) = store.rows("select count(*) as n, max(chain) as chain from curve where name = 'modes'")
+    assert one == {"n": 50, "chain": 0}
+
+
+def test_refresh_is_idempotent_and_writes_nothing(store):
+    for seed in range(3):
+        fabricated.concluded(store.results, seed)
+    fabricated.unfinished(store.results, 9)
+    store.refresh()
+    before, written = contents(store), store.path.stat().st_mtime_ns
+    assert store.refresh() == []
+    assert contents(store) == before
+    assert store.path.stat().st_mtime_ns == written
+    assert not store.path.with_name("results.duckdb.wal").exists()
+
+
+def test_a_rebuilt_database_is_equal(store, paper):
+    first = fabricated.unfinished(store.results, 1)
+    fabricated.unfinished(store.results, 2, events=("created", "cancelled"))
+    fabricated.concluded(store.results, 3, number=1, status="timeout", reason="too long", metrics=[])
+    store.refresh([paper])
+    fabricated.conclude(first)
+    fabricated.concluded(store.results, 3, number=2)
+    fabricated.concluded(store.results, 4, status="diverged", step=17, chain=2, metrics=[])
+    store.refresh([paper])
+    grown = contents(store)
+    assert len(grown["attempt"]) == 5
+    assert store.rebuild([paper]) == []
+    assert contents(store) == grown
+    store.path.unlink()
+    store.refresh([paper])
+    assert contents(store) == grown
+
+
+def test_the_result_of_a_run_is_its_latest_final_attempt(store):
+    fabricated.concluded(store.results, number=1)
+    fabricated.concluded(store.results, number=2, status="error", reason="it broke", metrics=[])
+    fabricated.unfinished(store.results, number=3)
+    store.refresh()
+    for view in ("result", "run_status"):
+        (row,) = store.rows(f"from {view} select status, attempt")
+        assert row == {"status": "done", "attempt": "20260102T030401-000000"}
+
+
+def test_a_failed_run_is_a_row_with_its_reason(store):
+    fabricated.concluded(store.results, number=1, status="out_of_memory", reason="8 GiB asked for", metrics=[])
+    fabricated.unfinished(store.results, number=2)
+    store.refresh()
+    assert store.rows("select status, reason from result") == [{"status": "out_of_memory", "reason": "8 GiB asked for"}]
+    assert store.rows("select status from run_status") == [{"status": "orphaned"}]
+    assert store.rows("select * from run_metric") == []
+
+
+def test_the_latest_attempt_describes_the_run(store):
+    fabricated.conclude(fabricated.unfinished(store.results, number=2, budget="paper"))
+    store.refresh()
+    fabricated.conclude(fabricated.unfinished(store.results, number=1, budget="steps=1000"))
+    store.refresh()
+    assert store.rows("select budget from run") == [{"budget": "paper"}]
+    fabricated.conclude(fabricated.unfinished(store.results, number=3, budget="quick"))
+    store.refresh()
+    assert store.rows("select budget from run") == [{"budget": "quick"}]
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        (("created", "started"), "orphaned"),
+        (("created", "started", "cancelled"), "cancelled"),
+        (("created", "preempted"), "preempted"),
+        (("created", "cancelled", "resumed"), "orphaned"),
+        ((), "orphaned"),
+    ],
+)
+def test_an_unfinished_attempt_has_the_status_of_its_last_event(store, events, expected):
+    folder = fabricated.unfinished(store.results, events=events)
+    store.refresh()
+    assert status(store, folder) == expected
+
+
+def test_the_lock_tells_running_from_orphaned(store):
+    older = fabricated.unfinished(store.results, number=1)
+    newer = fabricated.unfinished(store.results, number=2, events=("created", "cancelled", "resumed"))
+    locks = store.results / "locks"
+    locks.mkdir()
+    lock = filelock.FileLock(locks / f"{newer.parent.name}.lock")
+    with lock:
+        store.refresh()
+        assert (status(store, older), status(store, newer)) == ("orphaned", "running")
+    store.refresh()
+    assert (status(store, older), status(store, newer)) == ("orphaned", "orphaned")
+    fabricated.conclude(newer)
+    store.refresh()
+    assert (status(store, older), status(store, newer)) == ("orphaned", "done")
+
+
+def test_asking_for_a_lock_makes_none(store):
+    fabricated.unfinished(store.results)
+    (store.results / "locks").mkdir()
+    store.refresh()
+    assert list((store.results / "locks").iterdir()) == []
+
+
+def test_a_line_cut_off_by_a_kill_costs_only_itself(store):
+    folder = fabricated.unfinished(store.results)
+    with (folder / "events.jsonl").open("a") as stream:
+        stream.write(
+            '{"time": "2026-01-02T03:04:09+00:00", "ev\n{"time": "2026-01-02T03:05:00Z", "event": "cancelled"}\n'
+        )
+    assert store.refresh() == []
+    assert [row["i"] for row in store.rows("select i from event order by i")] == [0, 1, 3]
+    assert status(store, folder) == "cancelled"
+
+
+def test_papers_are_read_again_when_they_change(store, paper):
+    fabricated.concluded(store.results)
+    store.refresh([paper])
+    (row,) = store.rows("select * from reported_value")
+    assert (row["table_label"], row["method"], row["value"], row["error_kind"]) == ("4", "sgld", 1.8, "unknown")
+    assert row["correction"] is None
+    (claim,) = store.rows("select better, worse, document from claim")
+    assert json.loads(claim["document"])["statement"] == "csgld covers more modes than sgld"
+    paper.write_text(fabricated.PAPER.replace("value = 1.8", "value = 1.9"))
+    store.refresh([paper])
+    assert store.rows("select value from reported_value") == [{"value": 1.9}]
+    assert store.refresh() == []
+    assert len(store.rows("select * from claim")) == 1
+
+
+@pytest.mark.parametrize("broken", ['value = "much"', "value = ["])
+def test_a_broken_paper_is_left_out_with_a_note(store, paper, tmp_path, broken):
+    other = tmp_path / "b-paper.toml"
+    other.write_text(fabricated.PAPER.replace("a-paper", "b-paper").replace("value = 1.8", broken))
+    fabricated.concluded(store.results)
+    (note,) = store.refresh([other, paper])
+    assert "b-paper.toml is left out" in note
+    assert store.rows("select paper from reported_value") == [{"paper": "a-paper"}]
+
+
+def test_without_a_results_folder_nothing_is_made(store, paper):
+    (note,) = store.refresh([paper])
+    assert "there is no results folder" in note
+    assert store.rows("select * from run") == []
+    assert store.rows("select value from reported_value") == [{"value": 1.8}]
+    assert not store.results.exists()
+
+
+def test_attempts_removed_from_disk_are_kept_until_a_rebuild(store):
+    kept, gone = fabricated.concluded(store.results, 1), fabricated.concluded(store.results, 2)
+    store.refresh()
+    for file in gone.iterdir():
+        file.unlink()
+    gone.rmdir()
+    (note,) = store.refresh()
+    assert "1 attempts are no longer in" in note
+    assert len(store.rows("select * from attempt")) == 2
+    store.rebuild()
+    assert store.rows("select attempt from attempt") == [{"attempt": kept.name}]
+
+
+def test_columns_of_one_name_stay_apart(store):
+    assert store.rows("select 1 as a, 2 as a, 3 as b") == [{"a": 1, "a_1": 2, "b": 3}]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "insert into meta values ('a', 'b')",
+        "drop table run",
+        "update run set seed = 0",
+        "select * from read_csv('/etc/hostname')",
+        "select * from '/etc/hostname'",
+        "attach '/tmp/other.duckdb'",
+        "copy run to '/tmp/run.csv'",
+        "export database '/tmp/export'",
+        "install httpfs",
+        "set enable_external_access = true",
+        "selec 1",
+    ],
+)
+def test_a_query_can_neither_write_nor_reach_a_file(store, query):
+    fabricated.concluded(store.results)
+    store.refresh()
+    before = store.path.read_bytes()
+    with pytest.raises(UsageError, match="the query failed"):
+        store.table(query)
+    assert store.path.read_bytes() == before
+
+
+def test_a_query_reaches_no_file_where_there_is_no_database(store):
+    store.refresh()
+    with pytest.raises(UsageError, match="disabled by configuration"):
+        store.table("select * from read_csv('/etc/hostname')")
+
+
+def test_two_processes_ingest_each_attempt_once(store):
+    for seed in range(20):
+        fabricated.concluded(store.results, seed, points=5)
+    program = (
+        "import sys; from pathlib import Path; from harness.store import Store; "
+        "print(*Store(Path(sys.argv[1])).refresh())"
+    )
+    command = [sys.executable, "-c", program, str(store.results)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    ended = [process.communicate(timeout=60) for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0], ended
+    assert store.refresh() == []
+    (row,) = store.rows("select (select count(*) from attempt) as attempts, (select count(*) from metric) as metrics")
+    assert row == {"attempts": 20, "metrics": 80}
+
+
+def test_every_object_and_column_has_a_comment():
+    with connection.in_memory() as db:
+        made = db.execute("select table_name, column_name from duckdb_columns() where not internal").fetchall()
+    described = schema.objects()
+    views = ("result", "run_status", "run_metric")
+    assert {table for table, _ in made} == set(described)
+    assert all(comment for comment in (entry.comment for entry in described.values()))
+    missing = [(t, c) for t, c in made if t not in views and not described[t].columns[c].comment]
+    assert missing == []
+
+
+def test_columns_read_from_the_text_are_those_of_the_database():
+    with connection.in_memory() as db:
+        rows = db.execute(
+            "select table_name, column_name, lower(data_type), is_nullable from duckdb_columns() "
+            "where table_name in (select table_name from duckdb_tables())"
+        ).fetchall()
+    read = {(t, c.name, c.type, c.nullable) for t, entry in schema.objects().items() for c in entry.columns.values()}
+    assert set(rows) == {entry for entry in read if entry[2]}
+
+
+def test_an_older_database_gets_the_sections_that_it_lacks(store, monkeypatch):
+    fabricated.concluded(store.results, 1)
+    store.refresh()
+    later = schema.TEXT + "\n-- migration 2: a test\nalter table meta add column note varchar;\n"
+    parts = schema.sections(later)
+    monkeypatch.setattr(schema, "sections", lambda: parts)
+    monkeypatch.setattr(schema, "VERSION", 2)
+    store.refresh()
+    assert store.rows("select * from meta") == [{"key": "schema_version", "value": "2", "note": None}]
+    assert len(store.rows("select * from run")) == 1
+
+
+def test_a_metric_cannot_be_nan():
+    with connection.in_memory() as db, pytest.raises(duckdb.ConstraintException):
+        db.execute("insert into metric values ('a', 'm', 'nan', 1, '1', 'min', null, true)")
+
+
+def test_a_newer_database_is_refused(store):
+    fabricated.concluded(store.results)
+    store.refresh()
+    with duckdb.connect(str(store.path)) as db:
+        db.execute("update meta set value = '99' where key = 'schema_version'")
+    for reading in (store.refresh, lambda: store.rows("select 1")):
+        with pytest.raises(DataError, match=r"newer bench \(schema 99"):
+            reading()

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import duckdb
+import fabricated
+import pytest
+
+from harness.errors import DataError
+from harness.store import Store, connection
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "results")
+
+
+def edited(name, change):
+    def edit(folder):
+        path = folder / name
+        document = json.loads(path.read_text())
+        change(document)
+        path.write_text(json.dumps(document))
+
+    return edit
+
+
+def set_to(value, *where):
+    def change(document):
+        for step in where[:-1]:
+            document = document[step]
+        document[where[-1]] = value
+
+    return change
+
+
+def cut(name, share):
+    def edit(folder):
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[: int(len(content) * share)])
+
+    return edit
+
+
+DAMAGE = {
+    "no spec": (lambda folder: (folder / "spec.json").unlink(), "spec.json is missing"),
+    "half a spec": (cut("spec.json", 0.5), "spec.json does not read"),
+    "half a result": (cut("result.json", 0.5), "result.json does not read"),
+    "empty result": (cut("result.json", 0), "result.json does not read"),
+    "half an environment": (cut("environment.json", 0.5), "environment.json does not read"),
+    "half the curves": (cut("curves.safetensors", 0.5), "truncated or altered"),
+    "no curves": (lambda folder: (folder / "curves.safetensors").unlink(), "curves.safetensors is missing"),
+    "spec is a list": (lambda folder: (folder / "spec.json").write_text("[]"), "not a JSON object"),
+    "other run": (edited("spec.json", set_to("0" * 64, "key")), "spec.json is of run"),
+    "other attempt": (edited("result.json", set_to("20250101T000000-000000", "attempt")), "another attempt"),
+    "seed is text": (edited("spec.json", set_to("one", "seed")), "seed = 'one' is not a bigint"),
+    "seed is huge": (edited("spec.json", set_to(2**70, "seed")), "seed = 1180591620717411303424 is not a bigint"),
+    "chains is a flag": (edited("spec.json", set_to(True, "chains")), "chains = True is not a bigint"),
+    "no method": (edited("spec.json", set_to(None, "method")), "method is missing"),
+    "sampler is text": (edited("spec.json", set_to("sgld", "sampler")), "sampler is 'sgld', not a dict"),
+    "unknown status": (edited("result.json", set_to("fine", "status")), "status 'fine'"),
+    "metric is text": (edited("result.json", set_to("many", "metrics", 0, "value")), "value = 'many' is not a double"),
+    "metric is NaN": (edited("result.json", set_to(float("nan"), "metrics", 0, "value")), "NaN is not JSON"),
+    "metrics is null": (edited("result.json", set_to(None, "metrics")), "metrics is None, not a list"),
+    "a time that is none": (edited("result.json", set_to("soon", "started")), "'soon' is not a time"),
+    "files is a list": (edited("result.json", set_to([], "files")), "left out"),
+    "code is text": (edited("environment.json", set_to("x", "code")), "left out"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_an_attempt_that_is_not_whole_is_named_and_blocks_no_other(store, name):
+    damage, reason = DAMAGE[name]
+    fabricated.concluded(store.results, 1)
+    bad = fabricated.concluded(store.results, 2)
+    fabricated.concluded(store.results, 3)
+    whole = {path: path.read_bytes() for path in bad.iterdir()}
+    damage(bad)
+    (note,) = store.refresh()
+    assert str(bad) in note
+    assert reason in note
+    assert [row["seed"] for row in store.rows("select seed from result order by seed")] == [1, 3]
+    for path, content in whole.items():
+        path.write_bytes(content)
+    assert store.refresh() == []
+    assert len(store.rows("select * from result")) == 3
+
+
+def test_strangers_in_the_folder_are_ignored(store):
+    folder = fabricated.concluded(store.results)
+    (store.results / "runs" / "notes.txt").write_text("mine")
+    (store.results / "runs" / ".cache").mkdir()
+    (folder.parent / ".result.json.1234").write_text("{")
+    assert store.refresh() == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda _: b"not a database" * 500,
+        lambda _: b"",
+        lambda content: content[:3000],
+        lambda content: content[:100] + bytes(4000) + content[4100:],
+        lambda content: content[:12_600] + bytes(255 - b for b in content[12_600:16_000]) + content[16_000:],
+    ],
+    ids=["garbage", "empty", "cut", "header", "block"],
+)
+def test_a_damaged_database_is_put_aside_and_rebuilt(store, damage):
+    fabricated.concluded(store.results)
+    store.refresh()
+    before = store.table("select * from run_metric order by metric")
+    damaged = damage(store.path.read_bytes())
+    store.path.write_bytes(damaged)
+    (note,) = store.refresh()
+    (aside,) = store.results.glob("results.duckdb.damaged-*")
+    assert aside.name in note
+    assert "rebuilt from the runs" in note
+    assert aside.read_bytes() == damaged
+    assert store.table("select * from run_metric order by metric") == before
+
+
+def test_damage_found_by_a_query_says_how_to_repair_it(store):
+    fabricated.concluded(store.results)
+    store.refresh()
+    store.path.write_bytes(b"junk" * 5000)
+    with pytest.raises(DataError, match="bench ingest --rebuild"):
+        store.rows("select 1")
+    store.rebuild()
+    assert len(store.rows("select * from run")) == 1
+
+
+def test_another_kind_of_database_is_left_alone(store):
+    store.results.mkdir()
+    with duckdb.connect(str(store.path)) as db:
+        db.execute("create table mine (a int)")
+    before = store.path.read_bytes()
+    with pytest.raises(DataError, match="not one of bench"):
+        store.refresh()
+    assert store.path.read_bytes() == before
+
+
+def test_a_database_open_elsewhere_is_waited_for_and_named(store, monkeypatch):
+    fabricated.concluded(store.results, 1)
+    store.refresh()
+    fabricated.concluded(store.results, 2)
+    program = "import duckdb, sys; db = duckdb.connect(sys.argv[1]); print(flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", program, str(store.path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        holder.stdout.readline()
+        monkeypatch.setattr(connection, "PATIENCE", 0.1)
+        (note,) = store.refresh()
+        assert f"is open in process {holder.pid}" in note
+        for reading in (lambda: store.rows("select 1"), store.rebuild):
+            with pytest.raises(DataError, match=f"process {holder.pid}"):
+                reading()
+        holder.communicate()
+    assert store.refresh() == []
+    assert len(store.rows("select * from run")) == 2
+
+
+READ_ONLY = "IO Error: Cannot open file: Read-only file system"
+
+
+def refuse_writing(monkeypatch):
+    connect = duckdb.connect
+
+    def refused(path, **options):
+        if path != ":memory:" and not options.get("read_only"):
+            raise duckdb.IOException(READ_ONLY)
+        return connect(path, **options)
+
+    monkeypatch.setattr(duckdb, "connect", refused)
+
+
+def test_a_read_only_folder_is_read(store, monkeypatch):
+    fabricated.concluded(store.results, 1)
+    store.refresh()
+    refuse_writing(monkeypatch)
+    assert store.refresh() == []
+    fabricated.concluded(store.results, 2)
+    (note,) = store.refresh()
+    assert note == f"the database cannot be written: {READ_ONLY}"
+    assert [row["seed"] for row in store.rows("select seed from run")] == [1]
+    with pytest.raises(DataError, match="not rebuilt"):
+        store.rebuild()
+
+
+def test_a_read_only_folder_without_a_database_is_read_from_its_runs(store, monkeypatch):
+    fabricated.concluded(store.results)
+    refuse_writing(monkeypatch)
+    (note,) = store.refresh()
+    assert "cannot be written" in note
+    assert len(store.rows("select * from run_metric")) == 4
+    assert not store.path.exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
+def test_a_folder_without_write_permission_is_read(store):
+    fabricated.concluded(store.results, 1)
+    store.refresh()
+    fabricated.concluded(store.results, 2)
+    store.path.chmod(0o444)
+    store.results.chmod(0o555)
+    try:
+        (note,) = store.refresh()
+        assert "cannot be written" in note
+        assert len(store.rows("select * from run")) == 1
+    finally:
+        store.results.chmod(0o755)
+
+
+def test_a_rebuild_that_fails_leaves_the_old_database(store, monkeypatch):
+    fabricated.concluded(store.results)
+    store.refresh()
+    before = store.path.read_bytes()
+    refuse_writing(monkeypatch)
+    with pytest.raises(DataError):
+        store.rebuild()
+    assert store.path.read_bytes() == before
+    assert sorted(path.name for path in store.results.iterdir()) == ["results.duckdb", "runs"]

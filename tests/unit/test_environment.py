@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from harness import environment, provenance
+
+SOURCE = "from harness import hook\n"
+
+
+@pytest.fixture(autouse=True)
+def _forget():
+    provenance.code.cache_clear()
+
+
+def git(folder, *arguments):
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main"]
+    done = subprocess.run(["git", *identity, "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A committed checkout with the package `somewhere`, and notes beside it."""
+    root = tmp_path / "checkout"
+    (root / "src" / "somewhere").mkdir(parents=True)
+    (root / "src" / "somewhere" / "__init__.py").write_text(SOURCE)
+    (root / "notes.txt").write_text("notes")
+    git(tmp_path, "init", str(root))
+    git(root, "add", ".")
+    git(root, "commit", "-m", "first")
+    return root
+
+
+def install(site, direct_url=None):
+    info = site / "somewhere-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: somewhere\nVersion: 1.0\nRequires-Dist: numpy\n")
+    (info / "entry_points.txt").write_text("[bench]\nsomewhere = somewhere\n")
+    if direct_url:
+        (info / "direct_url.json").write_text(json.dumps(direct_url))
+
+
+def state(commit, *, dirty):
+    return {"commit": commit, "dirty": dirty}
+
+
+def test_an_editable_installation_has_the_commit_of_its_checkout(checkout, tmp_path, monkeypatch):
+    install(tmp_path / "site", {"url": checkout.as_uri(), "dir_info": {"editable": True}})
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.syspath_prepend(checkout / "src")
+    commit = git(checkout, "rev-parse", "HEAD")
+    assert provenance.code("somewhere") == state(commit, dirty=False)
+    (checkout / "notes.txt").write_text("other notes")
+    provenance.code.cache_clear()
+    assert provenance.code("somewhere") == state(commit, dirty=False)
+    (checkout / "src" / "somewhere" / "new.py").write_text(SOURCE)
+    provenance.code.cache_clear()
+    assert provenance.code("somewhere") == state(commit, dirty=True)
+
+
+def test_an_ordinary_installation_has_the_commit_of_its_origin(checkout, tmp_path, monkeypatch):
+    site = tmp_path / "site"
+    install(site, {"url": checkout.as_uri(), "dir_info": {}})
+    shutil.copytree(checkout / "src" / "somewhere", site / "somewhere")
+    monkeypatch.syspath_prepend(site)
+    commit = git(checkout, "rev-parse", "HEAD")
+    assert provenance.code("somewhere") == state(commit, dirty=False)
+    (site / "somewhere" / "__init__.py").write_text(SOURCE + "# changed\n")
+    provenance.code.cache_clear()
+    assert provenance.code("somewhere") == state(commit, dirty=True)
+
+
+def test_an_installation_from_a_repository_has_the_commit_that_pip_wrote_down(tmp_path, monkeypatch):
+    site = tmp_path / "site"
+    install(site, {"url": "https://example.org/r.git", "vcs_info": {"vcs": "git", "commit_id": "b" * 40}})
+    (site / "somewhere").mkdir()
+    (site / "somewhere" / "__init__.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(site)
+    assert provenance.code("somewhere") == state("b" * 40, dirty=False)
+
+
+def test_an_environment_ignored_by_the_checkout_around_it_is_not_of_its_commit(checkout, monkeypatch):
+    site = checkout / "venv"
+    install(site)
+    shutil.copytree(checkout / "src" / "somewhere", site / "somewhere")
+    (checkout / ".gitignore").write_text("venv/\n")
+    monkeypatch.syspath_prepend(site)
+    assert provenance.code("somewhere") == provenance.UNKNOWN
+
+
+@pytest.mark.parametrize("name", ["somewhere", "not-installed-at-all"])
+def test_without_git_the_commit_is_unknown(tmp_path, monkeypatch, name):
+    site = tmp_path / "site"
+    install(site)
+    (site / "somewhere.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert provenance.code(name) == provenance.UNKNOWN
+
+
+def test_the_environment_is_json_and_its_id_the_digest_of_the_rest():
+    record = environment.collect("cpu", ["numpy"])
+    rest = json.loads(json.dumps(record, allow_nan=False))
+    text = json.dumps({k: v for k, v in rest.items() if k != "id"}, sort_keys=True, separators=(",", ":"))
+    assert record["id"] == hashlib.sha256(text.encode()).hexdigest()
+    assert environment.collect("cpu", ["numpy"]) == record
+    assert environment.collect("cuda:0", ["numpy"])["id"] != record["id"]
+    assert set(record["code"]) == {"numpy", "sgmcmc-bench"}
+    assert record["packages"]["numpy"] == record["code"]["numpy"]["version"]
+    assert record["cores"] >= 1
+
+
+def test_torch_is_asked_but_cuda_is_not_started():
+    import torch
+
+    started = torch.cuda.is_initialized()
+    record = environment.collect("cuda:0", [])
+    assert record["threads"] == torch.get_num_threads()
+    assert record["deterministic"] == torch.are_deterministic_algorithms_enabled()
+    assert torch.cuda.is_initialized() == started
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert environment.collect("cuda:0", [])["deterministic"] is True
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_torch_is_not_imported():
+    program = (
+        "import sys; from harness.environment import collect; record = collect('cpu', []); "
+        "assert record['threads'] is None, record; sys.exit('torch' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_packages_are_those_required_and_no_others(tmp_path, monkeypatch):
+    for name, requires in {"aaa": "bbb>=1", "bbb": 'ccc; extra == "more"', "ccc": "", "ddd": ""}.items():
+        info = tmp_path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        text = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+        (info / "METADATA").write_text(text + (f"Requires-Dist: {requires}\n" if requires else ""))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(environment, "HARNESS", "aaa")
+    environment._packages.cache_clear()
+    assert environment._packages(("aaa",)) == {"aaa": "1.0", "bbb": "1.0"}
+    environment._packages.cache_clear()
