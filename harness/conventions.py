@@ -66,10 +66,10 @@ def momentum(h: float, alpha: float, N: int) -> Equivalent:
 
 
 def equivalents(h: float, T: float, N: int, alpha: float | None = None) -> list[Equivalent]:
-    """All of them for a step size; those that divide by T where T > 0, those with friction where alpha is given."""
+    """All of them for a step size; those that divide by T where T > 0, with friction where alpha is given."""
     found = [mean_loss(h, T, N), posteriors(h, T, N)]
     if T > 0:
         found = [welling_teh(h, T), *found, devinterp(h, T, N)]
-    if alpha is not None:
+    if alpha is not None and h > 0:
         found += [physical(h, alpha), momentum(h, alpha, N)]
     return found

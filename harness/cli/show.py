@@ -95,15 +95,19 @@ def _print_block(value: Any) -> None:
         return
     if isinstance(value, dict):
         columns = {name: column for name, column in value.items() if isinstance(column, list)}
-        width = max(map(len, value))
-        for name, single in value.items():
-            if name not in columns and single is not None:
-                print(f"{name:<{width}}  {single}")
+        single = {name: x for name, x in value.items() if name not in columns and x is not None}
+        width = max(map(len, single), default=0)
+        print("\n".join(f"{name:<{width}}  {x}" for name, x in [*single.items()][:SHOWN]))
+        _more(len(single))
         value = [
             {"i": i, **{name: f"{x:.6g}" for name, x in zip(columns, numbers, strict=True)}}
             for i, numbers in enumerate(zip(*columns.values(), strict=True))
         ]
     if value:
         context.print_rows(value[:SHOWN], list(value[0]))
-    if len(value) > SHOWN:
-        print(f"... and {len(value) - SHOWN} more; --json has all")
+        _more(len(value))
+
+
+def _more(count: int) -> None:
+    if count > SHOWN:
+        print(f"... and {count - SHOWN} more; --json has all")

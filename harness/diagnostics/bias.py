@@ -129,37 +129,48 @@ class Gate(NamedTuple):
     reason: str
 
 
-def gate(mean_error_intervals: ArrayLike, variance_ratio_intervals: ArrayLike) -> Gate:
-    """Judge the 95 % intervals over seeds of mean error and variance ratio, (D, 2) each: low, high.
+NO_MODES = np.empty((0, 2))
+
+
+def gate(
+    mean_error_intervals: ArrayLike, variance_ratio_intervals: ArrayLike, within_mode_intervals: ArrayLike = NO_MODES
+) -> Gate:
+    """Judge 95 % intervals over seeds, rows (low, high): mean error and variance ratio (D, 2), and, of a target with
+    modes, the variance within them over the truth's (K, 2).
 
     ok: every interval inside +-0.1 sd and [0.8, 1.25]. biased: at least one wholly outside. Otherwise, or
-    where an end is NaN (no interval), undetermined. The reason names the worst coordinate and its value, the
-    middle of its interval. Source: PROOF.md 3.
+    where an end is NaN (no interval), undetermined. The reason names the worst interval and its middle.
     """
-    errors = np.asarray(mean_error_intervals, dtype=np.float64)
-    ratios = np.asarray(variance_ratio_intervals, dtype=np.float64)
+    errors, ratios, within = (
+        np.asarray(rows, dtype=np.float64)
+        for rows in (mean_error_intervals, variance_ratio_intervals, within_mode_intervals)
+    )
     if errors.ndim != 2 or errors.shape[1:] != (2,) or not errors.size or ratios.shape != errors.shape:
         raise ValueError(f"both need shape (D, 2), got {errors.shape} and {ratios.shape}")
-    # Both on a scale with limits -1 and 1; 0.8 = 1 / 1.25, so the ratio's is its logarithm. A t interval of a
+    # All on a scale with limits -1 and 1; 0.8 = 1 / 1.25, so a ratio's is its logarithm. A t interval of a
     # ratio may reach below 0.
     with np.errstate(divide="ignore"):
-        scaled = np.stack([errors / MEAN_LIMIT, np.log(np.maximum(ratios, 0.0)) / np.log(RATIO_HIGH)])
-    far = np.abs(scaled).max(axis=2)
-    near = np.where((scaled[..., 0] > 0) | (scaled[..., 1] < 0), np.abs(scaled).min(axis=2), 0.0)
+        logs = np.log(np.maximum(np.concatenate([ratios, within]), 0.0)) / np.log(RATIO_HIGH)
+    scaled = np.concatenate([errors / MEAN_LIMIT, logs])
+    far = np.abs(scaled).max(axis=1)
+    near = np.where((scaled[:, 0] > 0) | (scaled[:, 1] < 0), np.abs(scaled).min(axis=1), 0.0)
+    intervals = np.concatenate([errors, ratios, within])
     if (near > 1 + _ROUNDING).any():
-        return Gate("biased", _describe(near, errors, ratios, "wholly outside"))
+        return Gate("biased", _describe(near, intervals, len(errors), "wholly outside"))
     missing = np.isnan(far)
     if missing.any():
-        return Gate("undetermined", _describe(missing, errors, ratios, "no interval to compare with"))
+        return Gate("undetermined", _describe(missing, intervals, len(errors), "no interval to compare with"))
     if (far > 1 + _ROUNDING).any():
-        return Gate("undetermined", _describe(far, errors, ratios, "not inside"))
-    return Gate("ok", _describe(far, errors, ratios, "the worst, inside"))
+        return Gate("undetermined", _describe(far, intervals, len(errors), "not inside"))
+    return Gate("ok", _describe(far, intervals, len(errors), "the worst, inside"))
 
 
-def _describe(badness: Array, errors: Array, ratios: Array, relation: str) -> str:
-    kind, coordinate = np.unravel_index(int(np.argmax(np.nan_to_num(badness, posinf=np.inf))), badness.shape)
-    low, high = (errors, ratios)[kind][coordinate].tolist()
-    what = ("mean error", "variance ratio")[kind]
-    limits = (f"+-{MEAN_LIMIT} sd", f"[{RATIO_LOW}, {RATIO_HIGH}]")[kind]
-    value = f"{(low + high) / 2:.3g} [{low:.3g}, {high:.3g}]"
-    return f"{what} of coordinate {coordinate} is {value}, {relation} {limits}"
+def _describe(badness: Array, intervals: Array, dim: int, relation: str) -> str:
+    row = int(np.argmax(np.nan_to_num(badness, posinf=np.inf)))
+    low, high = intervals[row].tolist()
+    kind = min(row // dim, 2)
+    of = f"of coordinate {row % dim}"
+    what = (f"mean error {of}", f"variance ratio {of}", "variance within a mode")[kind]
+    limits = f"+-{MEAN_LIMIT} sd" if kind == 0 else f"[{RATIO_LOW}, {RATIO_HIGH}]"
+    value = f"{(low + high) / 2:.3g} [{low:.3g}, {high:.3g}]" + (" of the truth's" if kind == 2 else "")
+    return f"{what} is {value}, {relation} {limits}"

@@ -49,7 +49,7 @@ def gradients_to_low_error(
     are cut off, and a row that ends before the others counts as not low.
 
     This is the last crossing of the *median curve*: every later point is low too, and a dip does not count.
-    The median of per-chain crossings is another number, up to 18 times smaller (PROOF.md 3), and no
+    The median of per-chain crossings is another number, up to 18 times smaller, and no
     substitute. ValueError for arrays that do not fit together.
     """
     b2, axis, seeds = _checked(curves, cost, seed_of_row)

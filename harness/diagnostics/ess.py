@@ -20,7 +20,7 @@ def reference_ess(draws: ArrayLike, mean: ArrayLike, sd: ArrayLike, cut: float =
     most n: a value of n is saturation and must be compared as censored. A chain frozen at the mean scores n,
     so rank this number only behind `bias.gate`. NaN where a draw is not finite.
 
-    Source: Hoffman and Gelman (2014), whom the papers cite; PROOF.md 3.
+    Source: Hoffman and Gelman (2014), whom the papers cite.
     """
     x = np.asarray(draws, dtype=np.float64)
     if x.ndim < 1 or len(x) < 2:

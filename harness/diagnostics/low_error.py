@@ -4,7 +4,7 @@
 
 for f = z and z^2 (z = (x - mean) / sd) and f = x and x^2 beside them, contracted over the coordinates by max
 and by mean. The headline is the cost at which the median of that curve over chains x seeds falls below 0.01
-for the last time. Source: PROOF.md 3.
+for the last time.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Against data passes: b2_z_max and b2_z2_max (C, n), the squared error of each chain's running averages, in the worst
 coordinate. Against the coordinate: mean_error and variance_ratio (1, D), of all chains of the run; chain_error_z and
-chain_error_z2 (C, D), the signed errors of each chain at the end, in sds of z and of z^2.
+chain_error_z2 (C, D), the signed errors of each chain at the end, in sds of z and of z^2. Where the target has modes:
+within_mode_ratio (1, 1), the variance within a mode over the truth's.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from harness.statistics import mean_interval
 LOW_ERROR = "gradients_to_low_error"
 LOW_ERROR_METRICS = (LOW_ERROR, "low_error_share", "low_error_bias2", "low_error_variance")
 ESS_MSE = "ess_mse"
-GATE_CURVES = ("mean_error", "variance_ratio")
+GATE_CURVES = ("mean_error", "variance_ratio", "within_mode_ratio")
 HEADLINE_CURVES = ("b2_z_max", "b2_z2_max")
 ERROR_CURVES = ("chain_error_z", "chain_error_z2")
 
@@ -32,11 +33,11 @@ the budget (b2 of the worst coordinate of z or z^2) split into squared bias and 
 
 
 def judge_bias(group: Group, curves: Curves) -> Gate | None:
-    """The gate of PROOF.md 3 on the group's seeds; None where no run records what it needs (no truth)."""
-    ends = [_interval_ends(group, curves, name) for name in GATE_CURVES]
-    if ends[0] is None or ends[1] is None or ends[0].shape != ends[1].shape:
+    """The gate on the group's seeds; None where no run records what it needs (no truth)."""
+    errors, ratios, within = (_interval_ends(group, curves, name) for name in GATE_CURVES)
+    if errors is None or ratios is None or errors.shape != ratios.shape:
         return None
-    return gate(ends[0], ends[1])
+    return gate(errors, ratios) if within is None else gate(errors, ratios, within)
 
 
 def low_error(group: Group, curves: Curves) -> Headline | None:

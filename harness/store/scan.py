@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 
 def attempts(results: Path) -> dict[str, str]:
-    """Attempt -> its directory below `results`, for everything under runs/<key[:2]>/<key>/<attempt>."""
+    """Attempt -> its directory below `results`, for everything under runs/<key[:2]>/<key>/<attempt>.
+
+    By text, not by Path objects: of thousands of runs, making those would cost more than reading the directories.
+    """
+    top = f"{results}/"
     return {
         attempt: f"runs/{shard}/{key}/{attempt}"
-        for shard in _directories(results / "runs")
-        for key in _directories(results / "runs" / shard)
-        for attempt in _directories(results / "runs" / shard / key)
+        for shard in _directories(f"{top}runs")
+        for key in _directories(f"{top}runs/{shard}")
+        for attempt in _directories(f"{top}runs/{shard}/{key}")
     }
 
 
@@ -38,10 +41,9 @@ def held(results: Path, key: str) -> bool:
     return False
 
 
-def _directories(folder: Path) -> Iterator[str]:
+def _directories(folder: str) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            names = [e.name for e in entries if not e.name.startswith(".") and e.is_dir()]
+            return sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir())
     except OSError:  # gone meanwhile, or not ours to read
-        return
-    yield from sorted(names)
+        return []

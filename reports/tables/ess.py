@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from harness.store import Store
 
 PAPER = ("paper_ess_median", "paper_ess_mean")
-POOLED = ("ess_bulk", "ess_tail")
-ESS = (*PAPER, "ess_mse", *POOLED)
+ESS = (*PAPER, "ess_mse", *wide.POOLED)
 BESIDE = ("mean_error", "variance_ratio", "temperature", "temperature_min", "temperature_max", "rhat")
 
 
@@ -33,7 +32,7 @@ class EffectiveSize(Report):
         scores = [score for score in score_fields(store, request) if any(m in score.metrics for m in ESS)]
         for score in scores:
             for metric in ESS:
-                score.derive(f"{metric}_per_pass", metric, "draws/data pass", _passes(metric))
+                score.derive(f"{metric}_per_pass", metric, "draws/data pass", wide.passes(metric))
                 score.derive(f"{metric}_per_second", metric, "draws/s", _seconds(metric))
         if request.metric:
             check_metric(scores, request.metric)
@@ -46,16 +45,9 @@ class EffectiveSize(Report):
         return Result(tables=tables, records=records)
 
 
-def _passes(metric: str) -> Callable[[Group, Run], float | None]:
-    def cost(group: Group, run: Run) -> float | None:
-        return run.passes and run.passes * (group.chains if metric in POOLED else 1)
-
-    return cost
-
-
 def _seconds(metric: str) -> Callable[[Group, Run], float | None]:
     def cost(group: Group, run: Run) -> float | None:
-        return run.seconds and run.seconds / (1 if metric in POOLED else group.chains)
+        return run.seconds and run.seconds / (1 if metric in wide.POOLED else group.chains)
 
     return cost
 

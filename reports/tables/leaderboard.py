@@ -23,7 +23,8 @@ class Leaderboard(Report):
     Where a truth is known the ranking is by gradients to low error: the data passes of a chain until the median over
     chains x seeds of the squared error of its averages of z and z^2, worst coordinate, is below 0.01 of their
     variance for good. Where no rankable method gets there, or chains x seeds are too few, it is by the task's primary
-    metric. `request.metric` ranks by another one. All that is ranked has passed the gate.
+    metric, per data pass where that is an effective sample size. `request.metric` ranks by another one. All
+    that is ranked has passed the gate.
     """
 
     name: ClassVar[str] = "leaderboard"
@@ -35,6 +36,8 @@ class Leaderboard(Report):
             check_metric(scores, request.metric)
         tables, records = [], []
         for score in scores:
+            if is_size(score):
+                score.derive(f"{score.primary}_per_pass", score.primary, "draws/data pass", wide.passes(score.primary))
             by = request.metric if request.metric in score.metrics else ranking_metric(score)
             tables.append(_table(score, by or score.primary))
             records += [{**record, "ranked_by": record["metric"] == by} for record in score.records(score.metrics)]
@@ -48,7 +51,13 @@ def ranking_metric(score: FieldScore) -> str:
         ranked = score.standing(group, HEADLINE).status == "ranked"
         if ranked and estimate is not None and estimate.mean not in {None, float("inf")}:
             return HEADLINE
-    return score.primary
+    return f"{score.primary}_per_pass" if is_size(score) else score.primary
+
+
+def is_size(score: FieldScore) -> bool:
+    """Whether the primary metric is an effective sample size, which a sampler can buy by longer steps."""
+    estimates = (score.estimate(group, score.primary) for group in score.groups)
+    return any(estimate is not None and estimate.unit == "draws" for estimate in estimates)
 
 
 def _table(score: FieldScore, by: str) -> Table:

@@ -39,7 +39,8 @@ REFERENCE_SEED = 0
 
 
 class MixtureObserver(Observer):
-    """Metrics of `mixture_metrics`, the curves of `MomentErrors`, and modes_covered (1, n) over steps.
+    """Metrics of `mixture_metrics`, the curves of `MomentErrors`, modes_covered (1, n) over steps, and
+    within_mode_ratio (1, 1), the variance within a mode over that of exact draws.
 
     Of the draws themselves at most about 2,000 are kept, evenly spaced.
     """
@@ -86,8 +87,16 @@ class MixtureObserver(Observer):
             "wasserstein2_baseline": baseline(self.task),
             **self.errors.metrics(),
         }
-        curves = {"modes_covered": (self.steps, self.covered[None].copy())}
+        within = modes.within_mode_variance_ratio() / self._exact_within()
+        curves = {
+            "modes_covered": (self.steps, self.covered[None].copy()),
+            "within_mode_ratio": (np.zeros(1), np.array([[within]])),
+        }
         return Outcome({name: finite_or_none(value) for name, value in values.items()}, curves | self.errors.curves())
+
+    def _exact_within(self) -> float:
+        targets = {metric.name: metric.target for metric in self.task.metrics}
+        return targets["within_mode_covariance_ratio"] or 1.0
 
     def _wasserstein2(self) -> float | None:
         flat, weights = self.thinned.reshape(-1, self.task.dim()), self.thinned_weights.ravel()

@@ -51,7 +51,7 @@ def test_gradient_noise_adds_its_share_and_a_known_variance_takes_it_off_again(V
 def test_a_correction_larger_than_the_noise_is_refused():
     sampler = SGLD(gradient_variance=30.0)
     sampler.check_steps([0.06, 0.5], [1.0, 0.0])
-    with pytest.raises(UsageError, match="h = 0.07"):
+    with pytest.raises(UsageError, match=r"h = 0\.07"):
         sampler.check_steps([0.01, 0.07], [1.0, 1.0])
 
 

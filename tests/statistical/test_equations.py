@@ -28,8 +28,8 @@ class FixedGradient:
         return self.g.clone()
 
 
-@pytest.fixture(params=[0.5, 1.0, 3.0])
-def T(request):
+@pytest.fixture(name="T", params=[0.5, 1.0, 3.0])
+def temperature(request):
     return request.param
 
 

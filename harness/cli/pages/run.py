@@ -8,16 +8,17 @@ from typing import Any
 from harness import facts
 from harness.cli.classes import loaded
 from harness.cli.pages.task import truth
-from harness.conventions import equivalents
+from harness.conventions import Equivalent, equivalents
 from harness.errors import BenchError, UsageError
 from harness.registry import Registry
 from harness.store import Store
 
 HEAD = (
-    "run_key", "group_key", "method", "sampler", "schedule", "task", "task_version", "protocol", "budget", "steps",
-    "burn_in", "thin", "chains", "seed", "dtype", "deterministic", "compile", "engine", "status", "reason", "step",
-    "chain", "started", "finished", "passes", "passes_per_step", "seconds_sampling", "seconds_observing", "seconds_checkpoint",
-    "seconds_setup", "steps_done", "draws_kept", "draws_stored", "attempt", "path",
+    "run_key", "group_key", "method", "sampler", "schedule", "task", "task_version", "protocol", "budget",
+    "steps", "burn_in", "thin", "chains", "seed", "dtype", "deterministic", "compile", "engine", "status",
+    "reason", "step", "chain", "started", "finished", "passes", "passes_per_step", "seconds_sampling",
+    "seconds_observing", "seconds_checkpoint", "seconds_setup", "steps_done", "draws_kept", "draws_stored",
+    "attempt", "path",
 )  # fmt: skip
 
 
@@ -86,7 +87,7 @@ def _settings(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _equivalents(row: dict[str, Any], registry: Registry) -> tuple[list[dict[str, Any]], str]:
-    """The first and the last step of the run in other conventions; a note where its plugins are not there."""
+    """First step, first draw and last step in other conventions; a note where the plugins are not there."""
     try:
         schedule = loaded(registry.find("schedules", row["schedule"]))(**json.loads(row["schedule_params"]))
         sizes = facts.task_facts(registry.find("tasks", row["task"]), json.loads(row["task_params"]))
@@ -94,20 +95,18 @@ def _equivalents(row: dict[str, Any], registry: Registry) -> tuple[list[dict[str
     except (BenchError, TypeError) as error:
         return [], f"no equivalent step sizes: {error}"
     friction = json.loads(row["sampler_params"]).get("friction")
-    rows = []
-    for when, k in (("first step", 0), ("last step", -1)):
+    draws = trajectory.with_burn_in(row["burn_in"], row["thin"]).keep.nonzero()[0]
+    rows: list[dict[str, Any]] = []
+    seen = set()
+    for when, k in (("first step", 0), ("first draw", draws[0]), ("last step", -1)):
         h, T = float(trajectory.step_size[k]), float(trajectory.temperature[k])
-        rows.append(
-            {
-                "at": when,
-                "convention": "here",
-                "settings": f"h={h:.6g}, T={T:.6g}",
-                "step": "theta - h grad U + N(0, 2 h T)",
-            }
-        )
-        for other in equivalents(h, T, sizes["terms"], friction):
-            settings = ", ".join(f"{name}={value:.6g}" for name, value in other.settings.items())
-            rows.append({"at": when, "convention": other.convention, "settings": settings, "step": other.step})
+        if (h, T) in seen:
+            continue
+        seen.add((h, T))
+        here = Equivalent("here", {"h": h, "T": T}, "theta - h grad U + N(0, 2 h T)")
+        for way in [here, *equivalents(h, T, sizes["terms"], friction)]:
+            settings = ", ".join(f"{name}={value:.6g}" for name, value in way.settings.items())
+            rows.append({"at": when, "convention": way.convention, "settings": settings, "step": way.step})
     return rows, ""
 
 

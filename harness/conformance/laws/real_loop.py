@@ -27,7 +27,7 @@ CURVATURES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
 CHAINS = 256
 METROPOLIS_CHAINS = 1024
 STEPS = 16
-METROPOLIS_STEPS = 4
+METROPOLIS_STEPS = 16
 LEAPFROG_LIMIT = 4.0
 """h lambda up to which leapfrog steps are stable: what the shares of a Metropolis kernel's settings refer to."""
 

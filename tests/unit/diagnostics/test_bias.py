@@ -140,3 +140,12 @@ def test_gate(errors, ratios, verdict, words):
 def test_gate_refuses_other_shapes():
     with pytest.raises(ValueError, match=r"\(D, 2\)"):
         gate([[0.0, 0.1]], [[1.0, 1.0], [1.0, 1.0]])
+
+
+def test_the_gate_holds_the_variance_within_a_mode_too():
+    right = np.array([[-0.01, 0.01], [-0.02, 0.02]]), np.array([[0.95, 1.05], [0.95, 1.05]])
+    assert gate(*right, np.array([[0.9, 1.1]])).verdict == "ok"
+    wide = gate(*right, np.array([[4.7, 4.9]]))
+    assert wide.verdict == "biased"
+    assert wide.reason == "variance within a mode is 4.8 [4.7, 4.9] of the truth's, wholly outside [0.8, 1.25]"
+    assert gate(*right, np.array([[1.2, 1.3]])).verdict == "undetermined"
