@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from harness.errors import BenchError, DataError, PluginError, RunError, UsageError
     from harness.hookspecs import Info, Method, hook
     from harness.parameters import Configurable, param
+    from harness.report import Column, Figure, Report, Request, Result, Table
     from harness.sampler import Noise, Potential, Sampler
     from harness.schedule import Schedule, Trajectory
     from harness.task import Metric, Observer, Outcome, Problem, Protocol, Task, Truth
@@ -22,6 +23,7 @@ _HOME = {
     "harness.errors": ("BenchError", "DataError", "PluginError", "RunError", "UsageError"),
     "harness.hookspecs": ("Info", "Method", "hook"),
     "harness.parameters": ("Configurable", "param"),
+    "harness.report": ("Column", "Figure", "Report", "Request", "Result", "Table"),
     "harness.sampler": ("Noise", "Potential", "Sampler"),
     "harness.schedule": ("Schedule", "Trajectory"),
     "harness.task": ("Metric", "Observer", "Outcome", "Problem", "Protocol", "Task", "Truth"),
@@ -29,9 +31,9 @@ _HOME = {
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
-    "BenchError", "Configurable", "DataError", "DataFile", "Info", "Method", "Metric", "Noise", "Observer", "Outcome",
-    "PluginError", "Potential", "Problem", "Protocol", "RunError", "Sampler", "Schedule", "Task", "Trajectory", "Truth",
-    "UsageError", "hook", "param",
+    "BenchError", "Column", "Configurable", "DataError", "DataFile", "Figure", "Info", "Method", "Metric", "Noise",
+    "Observer", "Outcome", "PluginError", "Potential", "Problem", "Protocol", "Report", "Request", "Result", "RunError",
+    "Sampler", "Schedule", "Table", "Task", "Trajectory", "Truth", "UsageError", "hook", "param",
 ]  # fmt: skip
 
 

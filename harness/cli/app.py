@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -31,10 +32,11 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for name, verb in {
+VERBS: dict[str, Callable[..., object]] = {
     "run": run_verb, "plan": plan, "ls": ls, "show": show, "report": report, "sql": sql, "ingest": ingest,
     "check": check, "plugins": plugins, "doctor": doctor,
-}.items():  # fmt: skip
+}  # fmt: skip
+for name, verb in VERBS.items():
     app.command(name)(verb)
 app.add_typer(data_app, name="data")
 

@@ -76,7 +76,8 @@ def _difference(spec: Any) -> str:
     found: list[list[str]] = [_differing(spec.canonical(), record) for record in before]
     if not found:
         return "never run"
-    return "differs from a finished run in " + ", ".join(min(found, key=len))
+    nearest = min(found, key=len)
+    return "differs from a finished run in " + ", ".join(nearest)
 
 
 def _differing(ours: dict[str, Any], theirs: dict[str, Any], prefix: str = "") -> list[str]:

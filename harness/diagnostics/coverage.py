@@ -107,6 +107,4 @@ class ModeCounts:
             setattr(self, attribute, np.array(state[name]))
 
 
-_STATE = {
-    name.lstrip("_"): name for name in ("counts", "mass", "squares", "first_visit", "_within", "_total")
-}
+_STATE = {name.lstrip("_"): name for name in ("counts", "mass", "squares", "first_visit", "_within", "_total")}

@@ -19,9 +19,7 @@ def configurational_temperature(draws: ArrayLike, gradients: ArrayLike, centre: 
     return np.asarray((x * g).mean(axis=(0, -1)))
 
 
-def directional_temperatures(
-    draws: ArrayLike, gradients: ArrayLike, centre: ArrayLike, directions: ArrayLike
-) -> Array:
+def directional_temperatures(draws: ArrayLike, gradients: ArrayLike, centre: ArrayLike, directions: ArrayLike) -> Array:
     """T_k = mean over draws of (e_k . (x - c)) (e_k . grad U(x)) for each column e_k of directions (D, K).
 
     The columns must be orthonormal (eigenvectors of the Hessian, usually). Result: draws.shape[1:-1] + (K,).

@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.errors import DataError
 from harness.ledger.attempt import FAILED, FINAL, Attempt
 from harness.ledger.files import read_json, write_json
-from harness.ledger.locks import is_free
+from harness.ledger.locks import held
 
 LAYOUT = 1
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "lustre", "gpfs", "fuse.sshfs", "beegfs"})
@@ -103,7 +103,7 @@ class Ledger:
         return latest
 
     def _open(self, key: str, attempt: Attempt) -> Standing:
-        if not is_free(self.lock(key)):
+        if held(self.lock(key)):
             return Standing("running", attempt)
         last = attempt.last_event()
         return Standing(last if last in ("cancelled", "preempted") else "orphaned", attempt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
@@ -48,14 +49,21 @@ def holder(path: Path) -> str:
         return "another process"
 
 
-def is_free(path: Path) -> bool:
-    """Whether nobody holds the lock at `path` now."""
-    if not path.exists():
-        return True
-    lock = filelock.FileLock(path)
+def held(path: Path) -> bool:
+    """Whether a process holds the lock at `path` now.
+
+    Asked by a shared lock on a read-only descriptor: two who ask do not meet, and nothing is made or changed.
+    """
     try:
-        lock.acquire(blocking=False)
-    except (filelock.Timeout, OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
         return False
-    lock.release()
-    return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False

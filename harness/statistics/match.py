@@ -81,9 +81,7 @@ def _judge(
     return "match", f"|difference| {distance:.3g} is within {described}"
 
 
-def _readings(
-    our_se: float, n: int, error: float | None, kind: ErrorKind, runs: int
-) -> list[tuple[str, float, float]]:
+def _readings(our_se: float, n: int, error: float | None, kind: ErrorKind, runs: int) -> list[tuple[str, float, float]]:
     """(what is assumed, their se, degrees of freedom), one for each reading of the printed error."""
     if error is None:
         return [("no error printed, taken as ours", our_se * float(np.sqrt(n / runs)), n - 1)]

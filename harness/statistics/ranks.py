@@ -55,9 +55,7 @@ def rank_methods(
     return {name: found.get(name) for name in values}
 
 
-def rank_replicates(
-    point: ArrayLike, replicates: ArrayLike, direction: Direction, level: float = 0.95
-) -> list[Rank]:
+def rank_replicates(point: ArrayLike, replicates: ArrayLike, direction: Direction, level: float = 0.95) -> list[Rank]:
     """Rank M methods by their values point (M,), intervals from paired bootstrap replicates (M, B).
 
     For statistics that are not means over seeds (`bootstrap_low_error` gives such replicates). The interval

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.ledger import locks
 from harness.store import papers as paper_files
 from harness.store import reader, scan
 from harness.store.reader import Record
@@ -89,7 +90,7 @@ def _settle(results: Path, records: list[Record]) -> None:
             last = record.last()
             if last is not None:
                 record.row["status"] = last["event"] if last["event"] in PAUSED else "orphaned"
-        if scan.held(results, key):
+        if locks.held(results / "locks" / f"{key}.lock"):
             max(members, key=_recency).row["status"] = "running"
 
 

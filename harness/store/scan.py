@@ -1,8 +1,7 @@
-"""What lies in the results folder: attempt directories, and locks that say which of them a worker holds."""
+"""What lies in the results folder: the attempt directories."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 
@@ -19,26 +18,6 @@ def attempts(results: Path) -> dict[str, str]:
         for key in _directories(f"{top}runs/{shard}")
         for attempt in _directories(f"{top}runs/{shard}/{key}")
     }
-
-
-def held(results: Path, key: str) -> bool:
-    """Whether a worker holds the kernel lock of a run.
-
-    Asked by a shared lock on a read-only descriptor: two who ask do not meet, and nothing is made or changed.
-    """
-    try:
-        descriptor = os.open(results / "locks" / f"{key}.lock", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def _directories(folder: str) -> list[str]:

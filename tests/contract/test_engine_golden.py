@@ -23,7 +23,8 @@ GOLDEN = {
 
 
 def final(name):
-    loop = make_loop(Mixture5(), SAMPLERS[name], Cyclical(step_size=0.05, cycles=2, beta=0.2, explore_with_noise=name == "hmc"), 40, seeds=(7,), burn_in=5)
+    schedule = Cyclical(step_size=0.05, cycles=2, beta=0.2, explore_with_noise=name == "hmc")
+    loop = make_loop(Mixture5(), SAMPLERS[name], schedule, 40, seeds=(7,), burn_in=5)
     return run_loop(loop).theta.flatten().tolist()
 
 
@@ -34,4 +35,4 @@ def test_short_runs_give_the_numbers_of_this_engine(name):
 
 
 if __name__ == "__main__":
-    print({name: final(name) for name in SAMPLERS})
+    print({name: final(name) for name in SAMPLERS})  # noqa: T201 - how the values above are made

@@ -117,11 +117,8 @@ def test_the_good_plugin_is_run_and_ranked_beside_the_built_ins(bench):
 
 def test_a_one_off_file_is_a_plugin_too(bench, tmp_path):
     file = tmp_path / "my_sampler.py"
-    file.write_text(
-        (PACKAGE / "src/bench_leimkuhler/sampler.py").read_text().replace("LeimkuhlerMatthews", "Mine")
-        + (
-            "\nfrom harness import Info, hook\n@hook\ndef bench_samplers():\n    return [Info('mine', 'my_sampler:Mine')]\n"
-        )
-    )
+    sampler = (PACKAGE / "src/bench_leimkuhler/sampler.py").read_text().replace("LeimkuhlerMatthews", "Mine")
+    hook = "@hook\ndef bench_samplers():\n    return [Info('mine', 'my_sampler:Mine')]\n"
+    file.write_text(f"{sampler}\nfrom harness import Info, hook\n\n{hook}")
     bench("--plugin", str(file), "run", "--sampler", "mine", "--task", "mixture5", "--budget", "smoke", "--seeds", "0")
     bench("run", "--plugin", str(tmp_path / "none.py"), "--sampler", "mine", "--task", "mixture5", code=2)

@@ -69,34 +69,25 @@ def uninterrupted(tmp_path_factory):
     return draws(results)
 
 
-def kill_parent(process, worker):
-    os.kill(process.pid, signal.SIGKILL)
+FAULTS = {
+    "kill -9 of the parent": lambda parent, _: os.kill(parent, signal.SIGKILL),
+    "kill -9 of the worker": lambda _, worker: os.kill(worker, signal.SIGKILL),
+    "kill -9 of the group": lambda parent, _: os.killpg(parent, signal.SIGKILL),
+    "Ctrl-C": lambda parent, _: os.killpg(parent, signal.SIGINT),
+    "SIGTERM to the worker": lambda _, worker: os.kill(worker, signal.SIGTERM),
+}
+WITH_TIME = ("kill -9 of the parent", "Ctrl-C", "SIGTERM to the worker")
+"""Faults that leave the worker time for a checkpoint."""
 
 
-def kill_worker(process, worker):
-    os.kill(worker, signal.SIGKILL)
-
-
-def kill_group(process, worker):
-    os.killpg(process.pid, signal.SIGKILL)
-
-
-def interrupt(process, worker):
-    os.killpg(process.pid, signal.SIGINT)
-
-
-def terminate_worker(process, worker):
-    os.kill(worker, signal.SIGTERM)
-
-
-@pytest.mark.parametrize("fault", [kill_parent, kill_worker, kill_group, interrupt, terminate_worker])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_the_same_command_finishes_the_rest_bit_for_bit(tmp_path, uninterrupted, fault):
     process = start(tmp_path)
     worker = wait_until_running(tmp_path)
-    fault(process, worker)
+    FAULTS[fault](process.pid, worker)
     _, err = process.communicate(timeout=60)
     assert gone(worker)
-    if fault is interrupt:
+    if fault == "Ctrl-C":
         assert process.returncode == 130, err
     assert not list(tmp_path.glob("runs/*/*/*/result.json"))
 
@@ -107,7 +98,7 @@ def test_the_same_command_finishes_the_rest_bit_for_bit(tmp_path, uninterrupted,
     assert all(np.array_equal(found[key], uninterrupted[key]) for key in found)
     results = list(tmp_path.glob("runs/*/*/*/result.json"))
     assert len(results) == 2
-    if fault in (interrupt, kill_parent, terminate_worker):  # the worker had time for a checkpoint
+    if fault in WITH_TIME:
         events = [json.loads(line)["event"] for line in (results[0].parent / "events.jsonl").read_text().splitlines()]
         assert "resumed" in events
     before = {path: path.stat().st_mtime_ns for path in results}

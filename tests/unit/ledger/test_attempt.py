@@ -9,7 +9,7 @@ from harness.errors import DataError
 from harness.ledger.attempt import Attempt
 from harness.ledger.files import read_json, write_json
 from harness.ledger.ledger import Ledger
-from harness.ledger.locks import HeldError, hold, holder, is_free
+from harness.ledger.locks import HeldError, held, hold, holder
 from harness.spec import Component, Origin, RunSpec
 
 
@@ -145,11 +145,11 @@ def test_nan_never_enters_a_record(attempt):
 def test_a_held_lock_says_who_holds_it(tmp_path):
     path = tmp_path / "run.lock"
     with hold(path, 0):
-        assert not is_free(path)
+        assert held(path)
         assert "process" in holder(path)
         with pytest.raises(HeldError, match=r"run is held by process \d+"), hold(path, 0.05):
             pass
-    assert is_free(path)
+    assert not held(path)
 
 
 def test_a_newer_folder_and_an_unwritable_one_are_refused(tmp_path):

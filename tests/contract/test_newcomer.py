@@ -1,0 +1,74 @@
+"""The commands of README.md, as a newcomer would type them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def commands():
+    """The words of every bench command in README's shell blocks, without comments."""
+    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    parts = [part for line in lines for part in shlex.split(line, comments=True) and line.split("&&")]
+    words = [shlex.split(part, comments=True) for part in parts]
+    return [word[1:] for word in words if word and word[0] == "bench"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("newcomer")
+    (made / "my_sampler.py").write_text(blocks("python")[0])
+    return made
+
+
+def bench(folder, words):
+    environment = {name: value for name, value in os.environ.items() if name != "BENCH_RESULTS"}
+    command = [sys.executable, "-c", "from harness.cli import main; main()", *words]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
+
+
+def test_readme_has_the_commands_that_these_tests_look_for():
+    known = commands()
+    assert known[:2] == [["run", "--sampler", "msgld", "--task", "mixture5"], ["report", "leaderboard"]]
+    assert len(known) > 12
+
+
+def test_the_first_command_gives_a_row_and_the_second_time_nothing_to_do(folder):
+    run, report = commands()[:2]
+    first = bench(folder, run)
+    assert first.returncode == 0, first.stderr
+    table = bench(folder, report)
+    assert table.returncode == 0, table.stderr
+    assert re.search(r"msgld\s+5\s", table.stdout)
+    again = bench(folder, run)
+    assert again.returncode == 0
+    assert "nothing to do" in again.stderr
+
+
+def test_every_other_command_works_at_a_smaller_budget(folder):
+    data = os.environ.get("BENCH_DATA")
+    have_data = bool(data) and (Path(data) / "uci").is_dir()
+    for words in commands()[2:]:
+        if not have_data and ("blr" in " ".join(words) or words[0] == "data"):
+            continue
+        smaller = ["--budget", "smoke"] if "run" in words or "plan" in words else []
+        done = bench(folder, [*words, *smaller])
+        assert done.returncode == 0, (words, done.stdout + done.stderr)
+        assert "Traceback" not in done.stderr, words
+        assert done.stdout or {"run", "fetch", "--out"} & set(words), words
+    assert list(folder.glob("figures/*.svg"))
+    assert list(folder.glob("figures/*.png"))
