@@ -120,9 +120,13 @@ class Registry:
     def _load_file(self, path: Path) -> Plugin:
         name = path.stem.replace("-", "_")
         plugin = Plugin(name=name, distribution=name, version="", origin=str(path), packaged=False)
-        spec = importlib.util.spec_from_file_location(name, path) if path.is_file() else None
+        spec = importlib.util.spec_from_file_location(name, path.resolve()) if path.is_file() else None
         if spec is None or spec.loader is None:
             raise UsageError(f"--plugin {path}: no such Python file")
+        known = sys.modules.get(name)
+        there = known.__spec__ if known is not None else importlib.util.find_spec(name)
+        if there is not None and there.origin is not None and Path(there.origin).resolve() != path.resolve():
+            raise UsageError(f"--plugin {path}: a module named {name!r} is there already; rename the file")
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:

@@ -1,0 +1,43 @@
+"""The same loop on a CUDA device: right law, a run's numbers free of its neighbours, checkpoints that go on."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support import SAMPLERS, make_loop, run_loop
+
+from plugins.schedules.constant import Constant
+from tasks.synthetic.mixture5 import Mixture5
+
+pytestmark = pytest.mark.gpu
+SCHEDULE = Constant(step_size=0.02)
+
+
+def on_gpu(name, steps, seeds, **more):
+    return make_loop(Mixture5(), SAMPLERS[name], SCHEDULE, steps, seeds=seeds, device="cuda:0", **more)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_step_does_not_depend_on_the_neighbours_beyond_rounding(name):
+    alone = run_loop(on_gpu(name, 1, (3,)))
+    together = run_loop(on_gpu(name, 1, (0, 1, 2, 3, 4)))
+    assert alone.theta.is_cuda
+    torch.testing.assert_close(together.theta[6:8], alone.theta, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_restored_run_goes_on(name):
+    whole = run_loop(on_gpu(name, 2_500, (0, 1)))
+    first = on_gpu(name, 2_500, (0, 1))
+    first.advance_block()
+    second = on_gpu(name, 2_500, (0, 1))
+    second.restore([first.checkpoint(run) for run in first.runs])
+    run_loop(second)
+    torch.testing.assert_close(second.theta, whole.theta, rtol=1e-9, atol=1e-9)
+
+
+def test_the_law_is_that_of_the_cpu():
+    loop = run_loop(on_gpu("sgld", 20_000, range(16), chains=8, burn_in=2_000))
+    metrics = [run.observer.outcome().metrics for run in loop.runs]
+    errors = torch.tensor([m["mean_error"] for m in metrics])
+    assert float(errors.mean()) < 0.15

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from harness.errors import UsageError
+from harness.registry import Registry, registry
+
+PLUGIN = "from harness import Info, hook\n@hook\ndef bench_samplers():\n    return [Info('{name}', 'm:A')]\n"
+
+
+def test_the_built_ins_come_through_entry_points_without_problems():
+    found = registry()
+    assert not [problem for plugin in found.plugins for problem in plugin.problems]
+    assert {"sgld", "sghmc", "msgld", "hmc"} <= {offer.name for offer in found.offers("samplers")}
+    assert {offer.name for offer in found.offers("methods")} >= {"csgld", "csghmc"}
+    assert found.papers()
+
+
+def test_nothing_heavy_is_imported_by_help_and_ls():
+    script = (
+        "import sys; from harness.cli import main\n"
+        "try: main(['ls', 'samplers'])\nexcept SystemExit: pass\n"
+        "sys.exit(sum(m in sys.modules for m in ('torch', 'matplotlib', 'scipy', 'sklearn')))"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False, capture_output=True).returncode == 0
+    script = "import harness, sys; sys.exit(sum(m in sys.modules for m in ('torch', 'numpy', 'plugins')))"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_unknown_names_come_with_near_matches():
+    with pytest.raises(UsageError, match=r"did you mean .*msgld"):
+        registry().find("samplers", "mgsld")
+    with pytest.raises(UsageError, match=r"did you mean .*csgld"):
+        registry().method("cgsld")
+
+
+def test_a_clash_is_named_on_both_sides_and_solved_by_the_distribution(tmp_path):
+    file = tmp_path / "clash_example.py"
+    file.write_text(PLUGIN.format(name="sgld"))
+    found = Registry([str(file)])
+    with pytest.raises(UsageError, match=r"clash_example:sgld.*sgmcmc-bench:sgld"):
+        found.find("samplers", "sgld")
+    assert found.find("samplers", "sgmcmc-bench:sgld").distribution == "sgmcmc-bench"
+    assert found.method("csgld").distribution == "sgmcmc-bench"
+    named = {plugin.name: plugin.problems for plugin in found.plugins if plugin.problems}
+    assert set(named) == {"samplers", "clash_example"}
+
+
+def test_a_plugin_file_may_not_stand_in_front_of_a_module(tmp_path):
+    file = tmp_path / "json.py"
+    file.write_text("")
+    with pytest.raises(UsageError, match="a module named 'json' is there already"):
+        Registry([str(file)])
+
+
+def test_a_shadowed_room_says_which_file_stands_in_front(tmp_path):
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "__init__.py").write_text("")
+    script = (
+        "from harness.registry import registry\n"
+        "print([p.problems for p in registry().plugins if p.name == 'tasks'][0][0])\n"
+    )
+    environment = {"PYTHONPATH": str(tmp_path), "PATH": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "is shadowed by" in done.stdout
+    assert str(tmp_path / "tasks") in done.stdout

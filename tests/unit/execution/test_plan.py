@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from harness.errors import UsageError
+from harness.execution.plan import Request, parse_seeds, parse_settings, plan
+from harness.ledger.attempt import Attempt
+from harness.ledger.ledger import Ledger
+from harness.registry import registry
+
+
+def planned(tmp_path, sampler="sgld", task="mixture25", measure=None, **request):
+    asked = Request([sampler], [task], **{"seeds": [0], "chains": 1, **request})
+    return plan(registry(), asked, Ledger(tmp_path), measure)
+
+
+def spec(tmp_path, *words, **request):
+    return planned(tmp_path, *words, **request)[0].spec
+
+
+def test_a_papers_settings_come_with_their_source(tmp_path):
+    made = spec(tmp_path, "csgld")
+    assert (made.method, made.schedule.name, made.protocol) == ("csgld", "cyclical", "csgmcmc")
+    assert (made.schedule.params["step_size"], made.schedule.params["cycles"]) == (0.09, 30)
+    assert made.origins["schedule.step_size"].provenance == "paper"
+    assert made.origins["schedule.rounding"].provenance == "default"
+
+
+def test_the_command_beats_the_paper_and_says_so(tmp_path):
+    made = spec(tmp_path, "csgld", given={"schedule.step_size": "0.01", "task.gradient_noise": "0"})
+    assert made.schedule.params["step_size"] == 0.01
+    assert made.schedule.params["cycles"] == 30
+    assert made.task.params["gradient_noise"] == 0.0
+    assert made.origins["schedule.step_size"].provenance == "user"
+
+
+def test_another_schedule_takes_none_of_the_papers_schedule_settings(tmp_path):
+    made = spec(tmp_path, "sgld", given={"schedule": "cyclical", "schedule.step_size": "0.02"})
+    assert made.schedule.params["cycles"] == 4
+    assert spec(tmp_path, "sgld").schedule.name == "polynomial"
+
+
+def test_a_protocol_brings_its_own_settings_and_never_shares_a_key(tmp_path):
+    paper, code = (spec(tmp_path, "csgld", f"mixture25{at}") for at in ("", "@csgmcmc-code"))
+    assert code.schedule.params["step_size"] == 0.07
+    assert code.schedule.params["explore_with_noise"]
+    assert code.sampler.params["gradient_variance"] == 1.0
+    assert paper.group != code.group
+
+
+def test_without_any_source_the_step_is_a_share_of_the_stability_limit(tmp_path):
+    made = spec(tmp_path, "sghmc", "mixture5")
+    friction = made.sampler.params["friction"]
+    assert made.schedule.params["step_size"] == pytest.approx(0.2 * 2 * (2 - friction) / 2.0, rel=1e-5)
+    assert made.origins["schedule.step_size"].provenance == "untuned"
+
+
+@pytest.mark.parametrize(
+    ("budget", "steps"),
+    [("paper", 50_000), ("smoke", 3_000), ("steps=1234", 1_234), ("gradients=777", 777), ("seconds=2", 5_000)],
+)
+def test_budgets_become_steps(tmp_path, budget, steps):
+    assert spec(tmp_path, budget=budget, measure=lambda *_: 2_500.0).steps == steps
+
+
+def test_a_budget_in_gradients_counts_data_passes(tmp_path):
+    assert spec(tmp_path, "hmc", "mixture5", budget="gradients=1000").steps == 100
+    batch = {"task.batch": "100"}
+    assert spec(tmp_path, "sgld", "blr-german", budget="gradients=1000", given=batch).steps == 10_000
+
+
+def test_burn_in_is_a_share_or_steps(tmp_path):
+    assert spec(tmp_path, "sgld", "blr-heart").burn_in == 5_000
+    assert spec(tmp_path, "sgld", "blr-heart", budget="steps=100").burn_in == 50
+    assert spec(tmp_path, "sgld", "blr-heart", given={"run.burn_in": "7"}).burn_in == 7
+    with pytest.raises(UsageError, match="leaves nothing"):
+        spec(tmp_path, "sgld", "blr-heart", budget="steps=100", given={"run.burn_in": "100"})
+
+
+def test_a_sweep_is_a_run_for_each_point(tmp_path):
+    found = planned(tmp_path, sweep={"schedule.a": ["0.01", "0.02"], "run.thin": ["1", "2"]}, seeds=[0, 1])
+    assert len(found) == 8
+    assert {(p.spec.schedule.params["a"], p.spec.thin) for p in found} == {(0.01, 1), (0.01, 2), (0.02, 1), (0.02, 2)}
+
+
+def test_the_same_run_is_planned_once(tmp_path):
+    found = planned(tmp_path, sweep={"schedule.a": ["0.01", "0.010"]})
+    assert len(found) == 1
+
+
+def test_only_what_is_missing_is_new(tmp_path):
+    ledger = Ledger(tmp_path)
+    ledger.prepare()
+    done = spec(tmp_path)
+    Attempt.create(ledger.runs, done, {"id": "e"}).conclude({"status": "done"})
+    found = planned(tmp_path, seeds=[0, 1])
+    assert [p.standing.status for p in found] == ["done", "new"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sampler": "sgdl"}, "unknown sampler 'sgdl'; did you mean .*sgld"),
+        ({"task": "mixture52"}, "unknown task 'mixture52'; did you mean mixture"),
+        ({"task": "mixture25@csgmc"}, "no protocol 'csgmc'; did you mean csgmcmc"),
+        ({"given": {"schedule.aa": "1"}}, r"unknown setting 'schedule.aa'.*schedule\.a"),
+        ({"given": {"sampler.gradient_variance": "-1"}}, r"outside \[0, inf\)"),
+        ({"given": {"schedule": "cyclic", "schedule.step_size": "1"}}, "unknown schedule 'cyclic'; did you mean"),
+        ({"given": {"schedule": "polynomial"}, "task": "mixture5"}, "needs a; give it by --set schedule.a"),
+        ({"sampler": "csgld", "given": {"schedule": "constant"}}, "--sampler sgld --schedule constant"),
+        ({"budget": "papr"}, "'papr'.*did you mean paper"),
+        ({"budget": "steps=-1"}, "not a positive number"),
+        ({"budget": "steps=many"}, "not a positive number"),
+        ({"budget": "gradients=0.1"}, "less than one step"),
+        ({"budget": "seconds=5"}, "must be measured"),
+    ],
+)
+def test_what_cannot_be_planned_says_why(tmp_path, change, message):
+    words = {"sampler": "sgld", "task": "mixture25", **change}
+    with pytest.raises(UsageError, match=message):
+        planned(tmp_path, **words)
+
+
+def test_seeds():
+    assert parse_seeds("0-3,7, 2") == [0, 1, 2, 3, 7]
+    for wrong in ("", "a", "3-1", "-1", "1.5", "0-99999999", "1,,2"):
+        with pytest.raises(UsageError, match="--seeds"):
+            parse_seeds(wrong)
+
+
+def test_settings_words():
+    assert parse_settings(["a.b=1", "c=x=y"], "--set") == {"a.b": "1", "c": "x=y"}
+    for wrong in ("a", "=1", "a="):
+        with pytest.raises(UsageError, match="KEY=VALUE"):
+            parse_settings([wrong], "--set")
+
+
+def test_planning_imports_no_torch_once_the_facts_are_known(tmp_path):
+    script = (
+        "import sys; from pathlib import Path; from harness.registry import registry\n"
+        "from harness.execution.plan import Request, plan; from harness.ledger.ledger import Ledger\n"
+        "asked = Request(['sgld', 'csgld', 'msgld'], ['mixture5', 'blr-heart'])\n"
+        f"assert len(plan(registry(), asked, Ledger(Path({str(tmp_path)!r})))) == 30\n"
+        "sys.exit('torch' in sys.modules)\n"
+    )
+    first = subprocess.run([sys.executable, "-c", script], check=False)
+    assert first.returncode in (0, 1)
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
