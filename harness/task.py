@@ -42,7 +42,8 @@ class Metric:
 class Protocol:
     """A named way to run a task, as a paper (or its code) did: lengths, chains, seeds, burn-in.
 
-    budgets  name ("smoke", "quick", "paper") -> steps of a chain
+    budgets  name ("smoke", "quick", "paper") -> gradients of a chain on the task's batch; a sampler that asks for
+             several a step, or for full ones, makes fewer steps
     burn_in  share of the steps, in [0, 1)
     settings task settings of this protocol, by field name
     """

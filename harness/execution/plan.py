@@ -61,7 +61,8 @@ def expand(registry: Registry, request: Request, measure: Measure | None = None)
             chains = request.chains if request.chains is not None else pair.protocol["chains"]
             rate = partial(measure, pair, settings, {"seeds": seeds, "chains": chains}) if measure else None
             steps = _steps(request.budget, pair, settings, rate)
-            specs += [(make_spec(pair, settings, steps, seed, chains, request.budget), pair) for seed in seeds]
+            label = _label(request.budget, steps, pair, settings)
+            specs += [(make_spec(pair, settings, steps, seed, chains, label), pair) for seed in seeds]
     return specs
 
 
@@ -152,12 +153,12 @@ def _part(offer: Offer, params: Mapping[str, Any]) -> Component:
 
 def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[], float] | None) -> int:
     """Length of the run in steps, from a budget's name or "steps=N", "gradients=N" (data passes), "seconds=N"."""
-    budgets = pair.protocol["budgets"]
-    if budget in budgets:
-        return int(budgets[budget])
+    named = _named_steps(pair, settings)
+    if budget in named:
+        return named[budget]
     kind, equals, text = budget.partition("=")
     if not equals or kind not in ("steps", "gradients", "seconds"):
-        known = [*budgets, "steps=N", "gradients=N", "seconds=N"]
+        known = [*named, "steps=N", "gradients=N", "seconds=N"]
         raise UsageError(
             f"--budget {budget!r} is none that {pair.task.name}@{pair.protocol['name']} has{near(budget, known)}"
         )
@@ -170,7 +171,7 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[], float
     if kind == "steps":
         steps = int(amount)
     elif kind == "gradients":
-        steps = int(amount / passes_per_step(pair, settings.sampler_params, settings.task_params))
+        steps = _affordable(amount, pair, settings)
     else:
         if rate is None:
             raise UsageError(f"--budget {budget!r} must be measured; `bench run` does that")
@@ -178,3 +179,27 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[], float
     if steps < 1:
         raise UsageError(f"--budget {budget!r} is less than one step")
     return steps
+
+
+def _label(budget: str, steps: int, pair: Pair, settings: Settings) -> str:
+    """What the budget is called: its name where it is a named one, however it was asked for."""
+    names = [name for name, length in _named_steps(pair, settings).items() if length == steps]
+    if names:
+        return names[0]
+    passes = steps * passes_per_step(pair, settings.sampler_params, settings.task_params)
+    return f"gradients={passes:.10g}" if budget.startswith("steps=") else budget
+
+
+def _named_steps(pair: Pair, settings: Settings) -> dict[str, int]:
+    """The protocol's budgets in steps of this sampler: all samplers get the same gradients, not the same steps."""
+    task = facts.task_facts(pair.task, settings.task_params)
+    share = task["batch_terms"] / task["terms"]
+    return {
+        name: max(1, _affordable(gradients * share, pair, settings))
+        for name, gradients in pair.protocol["budgets"].items()
+    }
+
+
+def _affordable(passes: float, pair: Pair, settings: Settings) -> int:
+    """Steps that so many data passes buy; a rounding error does not cost one."""
+    return int(passes / passes_per_step(pair, settings.sampler_params, settings.task_params) * (1 + 1e-12))

@@ -30,7 +30,9 @@ def title(field: Sequence[Group], others: Sequence[Group] = ()) -> str:
     same_task = [group for group in others if group.task == first.task]
     own = [f"{n}={setting_text(first.settings.get(n))}" for n in _differing(same_task) if n.startswith("task.")]
     variant = f" ({', '.join(own)})" if own else ""
-    budget = "" if first.budget == f"steps={first.steps}" else f"{first.budget} budget, "
+    named = first.budget.partition("=")[2]
+    unit = "data passes" if first.budget.startswith("gradients=") else "seconds"
+    budget = f"{named} {unit}, " if named else f"{first.budget} budget, "
     return (
         f"{first.task}@{first.protocol}{variant}, task version {first.task_version}: {budget}{length} steps, {chains}"
     )

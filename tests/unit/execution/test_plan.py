@@ -72,6 +72,22 @@ def test_a_budget_in_gradients_counts_data_passes(tmp_path):
     assert spec(tmp_path, "sgld", "blr-german", budget="gradients=1000", given=batch).steps == 10_000
 
 
+def test_all_samplers_get_the_same_gradients(tmp_path):
+    sgld, hmc = (spec(tmp_path, name, "blr-heart") for name in ("sgld", "hmc"))
+    leapfrog = hmc.sampler.params["leapfrog"]
+    assert (sgld.steps, hmc.steps) == (10_000, 10_000 // leapfrog)
+    batch = {"task.batch": "27"}  # a tenth of the data
+    assert spec(tmp_path, "sgld", "blr-heart", given=batch).steps == 10_000
+    assert spec(tmp_path, "hmc", "blr-heart", given=batch).steps == 1_000 // leapfrog
+
+
+def test_a_budget_has_one_name_however_it_was_asked_for(tmp_path):
+    asked = ("paper", "steps=10000", "gradients=10000")
+    assert {spec(tmp_path, "sgld", "blr-heart", budget=budget).budget for budget in asked} == {"paper"}
+    assert spec(tmp_path, "sgld", "blr-heart", budget="steps=77").budget == "gradients=77"
+    assert spec(tmp_path, "hmc", "blr-heart", budget="steps=77").budget == "gradients=770"
+
+
 def test_burn_in_is_a_share_or_steps(tmp_path):
     assert spec(tmp_path, "sgld", "blr-heart").burn_in == 5_000
     assert spec(tmp_path, "sgld", "blr-heart", budget="steps=100").burn_in == 50
