@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import sys
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -72,8 +73,16 @@ def _torch(device: str) -> dict[str, Any]:
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "cudnn_deterministic": torch.backends.cudnn.deterministic,
         "cudnn_benchmark": torch.backends.cudnn.benchmark,
-        "matmul_precision": torch.get_float32_matmul_precision(),
+        "matmul_precision": _matmul_precision(),
     }
+
+
+def _matmul_precision() -> str:
+    import torch
+
+    with warnings.catch_warnings():  # torch 2.9 warns of a deprecated setting that nobody made
+        warnings.simplefilter("ignore")
+        return str(torch.get_float32_matmul_precision())
 
 
 @functools.cache

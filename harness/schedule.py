@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from harness.errors import UsageError
+from harness.errors import PluginError, UsageError
 from harness.parameters import Configurable, param
 
 if TYPE_CHECKING:
@@ -29,15 +29,28 @@ class Trajectory:
     cycle: NDArray[np.int64]
     burn_in: NDArray[np.bool_]
 
+    def __post_init__(self) -> None:
+        import numpy as np
+
+        if len({len(getattr(self, f.name)) for f in fields(self)}) > 1:
+            raise PluginError("the arrays of a trajectory differ in length")
+        for name in ("step_size", "temperature"):
+            values = getattr(self, name)
+            if not (np.isfinite(values) & (values >= 0)).all():
+                raise PluginError(f"a trajectory has a {name} that is negative or not finite")
+
     def __len__(self) -> int:
         return len(self.step_size)
 
     def with_burn_in(self, burn_in: int, thin: int = 1) -> Trajectory:
-        """Drop the first `burn_in` steps and keep every `thin`-th of the draws that remain."""
+        """Drop the first `burn_in` steps and keep every `thin`-th of the draws that remain.
+
+        The schedule's own burn-in stays. A mark to evaluate moves to the latest draw that is kept by then.
+        """
         import numpy as np
 
         steps = len(self)
-        burning = np.arange(steps) < burn_in
+        burning = self.burn_in | (np.arange(steps) < burn_in)
         kept = np.flatnonzero(self.keep & ~burning)[thin - 1 :: thin]
         if not len(kept):
             raise UsageError(
@@ -46,7 +59,10 @@ class Trajectory:
             )
         keep = np.zeros(steps, dtype=bool)
         keep[kept] = True
-        return replace(self, keep=keep, evaluate=self.evaluate & keep, burn_in=burning)
+        latest = np.searchsorted(kept, np.flatnonzero(self.evaluate), side="right") - 1
+        evaluate = np.zeros(steps, dtype=bool)
+        evaluate[kept[latest[latest >= 0]]] = True
+        return replace(self, keep=keep, evaluate=evaluate, burn_in=burning)
 
 
 @dataclass(frozen=True, kw_only=True)

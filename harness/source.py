@@ -1,7 +1,8 @@
-"""The hash of the code behind a plugin's class, found without importing it.
+"""The hash of the code behind a plugin's class, found without importing anything.
 
-It covers the class's module and, transitively, the modules that it imports from its own top-level package; so an edit
-to any of them makes new run keys, and an edit elsewhere does not.
+It covers the class's module and, transitively, the modules that it imports from its own top-level package and from
+packages that offer plugins; and the data files (`DATA`) that lie with them, in folders that are no packages. So an edit
+to any of them makes new run keys, and an edit elsewhere does not. The harness is left out: it has `spec.ENGINE`.
 """
 
 from __future__ import annotations
@@ -9,17 +10,24 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import importlib.metadata
 import importlib.util
 import sys
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from harness.errors import PluginError
+from harness.hookspecs import GROUP
+
+DATA = frozenset({".csv", ".json", ".npy", ".npz", ".safetensors", ".toml"})
+"""Suffixes of files that belong to the code beside them: stored truths, tables, weights."""
 
 
 @functools.cache
 def source_hash(target: str) -> str:
-    """SHA-256 over (module name, file bytes) of everything that `target` ("package.module:Class") is made of."""
+    """SHA-256 over (name, file bytes) of everything that `target` ("package.module:Class") is made of."""
     start = target.partition(":")[0]
+    rooms = {start.partition(".")[0], *_plugin_rooms()} - {"harness"}
     found: dict[str, Path] = {}
     queue = [start]
     while queue:
@@ -32,28 +40,61 @@ def source_hash(target: str) -> str:
                 raise PluginError(f"{target}: module {name!r} has no source file")
             continue
         found[name] = path
-        queue.extend(_imports(name, path))
+        queue.extend(module for module in _imports(name, path) if module.partition(".")[0] in rooms)
+        found |= _data(name, path)
     total = hashlib.sha256()
     for name, path in sorted(found.items()):
         total.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return total.hexdigest()
 
 
+@functools.cache
+def _plugin_rooms() -> frozenset[str]:
+    """The top-level packages that offer plugins: a class may inherit from another distribution's."""
+    entries = importlib.metadata.entry_points(group=GROUP)
+    return frozenset(entry.value.partition(":")[0].partition(".")[0].strip() for entry in entries)
+
+
 def _file(name: str) -> Path | None:
-    try:
-        loaded = sys.modules.get(name)
-        spec = loaded.__spec__ if loaded is not None and loaded.__spec__ else importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        return None
+    spec = _spec(name)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return None
     return Path(spec.origin)
 
 
-def _imports(name: str, path: Path) -> list[str]:
-    """Names of modules of the same top-level package that a file imports; some may be attributes, not modules."""
+def _spec(name: str) -> ModuleSpec | None:
+    """As `importlib.util.find_spec`, which would import the packages, or what it takes for one, above the module."""
+    loaded = sys.modules.get(name)
+    if loaded is not None and loaded.__spec__ is not None:
+        return loaded.__spec__
+    package = name.rpartition(".")[0]
+    if not package:
+        try:
+            return importlib.util.find_spec(name)
+        except ValueError:  # no name, or a module without a spec
+            return None
+    above = _spec(package)
+    places = above.submodule_search_locations if above is not None else None
+    return PathFinder.find_spec(name, places) if places is not None else None
+
+
+def _data(name: str, path: Path) -> dict[str, Path]:
+    """The data files in the folder of a package's module, and in folders there without Python files, by name."""
+    if "." not in name and path.name != "__init__.py":
+        return {}  # a file on its own: what lies beside it may be anything
+    folders = [path.parent, *(p for p in path.parent.iterdir() if p.is_dir() and not any(p.glob("*.py")))]
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    room = name.partition(".")[0]
+    return {
+        f"{package}/{file.relative_to(path.parent).as_posix()}": file
+        for folder in folders
+        for file in folder.iterdir()
+        if file.suffix in DATA and file.is_file()
+    }
+
+
+def _imports(name: str, path: Path) -> list[str]:
+    """Names of modules that a file imports; some may be attributes, not modules."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found: list[str] = []
     try:
         tree = ast.parse(path.read_bytes())
@@ -68,4 +109,4 @@ def _imports(name: str, path: Path) -> list[str]:
                 parent = package.split(".")[: len(package.split(".")) - node.level + 1]
                 base = ".".join([*parent, base] if base else parent)
             found += [base, *(f"{base}.{alias.name}" for alias in node.names)]
-    return [module for module in found if module.partition(".")[0] == room and module != room]
+    return found

@@ -24,6 +24,7 @@ from harness.cli.show import show
 from harness.cli.sql import sql
 from harness.errors import BenchError
 
+INTERRUPTED = 130
 app = typer.Typer(
     name="bench",
     help="Benchmark stochastic-gradient MCMC samplers: same tasks, seeds and budgets, honest intervals.",
@@ -43,14 +44,16 @@ app.add_typer(data_app, name="data")
 
 @app.callback()
 def options(
-    results: Annotated[Path, typer.Option("--results", envvar="BENCH_RESULTS", help="Folder of the results.")] = Path(
-        "bench-results"
-    ),
+    results: Annotated[
+        Path | None, typer.Option("--results", help="Folder of the results; else BENCH_RESULTS, else ./bench-results.")
+    ] = None,
     plugin: Annotated[list[str] | None, typer.Option("--plugin", help="A one-off plugin file.")] = None,
-    debug: Annotated[bool, typer.Option("--debug", envvar="BENCH_DEBUG", help="Show tracebacks.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; or BENCH_DEBUG=1.")] = False,
 ) -> None:
     """Set what all verbs share."""
-    context.set_current(context.Context(results.absolute(), tuple(plugin or ()), debug))
+    folder = results or Path(os.environ.get("BENCH_RESULTS") or "bench-results")
+    shown = debug or bool(os.environ.get("BENCH_DEBUG"))
+    context.set_current(context.Context(folder.absolute(), tuple(plugin or ()), shown))
 
 
 def run(arguments: list[str]) -> int:
@@ -63,6 +66,8 @@ def run(arguments: list[str]) -> int:
         return 0
     except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - the last stop before the user
         return _fail(*_message(error), debug=debug)
+    if code == INTERRUPTED:  # typer catches Ctrl-C itself and leaves only its exit code
+        return _fail(*_message(KeyboardInterrupt()), debug=False)
     return code if isinstance(code, int) else 0
 
 
@@ -71,10 +76,16 @@ def _message(error: BaseException) -> tuple[str, int]:
     if isinstance(error, BenchError):
         return str(error), error.exit_code
     if hasattr(error, "format_message"):  # a usage error of typer's own
-        return error.format_message(), 2
+        return f"{error.format_message()}{_where_to_read(error)}", 2
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
-        return "interrupted; the same command goes on where it stopped", 130
+        return "interrupted; the same command goes on where it stopped", INTERRUPTED
     return f"internal error: {type(error).__name__}: {error}; --debug shows where", 1
+
+
+def _where_to_read(error: BaseException) -> str:
+    """The help page of the command that a usage error is about."""
+    place = getattr(getattr(error, "ctx", None), "command_path", "")
+    return f" See `{place} --help`." if place else ""
 
 
 def _fail(message: str, code: int, *, debug: bool) -> int:

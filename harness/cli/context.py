@@ -45,6 +45,11 @@ def say(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
 
 
+def count(number: int, noun: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def print_json(rows: Iterable[Mapping[str, Any]]) -> None:
     """A list of flat objects; no NaN, which JSON does not have."""
     print(json.dumps(list(rows), indent=1, allow_nan=False, default=str))

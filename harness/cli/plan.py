@@ -43,15 +43,17 @@ def plan(
     left = [row for row in rows if row["to_do"]]
     known = [row["seconds"] for row in left if row["seconds"] is not None]
     cost = f", about {sum(known):,.0f} s of one core" if left and len(known) == len(left) else ""
-    context.say(f"{len(rows)} runs, {len(rows) - len(left)} done before, {len(left)} to do{cost}")
+    failed = sum(item.standing.failed for item in planned)
+    done = f"{len(rows) - len(left) - failed} done before" + (f", {failed} failed before" if failed else "")
+    context.say(f"{context.count(len(rows), 'run')}: {done}, {len(left)} to do{cost}")
 
 
 def _row(item: Any, rates: dict[tuple[str, str, int], float]) -> dict[str, Any]:
     spec, standing = item.spec, item.standing
     rate = rates.get((spec.method, spec.task.name, spec.chains))
     return {
-        "key": spec.key, "method": spec.method, "task": f"{spec.task.name}@{spec.protocol}", "seed": spec.seed,
-        "chains": spec.chains, "steps": spec.steps, "budget": spec.budget, "status": standing.status,
+        "run_key": spec.key, "method": spec.method, "task": spec.task.name, "protocol": spec.protocol,
+        "seed": spec.seed, "chains": spec.chains, "steps": spec.steps, "budget": spec.budget, "status": standing.status,
         "to_do": not standing.cached and not standing.failed, "why": _why(item), "passes": item.passes,
         "seconds": None if rate is None or standing.cached else round(rate * spec.steps, 3),
     }  # fmt: skip
@@ -66,7 +68,8 @@ def _why(item: Any) -> str:
         return f"{status} before ({reason}); --retry runs it again"
     if status == "new":
         return _difference(item.spec)
-    return f"{status}: goes on from its checkpoint"
+    resumable = item.standing.attempt is not None and item.standing.attempt.load_checkpoint() is not None
+    return f"{status}: goes on from its checkpoint" if resumable else f"{status} without a checkpoint: starts anew"
 
 
 def _difference(spec: Any) -> str:
@@ -116,7 +119,8 @@ def _line(members: Sequence[dict[str, Any]]) -> dict[str, Any]:
     seconds = [row["seconds"] for row in left]
     reasons = dict.fromkeys(row["why"] for row in (left or members))
     return {
-        **{name: first[name] for name in ("method", "task", "chains", "steps")},
+        **{name: first[name] for name in ("method", "chains", "steps")},
+        "task": f"{first['task']}@{first['protocol']}",
         "seeds": len(members),
         "to do": len(left),
         "why": "; ".join(reasons),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from harness.cli.context import say
+from harness.cli.context import count, say
 
 if TYPE_CHECKING:
     import rich.progress
@@ -78,7 +78,7 @@ class Progress:
 
     def _advance(self, payload: dict[str, Any]) -> None:
         key = payload["keys"][0]
-        name = f"{self.label[key]}, {len(payload['keys'])} seeds"
+        name = f"{self.label[key]}, {count(len(payload['keys']), 'seed')}"
         if self.bars:
             if key not in self.rows:
                 self.rows[key] = self.bars.add_task(name, total=payload["steps"], rate=0.0, step_size=0.0)

@@ -28,16 +28,19 @@ def report(
     method: Several = None,
     protocol: Several = None,
     metric: Annotated[str | None, typer.Option(help="Rank by this metric.")] = None,
-    form: Annotated[str, typer.Option("--format", help="table, markdown, csv, latex, json or html.")] = "table",
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="table, markdown, csv, latex, json or html; default: --out's ending, or table."),
+    ] = None,
     as_json: Json = False,
     out: Annotated[Path | None, typer.Option(help="A file, or a folder for text and figures.")] = None,
 ) -> None:
     """Make a report: leaderboard, coverage, ess, density, and those of plugins."""
     from harness import rendering
 
-    if as_json and form not in {"table", "json"}:
+    if as_json and form not in {None, "json"}:
         raise UsageError(f"--json and --format {form} exclude each other; choose one")
-    form = rendering.check_format("json" if as_json else form)
+    form = rendering.check_format("json" if as_json else form or _format_of(out))
     made = _load(name)
     store = results.opened()
     request = _request(store, task, method, protocol, metric)
@@ -124,6 +127,14 @@ def _nothing(store: Store, name: str, *, filtered: bool) -> str:
     places = ", ".join(f"{row['task']}@{row['protocol']}" for row in rows)
     what = "of what was asked for" if filtered else f"that {name} is about"
     return f"no results {what} in {here}; there are results of {places}"
+
+
+def _format_of(out: Path | None) -> str:
+    """The format that the ending of `out` means; a table where it means none."""
+    from harness.rendering import SUFFIXES
+
+    means = {suffix: form for form, suffix in SUFFIXES.items()}
+    return means.get(out.suffix.lower(), "table") if out is not None and not out.is_dir() else "table"
 
 
 def _place(out: Path | None, name: str, suffix: str) -> Path | None:

@@ -54,10 +54,7 @@ def run(
 
         with Progress(jobs) as progress:
             outcome = local.launch(jobs, places, progress.listen, long_is_fine=yes)
-    ended = Counter(outcome.statuses.values())
-    context.say(
-        f"results in {here.results}: " + (", ".join(f"{n} {s}" for s, n in sorted(ended.items())) or "nothing to do")
-    )
+    context.say(f"results in {here.results}: {_ended(missing, outcome.statuses)}")
     if as_json:
         context.print_json(_rows(planned, ledger))
     refused = sum(p.standing.failed for p in planned) if not retry else 0
@@ -78,12 +75,19 @@ def _devices(text: str) -> list[str]:
 def _tell_what_is_there(planned: Sequence[Any], missing: Sequence[Any], *, retry: bool) -> None:
     done = sum(p.standing.cached for p in planned)
     failed = [p for p in planned if p.standing.failed]
-    context.say(f"{len(planned)} runs: {done} done before, {len(missing)} to do")
+    context.say(f"{context.count(len(planned), 'run')}: {done} done before, {len(missing)} to do")
     for item in [] if retry else failed:
         context.say(
             f"{item.spec.method} on {item.spec.task.name}, seed {item.spec.seed}: {item.standing.status} before "
             f"({item.standing.reason}); --retry runs it again"
         )
+
+
+def _ended(missing: Sequence[Any], statuses: Mapping[str, str]) -> str:
+    """How the runs of this command ended; those that no worker brought to an end are counted too."""
+    words = [f"{number} {status}" for status, number in sorted(Counter(statuses.values()).items())]
+    lost = len(missing) - len(statuses)
+    return ", ".join([*words, *([f"{lost} not finished"] if lost > 0 else [])]) or "nothing to do"
 
 
 def _rows(planned: Sequence[Any], ledger: Any) -> list[dict[str, Any]]:
@@ -92,7 +96,7 @@ def _rows(planned: Sequence[Any], ledger: Any) -> list[dict[str, Any]]:
         spec, standing = item.spec, ledger.standing(item.spec.key)
         rows.append(
             {
-                "key": spec.key, "method": spec.method, "task": spec.task.name, "protocol": spec.protocol,
+                "run_key": spec.key, "method": spec.method, "task": spec.task.name, "protocol": spec.protocol,
                 "seed": spec.seed, "chains": spec.chains, "steps": spec.steps, "budget": spec.budget,
                 "status": standing.status, "reason": standing.reason or None,
                 "attempt": standing.attempt.id if standing.attempt else None,

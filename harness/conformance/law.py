@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -103,6 +104,13 @@ def draws(running: Loop) -> Tensor:
 def path_of(sampler: Sampler, task: GaussianTask, path: Trajectory, rows: int, seed: int = 0) -> Tensor:
     """All draws (K, C, D) of the loop along a trajectory."""
     return draws(finish(loop(sampler, task, path, rows, seed)))
+
+
+def in_batches(task: Task) -> Task:
+    """The task with minibatches that do not divide N, where it has the setting and they are off."""
+    if getattr(task, "batch", task) is not None:
+        return task
+    return dataclasses.replace(task, batch=task.terms() // 7 + 1)  # type: ignore[call-arg]
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> str:

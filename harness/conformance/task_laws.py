@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.conformance.law import Skip
+from harness.conformance.law import Skip, in_batches
 from harness.conformance.routes import Estimate, importance_sampling, quadrature
+from harness.conformance.task_streams import law_chains_have_their_own_streams
 from harness.randomness import Streams
 from harness.schedule import Trajectory
 
@@ -34,7 +35,7 @@ LEVEL = 5.0
 
 def law_mean_of_batches(task: Task) -> None:
     """The mean of the stochastic gradients is the full gradient: exactly over an epoch, else within noise."""
-    minibatched = _minibatched(task)
+    minibatched = in_batches(task)
     problem = _build(minibatched)
     theta = problem.initial()
     full = problem.gradient(theta, None)
@@ -62,7 +63,7 @@ def law_gradient_is_that_of_the_energy(task: Task) -> None:
     """Central differences of U agree with grad U, on all the data and on a batch."""
     import torch
 
-    problem = _build(_minibatched(task))
+    problem = _build(in_batches(task))
     theta = problem.initial()
     batches = problem.draw_batches(1)
     generator = torch.Generator().manual_seed(0)
@@ -90,7 +91,7 @@ def law_prior_counted_once(task: Task) -> None:
     precision = getattr(task, "prior_precision", None)
     if precision is None:
         raise Skip("the task declares no `prior_precision`, the precision of a normal prior")
-    minibatched = _minibatched(task)
+    minibatched = in_batches(task)
     problem = _build(minibatched)
     theta = problem.initial()
     far = 1e8 * theta / theta.norm(dim=1, keepdim=True)
@@ -172,7 +173,7 @@ def law_state_restores_the_batches(task: Task) -> None:
     """A problem restored from `state` draws the batches that the first one goes on to draw."""
     import torch
 
-    minibatched = _minibatched(task)
+    minibatched = in_batches(task)
     first, second = _build(minibatched), _build(minibatched)
     if not first.draw_batches(1):
         raise Skip("U is exact: there are no batches")
@@ -191,7 +192,7 @@ def law_chains_do_not_interact(task: Task) -> None:
     """One chain at infinity leaves U and grad U of the others as they were, bit for bit."""
     import torch
 
-    problem = _build(_minibatched(task))
+    problem = _build(in_batches(task))
     theta = problem.initial()
     batches = problem.draw_batches(1)
     batch = _at(batches, 0) if batches else None
@@ -215,14 +216,8 @@ TASK_LAWS: list[tuple[str, Callable[[Task], None]]] = [
     ("blocks do not matter", law_blocks_do_not_matter),
     ("state restores the batches", law_state_restores_the_batches),
     ("chains do not interact", law_chains_do_not_interact),
+    ("chains have their own streams", law_chains_have_their_own_streams),
 ]
-
-
-def _minibatched(task: Task) -> Task:
-    """The task with minibatches that do not divide N, where it has the setting and they are off."""
-    if getattr(task, "batch", task) is not None:
-        return task
-    return dataclasses.replace(task, batch=task.terms() // 7 + 1)  # type: ignore[call-arg]
 
 
 def _build(task: Task) -> Problem:

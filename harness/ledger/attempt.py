@@ -100,13 +100,15 @@ class Attempt:
         return True
 
     def seal_draws(self, chains: int, dim: int, steps: np.ndarray) -> int:
-        """Turn draws.part into draws.safetensors with the steps that made them; returns how many there are."""
+        """Copy draws.part into draws.safetensors with the steps that made them; returns how many there are.
+
+        draws.part stays until `conclude`: a crash before result.json must find what its checkpoint counts on.
+        """
         path = self.path / "draws.part"
         flat = np.fromfile(path, dtype=np.float32) if path.exists() else np.empty(0, np.float32)
         draws = flat.reshape(-1, chains, dim)
         content = save_arrays({"draws": draws, "steps": steps[: len(draws)].astype(np.int64)})
         write_whole(self.path / "draws.safetensors", content)
-        path.unlink(missing_ok=True)
         return len(draws)
 
     def save_arrays(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.scoring.estimates import Estimate
 from harness.scoring.groups import Group, Run, load_curves, load_fields, load_groups
-from harness.scoring.labels import labels, title
+from harness.scoring.labels import labels, settings_from, title
 from harness.scoring.reported import own_settings
 from harness.scoring.score import FieldScore, check_metric, score_fields
 from harness.scoring.standing import Standing
@@ -24,6 +24,7 @@ __all__ = [
     "number",
     "own_settings",
     "score_fields",
+    "settings_from",
     "title",
     "with_interval",
 ]

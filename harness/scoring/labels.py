@@ -38,6 +38,12 @@ def title(field: Sequence[Group], others: Sequence[Group] = ()) -> str:
     )
 
 
+def settings_from(group: Group, *kinds: str) -> list[str]:
+    """The settings of these provenances: ["schedule.step_size=0.002"]."""
+    names = [name for name, kind in sorted(group.provenance.items()) if kind in kinds]
+    return [f"{name}={setting_text(group.settings.get(name))}" for name in names]
+
+
 def _differing(groups: Sequence[Group]) -> list[str]:
     """The settings whose values are not the same in all groups; hashes only where nothing else tells them apart."""
     names = sorted({name for group in groups for name in group.settings})

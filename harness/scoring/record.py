@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.scoring.estimates import Estimate
 from harness.scoring.groups import Group, Run
+from harness.scoring.labels import settings_from
 from harness.scoring.reported import Reported
 from harness.scoring.standing import Standing
 from harness.statistics import Match
@@ -49,6 +50,8 @@ def flat_record(
         "rank_high": rank.high if rank else None,
         "tier": rank.tier if rank else None,
         "status": standing.status,
+        "untuned": ", ".join(settings_from(group, "untuned")) or None,
+        "set_by_user": ", ".join(settings_from(group, "user")) or None,
         "reported": cell.value if cell else None,
         "reported_error": cell.error if cell else None,
         "reported_error_kind": cell.error_kind if cell and cell.error is not None else None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.scoring.estimates import Estimate
 from harness.scoring.groups import Group
-from harness.scoring.labels import setting_text
+from harness.scoring.labels import settings_from
 from harness.statistics import Match, match_cell
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
 
 def own_settings(group: Group) -> list[str]:
     """The settings that the paper does not give and for which ours stand in: "schedule.step_size=0.002"."""
-    names = [name for name, kind in sorted(group.provenance.items()) if kind in {"ours", "untuned"}]
-    return [f"{name}={setting_text(group.settings.get(name))}" for name in names]
+    return settings_from(group, "ours", "untuned")
 
 
 def _column(row: dict[str, Any]) -> tuple[str, str, str]:

@@ -64,8 +64,13 @@ class Store:
         return found.notes
 
     def table(self, query: str, parameters: Sequence[Any] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The columns and rows of a query; a second column of the same name is called name_1."""
+        """The columns and rows of one query; a second column of the same name is called name_1."""
         with self._reading() as db:
+            statements = len(db.extract_statements(query))
+            if statements != 1:
+                raise UsageError(
+                    f"one query at a time; there {'are' if statements else 'is'} {statements or 'none'} here"
+                )
             answer = db.execute(query, list(parameters))
             return _distinct(column[0] for column in answer.description), answer.fetchall()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from harness.report import Column, Table
-from harness.scoring import FieldScore, Group, Run, number, own_settings, with_interval
+from harness.scoring import FieldScore, Group, Run, number, own_settings, settings_from, with_interval
 from harness.scoring.estimates import Cost
 
 Cell = Callable[[Group], str]
@@ -83,7 +83,7 @@ def paper_columns(score: FieldScore, metric: str) -> dict[str, Cell]:
 
     def printed(group: Group) -> str:
         cell, match = score.cell(group, metric), score.match(group, metric)
-        return (cell.text + (f" {match.verdict}" if match else "")) if cell else "-"
+        return f"{cell.text} {match.verdict if match else 'not run as published'}" if cell else "-"
 
     return {"paper": printed}
 
@@ -105,6 +105,17 @@ def paper_notes(score: FieldScore, metric: str) -> list[str]:
         if score.cell(group, metric) and (own := own_settings(group))
     ]
     return notes
+
+
+def provenance_notes(groups: Sequence[Group], labels: Mapping[str, str]) -> list[str]:
+    """Which settings nobody chose for the task, and which the user did."""
+    kinds = {"untuned, chosen by nobody for this task": "untuned", "set by the user": "user"}
+    return [
+        f"{labels[group.key]}: {words}: {', '.join(found)}"
+        for words, kind in kinds.items()
+        for group in groups
+        if (found := settings_from(group, kind))
+    ]
 
 
 def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes: Sequence[str] = ()) -> Table:
@@ -140,7 +151,13 @@ def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes:
     ]
     ranking = f"ranked by {header(ranked_by)}" + (f"; {GATE}" if any(score.gates.values()) else "")
     title = f"{score.title}; {score.multipliers()}"
-    return Table(title, shape, rows, [ranking, *reasons, *score.failures(), *notes], keys=3)
+    return Table(
+        title,
+        shape,
+        rows,
+        [ranking, *reasons, *score.failures(), *provenance_notes(groups, score.labels), *notes],
+        keys=3,
+    )
 
 
 def cost_columns(score: FieldScore, known: str) -> dict[str, Cell]:

@@ -114,6 +114,34 @@ def test_a_bug_in_a_minibatch_potential_is_caught(problem, law):
         law(small(problem))
 
 
+class OneStreamForAll(LogisticProblem):
+    def __init__(self, task, streams, device):
+        super().__init__(task, [streams[0]] * len(streams), device)
+
+
+class StartsWithoutItsSeed(LogisticProblem):
+    def initial(self):
+        return torch.randn((len(self.streams), self.dim), generator=torch.Generator().manual_seed(0)).double()
+
+
+class BatchOfAnotherChain(LogisticProblem):
+    def draw_batches(self, steps):
+        return {name: leaf.roll(1, dims=1) for name, leaf in super().draw_batches(steps).items()}
+
+
+class StartOfAllSeeds(LogisticProblem):
+    def initial(self):
+        rows = [torch.randn(self.dim, generator=torch.Generator().manual_seed(s.chain)) for s in self.streams]
+        return torch.stack(rows).double()
+
+
+@pytest.mark.parametrize("problem", [OneStreamForAll, StartsWithoutItsSeed, BatchOfAnotherChain, StartOfAllSeeds])
+def test_a_stream_that_is_not_the_chain_s_own_is_caught(problem):
+    laws.law_chains_have_their_own_streams(small(LogisticProblem))
+    with pytest.raises(AssertionError, match="usual cause"):
+        laws.law_chains_have_their_own_streams(small(problem))
+
+
 class SlantedNoise(MixtureProblem):
     def draw_batches(self, steps):
         return {name: leaf + 0.1 for name, leaf in super().draw_batches(steps).items()}

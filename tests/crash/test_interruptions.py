@@ -89,6 +89,7 @@ def test_the_same_command_finishes_the_rest_bit_for_bit(tmp_path, uninterrupted,
     assert gone(worker)
     if fault == "Ctrl-C":
         assert process.returncode == 130, err
+        assert "interrupted; the same command goes on" in err
     assert not list(tmp_path.glob("runs/*/*/*/result.json"))
 
     rows = finish(tmp_path)

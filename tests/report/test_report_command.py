@@ -48,6 +48,14 @@ def test_out_may_be_a_folder_or_a_file(tmp_path, capsys, form, file):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.usefixtures("results")
+@pytest.mark.parametrize(("form", "file"), [("latex", "a.tex"), ("csv", "a.csv"), ("table", "a.out")])
+def test_the_ending_of_a_file_chooses_the_format(tmp_path, form, file):
+    report("coverage", out=tmp_path / file)
+    report("coverage", form=form, out=tmp_path / f"same-{file}")
+    assert (tmp_path / file).read_bytes() == (tmp_path / f"same-{file}").read_bytes()
+
+
 def test_an_empty_folder_says_what_to_do(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(context, "_current", context.Context(tmp_path / "none"))
     report("leaderboard", as_json=True)

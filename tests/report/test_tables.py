@@ -104,6 +104,24 @@ def test_only_what_was_run_as_published_is_judged(tmp_path, changes, verdict):
     assert record["verdict"] == verdict
     assert (record["reported"] is None) == ("protocol" in changes)
     assert ("they are ours: schedule.step_size" in render(result, "table")) == (verdict == "inconclusive")
+    assert ("not run as published" in render(result, "table")) == (verdict is None and "protocol" not in changes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "note", "field"),
+    [
+        ("untuned", "sgld: untuned, chosen by nobody for this task: schedule.step_size=0.02", "untuned"),
+        ("user", "sgld: set by the user: schedule.step_size=0.02", "set_by_user"),
+        ("paper", "", ""),
+    ],
+)
+def test_where_a_setting_comes_from_is_printed(tmp_path, kind, note, field):
+    origins = {"schedule.step_size": {"value": 0.02, "provenance": kind, "source": ""}}
+    write_mixture(tmp_path, "sgld", 1, [1], 1.0, origins=origins)
+    result = Coverage().build(store(tmp_path), Request())
+    assert [n for n in result.tables[0].notes if "schedule.step_size" in n] == [note] * bool(note)
+    known = {name: result.records[0][name] for name in ("untuned", "set_by_user") if result.records[0][name]}
+    assert known == ({field: "schedule.step_size=0.02"} if field else {})
 
 
 def write_blr(results, method, ess, variance=1.0, seeds=5, passes=10_000.0, **changes):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 
 import pytest
 
@@ -135,6 +136,7 @@ def data_root(tmp_path, monkeypatch):
     registry.cache_clear()
     yield root
     registry.cache_clear()
+    sys.modules.pop("small_plugin", None)
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,13 @@ def test_draws_are_cut_back_to_the_checkpoint(attempt):
     sealed = load_file(attempt.path / "draws.safetensors")
     assert np.array_equal(sealed["draws"], np.arange(12.0, dtype=np.float32).reshape(2, 2, 3))
     assert sealed["steps"].tolist() == [4, 8]
+
+
+def test_a_crash_between_sealing_and_the_result_loses_no_draws(attempt):
+    attempt.append_draws(np.zeros((2, 2, 3)))
+    attempt.seal_draws(2, 3, np.array([4, 8]))
+    assert attempt.truncate_draws(12)
+    attempt.conclude({"status": "done"})
     assert not attempt.truncate_draws(1)
 
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from harness import UsageError
+from harness import PluginError, UsageError
 from plugins.schedules.constant import Constant
 from plugins.schedules.constant_then_polynomial import ConstantThenPolynomial
 from plugins.schedules.cyclical import Cyclical
@@ -73,6 +75,30 @@ def test_burn_in_and_thinning_apply_to_any_schedule():
     assert made.burn_in.tolist() == [True] * 4 + [False] * 6
     with pytest.raises(UsageError, match="nothing is kept"):
         Constant(step_size=1.0).trajectory(10, 1).with_burn_in(9, thin=3)
+
+
+def test_the_schedule_s_own_burn_in_stays_and_keeps_nothing():
+    own = replace(Constant(step_size=1.0).trajectory(10, 1), burn_in=np.arange(10) < 4)
+    assert own.with_burn_in(0).burn_in.sum() == 4
+    assert np.flatnonzero(own.with_burn_in(2).keep).tolist() == [4, 5, 6, 7, 8, 9]
+    assert own.with_burn_in(6).burn_in.sum() == 6
+
+
+def test_thinning_leaves_each_cycle_its_evaluation():
+    made = Cyclical(step_size=0.1, cycles=4, beta=0.5).trajectory(100, 1)
+    assert np.flatnonzero(made.evaluate).tolist() == [24, 49, 74, 99]
+    thinned = made.with_burn_in(0, thin=5)
+    assert np.flatnonzero(thinned.evaluate).tolist() == [22, 45, 73, 96]
+    assert thinned.keep[thinned.evaluate].all()
+    assert np.array_equal(made.with_burn_in(0).evaluate, made.evaluate)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"keep": np.ones(9, bool)}, {"step_size": np.full(10, np.nan)}, {"temperature": np.full(10, -1.0)}]
+)
+def test_a_trajectory_that_cannot_be_is_refused(wrong):
+    with pytest.raises(PluginError, match="trajectory"):
+        replace(Constant(step_size=1.0).trajectory(10, 1), **wrong)
 
 
 def test_temperature_scales_every_stage():
