@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from harness.report import Column, Figure, Report, Request, Result, Table
     from harness.sampler import Noise, Potential, Sampler
     from harness.schedule import Schedule, Trajectory
-    from harness.task import Metric, Observer, Outcome, Problem, Protocol, Task, Truth
+    from harness.task import Cost, Metric, Observer, Outcome, Problem, Protocol, Task, Truth
 
 _HOME = {
     "harness.data": ("DataFile",),
@@ -26,14 +26,14 @@ _HOME = {
     "harness.report": ("Column", "Figure", "Report", "Request", "Result", "Table"),
     "harness.sampler": ("Noise", "Potential", "Sampler"),
     "harness.schedule": ("Schedule", "Trajectory"),
-    "harness.task": ("Metric", "Observer", "Outcome", "Problem", "Protocol", "Task", "Truth"),
+    "harness.task": ("Cost", "Metric", "Observer", "Outcome", "Problem", "Protocol", "Task", "Truth"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
-    "BenchError", "Column", "Configurable", "DataError", "DataFile", "Figure", "Info", "Method", "Metric", "Noise",
-    "Observer", "Outcome", "PluginError", "Potential", "Problem", "Protocol", "Report", "Request", "Result", "RunError",
-    "Sampler", "Schedule", "Table", "Task", "Trajectory", "Truth", "UsageError", "hook", "param",
+    "BenchError", "Column", "Configurable", "Cost", "DataError", "DataFile", "Figure", "Info", "Method", "Metric",
+    "Noise", "Observer", "Outcome", "PluginError", "Potential", "Problem", "Protocol", "Report", "Request", "Result",
+    "RunError", "Sampler", "Schedule", "Table", "Task", "Trajectory", "Truth", "UsageError", "hook", "param",
 ]  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from harness.hookspecs import Info
 from harness.parameters import Field, check, near, schema
 from harness.registry import Offer, load
 from harness.source import source_hash
+from harness.spec import ENGINE
 
 FORMAT = 1
 
@@ -127,7 +128,7 @@ def _target(offer: Offer) -> str:
 
 def _cached(offer: Offer, kind: str, params: Mapping[str, Any], make: Callable[[], Any]) -> Any:
     target = _target(offer)
-    key = json.dumps([FORMAT, target, source_hash(target), kind, dict(params)], sort_keys=True)
+    key = json.dumps([FORMAT, ENGINE, target, source_hash(target), kind, dict(params)], sort_keys=True)
     path = _folder() / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
     try:
         return json.loads(path.read_text())

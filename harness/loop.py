@@ -7,6 +7,7 @@ restored run meets the same cuts.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ import torch
 
 from harness.errors import PluginError
 from harness.randomness import ChainNoise, Slot, Streams
-from harness.stepping import Block, BoundPotential, CountingPotential, DirectNoise, advance
+from harness.stepping import Block, CountingPotential, DirectNoise, advance, split
+from harness.task import Cost
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,10 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where a chain became non-finite: the step, counted from 1, and the chain within its run."""
+    """Where a chain became non-finite: the step, counted from 1, the chain within its run, the end of the block."""
 
     step: int
     chain: int
+    seen_at: int
 
 
 @dataclass
@@ -54,12 +57,18 @@ class Run:
         self.stored = 0
         self.pending: list[np.ndarray] = []
         self.divergence: Divergence | None = None
+        self.log_weight_unit = math.nan
 
-    def take(self, draws: Tensor, weights: Tensor, steps: np.ndarray) -> None:
-        """Observe kept draws (B, C, D) and put every `stride`-th aside for the draws file, as float32."""
+    def take(self, draws: Tensor, log_weights: Tensor, steps: np.ndarray) -> None:
+        """Observe kept draws (B, C, D) and put every `stride`-th aside for the draws file, as float32.
+
+        Weights count from that of the first draw: only their ratios mean something, and exp has a limit.
+        """
         if self.divergence is not None or not len(steps):
             return
-        self.observer.observe(draws, weights, steps)
+        if math.isnan(self.log_weight_unit):
+            self.log_weight_unit = float(log_weights[0].max())
+        self.observer.observe(draws, (log_weights - self.log_weight_unit).exp(), steps)
         first = -self.kept % self.stride
         self.pending.append(draws[first :: self.stride].to(torch.float32).cpu().numpy())
         self.kept += len(steps)
@@ -96,20 +105,19 @@ class Loop:
         self.device = device
         self.dtype: torch.dtype = getattr(torch, task.dtype)
         self.problem: Problem = task.build(streams, device)
-        self.potential = BoundPotential(self.problem, task.terms())
+        self.potential = CountingPotential(self.problem, task.terms())
         self.clock = Clock()
         self.position = 0
         self.h = torch.from_numpy(trajectory.step_size).to(device, self.dtype)
         self.T = torch.from_numpy(trajectory.temperature).to(device, self.dtype)
         self.theta = self.problem.initial().to(self.dtype)
-        self.state, init_cost = self._init_state(task, streams)
-        slots, step_cost = self._probe(task, len(streams))
-        self.passes_at_start = init_cost
-        self.passes_per_step = step_cost
+        self.state, at_start = self._init_state(task, streams)
+        slots, per_step = self._probe(task, len(streams))
+        self.cost = Cost(at_start, per_step)
         self.noise = ChainNoise([s.torch("noise", device) for s in streams], slots)
-        self.blocks = list(cut(trajectory, self.noise.block_length()))
+        self.ends = dict(cut(trajectory, self.noise.block_length(self.problem.dim)))
         self.runs = [
-            Run(rows, self.problem.observer(rows, trajectory, step_cost), draw_stride)
+            Run(rows, self.problem.observer(rows, trajectory, self.cost), draw_stride)
             for rows in (slice(r, r + chains) for r in range(0, len(streams), chains))
         ]
 
@@ -119,34 +127,50 @@ class Loop:
         state = self.sampler.init(self.theta, potential, self.h[0], self.T[0], noise)
         for name, leaf in state.items():
             if not isinstance(leaf, torch.Tensor) or leaf.ndim < 1 or len(leaf) != len(streams):
-                raise PluginError(
-                    f"{type(self.sampler).__name__}.init: state {name!r} must be a tensor whose leading axis is the "
-                    f"{len(streams)} chains"
+                raise self._broken(
+                    f"init: state {name!r} must be a tensor whose leading axis is the {len(streams)} chains"
                 )
-        return state, _passes(potential, task)
+        return state, _passes(potential.take_counts(), task)
+
+    def _broken(self, what: str) -> PluginError:
+        return PluginError(f"{type(self.sampler).__name__}.{what}")
 
     def _peek_batch(self) -> Batch | None:
         """The batch of the next step, leaving the problem where it was."""
         before = {name: leaf.clone() for name, leaf in self.problem.state().items()}
-        batch = _split(self.problem.draw_batches(1), 1)[0]
+        batch = split(self.problem.draw_batches(1), 1)[0]
         self.problem.load(before)
         return batch
 
     def _probe(self, task: Task, rows: int) -> tuple[list[Slot], float]:
-        """The noise slots and the cost in data passes of one step, from a step on the side."""
+        """The noise slots and the cost in data passes of one step, from a step on the side that is checked."""
         generators = [Streams(0, row, ("probe",)).torch("noise", self.device) for row in range(rows)]
         noise = DirectNoise(generators, self.dtype)
         potential = CountingPotential(self.problem, task.terms(), self._peek_batch())
         warm = torch.ones_like(self.T[0])
-        self.sampler.step(self.theta, dict(self.state), potential, self.h[0], warm, noise)
+        with torch.no_grad():
+            theta, state = self.sampler.step(self.theta, dict(self.state), potential, self.h[0], warm, noise)
+        for name, new, old in [("theta", theta, self.theta), *((n, state.get(n), x) for n, x in self.state.items())]:
+            if not isinstance(new, torch.Tensor) or (new.shape, new.dtype) != (old.shape, old.dtype):
+                found = f"{tuple(new.shape)} {new.dtype}" if isinstance(new, torch.Tensor) else type(new).__name__
+                raise self._broken(f"step: {name} was {tuple(old.shape)} {old.dtype} and came back as {found}")
+        if state.keys() != self.state.keys():
+            raise self._broken(f"step: state has entries {sorted(state)}, after init it had {sorted(self.state)}")
+        weight = self.sampler.log_weight(state)
+        if weight is not None and weight.shape != (rows,):
+            raise self._broken(f"log_weight: shape {tuple(weight.shape)} is not one number a chain, ({rows},)")
+        return noise.slots, _passes(self._check_calls(potential, 1), task)
+
+    def _check_calls(self, potential: CountingPotential, steps: int) -> tuple[int, int]:
+        """The gradients asked for in some steps; raises where they are not those declared."""
         declared = (self.sampler.gradients_per_step, self.sampler.full_gradients_per_step)
-        counted = (potential.calls, potential.full_calls)
-        if declared != counted:
+        counted = potential.take_counts()
+        if counted != (declared[0] * steps, declared[1] * steps):
             raise PluginError(
                 f"{type(self.sampler).__name__} declares (gradients_per_step, full_gradients_per_step) = {declared}, "
-                f"its step makes {counted} calls"
+                f"its step makes {counted} calls" + (f" in {steps} steps" if steps > 1 else "")
             )
-        return noise.slots, _passes(potential, task)
+        return counted
 
     @property
     def finished(self) -> bool:
@@ -155,12 +179,13 @@ class Loop:
 
     def advance_block(self) -> None:
         """Do the block that starts at `position`."""
-        start, stop = next(b for b in self.blocks if b[0] == self.position)
+        start, stop = self.position, self.ends[self.position]
         began = time.perf_counter()
         block = self._block(start, stop)
         before = (self.theta, self.state)
         with torch.no_grad():
             done = advance(self.sampler, self.potential, self.theta, self.state, block)
+        self._check_calls(self.potential, stop - start)
         self.theta, self.state, self.position = done.theta, done.state, stop
         finite = torch.isfinite(self.theta).all(dim=1).cpu()
         sampled = time.perf_counter()
@@ -173,11 +198,12 @@ class Loop:
     def _block(self, start: int, stop: int) -> Block:
         heated = bool(self.trajectory.temperature[start] > 0)
         return Block(
-            h=self.h[start:stop].unbind(0),
-            T=self.T[start:stop].unbind(0),
+            h=self.h[start:stop],
+            T=self.T[start:stop],
+            slots=self.noise.slots,
             noise=self.noise.draw(stop - start, heated=heated),
-            batches=_split(self.problem.draw_batches(stop - start), stop - start),
-            keep=self.trajectory.keep[start:stop].tolist(),
+            batches=self.problem.draw_batches(stop - start),
+            keep=self.trajectory.keep[start:stop],
             adapt=bool(self.trajectory.burn_in[start]),
         )
 
@@ -185,10 +211,10 @@ class Loop:
         if not draws:
             return
         stacked = torch.stack(draws)
-        weights = torch.stack(log_weights).exp() if log_weights else stacked.new_ones(stacked.shape[:2])
+        logs = torch.stack(log_weights) if log_weights else stacked.new_zeros(stacked.shape[:2])
         steps = np.flatnonzero(self.trajectory.keep[start:stop]) + start + 1
         for run in self.runs:
-            run.take(stacked[:, run.rows], weights[:, run.rows], steps)
+            run.take(stacked[:, run.rows], logs[:, run.rows], steps)
 
     def _locate(self, finite: Tensor, before: tuple[Tensor, State], block: Block, start: int) -> None:
         """Find the step at which each newly lost chain became non-finite, by doing the block once more."""
@@ -201,11 +227,12 @@ class Loop:
 
         with torch.no_grad():
             advance(self.sampler, self.potential, *before, block, after=note)
+        self.potential.take_counts()
         for run in self.runs:
             lost = first[run.rows]
             if run.divergence is None and (lost >= 0).any():
                 chain = int(np.flatnonzero(lost == lost[lost >= 0].min())[0])
-                run.divergence = Divergence(step=int(lost[chain]), chain=chain)
+                run.divergence = Divergence(step=int(lost[chain]), chain=chain, seen_at=start + len(block))
 
     def checkpoint(self, run: Run) -> dict[str, Tensor]:
         """All that `run` needs to go on from `position`, as tensors that a safetensors file can hold."""
@@ -215,8 +242,9 @@ class Loop:
         tensors |= {f"problem/{name}": leaf[rows] for name, leaf in self.problem.state().items()}
         tensors |= {f"observer/{name}": leaf for name, leaf in run.observer.state().items()}
         lost = run.divergence
-        counters = [self.position, run.kept, lost.step if lost else -1, lost.chain if lost else -1, run.stored]
-        tensors["counters"] = torch.tensor(counters, dtype=torch.int64)
+        where = [lost.step, lost.chain, lost.seen_at] if lost else [-1, -1, -1]
+        tensors["counters"] = torch.tensor([self.position, run.kept, run.stored, *where], dtype=torch.int64)
+        tensors["log_weight_unit"] = torch.tensor(run.log_weight_unit, dtype=torch.float64)
         return {name: leaf.detach().cpu().contiguous().clone() for name, leaf in tensors.items()}
 
     def restore(self, checkpoints: Sequence[Mapping[str, Tensor]]) -> None:
@@ -228,17 +256,19 @@ class Loop:
         joined = {
             name: torch.cat([c[name] for c in checkpoints])
             for name in checkpoints[0]
-            if not name.startswith("observer/") and name != "counters"
+            if name in ("theta", "noise") or name.startswith(("state/", "problem/"))
         }
-        self.theta = joined["theta"].to(self.device)
+        # empty_like keeps the task's memory order, on which the last bit of a reduction may depend.
+        self.theta = torch.empty_like(self.theta).copy_(joined["theta"])
         self.noise.load(joined["noise"])
-        self.state = {name: joined[f"state/{name}"].to(self.device) for name in self.state}
+        self.state = {n: torch.empty_like(leaf).copy_(joined[f"state/{n}"]) for n, leaf in self.state.items()}
         self.problem.load({n.removeprefix("problem/"): t for n, t in joined.items() if n.startswith("problem/")})
         for run, tensors in zip(self.runs, checkpoints, strict=True):
             prefix = "observer/"
             run.observer.load({n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)})
-            _, run.kept, step, chain, run.stored = (int(v) for v in tensors["counters"])
-            run.divergence = Divergence(step, chain) if step >= 0 else None
+            _, run.kept, run.stored, *where = (int(v) for v in tensors["counters"])
+            run.divergence = Divergence(*where) if where[0] >= 0 else None
+            run.log_weight_unit = float(tensors["log_weight_unit"])
 
 
 def cut(trajectory: Trajectory, length: int) -> Iterator[tuple[int, int]]:
@@ -249,13 +279,6 @@ def cut(trajectory: Trajectory, length: int) -> Iterator[tuple[int, int]]:
         yield from ((s, min(s + length, stop)) for s in range(start, stop, length))
 
 
-def _split(batches: Batch, steps: int) -> list[Batch | None]:
-    """Named tensors (steps, C, ...) as one dict a step; {} means that U is exact."""
-    if not batches:
-        return [None] * steps
-    columns = {name: tensor.unbind(0) for name, tensor in batches.items()}
-    return [{name: column[k] for name, column in columns.items()} for k in range(steps)]
-
-
-def _passes(potential: CountingPotential, task: Task) -> float:
-    return potential.calls * task.batch_terms() / task.terms() + potential.full_calls
+def _passes(calls_and_full_calls: tuple[int, int], task: Task) -> float:
+    calls, full_calls = calls_and_full_calls
+    return calls * task.batch_terms() / task.terms() + full_calls

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NOISE_BLOCK = 1000
 """Steps whose noise is drawn in one call. Part of `spec.ENGINE`: 4 draws of 50 are not one draw of 200."""
 
-NOISE_BLOCK_NUMBERS = 400_000
+NOISE_BLOCK_NUMBERS = 100_000
 """Most normals a chain draws in one call; networks of many parameters get shorter blocks."""
 
 
@@ -84,25 +84,25 @@ class ChainNoise:
         self.generators = list(generators)
         self.slots = list(slots)
 
-    def block_length(self) -> int:
-        """Steps to draw at once; a function of the sampler and the dimension alone, never of the number of chains."""
-        numbers = sum(slot.numbers for slot in self.slots)
-        return max(1, min(NOISE_BLOCK, NOISE_BLOCK_NUMBERS // max(numbers, 1)))
+    def block_length(self, dim: int) -> int:
+        """Steps to draw at once: by what a chain draws and holds in a step, never by the number of chains."""
+        numbers = max(sum(slot.numbers for slot in self.slots), dim)
+        return max(1, min(NOISE_BLOCK, NOISE_BLOCK_NUMBERS // numbers))
 
-    def draw(self, steps: int, *, heated: bool) -> list[Sequence[torch.Tensor]]:
-        """One sequence of `steps` tensors per slot; at T = 0 (`heated` false) normals are 0-dim zeros, undrawn."""
+    def draw(self, steps: int, *, heated: bool) -> list[torch.Tensor]:
+        """A tensor (steps, C, ...) for each slot; at T = 0 (`heated` false) normals are 0-dim zeros, undrawn."""
         return [self._draw(slot, steps, heated=heated) for slot in self.slots]
 
-    def _draw(self, slot: Slot, steps: int, *, heated: bool) -> Sequence[torch.Tensor]:
+    def _draw(self, slot: Slot, steps: int, *, heated: bool) -> torch.Tensor:
         import torch
 
         device = self.generators[0].device
         if slot.kind == "normal" and not heated:
-            return [torch.zeros((), dtype=slot.dtype, device=device)] * steps
+            return torch.zeros((), dtype=slot.dtype, device=device)
         fill = torch.randn if slot.kind == "normal" else torch.rand
         size = (steps, *slot.shape)
         chains = [fill(size, generator=g, dtype=slot.dtype, device=device) for g in self.generators]
-        return torch.stack(chains, dim=1).unbind(0)
+        return torch.stack(chains, dim=1)
 
     def state(self) -> torch.Tensor:
         """Generator states, (C, bytes) uint8."""

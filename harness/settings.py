@@ -104,7 +104,7 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any]) -> Setting
         fits = "schedule" not in layer or layer["schedule"].value == chosen
         origins.update(layer if fits else _without_schedule(layer))
     origins.pop("schedule", None)
-    _refuse_unknown(pair, schedule, [name for name in given if name != "schedule"])
+    _refuse_unknown(pair, schedule, origins)
 
     task_params = _component(pair.task, "task", origins)
     sampler_params = _component(pair.sampler, "sampler", origins)
@@ -201,13 +201,15 @@ def _untuned_step(
     origins["schedule.step_size"] = Origin(UNTUNED * limit / curvature, "untuned", text)
 
 
-def _refuse_unknown(pair: Pair, schedule: Offer, given: Iterable[str]) -> None:
+def _refuse_unknown(pair: Pair, schedule: Offer, origins: Mapping[str, Origin]) -> None:
     known = [f"run.{name}" for name in RUN_FIELDS]
     for room, offer in (("sampler", pair.sampler), ("schedule", schedule), ("task", pair.task)):
         known += [f"{room}.{spec.name}" for spec in facts.fields(offer)]
-    for name in given:
+    for name in origins:
         if name not in known:
-            raise UsageError(f"unknown setting {name!r} for {pair.method.name} on {pair.task.name}{near(name, known)}")
+            told = "" if origins[name].provenance == "user" else f" (from {origins[name].source})"
+            place = f"{pair.method.name} on {pair.task.name}"
+            raise UsageError(f"unknown setting {name!r}{told} for {place}{near(name, known)}")
 
 
 def _refuse_needs(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any]) -> None:

@@ -40,7 +40,10 @@ class Origin:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run: sampler x schedule x task x seed, at a budget. `method`, `budget` and `origins` only label it."""
+    """One run: sampler x schedule x task x seed, at a budget. `method`, `budget` and `origins` only label it.
+
+    `device` is the kind, "cpu" or "cuda": their random generators give other numbers.
+    """
 
     sampler: Component
     schedule: Component
@@ -54,6 +57,7 @@ class RunSpec:
     seed: int
     chains: int
     dtype: str
+    device: str = "cpu"
     deterministic: bool = True
     compile: str = "plain"
     method: str = ""
@@ -79,6 +83,7 @@ class RunSpec:
             "seed": self.seed,
             "chains": self.chains,
             "dtype": self.dtype,
+            "device": self.device,
             "deterministic": self.deterministic,
             "compile": self.compile,
         }

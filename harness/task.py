@@ -75,6 +75,18 @@ class Truth:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What a run costs in passes through the data: once for the sampler's `init`, then for every step."""
+
+    at_start: float
+    per_step: float
+
+    def after(self, steps: Array) -> Array:
+        """Data passes spent by the end of each of `steps`, counted from 1."""
+        return self.at_start + self.per_step * steps
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What an observer yields for one run.
 
@@ -144,8 +156,8 @@ class Problem(ABC):
         return self.energy_and_gradient(theta, batch)[1]
 
     @abstractmethod
-    def observer(self, rows: slice, trajectory: Trajectory, passes_per_step: float) -> Observer:
-        """An observer for the run whose chains are `rows`; `passes_per_step` is its cost in data passes."""
+    def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
+        """An observer for the run whose chains are `rows`."""
 
     def state(self) -> dict[str, Tensor]:
         """What `draw_batches` carries from step to step, as tensors whose leading axis is the chains."""
@@ -164,6 +176,7 @@ class Task(Configurable):
     metrics    the first is the primary one
     datasets   files it reads, with checksums
     provides   what samplers may need beyond gradients ("terms", "metric", ...)
+    prior_precision  of a prior N(0, I / prior_precision), where the prior is one
     """
 
     version: ClassVar[int] = 1
@@ -172,6 +185,7 @@ class Task(Configurable):
     datasets: ClassVar[Sequence[DataFile]] = ()
     provides: ClassVar[frozenset[str]] = frozenset()
     dtype: ClassVar[str] = "float64"
+    prior_precision: ClassVar[float | None] = None
 
     def dim(self) -> int:
         """Number of parameters D."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Trajectory, Truth
+    from harness import Cost, Trajectory, Truth
 
     Array = NDArray[np.float64]
     Curve = tuple[Array, Array]
@@ -31,10 +31,10 @@ class MomentErrors:
     sds; chain_error_z and chain_error_z2 (C, D), signed errors of each chain's averages in sds of z and of z^2.
     """
 
-    def __init__(self, truth: Truth, trajectory: Trajectory, passes_per_step: float) -> None:
+    def __init__(self, truth: Truth, trajectory: Trajectory, cost: Cost) -> None:
         self.moments = Moments(truth.mean, truth.sd, truth.z3, truth.z4)
         self.grid = draw_grid(trajectory)
-        self.cost = passes_per_step * kept_steps(trajectory)[self.grid - 1]
+        self.cost = cost.after(kept_steps(trajectory)[self.grid - 1].astype(np.float64))
         self.low_error = LowError(self.moments, self.grid)
         self.running = RunningMoments()
 

@@ -22,7 +22,7 @@ from harness.cli.report import report
 from harness.cli.run import run as run_verb
 from harness.cli.show import show
 from harness.cli.sql import sql
-from harness.errors import BenchError
+from harness.errors import BenchError, DataError
 
 INTERRUPTED = 130
 app = typer.Typer(
@@ -77,6 +77,9 @@ def _message(error: BaseException) -> tuple[str, int]:
         return str(error), error.exit_code
     if hasattr(error, "format_message"):  # a usage error of typer's own
         return f"{error.format_message()}{_where_to_read(error)}", 2
+    if isinstance(error, OSError) and error.filename is not None:
+        remedy = "make it accessible, or choose another folder by --results DIR"
+        return f"{error.filename}: {error.strerror or error}; {remedy}", DataError.exit_code
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return "interrupted; the same command goes on where it stopped", INTERRUPTED
     return f"internal error: {type(error).__name__}: {error}; --debug shows where", 1

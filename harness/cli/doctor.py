@@ -16,7 +16,7 @@ from harness import data as files
 from harness.cli import classes, context, plugins
 from harness.cli.options import Json
 from harness.errors import BenchError
-from harness.ledger.ledger import NETWORK, filesystem
+from harness.ledger.ledger import NETWORK, Ledger, filesystem
 
 IMPORTED = ("torch", "torchvision", "duckdb", "polars", "pyarrow", "scipy", "matplotlib", "safetensors")
 ENOUGH = 2 * 2**30
@@ -72,6 +72,10 @@ def _results() -> Iterator[Answer]:
     writable = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
     found = str(results) if place == results else f"{results} (not there yet)"
     yield "results folder", "ok" if writable else "problem", found, "" if writable else f"not writable: {elsewhere}"
+    try:
+        Ledger(results).check_version()
+    except BenchError as error:
+        yield "results layout", "problem", str(error), f"pip install --upgrade sgmcmc-bench, or {elsewhere}"
     if not place.is_dir():
         return
     yield _space(place)

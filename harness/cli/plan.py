@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.cli import context, options
+from harness.cli import context, options, rates
 
 
 def plan(
@@ -29,9 +29,9 @@ def plan(
     ledger = Ledger(here.results)
     ledger.check_version()
     asked = options.request(sampler, task, seeds, chains, budget, settings, sweep, schedule)
-    planned = make_plan(context.plugins(), asked, ledger)
-    rates = _rates(here.results)
-    rows = [_row(item, rates) for item in planned]
+    planned = make_plan(context.plugins(), asked, ledger, rates.known(here.results, "cpu"))
+    paces = _paces(here.results)
+    rows = [_row(item, paces) for item in planned]
     if as_json:
         context.print_json(rows)
         return
@@ -48,14 +48,14 @@ def plan(
     context.say(f"{context.count(len(rows), 'run')}: {done}, {len(left)} to do{cost}")
 
 
-def _row(item: Any, rates: dict[tuple[str, str, int], float]) -> dict[str, Any]:
+def _row(item: Any, paces: dict[tuple[str, str, int], float]) -> dict[str, Any]:
     spec, standing = item.spec, item.standing
-    rate = rates.get((spec.method, spec.task.name, spec.chains))
+    pace = paces.get((spec.method, spec.task.name, spec.chains))
     return {
         "run_key": spec.key, "method": spec.method, "task": spec.task.name, "protocol": spec.protocol,
         "seed": spec.seed, "chains": spec.chains, "steps": spec.steps, "budget": spec.budget, "status": standing.status,
         "to_do": not standing.cached and not standing.failed, "why": _why(item), "passes": item.passes,
-        "seconds": None if rate is None or standing.cached else round(rate * spec.steps, 3),
+        "seconds": None if pace is None or standing.cached else round(pace * spec.steps, 3),
     }  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def _finished(results: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     return [(spec, result) for spec, result in pairs if spec and result]
 
 
-def _rates(results: Path) -> dict[tuple[str, str, int], float]:
+def _paces(results: Path) -> dict[tuple[str, str, int], float]:
     """Seconds a step of finished runs, by method, task and chains: the base of every estimate."""
     return {
         (spec["method"], spec["task"]["name"], spec["chains"]): sum(result["seconds"].values()) / result["steps_done"]

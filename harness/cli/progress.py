@@ -24,6 +24,7 @@ class Progress:
     def __init__(self, jobs: Sequence[Job]) -> None:
         self.label = {spec.key: f"{spec.method} on {spec.task.name}" for job in jobs for spec in job.specs}
         self.seed = {spec.key: spec.seed for job in jobs for spec in job.specs}
+        self.told: set[str] = set()
         self.said = time.monotonic()
         self.bars: rich.progress.Progress | None = None
         self.rows: dict[str, rich.progress.TaskID] = {}
@@ -66,7 +67,9 @@ class Progress:
             name = f"{self.label[payload['key']]}, seed {self.seed[payload['key']]}"
             self._print(f"{payload['status']}: {name}: {payload['reason']}")
         elif kind in ("held", "failed", "died"):
-            self._print(f"bench: {payload['message']}")
+            if payload["message"] not in self.told:  # several blocks may fail for one reason
+                self.told.add(payload["message"])
+                self._print(f"bench: {payload['message']}")
             if payload.get("traceback"):
                 self._trace(payload["traceback"])
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from harness.cli import context
+from harness.ledger.ledger import Ledger
 from harness.store import Store
 
 
 def opened() -> Store:
     """The store of this command's results folder, up to date."""
+    Ledger(context.current().results).check_version()
     store = Store(context.current().results)
     for note in store.refresh(context.plugins().papers()):
         context.say(f"note: {note}")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
-from harness.cli import context, options
+from harness.cli import context, options, rates
 from harness.errors import UsageError
-
-MEASURE_STEPS = 200
 
 
 def run(
@@ -37,13 +35,15 @@ def run(
 
     here = context.current()
     asked = options.request(sampler, task, seeds, chains, budget, settings, sweep, schedule)
-    places = local.slots(_devices(devices), workers)
+    kind, named = _devices(devices)
+    asked = replace(asked, device=kind)
+    places = local.slots(named, workers)
     ledger = Ledger(here.results)
     registry = context.plugins()
     if not budget.startswith("seconds="):
         plan(registry, asked, ledger)  # what cannot be planned is refused before a folder is made
     ledger.prepare()
-    planned = plan(registry, asked, ledger, _measure(ledger.root, places[0]))
+    planned = plan(registry, asked, ledger, rates.measured(ledger.root, places[0]))
     missing = [p for p in planned if not p.standing.cached and (retry or not p.standing.failed)]
     _tell_what_is_there(planned, missing, retry=retry)
     outcome = local.Outcome()
@@ -57,11 +57,12 @@ def run(
     context.say(f"results in {here.results}: {_ended(missing, outcome.statuses)}")
     if as_json:
         context.print_json(_rows(planned, ledger))
-    refused = sum(p.standing.failed for p in planned) if not retry else 0
-    return outcome.exit_code or int(refused > 0)
+    standings = [ledger.standing(p.spec.key) for p in planned]
+    return outcome.exit_code or int(any(s.failed or s.status == "diverged" for s in standings))
 
 
-def _devices(text: str) -> list[str]:
+def _devices(text: str) -> tuple[str, list[str]]:
+    """The kind of device, which is part of a run's key, and the devices."""
     found = [word.strip() for word in text.split(",") if word.strip()]
     for word in found:
         kind, _, number = word.partition(":")
@@ -69,13 +70,18 @@ def _devices(text: str) -> list[str]:
             raise UsageError(f"--devices {text!r}: {word!r} is neither cpu nor cuda:N")
     if not found:
         raise UsageError("--devices names nothing")
-    return list(dict.fromkeys("cuda:0" if word == "cuda" else word for word in found))
+    kinds = {word.partition(":")[0] for word in found}
+    if len(kinds) > 1:
+        raise UsageError(f"--devices {text!r}: CPU and GPU give other random numbers, so a command takes one kind")
+    return kinds.pop(), list(dict.fromkeys("cuda:0" if word == "cuda" else word for word in found))
 
 
 def _tell_what_is_there(planned: Sequence[Any], missing: Sequence[Any], *, retry: bool) -> None:
     done = sum(p.standing.cached for p in planned)
     failed = [p for p in planned if p.standing.failed]
-    context.say(f"{context.count(len(planned), 'run')}: {done} done before, {len(missing)} to do")
+    lost = sum(p.standing.status == "diverged" for p in planned)
+    of_them = f" ({lost} diverged)" if lost else ""
+    context.say(f"{context.count(len(planned), 'run')}: {done} done before{of_them}, {len(missing)} to do")
     for item in [] if retry else failed:
         context.say(
             f"{item.spec.method} on {item.spec.task.name}, seed {item.spec.seed}: {item.standing.status} before "
@@ -103,30 +109,3 @@ def _rows(planned: Sequence[Any], ledger: Any) -> list[dict[str, Any]]:
             }
         )  # fmt: skip
     return rows
-
-
-def _measure(results: Path, place: tuple[str, str]) -> Any:
-    """The rate of a pair in steps a second, measured once in a results folder and written down there."""
-    from harness.execution import local
-    from harness.execution.plan import Planned, make_spec
-    from harness.ledger.files import read_json, write_json
-    from harness.ledger.ledger import Standing
-
-    def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float:
-        specs = [make_spec(pair, settings, MEASURE_STEPS, seed, how["chains"], "measured") for seed in how["seeds"]]
-        path = results / "rates" / f"{specs[0].group}-{len(specs)}-{place[0].replace(':', '-')}.json"
-        known = read_json(path)
-        if known is None:
-            here = context.current()
-            planned = [Planned(spec, Standing("new"), 0.0, len(specs)) for spec in specs]
-            context.say(f"measuring {specs[0].method} on {specs[0].task.name} over {MEASURE_STEPS} steps")
-            known = {
-                "steps_per_second": local.measure(
-                    local.jobs(planned, results, here.plugins, ())[0], place, MEASURE_STEPS
-                )
-            }
-            path.parent.mkdir(exist_ok=True)
-            write_json(path, known)
-        return float(known["steps_per_second"])
-
-    return measure

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from harness.parameters import param
-from harness.task import Metric, Observer, Outcome, Problem, Protocol, Task
+from harness.task import Cost, Metric, Observer, Outcome, Problem, Protocol, Task
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -77,7 +77,7 @@ class GaussianProblem(Problem):
         """U (C,) and grad U (C, D)."""
         return self.energy(theta, batch), self.gradient(theta, batch)
 
-    def observer(self, rows: slice, trajectory: Trajectory, passes_per_step: float) -> Recorder:
+    def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Recorder:
         """An observer that keeps every draw."""
         return Recorder()
 
@@ -119,14 +119,16 @@ class GaussianTask(Task):
 
 
 class Recorder(Observer):
-    """Keeps every draw as it comes."""
+    """Keeps every draw, and its weight, as they come."""
 
     def __init__(self) -> None:
         self.blocks: list[Tensor] = []
+        self.weights: list[Tensor] = []
 
     def observe(self, draws: Tensor, weights: Tensor, steps: NDArray[np.int64]) -> None:
-        """Keep a block of draws (B, C, D)."""
+        """Keep a block of draws (B, C, D) and weights (B, C)."""
         self.blocks.append(draws)
+        self.weights.append(weights)
 
     def draws(self) -> Tensor:
         """All draws, (B, C, D)."""

@@ -18,6 +18,7 @@ from harness.conformance.routes import Estimate, importance_sampling, quadrature
 from harness.conformance.task_streams import law_chains_have_their_own_streams
 from harness.randomness import Streams
 from harness.schedule import Trajectory
+from harness.task import Cost
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -266,7 +267,7 @@ def _observer(task: Task, steps: NDArray[np.int64]) -> Observer:
         cycle=np.zeros(total, dtype=np.int64),
         burn_in=np.arange(total) < 20,
     )
-    return _build(task).observer(slice(0, CHAINS), trajectory, 1.0)
+    return _build(task).observer(slice(0, CHAINS), trajectory, Cost(0.0, 1.0))
 
 
 def _difference(a: Outcome, b: Outcome, rtol: float = 1e-8) -> str | None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -55,11 +57,9 @@ class _Child:
 
 def slots(devices: Sequence[str], workers: int | None) -> list[tuple[str, str]]:
     """(device, slot name) of each worker: one an accelerator; on CPU as many as asked for, or as there are cores."""
-    found = []
-    for device in devices:
-        count = (workers or os.cpu_count() or 1) if device == "cpu" else 1
-        found += [(device, f"{device.replace(':', '-')}-{i}" if device == "cpu" else device) for i in range(count)]
-    return found[: workers or len(found)]
+    cores = workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    cpu = [("cpu", f"cpu-{i}") for i in range(cores)] if "cpu" in devices else []
+    return [(device, device) for device in devices if device != "cpu"] + cpu
 
 
 def jobs(
@@ -85,6 +85,7 @@ def launch(
     """Run all jobs, `len(places)` at a time. `listen(kind, payload)` hears every message of the workers."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch", "harness.execution.session"])
+    _start_forkserver()
     waiting, free = list(queue), list(places)
     children: list[_Child] = []
     outcome = Outcome()
@@ -104,6 +105,15 @@ def launch(
     return outcome
 
 
+def _start_forkserver() -> None:
+    """Start it deaf to Ctrl-C, which is this process's to answer: it inherits the mask while it imports torch."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _start(context: Any, job: Job, device: str, slot: str) -> _Child:
     ours, theirs = context.Pipe()
     placed = Job(**{**vars(job), "device": device, "slot": slot})
@@ -115,19 +125,24 @@ def _start(context: Any, job: Job, device: str, slot: str) -> _Child:
 
 def _heard(children: list[_Child], listen: Listener, outcome: Outcome) -> list[_Child]:
     """Take the messages that are there; returns the children that have ended."""
-    ready = set(wait([child.pipe for child in children], timeout=0.5))
-    return [child for child in list(children) if child.pipe in ready and _take(child, listen, outcome)]
+    ready = set(wait([part for child in children for part in (child.pipe, child.process.sentinel)], timeout=0.5))
+    heard = [child for child in children if child.pipe in ready and _take(child, listen, outcome)]
+    # A process that the worker left behind may hold the pipe open: a dead worker has ended all the same.
+    dead = [child for child in children if child.process.sentinel in ready and child not in heard]
+    for child in dead:
+        while child.pipe.poll() and not _take(child, listen, outcome):
+            pass
+        if not child.ended:
+            _mourn(child, listen, outcome)
+    return heard + dead
 
 
 def _take(child: _Child, listen: Listener, outcome: Outcome) -> bool:
     try:
         kind, payload = child.pipe.recv()
     except (EOFError, OSError):
-        child.process.join()
         if not child.ended:
-            text = f"a worker died (exit code {child.process.exitcode}); the same command goes on where it stopped"
-            outcome.failures.append((1, text))
-            listen("died", {"message": text})
+            _mourn(child, listen, outcome)
         return True
     if kind == "progress":
         child.progress = payload
@@ -140,6 +155,15 @@ def _take(child: _Child, listen: Listener, outcome: Outcome) -> bool:
     child.ended = child.ended or kind in ("end", "failed")
     listen(kind, payload)
     return False
+
+
+def _mourn(child: _Child, listen: Listener, outcome: Outcome) -> None:
+    """Note a worker that died without a word."""
+    child.process.join()
+    child.ended = True
+    text = f"a worker died (exit code {child.process.exitcode}); the same command goes on where it stopped"
+    outcome.failures.append((1, text))
+    listen("died", {"message": text})
 
 
 def _refuse_long(children: Sequence[_Child], waiting: Sequence[Job], workers: int) -> None:

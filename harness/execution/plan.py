@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -37,6 +37,7 @@ class Request:
     budget: str = "paper"
     given: Mapping[str, Any] = field(default_factory=dict)
     sweep: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ def expand(registry: Registry, request: Request, measure: Measure | None = None)
             rate = partial(measure, pair, settings, {"seeds": seeds, "chains": chains}) if measure else None
             steps = _steps(request.budget, pair, settings, rate)
             label = _label(request.budget, steps, pair, settings)
-            specs += [(make_spec(pair, settings, steps, seed, chains, label), pair) for seed in seeds]
+            made = (make_spec(pair, settings, steps, seed, chains, label) for seed in seeds)
+            specs += [(replace(spec, device=request.device), pair) for spec in made]
     return specs
 
 
@@ -81,7 +83,9 @@ def plan(registry: Registry, request: Request, ledger: Ledger, measure: Measure 
 def make_spec(pair: Pair, settings: Settings, steps: int, seed: int, chains: int, budget: str) -> RunSpec:
     """The RunSpec of one seed."""
     task = facts.task_facts(pair.task, settings.task_params)
-    burn_in = round(settings.burn_in * steps) if settings.burn_in < 1 else int(settings.burn_in)
+    burn_in = round(settings.burn_in * steps) if settings.burn_in < 1 else round(settings.burn_in)
+    if settings.burn_in >= 1 and settings.burn_in != burn_in:
+        raise UsageError(f"run.burn_in = {settings.burn_in:g} is neither a share below 1 nor a number of steps")
     if burn_in >= steps:
         raise UsageError(f"burn-in of {burn_in} steps leaves nothing of {steps}; lower run.burn_in or raise the budget")
     return RunSpec(

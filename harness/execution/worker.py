@@ -97,16 +97,19 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
     if job.device != "cpu":
         stack.enter_context(hold(ledger.lock(job.slot.replace(":", "-")), PATIENCE_SECONDS))
     specs = []
-    for spec in job.specs:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    for spec in sorted(job.specs, key=lambda spec: spec.key):  # in one order, so that two launchers cannot cross
         try:
-            stack.enter_context(hold(ledger.lock(spec.key), PATIENCE_SECONDS))
+            stack.enter_context(hold(ledger.lock(spec.key), max(0.0, deadline - time.monotonic())))
         except HeldError as error:
             send("held", {"key": spec.key, "message": str(error)})
             continue
-        if ledger.standing(spec.key).cached:  # finished by another launcher while this one waited
-            send("finished", {"key": spec.key, "status": "done", "reason": "by another launcher"})
+        standing = ledger.standing(spec.key)
+        if standing.cached:  # finished by another launcher while this one waited
+            send("finished", {"key": spec.key, "status": standing.status, "reason": standing.reason})
         else:
             specs.append(spec)
+    specs.sort(key=lambda spec: spec.seed)
     if not specs:
         return
 
@@ -161,7 +164,5 @@ def _advance(session: Any, stop: Stop, send: Callable[[str, dict[str, Any]], Non
             session.suspend(stop.reason)
     except DataError:
         raise
-    except OSError as error:
-        raise DataError(f"cannot write results: {error.strerror or error}; the same command goes on later") from error
     except Exception as error:  # noqa: BLE001 - the runs of this block failed; their rows say how
         session.fail(error, traceback.format_exc())

@@ -49,7 +49,8 @@ class Attempt:
     @classmethod
     def create(cls, runs: Path, spec: RunSpec, environment: Mapping[str, Any]) -> Attempt:
         """A new attempt below `runs`. spec.json comes last: a directory without it is no attempt."""
-        name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+        moment = datetime.now(UTC)
+        name = f"{moment:%Y%m%dT%H%M%S}{moment.microsecond // 1000:03d}-{secrets.token_hex(3)}"
         attempt = cls(runs / spec.key[:2] / spec.key / name)
         attempt.path.mkdir(parents=True)
         write_json(attempt.path / "environment.json", environment)
@@ -119,6 +120,8 @@ class Attempt:
 
     def conclude(self, result: Mapping[str, Any]) -> None:
         """Write result.json with the checksums of the other files: the attempt is final from here on."""
+        if self.result() is not None:
+            raise ValueError(f"{self.path} is concluded already")
         files = {
             path.name: hashlib.sha256(path.read_bytes()).hexdigest()
             for path in sorted(self.path.glob("*.safetensors"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,21 +29,30 @@ class Store:
     def __init__(self, results: Path) -> None:
         self.results = results
         self.path = results / "results.duckdb"
-        self._unwritten = News()
+        self._instead: News | None = None  # what is read where the database cannot be
 
     def refresh(self, papers: Iterable[Path] = ()) -> list[str]:
         """Ingest what is new in the ledger, and the papers' files where they changed.
 
-        Returns notes for the user: what was left out and why. Raises `DataError` only where a newer bench or DuckDB
-        wrote the database.
+        Returns notes for the user: what was left out and why. Where the database cannot be written or is open
+        elsewhere, this store reads the runs instead. Raises `DataError` only where a newer bench or DuckDB wrote it.
         """
         papers = list(papers)
+        notes: list[str] = []
         try:
-            return self._refresh(papers)
+            try:
+                return self._refresh(papers)
+            except Damaged as damage:
+                notes += self._set_aside(damage)
+                return [*notes, *self._refresh(papers)]
         except (Busy, Refused) as obstacle:
-            return [f"{obstacle}: what is new was not ingested"]
-        except Damaged as damage:
-            return [*self._set_aside(damage), *self._refresh(papers)]
+            self._instead = news(self.results, Known(), papers)
+            return [*notes, *self._instead.notes, f"{obstacle}; the runs were read instead"]
+
+    @property
+    def aside(self) -> bool:
+        """Whether this store reads the runs instead of the database."""
+        return self._instead is not None
 
     def rebuild(self, papers: Iterable[Path] = ()) -> list[str]:
         """Make the database anew from the ledger; the old one is replaced when the new one is whole."""
@@ -85,12 +94,13 @@ class Store:
             return db.sql(query, params=list(parameters)).pl()
 
     def _refresh(self, papers: list[Path]) -> list[str]:
+        existed = self.path.exists()
         with connection.reading(self.path) as db:
             version = schema.version(db)
             have = known(db) if version else Known()
         found = news(self.results, have, papers)
         if not self.results.is_dir():
-            self._unwritten = found
+            self._instead = found
             return [*found.notes, f"there is no results folder {self.results}"]
         if not found and version == schema.VERSION:
             return found.notes
@@ -98,8 +108,11 @@ class Store:
             with connection.writing(self.path) as db:
                 ingest(db, found)
         except Refused as refusal:
-            self._unwritten = found
-            return [*found.notes, f"the database cannot be written: {refusal}"]
+            if not existed:  # the beginning of a file that a full disk left
+                with suppress(OSError):
+                    self.path.unlink(missing_ok=True)
+                    _wal(self.path).unlink(missing_ok=True)
+            raise Refused(f"the database cannot be written: {refusal}") from refusal
         return found.notes
 
     @contextmanager
@@ -107,9 +120,9 @@ class Store:
         import duckdb
 
         try:
-            if not self.path.exists() and self._unwritten:
+            if self._instead is not None:
                 with connection.in_memory() as db:
-                    ingest(db, self._unwritten)
+                    ingest(db, self._instead)
                     connection.lock(db)
                     yield db
             else:

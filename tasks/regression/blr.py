@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Trajectory
+    from harness import Cost, Trajectory
     from harness.randomness import Streams
 
     Array = NDArray[np.float64]
@@ -120,10 +120,10 @@ class LogisticProblem(Problem):
     def _scale(self, batch: Batch | None) -> int:
         return 1 if batch is None else self.batches
 
-    def observer(self, rows: slice, trajectory: Trajectory, passes_per_step: float) -> Observer:
+    def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
         from tasks.regression.observer import LogisticObserver
 
-        return LogisticObserver(self.task, rows.stop - rows.start, trajectory, passes_per_step)
+        return LogisticObserver(self.task, rows.stop - rows.start, trajectory, cost)
 
     def state(self) -> dict[str, Tensor]:
         return {} if self.epochs is None else self.epochs.state()

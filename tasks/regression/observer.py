@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Trajectory
+    from harness import Cost, Trajectory
     from tasks.regression.blr import LogisticTask
 
     Array = NDArray[np.float64]
@@ -39,9 +39,9 @@ class LogisticObserver(Observer):
     them. Memory: the kept draws of the run, 8 bytes a number.
     """
 
-    def __init__(self, task: LogisticTask, chains: int, trajectory: Trajectory, passes_per_step: float) -> None:
+    def __init__(self, task: LogisticTask, chains: int, trajectory: Trajectory, cost: Cost) -> None:
         self.task = task
-        self.errors = MomentErrors(task.truth(), trajectory, passes_per_step)
+        self.errors = MomentErrors(task.truth(), trajectory, cost)
         kept = int(np.count_nonzero(trajectory.keep))
         self.draws = np.empty((kept, chains, task.dim()))
         self.weights = np.empty((kept, chains))

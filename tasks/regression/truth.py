@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness import Info, RunError, Trajectory, UsageError
+from harness import Cost, Info, RunError, Trajectory, UsageError
 from harness.conformance.gaussian import Recorder
 from harness.diagnostics import Moments, bulk_ess, rank_normalised_split_rhat
 from harness.parameters import near
@@ -44,7 +44,7 @@ ESS_LIMIT = 10_000
 class RecordedProblem(LogisticProblem):
     """The potential, with no truth to compare with yet."""
 
-    def observer(self, rows: slice, trajectory: Trajectory, passes_per_step: float) -> Recorder:
+    def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Recorder:
         return Recorder()
 
 

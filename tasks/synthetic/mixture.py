@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from torch import Tensor
 
-    from harness import Trajectory
+    from harness import Cost, Trajectory
     from harness.randomness import Streams
 
     Array = NDArray[np.float64]
@@ -94,10 +94,10 @@ class MixtureProblem(Problem):
     def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
         return self.energy(theta, batch), self.gradient(theta, batch)
 
-    def observer(self, rows: slice, trajectory: Trajectory, passes_per_step: float) -> Observer:
+    def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
         from tasks.synthetic.observer import MixtureObserver
 
-        return MixtureObserver(self.task, rows.stop - rows.start, trajectory, passes_per_step)
+        return MixtureObserver(self.task, rows.stop - rows.start, trajectory, cost)
 
     def state(self) -> dict[str, Tensor]:
         return {} if self.tilts is None else self.tilts.state()

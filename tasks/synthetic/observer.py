@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Trajectory
+    from harness import Cost, Trajectory
     from tasks.synthetic.mixture import MixtureTask
 
     Array = NDArray[np.float64]
@@ -45,9 +45,9 @@ class MixtureObserver(Observer):
     Of the draws themselves at most about 2,000 are kept, evenly spaced.
     """
 
-    def __init__(self, task: MixtureTask, chains: int, trajectory: Trajectory, passes_per_step: float) -> None:
+    def __init__(self, task: MixtureTask, chains: int, trajectory: Trajectory, cost: Cost) -> None:
         self.task = task
-        self.errors = MomentErrors(task.truth(), trajectory, passes_per_step)
+        self.errors = MomentErrors(task.truth(), trajectory, cost)
         self.modes = ModeCounts(task.means, task.radius, task.variance)
         self.grid = draw_grid(trajectory)
         self.steps = kept_steps(trajectory)[self.grid - 1].astype(np.float64)

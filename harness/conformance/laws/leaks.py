@@ -60,8 +60,9 @@ def _walk(sampler: Sampler, disturb: Callable[[Tensor, Tensor], object] | None =
             theta = theta.clone()
             disturb(theta, slope)
         block = Block(
-            h=[running.h[k]], T=[running.T[k]], noise=[[slot[k]] for slot in noise], batches=[{"slope": slope}],
-            keep=[True], adapt=bool(running.trajectory.burn_in[k]),
+            h=running.h[k : k + 1], T=running.T[k : k + 1], slots=running.noise.slots,
+            noise=[slot[k : k + 1] for slot in noise], batches={"slope": slope[None]},
+            keep=np.ones(1, dtype=bool), adapt=bool(running.trajectory.burn_in[k]),
         )  # fmt: skip
         with torch.no_grad():
             done = advance(sampler, running.potential, theta, state, block)
@@ -80,12 +81,12 @@ def _arguments_untouched(sampler: Sampler) -> None:
     slopes = running.problem.draw_batches(2)["slope"]
     theta, state = running.theta, running.state
     for k in range(2):
-        handed = StepNoise()
-        handed.set([slot[k] for slot in noise])
-        running.potential.batch = {"slope": slopes[k]}
+        handed = StepNoise(running.noise.slots)
+        handed.start([slot[k] for slot in noise])
+        running.potential.bind({"slope": slopes[k]})
         inputs = {"theta": theta, "h": running.h, "T": running.T, "the batch": slopes}
         inputs |= {f"state {name!r}": leaf for name, leaf in state.items()}
-        inputs |= {"noise": torch.cat([torch.stack(list(slot)).flatten() for slot in noise])} if noise else {}
+        inputs |= {"noise": torch.cat([slot.flatten() for slot in noise])} if noise else {}
         before = {name: fingerprint([leaf]) for name, leaf in inputs.items()}
         keys = list(state)
         with torch.no_grad():
@@ -93,7 +94,7 @@ def _arguments_untouched(sampler: Sampler) -> None:
             middle = {name: fingerprint([leaf]) for name, leaf in stepped.items()}
             adapted = sampler.adapt(stepped, running.h[k], running.T[k])
         if noise:
-            inputs["noise"] = torch.cat([torch.stack(list(slot)).flatten() for slot in noise])
+            inputs["noise"] = torch.cat([slot.flatten() for slot in noise])
         for name, leaf in inputs.items():
             if fingerprint([leaf]) != before[name]:
                 raise Broken(f"step writes into {name}, which it was given to read")

@@ -64,7 +64,7 @@ def check(sampler: Sampler) -> None:
 
 def _check_calls(sampler: Sampler, potential: WatchedPotential, theta: Tensor, step: int) -> None:
     declared = (sampler.gradients_per_step, sampler.full_gradients_per_step)
-    counted = (potential.calls, potential.full_calls)
+    counted = potential.take_counts()
     if counted != declared:
         raise Broken(
             f"step {step} makes {counted[0]} gradient calls and {counted[1]} on the full potential; "

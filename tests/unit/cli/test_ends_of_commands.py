@@ -6,11 +6,13 @@ import json
 
 import pytest
 
-from harness.cli import app, context
+from harness.cli import app, context, rates
 from harness.cli.app import run
 from harness.cli.run import _ended
 from harness.ledger.attempt import Attempt
 from harness.ledger.ledger import Ledger
+from harness.store import connection
+from harness.store.connection import Refused
 
 PLAN = ["plan", "--sampler", "sgld", "--task", "mixture5", "--budget", "smoke", "--seeds", "0"]
 
@@ -23,6 +25,22 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch, capsys):
     app.app.command("wait")(interrupt)
     assert run(["wait"]) == 130
     assert "interrupted; the same command goes on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["ls", "runs"], ["report", "leaderboard"], ["sql", "select 1"], ["ingest"]])
+def test_a_folder_of_a_newer_version_is_not_read(tmp_path, capsys, words):
+    (tmp_path / "ledger.json").write_text('{"layout": 99}')
+    assert run(["--results", str(tmp_path), *words]) == 4
+    assert "newer version (layout 99" in capsys.readouterr().err
+
+
+def test_a_place_that_is_closed_is_a_data_error(tmp_path, monkeypatch, capsys):
+    def closed(_):
+        raise PermissionError(13, "Permission denied", "/r/runs")
+
+    monkeypatch.setattr(Ledger, "check_version", closed)
+    assert run(["--results", str(tmp_path), "ls", "runs"]) == 4
+    assert "/r/runs: Permission denied; make it accessible" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("words", "page"), [(["run"], "run"), (["nosuch"], ""), (["ls", "--nosuch"], "ls")])
@@ -72,3 +90,35 @@ def test_a_plan_says_which_runs_have_a_checkpoint(tmp_path, capsys):
     attempt.conclude({"status": "error", "reason": "boom", "seconds": {}})
     assert run(["--results", str(tmp_path), *PLAN]) == 0
     assert "1 run: 0 done before, 1 failed before, 0 to do" in capsys.readouterr().err
+
+
+def test_a_rate_is_measured_once_for_all_seeds(tmp_path, monkeypatch):
+    from harness.cli.options import request
+    from harness.errors import UsageError
+    from harness.execution import local
+    from harness.execution.plan import plan
+
+    speeds = iter([100.0, 900.0])
+    monkeypatch.setattr(local, "measure", lambda *_: next(speeds))
+    ledger = Ledger(tmp_path)
+
+    def steps(seeds, measure):
+        asked = request(["sgld"], ["mixture5"], seeds, None, "seconds=30", None, None, None)
+        return {item.spec.steps for item in plan(context.plugins(), asked, ledger, measure)}
+
+    with pytest.raises(UsageError, match="`bench run` does that"):
+        steps("0", rates.known(tmp_path, "cpu"))
+    ledger.prepare()
+    assert steps("0-1", rates.measured(tmp_path, ("cpu", "cpu-0"))) == {3000}
+    assert steps("0-4", rates.measured(tmp_path, ("cpu", "cpu-0"))) == {3000}
+    assert steps("5", rates.known(tmp_path, "cpu")) == {3000}
+
+
+def test_ingest_says_that_it_could_not(tmp_path, monkeypatch, capsys):
+    def refused(_):
+        raise Refused("Permission denied")
+
+    Ledger(tmp_path).prepare()
+    monkeypatch.setattr(connection, "writing", refused)
+    assert run(["--results", str(tmp_path), "ingest"]) == 4
+    assert "was not brought up to date" in capsys.readouterr().err

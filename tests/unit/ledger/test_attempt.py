@@ -45,7 +45,7 @@ def test_key_holds_what_changes_the_result_and_nothing_else():
     assert spec(sampler=moved).key == base.key
     changes = [
         {"steps": 11}, {"burn_in": 1}, {"thin": 2}, {"chains": 3}, {"dtype": "float32"}, {"protocol": "q"},
-        {"task_version": 2}, {"data": "x"}, {"deterministic": False}, {"compile": "graph"},
+        {"task_version": 2}, {"data": "x"}, {"device": "cuda"}, {"deterministic": False}, {"compile": "graph"},
     ]  # fmt: skip
     keys = {spec(**change).key for change in changes} | {base.key, spec(seed=1).key}
     assert len(keys) == len(changes) + 2

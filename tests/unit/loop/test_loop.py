@@ -12,6 +12,7 @@ from harness.errors import PluginError
 from harness.loop import cut
 from plugins.schedules.constant import Constant
 from plugins.schedules.cyclical import Cyclical
+from tasks.regression.blr import Heart
 from tasks.synthetic.mixture5 import Mixture5
 from tasks.synthetic.mixture25 import Mixture25
 
@@ -93,7 +94,7 @@ def test_costs_are_counted_not_believed():
     with pytest.raises(PluginError, match=r"declares .* = \(1, 0\), its step makes \(2, 0\)"):
         make_loop(Mixture5(), Sly(), Constant(step_size=0.1), 10)
     loop = make_loop(Mixture5(), SAMPLERS["hmc"], Constant(step_size=0.1), 10)
-    assert (loop.passes_at_start, loop.passes_per_step) == (1.0, 3.0)
+    assert (loop.cost.at_start, loop.cost.per_step) == (1.0, 3.0)
 
 
 def test_a_state_without_the_chain_axis_is_refused():
@@ -113,3 +114,94 @@ def test_adaptation_stops_before_the_first_draw():
     assert int(loop.state["adapted"][0]) == 500
     run_loop(loop)
     assert torch.equal(loop.state["log_scale"], frozen)
+
+
+def test_calls_are_counted_in_every_step():
+    @dataclass(frozen=True, kw_only=True)
+    class Lazy(Sampler):
+        def init(self, theta, potential, h, T, noise):
+            return {"k": theta.new_zeros((len(theta), 1))}
+
+        def step(self, theta, state, potential, h, T, noise):
+            g = potential.grad(theta)
+            if state["k"][0] > 20:
+                g = g + potential.grad(theta)
+            return theta - h * g, {"k": state["k"] + 1}
+
+    loop = make_loop(Mixture5(), Lazy(), Constant(step_size=0.01), 100)
+    with pytest.raises(PluginError, match="calls in 100 steps"):
+        run_loop(loop)
+
+
+def test_noise_must_be_the_same_in_every_step():
+    @dataclass(frozen=True, kw_only=True)
+    class Moody(type(SAMPLERS["sgld"])):
+        def init(self, theta, potential, h, T, noise):
+            return {"k": theta.new_zeros((len(theta), 1))}
+
+        def step(self, theta, state, potential, h, T, noise):
+            like = theta if state["k"][0] < 5 else theta[:, :1]
+            g = potential.grad(theta)
+            return theta - h * g + h * noise.normal(like), {"k": state["k"] + 1}
+
+    with pytest.raises(PluginError, match="same noise every time"):
+        run_loop(make_loop(Mixture5(), Moody(), Constant(step_size=0.01), 100))
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (lambda theta, state: (theta[:, :1], state), r"theta was \(2, 2\) torch.float64 and came back as \(2, 1\)"),
+        (lambda theta, state: (theta.float(), state), "came back as .*float32"),
+        (lambda theta, _: (theta, {"v": 3.0}), "v was .* and came back as float"),
+        (lambda theta, state: (theta, {**state, "w": theta}), r"entries \['v', 'w'\], after init it had \['v'\]"),
+    ],
+)
+def test_what_a_step_returns_is_checked(returned, message):
+    class Odd(Sampler):
+        def init(self, theta, potential, h, T, noise):
+            return {"v": theta.new_zeros(theta.shape)}
+
+        def step(self, theta, state, potential, h, T, noise):
+            return returned(theta - h * potential.grad(theta), state)
+
+    with pytest.raises(PluginError, match=message):
+        make_loop(Mixture5(), Odd(), Constant(step_size=0.01), 10)
+
+
+def test_weights_reach_the_observer_and_only_their_ratios_matter():
+    class Weighted(type(SAMPLERS["sgld"])):
+        shift = 0.0
+
+        def log_weight(self, state):
+            return self.shift + state["half"]
+
+        def init(self, theta, potential, h, T, noise):
+            return {"half": theta.new_zeros(len(theta))}
+
+        def step(self, theta, state, potential, h, T, noise):
+            theta, _ = super().step(theta, {}, potential, h, T, noise)
+            return theta, {"half": -100.0 * (theta[:, 0] <= 0).to(theta.dtype)}
+
+    class Shifted(Weighted):
+        shift = 800.0
+
+    found = []
+    for sampler in (Weighted(), Shifted(), SAMPLERS["sgld"]):
+        loop = run_loop(make_loop(Mixture5(), sampler, Constant(step_size=0.1), 3_000, seeds=(0, 1), chains=4))
+        found.append([run.observer.outcome().metrics["mode_mass_tv"] for run in loop.runs])
+    assert found[0] == pytest.approx(found[1], rel=1e-9)
+    assert min(found[0]) > max(found[2]) + 0.1  # half of the plane has no weight
+
+
+def test_the_cost_axis_counts_init():
+    loop = run_loop(make_loop(Mixture5(), SAMPLERS["hmc"], Constant(step_size=0.1), 50))
+    x, _ = loop.runs[0].observer.outcome().curves["b2_z_max"]
+    assert x[0] == 1 + 3
+    assert x[-1] == 1 + 3 * 50
+
+
+@pytest.mark.data
+def test_a_minibatch_costs_its_share_of_a_pass():
+    loop = make_loop(Heart(batch=27), SAMPLERS["sgld"], Constant(step_size=1e-4), 10)
+    assert loop.cost.per_step == pytest.approx(0.1)

@@ -11,6 +11,7 @@ import pytest
 
 from harness.errors import DataError
 from harness.store import Store, connection
+from harness.store.connection import Refused
 
 
 @pytest.fixture
@@ -152,8 +153,9 @@ def test_a_database_open_elsewhere_is_waited_for_and_named(store, monkeypatch):
         holder.stdout.readline()
         monkeypatch.setattr(connection, "PATIENCE", 0.1)
         (note,) = store.refresh()
-        assert f"is open in process {holder.pid}" in note
-        for reading in (lambda: store.rows("select 1"), store.rebuild):
+        assert f"is open in process {holder.pid}; the runs were read instead" in note
+        assert len(store.rows("select * from run")) == 2
+        for reading in (lambda: Store(store.results).rows("select 1"), store.rebuild):
             with pytest.raises(DataError, match=f"process {holder.pid}"):
                 reading()
         holder.communicate()
@@ -182,8 +184,8 @@ def test_a_read_only_folder_is_read(store, monkeypatch):
     assert store.refresh() == []
     fabricated.concluded(store.results, 2)
     (note,) = store.refresh()
-    assert note == f"the database cannot be written: {READ_ONLY}"
-    assert [row["seed"] for row in store.rows("select seed from run")] == [1]
+    assert note == f"the database cannot be written: {READ_ONLY}; the runs were read instead"
+    assert [row["seed"] for row in store.rows("select seed from run order by seed")] == [1, 2]
     with pytest.raises(DataError, match="not rebuilt"):
         store.rebuild()
 
@@ -207,9 +209,26 @@ def test_a_folder_without_write_permission_is_read(store):
     try:
         (note,) = store.refresh()
         assert "cannot be written" in note
-        assert len(store.rows("select * from run")) == 1
+        assert len(store.rows("select * from run")) == 2
     finally:
         store.results.chmod(0o755)
+
+
+@pytest.mark.parametrize("beginning", [None, b"", b"half"])
+def test_a_full_disk_leaves_no_half_database(store, monkeypatch, beginning):
+    fabricated.concluded(store.results)
+
+    def full(path, **_):
+        if beginning is not None:
+            path.write_bytes(beginning)
+        raise Refused("IO Error: Could not write file: No space left on device")
+
+    monkeypatch.setattr(connection, "writing", full)
+    for _ in range(2):
+        (note,) = store.refresh()
+        assert "No space left on device; the runs were read instead" in note
+        assert len(store.rows("select * from run_metric")) == 4
+        assert [path.name for path in store.results.iterdir()] == ["runs"]
 
 
 def test_a_rebuild_that_fails_leaves_the_old_database(store, monkeypatch):

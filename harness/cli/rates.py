@@ -1,0 +1,73 @@
+"""How fast a pair goes, for `--budget seconds=N`: measured once in a results folder and kept in its `rates/`.
+
+One measurement holds for all seeds, so that more seeds get the same number of steps as those before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.cli import context
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.execution.plan import Measure
+
+STEPS = 200
+
+
+def known(results: Path, device: str) -> Measure:
+    """What was measured before, in steps a second; `UsageError` where nothing was."""
+
+    def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float:
+        found = _read(_path(results, _specs(pair, settings, how)[0], device))
+        if found is None:
+            raise UsageError("--budget seconds=N was not measured here yet; `bench run` does that")
+        return found
+
+    return measure
+
+
+def measured(results: Path, place: tuple[str, str]) -> Measure:
+    """What was measured before, else a measurement in a worker, written down."""
+
+    def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float:
+        from harness.execution import local
+        from harness.execution.plan import Planned
+        from harness.ledger.files import write_json
+        from harness.ledger.ledger import Standing
+
+        specs = _specs(pair, settings, how)
+        path = _path(results, specs[0], place[0])
+        found = _read(path)
+        if found is None:
+            planned = [Planned(spec, Standing("new"), 0.0, len(specs)) for spec in specs]
+            context.say(f"measuring {specs[0].method} on {specs[0].task.name} over {STEPS} steps")
+            job = local.jobs(planned, results, context.current().plugins, ())[0]
+            found = local.measure(job, place, STEPS)
+            path.parent.mkdir(exist_ok=True)
+            write_json(path, {"steps_per_second": found, "seeds": len(specs)})
+        return found
+
+    return measure
+
+
+def _specs(pair: Any, settings: Any, how: Mapping[str, Any]) -> list[Any]:
+    from harness.execution.plan import make_spec
+
+    settings = replace(settings, burn_in=0.0, thin=1)
+    return [make_spec(pair, settings, STEPS, seed, how["chains"], "measured") for seed in how["seeds"]]
+
+
+def _path(results: Path, spec: Any, device: str) -> Path:
+    return results / "rates" / f"{spec.group}-{device.replace(':', '-')}.json"
+
+
+def _read(path: Path) -> float | None:
+    from harness.ledger.files import read_json
+
+    rate = (read_json(path) or {}).get("steps_per_second")
+    return float(rate) if isinstance(rate, int | float) and rate > 0 else None

@@ -1,0 +1,70 @@
+"""How a block of runs begins in a worker: the loop, the code that it must be, and the attempt to go on with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from harness.errors import PluginError, RunError
+from harness.execution.worker import Job
+from harness.facts import instance
+from harness.ledger.attempt import Attempt
+from harness.ledger.files import read_json
+from harness.ledger.ledger import Ledger
+from harness.loop import Loop
+from harness.randomness import Streams
+from harness.source import source_hash
+from harness.spec import RunSpec
+
+DRAW_BYTES = 64 * 2**20
+"""Most bytes of draws that a run keeps; longer runs keep every so-many-th."""
+
+Arrays = dict[str, np.ndarray]
+
+
+def build(specs: Sequence[RunSpec], job: Job) -> Loop:
+    """The loop of runs that differ only in their seed."""
+    spec = specs[0]
+    task = instance(spec.task.target, spec.task.params)
+    sampler = instance(spec.sampler.target, spec.sampler.params)
+    schedule = instance(spec.schedule.target, spec.schedule.params)
+    trajectory = schedule.trajectory(spec.steps, task.steps_per_epoch()).with_burn_in(spec.burn_in, spec.thin)
+    if len(trajectory) != spec.steps:
+        raise PluginError(
+            f"schedule {spec.schedule.name} made {len(trajectory)} steps where {spec.steps} were asked for"
+        )
+    sampler.check_steps(trajectory.step_size.tolist(), trajectory.temperature.tolist())
+    bytes_kept = int(trajectory.keep.sum()) * spec.chains * task.dim() * 4
+    stride = -(-bytes_kept // DRAW_BYTES) or 1
+    streams = [Streams(s.seed, chain, (spec.task.name,)) for s in specs for chain in range(spec.chains)]
+    return Loop(task, sampler, trajectory, streams, spec.chains, device=job.device, draw_stride=stride)
+
+
+def check_code(specs: Sequence[RunSpec]) -> None:
+    """Raise where a plugin's code is not the one that the keys were made of: it was edited while runs waited."""
+    source_hash.cache_clear()
+    for part in (specs[0].sampler, specs[0].schedule, specs[0].task):
+        if source_hash(part.target) != part.source:
+            raise RunError(f"the code of {part.name} changed since this command was planned; give the command again")
+
+
+def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tuple[Attempt, Arrays | None]:
+    """The attempt to go on with and its checkpoint, where code and versions are the same; else a new attempt."""
+    standing = ledger.standing(spec.key)
+    unfinished = standing.attempt if standing.attempt is not None and not standing.failed else None
+    if unfinished is None or (read_json(unfinished.path / "environment.json") or {}).get("id") != here["id"]:
+        return Attempt.create(ledger.runs, spec, here), None
+    checkpoint = unfinished.load_checkpoint()
+    if checkpoint is not None and _draws_fit(unfinished, checkpoint, spec):
+        return unfinished, checkpoint
+    unfinished.truncate_draws(0)
+    return unfinished, None
+
+
+def _draws_fit(attempt: Attempt, checkpoint: Arrays, spec: RunSpec) -> bool:
+    """Cut the draws on disk back to the checkpoint; False where they are fewer than it counts."""
+    stored = int(checkpoint["counters"][2])
+    dim = checkpoint["theta"].shape[1]
+    return attempt.truncate_draws(stored * spec.chains * dim)
