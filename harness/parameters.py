@@ -159,7 +159,11 @@ def _inside(value: float, interval: str) -> bool:
 def near(name: str, known: typing.Iterable[str]) -> str:
     """A hint for a misspelt name: "; did you mean a, b?" or the list of what exists."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    room, dot, last = name.rpartition(".")
+    beside = [other for other in names if other.rpartition(".")[0] == room] if dot else names
+    ends = {other.rpartition(".")[2]: other for other in beside}
+    close = [ends[end] for end in difflib.get_close_matches(last, ends, n=3, cutoff=0.5)]
+    close = close or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     if close:
         return f"; did you mean {', '.join(close)}?"
     return f"; there are: {', '.join(names)}" if names else "; there are none"

@@ -83,6 +83,8 @@ class Registry:
         found = own or found
         if len(found) == 1:
             return found[0]
+        if found and len({offer.distribution for offer in found}) == 1:
+            raise UsageError(f"{kind[:-1]} {name!r} is offered twice by {found[0].distribution}; one must be renamed")
         if found:
             choices = ", ".join(f"{offer.distribution}:{offer.name}" for offer in found)
             raise UsageError(f"{kind[:-1]} {name!r} is offered by several plugins; say which: {choices}")

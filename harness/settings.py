@@ -7,6 +7,7 @@ class's default.
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -197,6 +198,11 @@ def _untuned_step(
             f"no step size is known for {pair.method.name} on {pair.task.name}; give one by --set schedule.step_size=H"
         )
     limit = facts.sampler_facts(pair.sampler, sampler_params)["stability_limit"] or 2.0
+    if not math.isfinite(limit):
+        raise UsageError(
+            f"{pair.method.name} has no stability limit to take a step size from; "
+            "give one by --set schedule.step_size=H"
+        )
     text = f"{UNTUNED} of the stability limit {limit:.4g} / curvature {curvature:.4g}"
     origins["schedule.step_size"] = Origin(UNTUNED * limit / curvature, "untuned", text)
 

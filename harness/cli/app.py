@@ -22,7 +22,7 @@ from harness.cli.report import report
 from harness.cli.run import run as run_verb
 from harness.cli.show import show
 from harness.cli.sql import sql
-from harness.errors import BenchError, DataError
+from harness.errors import BenchError, DataError, PluginError
 
 INTERRUPTED = 130
 app = typer.Typer(
@@ -64,6 +64,10 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         sys.stdout = sys.__stderr__  # the reader is gone; nothing is left to flush to it
         return 0
+    except SystemExit as stop:
+        if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # how typer ends where the reader of a pipe is gone
+            return 0
+        return _fail(f"a plugin ended the program (exit code {stop.code})", PluginError.exit_code, debug=debug)
     except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - the last stop before the user
         return _fail(*_message(error), debug=debug)
     if code == INTERRUPTED:  # typer catches Ctrl-C itself and leaves only its exit code

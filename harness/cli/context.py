@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ class Context:
     debug: bool = False
 
 
+_CONTROL = ("Cc", "Cf", "Cs")
 _current = Context(Path("bench-results").absolute())
 
 
@@ -55,9 +57,14 @@ def print_json(rows: Iterable[Mapping[str, Any]]) -> None:
     print(json.dumps(list(rows), indent=1, allow_nan=False, default=str))
 
 
+def _harmless(text: str) -> str:
+    """On one line and without control sequences: a plugin's words must not steer a terminal."""
+    return "".join(" " if c in "\n\t" else c for c in text if c in "\n\t" or unicodedata.category(c) not in _CONTROL)
+
+
 def print_rows(rows: list[dict[str, Any]], columns: list[str]) -> None:
     """Aligned columns, for a terminal or a pipe."""
-    cells = [[("" if row.get(c) is None else str(row[c])).replace("\n", " ") for c in columns] for row in rows]
+    cells = [["" if row.get(c) is None else _harmless(str(row[c])) for c in columns] for row in rows]
     widths = [max(len(text) for text in column) for column in zip(columns, *cells, strict=True)]
     for line in [columns, *cells]:
         print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())

@@ -1,4 +1,4 @@
-"""A smooth target that is no Gaussian, in one dimension: U = theta^2 / 2 + theta^4 / 4, all moments by quadrature."""
+"""A smooth target that is no Gaussian: U = sum_i theta_i^2 / 2 + theta_i^4 / 4, all moments by quadrature."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ GRID = np.linspace(-8, 8, 4001)
 
 
 def density(T: float) -> Array:
-    """exp(-U/T) on the grid, as probabilities."""
+    """The law of a coordinate under exp(-U/T), as probabilities on the grid."""
     mass = np.exp(-(GRID**2 / 2 + GRID**4 / 4) / T)
     return mass / mass.sum()
 
 
 def second_moment(T: float) -> float:
-    """E theta^2 under exp(-U/T)."""
+    """E theta_i^2 under exp(-U/T)."""
     return float(density(T) @ GRID**2)
 
 
@@ -39,28 +39,25 @@ class QuarticProblem(GaussianProblem):
     """The problem; chains start at exact draws at temperature `spread`."""
 
     def initial(self) -> Tensor:
-        """Exact draws (C, 1), by the inverse of the distribution function."""
+        """Exact draws (C, D), by the inverse of the distribution function."""
         mass = density(self.spread)
         below = np.cumsum(mass) - mass / 2
-        u = [float(torch.rand((), generator=s.torch("init"), dtype=torch.float64)) for s in self.streams]
-        return torch.from_numpy(np.interp(u, below, GRID))[:, None]
+        u = [torch.rand(self.dim, generator=s.torch("init"), dtype=torch.float64) for s in self.streams]
+        return torch.from_numpy(np.interp(torch.stack(u).numpy(), below, GRID))
 
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """U (C,)."""
-        return self.scale * (theta.square() / 2 + theta.square().square() / 4)[:, 0]
+        """U (C,): the Gaussian's, and the quartic terms."""
+        return super().energy(theta, batch) + theta.square().square().sum(1) / 4
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """grad U = theta + theta^3, (C, 1)."""
-        return self.scale * (theta + theta * theta.square())
+        """grad U = theta + theta^3, (C, D)."""
+        return super().gradient(theta, batch) + theta * theta.square()
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuarticTask(GaussianTask):
-    """The quartic as a task, so that the harness's own loop can run on it."""
-
-    curvatures: tuple[float, ...] = (1.0,)
+    """The quartic as a task, so that the harness's own loop can run on it; `curvatures` must be ones."""
 
     def build(self, streams: Sequence[Streams], device: str) -> QuarticProblem:
         """The problem of `len(streams)` chains, on CPU."""
-        curvature = torch.ones(1, dtype=torch.float64)
-        return QuarticProblem(curvature, scale=self.scale, spread=self.spread, streams=streams)
+        return QuarticProblem(torch.ones(self.dim(), dtype=torch.float64), spread=self.spread, streams=streams)

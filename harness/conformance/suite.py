@@ -88,6 +88,7 @@ def _judge(sampler: Sampler, law: Law, i: int, resumption: Resumption | None) ->
         return LawResult(law.name, "exempt", sampler.exempt[law.name], 0.0)
     if lacking:
         reason = f"needs {', '.join(lacking)}, which the Gaussian of the laws does not have"
+        reason += ": its stationary law is unproven" if law in (derived.LAW, real_loop.LAW) else ""
         return LawResult(law.name, "skipped", reason, 0.0)
 
     def check() -> None:

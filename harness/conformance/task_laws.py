@@ -89,7 +89,7 @@ def law_gradient_is_that_of_the_energy(task: Task) -> None:
 
 def law_prior_counted_once(task: Task) -> None:
     """Far out U grows as the declared prior does, on all the data and on every batch of an epoch."""
-    precision = getattr(task, "prior_precision", None)
+    precision = task.prior_precision
     if precision is None:
         raise Skip("the task declares no `prior_precision`, the precision of a normal prior")
     minibatched = in_batches(task)
@@ -151,23 +151,35 @@ def law_truth_by_another_route(task: Task) -> None:
 
 
 def law_blocks_do_not_matter(task: Task) -> None:
-    """An observer says the same of draws in one block, one by one, and in blocks with a restart between them."""
-    draws, steps = _draws(task)
+    """An observer says the same of weighted draws in one block, one by one, and in blocks with restarts between."""
+    draws, weights, steps = _draws(task)
     pieces = {
         "one block": [len(draws)],
         "one draw at a time": [1] * len(draws),
         "uneven blocks": [7, 1, 150, len(draws) - 158],
     }
-    whole, *others = (_observed(task, draws, steps, sizes) for sizes in pieces.values())
+    whole, *others = (_observed(task, draws, weights, steps, sizes) for sizes in pieces.values())
     for outcome, name in zip(others, list(pieces)[1:], strict=True):
         difference = _difference(whole, outcome)
         assert difference is None, (
             f"observed in {name}, {difference}; usual causes: something kept a block that is meant a draw, a count "
             "that starts again with each block"
         )
-    resumed = _observed(task, draws, steps, pieces["uneven blocks"], restart=True)
+    resumed = _observed(task, draws, weights, steps, pieces["uneven blocks"], restart=True)
     difference = _difference(others[1], resumed, rtol=0.0)
     assert difference is None, f"after state and load, {difference}; usual cause: a field that `state` leaves out"
+
+
+def law_weights_count(task: Task) -> None:
+    """An observer says something else of draws that weigh unequally, and the same where all weights are tripled."""
+    draws, weights, steps = _draws(task)
+    size = [len(draws)]
+    weighted, tripled, equal = (_observed(task, draws, w, steps, size) for w in (weights, 3 * weights, weights**0))
+    assert _difference(equal, weighted) is not None, (
+        "no metric and no curve changes where draws weigh unequally; usual cause: `weights` left aside in `observe`"
+    )
+    difference = _difference(weighted, tripled)
+    assert difference is None, f"with all weights tripled, {difference}; usual cause: a sum not divided by the weights"
 
 
 def law_state_restores_the_batches(task: Task) -> None:
@@ -215,6 +227,7 @@ TASK_LAWS: list[tuple[str, Callable[[Task], None]]] = [
     ("batch sizes agree", law_batch_sizes_agree),
     ("truth by another route", law_truth_by_another_route),
     ("blocks do not matter", law_blocks_do_not_matter),
+    ("weights count", law_weights_count),
     ("state restores the batches", law_state_restores_the_batches),
     ("chains do not interact", law_chains_do_not_interact),
     ("chains have their own streams", law_chains_have_their_own_streams),
@@ -229,24 +242,31 @@ def _at(batches: Batch, k: int) -> Batch:
     return {name: leaf[k] for name, leaf in batches.items()}
 
 
-def _draws(task: Task) -> tuple[Tensor, NDArray[np.int64]]:
-    """Made-up draws (400, C, D) around the starting points, and the steps that made them, with gaps."""
+def _draws(task: Task) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
+    """Made-up draws (400, C, D) around the starting points, unequal weights (400, C), and the steps, with gaps."""
     import torch
 
     start = _build(task).initial()
     generator = torch.Generator().manual_seed(0)
     moves = torch.randn((400, *start.shape), generator=generator, dtype=start.dtype)
-    return start + 0.5 * moves, 2 * np.arange(400) + 21
+    weights = torch.randn((400, len(start)), generator=generator, dtype=start.dtype).exp()
+    return start + 0.5 * moves, weights, 2 * np.arange(400) + 21
 
 
 def _observed(
-    task: Task, draws: Tensor, steps: NDArray[np.int64], sizes: Sequence[int], *, restart: bool = False
+    task: Task,
+    draws: Tensor,
+    weights: Tensor,
+    steps: NDArray[np.int64],
+    sizes: Sequence[int],
+    *,
+    restart: bool = False,
 ) -> Outcome:
     observer = _observer(task, steps)
     start = 0
     for size in sizes:
-        block = draws[start : start + size]
-        observer.observe(block, block.new_ones(block.shape[:2]), steps[start : start + size])
+        block = slice(start, start + size)
+        observer.observe(draws[block], weights[block], steps[block])
         start += size
         if restart:
             saved = {name: leaf.clone() for name, leaf in observer.state().items()}

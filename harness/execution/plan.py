@@ -21,6 +21,8 @@ from harness.source import source_hash
 from harness.spec import Component, RunSpec
 
 MOST_SEEDS = 10_000
+MOST_STEPS = 100_000_000
+"""Of a run: its trajectory is held in memory."""
 
 Measure = Callable[[Pair, Settings, Mapping[str, Any]], float]
 """(pair, settings, {"seeds", "chains"}) -> steps a second, for budgets in seconds."""
@@ -180,8 +182,9 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[], float
         if rate is None:
             raise UsageError(f"--budget {budget!r} must be measured; `bench run` does that")
         steps = int(amount * rate())
-    if steps < 1:
-        raise UsageError(f"--budget {budget!r} is less than one step")
+    if not 1 <= steps <= MOST_STEPS:
+        size = "less than one step" if steps < 1 else f"more than {MOST_STEPS:,} steps"
+        raise UsageError(f"--budget {budget!r} is {size}")
     return steps
 
 

@@ -5,6 +5,7 @@ It never opens the store. When its parent dies or asks it to stop, it writes che
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -16,12 +17,13 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from harness.errors import BenchError, DataError
+from harness.errors import BenchError, DataError, UsageError
 from harness.ledger.ledger import Ledger
 from harness.ledger.locks import HeldError, hold
 from harness.spec import RunSpec
 
 CHECKPOINT_SECONDS = 60.0
+LAST_CHECKPOINT_SECONDS = 10.0
 PROGRESS_SECONDS = 0.2
 PATIENCE_SECONDS = 10.0
 
@@ -61,6 +63,7 @@ def work(job: Job, pipe: Connection) -> None:
     signal.signal(signal.SIGTERM, lambda *_: stop.ask("preempted"))
     threading.Thread(target=_watch, args=(pipe, stop), daemon=True).start()
     send = _sender(pipe)
+    os.dup2(2, 1)  # what a plugin prints must not mix with results on stdout
     try:
         with ExitStack() as stack:
             _run(job, stack, stop, send)
@@ -117,6 +120,7 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
 
     from harness.execution.session import Session
 
+    _check_device(job.device, torch.cuda.device_count())
     torch.set_num_threads(job.threads)
     torch.set_default_dtype(torch.float32)
     torch.use_deterministic_algorithms(specs[0].deterministic, warn_only=True)
@@ -129,6 +133,12 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
         _advance(session, stop, send)
         if stop.reason:
             return
+
+
+def _check_device(device: str, gpus: int) -> None:
+    kind, _, number = device.partition(":")
+    if kind == "cuda" and int(number or 0) >= gpus:
+        raise UsageError(f"--devices {device}: torch sees {gpus} GPUs on this machine; `bench doctor` says more")
 
 
 def _load_plugins(job: Job) -> None:
@@ -159,6 +169,8 @@ def _advance(session: Any, stop: Stop, send: Callable[[str, dict[str, Any]], Non
                 session.checkpoint()
                 saved = time.monotonic()
         if session.finished:
+            if time.monotonic() - saved > LAST_CHECKPOINT_SECONDS:
+                session.checkpoint()  # so that a kill while scoring repeats little
             session.conclude()
         else:
             session.suspend(stop.reason)

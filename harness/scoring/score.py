@@ -123,7 +123,7 @@ class FieldScore:
         """How intervals over seeds are made, with the t multiplier of each number of seeds in the field."""
         counts = sorted({len(group.done) for group in self.groups if len(group.done) > 1})
         if not counts:
-            return "one seed: no intervals"
+            return "one seed: no intervals" if any(group.done for group in self.groups) else "no finished run"
         spoken = ", ".join(f"{t_multiplier(n - 1):.2f} at {n} seeds" for n in counts)
         return f"mean \N{PLUS-MINUS SIGN} 95 % t interval over seeds, t s/sqrt(n), t = {spoken}"
 

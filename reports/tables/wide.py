@@ -149,7 +149,8 @@ def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes:
         for group in groups
         if (status := score.standing(group, ranked_by).status) != "ranked"
     ]
-    ranking = f"ranked by {header(ranked_by)}" + (f"; {GATE}" if any(score.gates.values()) else "")
+    by = f"ranked by {header(ranked_by)}" if ranked_by else "nothing to rank by: no run has a result"
+    ranking = by + (f"; {GATE}" if any(score.gates.values()) else "")
     title = f"{score.title}; {score.multipliers()}"
     return Table(
         title,

@@ -95,6 +95,11 @@ def test_a_need_that_the_laws_cannot_meet_is_said():
     }
 
 
+def test_a_sampler_whose_stationary_law_no_law_can_see_is_said_to_be_unproven():
+    unproven = {r.law for r in check_sampler(Demanding) if "stationary law is unproven" in r.message}
+    assert unproven == {"derived-law", "real-loop"}
+
+
 def test_an_exception_fails_the_law_and_is_named():
     (result,) = check_sampler(Crashing, ["one-step"])
     assert result.outcome == "failed"

@@ -159,6 +159,21 @@ class ForgetsTheModes(MixtureObserver):
         self.modes.load(fresh)
 
 
+class WeightsLeftAside(MixtureObserver):
+    def observe(self, draws, weights, steps):
+        super().observe(draws, weights.new_ones(weights.shape), steps)
+
+
+class WeightsAsTheyCome(MixtureObserver):
+    def observe(self, draws, weights, steps):
+        super().observe(draws, weights + 1, steps)
+
+
+class WeightsOfTheFirstDraw(MixtureObserver):
+    def observe(self, draws, weights, steps):
+        super().observe(draws, weights[:1].expand_as(weights), steps)
+
+
 class Slanted(Mixture5):
     def build(self, streams, device):
         return SlantedNoise(self, streams, device)
@@ -180,11 +195,18 @@ def test_noise_with_a_mean_is_caught():
         laws.law_mean_of_batches(Slanted())
 
 
-@pytest.mark.parametrize("observer", [BlockIsADraw, ForgetsTheModes])
+@pytest.mark.parametrize("observer", [BlockIsADraw, ForgetsTheModes, WeightsOfTheFirstDraw])
 def test_an_observer_that_minds_its_blocks_is_caught(observer):
     laws.law_blocks_do_not_matter(Observed())
     with pytest.raises(AssertionError, match="usual cause"):
         laws.law_blocks_do_not_matter(type("Planted", (Observed,), {"observer": observer})())
+
+
+@pytest.mark.parametrize("observer", [WeightsLeftAside, WeightsAsTheyCome])
+def test_an_observer_to_which_weights_mean_nothing_is_caught(observer):
+    laws.law_weights_count(Observed())
+    with pytest.raises(AssertionError, match="usual cause"):
+        laws.law_weights_count(type("Planted", (Observed,), {"observer": observer})())
 
 
 @pytest.mark.parametrize("entry", ["mean", "sd"])

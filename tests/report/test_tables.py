@@ -180,6 +180,15 @@ def write_headline(results, method, cost, seeds=8):
         write_run(results, method=method, seed=seed, metrics=metrics, curves=curves)
 
 
+def test_a_table_of_failures_says_so(tmp_path):
+    write_run(tmp_path, seed=0, status="error", number=1)
+    write_run(tmp_path, seed=1, status="error", number=2)
+    (table,) = Leaderboard().build(store(tmp_path), Request()).tables
+    assert table.title.endswith("no finished run")
+    assert table.notes[0] == "nothing to rank by: no run has a result"
+    assert table.rows[0]["status"] == "failed 2 of 2"
+
+
 def test_the_leaderboard_ranks_by_the_headline_where_it_can(tmp_path):
     write_headline(tmp_path, "sgld", [400.0] * 4)
     write_headline(tmp_path, "csgld", [200.0] * 4)

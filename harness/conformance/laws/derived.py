@@ -62,9 +62,15 @@ def _ratio(sampler: Sampler, x: float, T: float) -> NDArray[np.float64]:
 def _require(step: LinearStep) -> None:
     """Skip a sampler that is not linear; one that moves the mode is broken."""
     if step.error == np.inf:
-        raise Skip("no linear law: it draws uniforms, or its answers are not finite or not repeatable")
+        raise Skip(
+            "no linear law: it draws uniforms, or its answers are not finite or not repeatable; what it leaves "
+            "stationary is left to the law real-loop"
+        )
     if not step.linear:
-        raise Skip(f"not linear on a quadratic potential: superposition error {step.error:.2g}")
+        raise Skip(
+            f"not linear on a quadratic potential: superposition error {step.error:.2g}; what it leaves stationary is "
+            "left to the law real-loop"
+        )
     if step.shift > 1e-12:
         raise Broken(f"a step without noise moves the mode by {step.shift:.3g}")
 

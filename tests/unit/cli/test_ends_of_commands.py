@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -17,14 +19,29 @@ from harness.store.connection import Refused
 PLAN = ["plan", "--sampler", "sgld", "--task", "mixture5", "--budget", "smoke", "--seeds", "0"]
 
 
-def test_ctrl_c_says_how_to_go_on(monkeypatch, capsys):
-    def interrupt():
-        raise KeyboardInterrupt
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted; the same command goes on"),
+        (SystemExit(7), 3, "a plugin ended the program (exit code 7)"),
+    ],
+)
+def test_an_end_from_inside_is_said(monkeypatch, capsys, error, code, words):
+    def verb():
+        raise error
 
     monkeypatch.setattr(app.app, "registered_commands", list(app.app.registered_commands))
-    app.app.command("wait")(interrupt)
-    assert run(["wait"]) == 130
-    assert "interrupted; the same command goes on" in capsys.readouterr().err
+    app.app.command("verb")(verb)
+    assert run(["verb"]) == code
+    assert words in capsys.readouterr().err
+
+
+def test_a_reader_that_is_gone_is_no_error():
+    program = "from harness.cli import main; main(['ls', 'samplers'])"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("words", [["ls", "runs"], ["report", "leaderboard"], ["sql", "select 1"], ["ingest"]])
@@ -66,6 +83,11 @@ def test_the_summary_counts_what_no_worker_finished():
 def test_nouns_are_counted():
     assert context.count(1, "run") == "1 run"
     assert context.count(0, "seed") == "0 seeds"
+
+
+def test_rows_are_harmless_on_a_terminal(capsys):
+    context.print_rows([{"a": "x\x1b[31m\ny\u202e  z"}, {"a": None}], ["a"])
+    assert capsys.readouterr().out == "a\nx[31m y  z\n\n"
 
 
 def test_a_plan_says_which_runs_have_a_checkpoint(tmp_path, capsys):

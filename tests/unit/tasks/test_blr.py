@@ -9,6 +9,7 @@ from harness.diagnostics import reference_ess
 from harness.errors import DataError, RunError, UsageError
 from harness.randomness import Streams
 from harness.schedule import Trajectory
+from harness.task import Cost
 from tasks.datasets import uci
 from tasks.regression import truth
 from tasks.regression.blr import LANES, Australian, German, Heart
@@ -147,7 +148,7 @@ def trajectory(steps):
 
 
 def observe(draws, task=TASKS["heart"]):
-    observer = LogisticObserver(task, draws.shape[1], trajectory(len(draws)), 1.0)
+    observer = LogisticObserver(task, draws.shape[1], trajectory(len(draws)), Cost(0.0, 1.0))
     x = torch.from_numpy(draws)
     observer.observe(x, torch.ones(draws.shape[:2], dtype=torch.float64), np.arange(len(draws)) + 1)
     return observer.outcome()
@@ -190,7 +191,7 @@ def test_a_run_of_few_draws_leaves_out_what_it_cannot_say():
     outcome = observe(gaussian_draws(3, 1))
     assert outcome.metrics["ess_bulk"] is None
     assert outcome.metrics["mean_error"] is not None
-    empty = LogisticObserver(TASKS["heart"], 1, trajectory(5), 1.0).outcome()
+    empty = LogisticObserver(TASKS["heart"], 1, trajectory(5), Cost(0.0, 1.0)).outcome()
     assert set(empty.metrics.values()) == {None}
 
 

@@ -9,6 +9,7 @@ import torch
 from harness.diagnostics import Moments
 from harness.randomness import Streams
 from harness.schedule import Trajectory
+from harness.task import Cost
 from tasks.synthetic.mixture5 import Mixture5
 from tasks.synthetic.mixture25 import Mixture25
 from tasks.synthetic.observer import SAMPLE, MixtureObserver
@@ -34,7 +35,7 @@ def trajectory(steps, burn_in=0):
 
 def observe(task, draws, *, burn_in=0, passes=1.0, weights=None):
     """The outcome of draws (n, C, D), and the observer."""
-    observer = MixtureObserver(task, draws.shape[1], trajectory(burn_in + len(draws), burn_in), passes)
+    observer = MixtureObserver(task, draws.shape[1], trajectory(burn_in + len(draws), burn_in), Cost(0.0, passes))
     x = torch.from_numpy(draws)
     w = torch.ones(draws.shape[:2], dtype=torch.float64) if weights is None else torch.from_numpy(weights)
     observer.observe(x, w, np.arange(len(draws)) + burn_in + 1)
@@ -141,7 +142,7 @@ def test_the_last_mode_is_censored_until_it_is_seen():
 def test_memory_does_not_grow_with_the_run():
     task = Mixture5()
     steps, block = 200_000, exact(task, 10_000, 2)
-    observer = MixtureObserver(task, 2, trajectory(steps), 1.0)
+    observer = MixtureObserver(task, 2, trajectory(steps), Cost(0.0, 1.0))
     for start in range(0, steps, len(block)):
         observer.observe(torch.from_numpy(block), torch.ones(block.shape[:2]), np.arange(start, start + len(block)) + 1)
     held = sum(leaf.numel() for leaf in observer.state().values())
@@ -163,7 +164,7 @@ def test_weights_enter_every_number():
 
 def test_a_run_without_draws_or_with_huge_ones_has_no_numbers_instead_of_wrong_ones():
     task = Mixture5()
-    empty = MixtureObserver(task, 1, trajectory(10), 1.0).outcome()
+    empty = MixtureObserver(task, 1, trajectory(10), Cost(0.0, 1.0)).outcome()
     assert set(empty.metrics) == {m.name for m in task.metrics}
     assert set(empty.metrics.values()) == {None}
     draws = exact(task, 50, 1)
