@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import mutants
+import nonlinear_mutants
 import pytest
 import torch
-from mutants import SEEN_BY, Plain, Tamed, Weighted
+from mutants import Plain
+from nonlinear_mutants import Tamed, Weighted
 
 from harness.conformance.suite import check_samplers
 from harness.errors import UsageError
@@ -28,6 +31,9 @@ class AveragedNoise(Plain):
         xi = noise.normal(theta).expand_as(theta)
         mixed = (xi + state["xi"]) / 2
         return theta - h * potential.grad(theta) + (2 * h * T).sqrt() * mixed, {"xi": xi}
+
+
+SEEN_BY = mutants.SEEN_BY | nonlinear_mutants.SEEN_BY
 
 
 @pytest.mark.parametrize("mutant", SEEN_BY, ids=lambda mutant: mutant.__name__)

@@ -9,7 +9,7 @@ import fabricated
 import filelock
 import pytest
 
-from harness.errors import DataError, UsageError
+from harness.errors import DataError
 from harness.store import Store, connection, schema
 
 TABLES = list(schema.objects())
@@ -226,41 +226,6 @@ def test_attempts_removed_from_disk_are_kept_until_a_rebuild(store):
     assert len(store.rows("select * from attempt")) == 2
     store.rebuild()
     assert store.rows("select attempt from attempt") == [{"attempt": kept.name}]
-
-
-def test_columns_of_one_name_stay_apart(store):
-    assert store.rows("select 1 as a, 2 as a, 3 as b") == [{"a": 1, "a_1": 2, "b": 3}]
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "insert into meta values ('a', 'b')",
-        "drop table run",
-        "update run set seed = 0",
-        "select * from read_csv('/etc/hostname')",
-        "select * from '/etc/hostname'",
-        "attach 'other.duckdb'",
-        "copy run to 'run.csv'",
-        "export database 'export'",
-        "install httpfs",
-        "set enable_external_access = true",
-        "selec 1",
-    ],
-)
-def test_a_query_can_neither_write_nor_reach_a_file(store, query):
-    fabricated.concluded(store.results)
-    store.refresh()
-    before = store.path.read_bytes()
-    with pytest.raises(UsageError, match="the query failed"):
-        store.table(query)
-    assert store.path.read_bytes() == before
-
-
-def test_a_query_reaches_no_file_where_there_is_no_database(store):
-    store.refresh()
-    with pytest.raises(UsageError, match="disabled by configuration"):
-        store.table("select * from read_csv('/etc/hostname')")
 
 
 def test_two_processes_ingest_each_attempt_once(store):
