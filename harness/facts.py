@@ -6,10 +6,12 @@ kept in the user's cache under the hash of the class's code, so it is worked out
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -135,7 +137,8 @@ def _cached(offer: Offer, kind: str, params: Mapping[str, Any], make: Callable[[
     except (OSError, ValueError):
         pass
     try:
-        value = json.loads(json.dumps(make()))
+        with contextlib.redirect_stdout(sys.stderr):  # what a plugin prints must not mix with results
+            value = json.loads(json.dumps(make()))
     except BenchError:
         raise
     except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import importlib.metadata
@@ -112,7 +113,8 @@ class Registry:
         )
         try:
             _check_shadowing(entry.value)
-            module = entry.load()
+            with contextlib.redirect_stdout(sys.stderr):  # what a plugin prints must not mix with results
+                module = entry.load()
         except Exception as error:  # noqa: BLE001 - a plugin may fail in any way; its row says how
             plugin.problems.append(f"does not import: {type(error).__name__}: {error}")
             return plugin
@@ -132,7 +134,8 @@ class Registry:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
-            spec.loader.exec_module(module)
+            with contextlib.redirect_stdout(sys.stderr):
+                spec.loader.exec_module(module)
         except Exception as error:
             raise PluginError(f"--plugin {path} does not import: {type(error).__name__}: {error}") from error
         self._register(plugin, module)

@@ -69,3 +69,11 @@ def test_a_shadowed_room_says_which_file_stands_in_front(tmp_path):
     )
     assert "is shadowed by" in done.stdout
     assert str(tmp_path / "tasks") in done.stdout
+
+
+def test_what_a_plugin_prints_stays_off_stdout(tmp_path, capsys):
+    file = tmp_path / "talkative_example.py"
+    file.write_text("print('hello')\n" + PLUGIN.format(name="talkative"))
+    Registry([str(file)])
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "hello\n")
