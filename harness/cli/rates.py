@@ -15,6 +15,7 @@ from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.execution.plan import Measure
+    from harness.ledger.ledger import Ledger
 
 STEPS = 200
 
@@ -31,7 +32,7 @@ def known(results: Path, device: str) -> Measure:
     return measure
 
 
-def measured(results: Path, place: tuple[str, str]) -> Measure:
+def measured(ledger: Ledger, place: tuple[str, str]) -> Measure:
     """What was measured before, else a measurement in a worker, written down."""
 
     def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float:
@@ -41,12 +42,13 @@ def measured(results: Path, place: tuple[str, str]) -> Measure:
         from harness.ledger.ledger import Standing
 
         specs = _specs(pair, settings, how)
-        path = _path(results, specs[0], place[0])
+        path = _path(ledger.root, specs[0], place[0])
         found = _read(path)
         if found is None:
+            ledger.prepare()
             planned = [Planned(spec, Standing("new"), 0.0, len(specs)) for spec in specs]
             context.say(f"measuring {specs[0].method} on {specs[0].task.name} over {STEPS} steps")
-            job = local.jobs(planned, results, context.current().plugins, ())[0]
+            job = local.jobs(planned, ledger.root, context.current().plugins, ())[0]
             found = local.measure(job, place, STEPS)
             path.parent.mkdir(exist_ok=True)
             write_json(path, {"steps_per_second": found, "seeds": len(specs)})

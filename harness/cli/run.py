@@ -40,10 +40,8 @@ def run(
     places = local.slots(named, workers)
     ledger = Ledger(here.results)
     registry = context.plugins()
-    if not budget.startswith("seconds="):
-        plan(registry, asked, ledger)  # what cannot be planned is refused before a folder is made
-    ledger.prepare()
-    planned = plan(registry, asked, ledger, rates.measured(ledger.root, places[0]))
+    planned = plan(registry, asked, ledger, rates.measured(ledger, places[0]))
+    ledger.prepare()  # after the plan: what cannot be planned makes no folder
     missing = [p for p in planned if not p.standing.cached and (retry or not p.standing.failed)]
     _tell_what_is_there(planned, missing, retry=retry)
     outcome = local.Outcome()

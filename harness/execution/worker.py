@@ -5,6 +5,7 @@ It never opens the store. When its parent dies or asks it to stop, it writes che
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -12,7 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -48,12 +49,10 @@ class Stop:
     """Why the worker should end: "" while it should not, else "cancelled" or "preempted"."""
 
     reason: str = ""
-    seen: threading.Event = field(default_factory=threading.Event)
 
     def ask(self, reason: str) -> None:
         """Ask the loop to end at the next block."""
         self.reason = self.reason or reason
-        self.seen.set()
 
 
 def work(job: Job, pipe: Connection) -> None:
@@ -77,12 +76,9 @@ def work(job: Job, pipe: Connection) -> None:
 
 def _watch(pipe: Connection, stop: Stop) -> None:
     """End of file means that the parent is dead; a message is its wish to stop."""
-    try:
+    with contextlib.suppress(EOFError, OSError):
         pipe.recv()
-    except (EOFError, OSError):
-        stop.ask("cancelled")
-    else:
-        stop.ask("cancelled")
+    stop.ask("cancelled")
 
 
 def _sender(pipe: Connection) -> Callable[[str, dict[str, Any]], None]:

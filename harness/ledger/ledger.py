@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,10 +106,6 @@ class Ledger:
             return Standing("running", attempt)
         last = attempt.last_event()
         return Standing(last if last in ("cancelled", "preempted") else "orphaned", attempt)
-
-    def free_bytes(self) -> int:
-        """Free space where the results are."""
-        return shutil.disk_usage(self.root).free
 
 
 def _concluded(attempt: Attempt, result: dict[str, object]) -> Standing:

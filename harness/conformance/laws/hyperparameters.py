@@ -14,6 +14,7 @@ from harness.conformance.gaussian import GaussianProblem, GaussianTask
 from harness.conformance.law import Broken, Law, all_finite, finish, loop, safe_x, trajectory
 from harness.errors import UsageError
 from harness.parameters import Field, schema
+from harness.task import Problem
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,17 +45,9 @@ class NetworkProblem(GaussianProblem):
         fitted = (weight[:, :, None] * hidden).sum(1)
         return (fitted - torch.sin(2 * x)).square().sum(1) / 0.02 + theta.square().sum(1) / 2
 
-    def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
-        """U (C,) and grad U (C, D)."""
-        with torch.enable_grad():
-            x = theta.detach().requires_grad_(True)
-            value = self.energy(x, batch)
-            (gradient,) = torch.autograd.grad(value.sum(), x)
-        return value.detach(), gradient
-
-    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """grad U (C, D)."""
-        return self.energy_and_gradient(theta, batch)[1]
+    # Gaussian problems know their gradient; this one has it by automatic differentiation.
+    energy_and_gradient = Problem.energy_and_gradient
+    gradient = Problem.gradient
 
 
 @dataclass(frozen=True, kw_only=True)

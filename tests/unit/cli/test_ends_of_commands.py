@@ -130,9 +130,8 @@ def test_a_rate_is_measured_once_for_all_seeds(tmp_path, monkeypatch):
 
     with pytest.raises(UsageError, match="`bench run` does that"):
         steps("0", rates.known(tmp_path, "cpu"))
-    ledger.prepare()
-    assert steps("0-1", rates.measured(tmp_path, ("cpu", "cpu-0"))) == {3000}
-    assert steps("0-4", rates.measured(tmp_path, ("cpu", "cpu-0"))) == {3000}
+    assert steps("0-1", rates.measured(ledger, ("cpu", "cpu-0"))) == {3000}
+    assert steps("0-4", rates.measured(ledger, ("cpu", "cpu-0"))) == {3000}
     assert steps("5", rates.known(tmp_path, "cpu")) == {3000}
 
 

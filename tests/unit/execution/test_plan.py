@@ -132,6 +132,8 @@ def test_only_what_is_missing_is_new(tmp_path):
         ({"budget": "steps=many"}, "not a positive number"),
         ({"budget": "gradients=0.1"}, "less than one step"),
         ({"budget": "seconds=5"}, "must be measured"),
+        ({"budget": "steps=1e12"}, "more than 100,000,000 steps"),
+        ({"sampler": "sghmc", "given": {"sampler.fricton": "1"}}, r"did you mean sampler\.friction\?"),
     ],
 )
 def test_what_cannot_be_planned_says_why(tmp_path, change, message):

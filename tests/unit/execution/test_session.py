@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from harness.errors import RunError
+from harness.errors import RunError, UsageError
 from harness.execution.beginning import check_code
 from harness.execution.plan import Request, plan
 from harness.execution.session import Session
-from harness.execution.worker import Job
+from harness.execution.worker import Job, _check_device
 from harness.ledger.ledger import Ledger
 from harness.registry import registry
 
@@ -83,6 +83,16 @@ def test_code_that_changed_since_the_plan_is_not_run_under_its_key(ledger):
     other = replace(specs[0], sampler=replace(specs[0].sampler, source="0" * 64))
     with pytest.raises(RunError, match="the code of sgld changed"):
         check_code([other])
+    with pytest.raises(RunError, match="the code of sgld changed"):
+        sessions(ledger, [other], Job([other], ledger.root, "cpu", "cpu-0"))
+    assert not ledger.attempts(other.key)
+
+
+def test_a_device_that_is_not_there_is_refused():
+    _check_device("cpu", 0)
+    _check_device("cuda:1", 2)
+    with pytest.raises(UsageError, match="torch sees 1 GPUs"):
+        _check_device("cuda:1", 1)
 
 
 def test_a_diverged_run_is_told_once_and_costs_what_it_cost(ledger):
