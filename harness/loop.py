@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,7 @@ import torch
 
 from harness.errors import PluginError
 from harness.randomness import ChainNoise, Slot, Streams
-from harness.stepping import Block, CountingPotential, DirectNoise, advance, split
+from harness.stepping import Block, CountingPotential, DirectNoise, split, stepper
 from harness.task import Cost
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from harness.sampler import Sampler, State
     from harness.schedule import Trajectory
+    from harness.stepping import Advanced
     from harness.task import Batch, Observer, Problem, Task
 
 
@@ -42,12 +43,16 @@ class Divergence:
 class Clock:
     """Wall seconds of a block of runs, by what they were spent on."""
 
+    compiling: float = 0.0
     sampling: float = 0.0
     observing: float = 0.0
 
 
 class Run:
-    """One run within the block: its rows, its observer, the draws not yet fetched, and its divergence if any."""
+    """One run within the block: its rows, its observer, the draws not yet fetched, and its divergence if any.
+
+    `last_finite` is where the chain that diverged first was, (D,), one step before; only in the loop that saw it.
+    """
 
     def __init__(self, rows: slice, observer: Observer, stride: int) -> None:
         self.rows = rows
@@ -57,6 +62,7 @@ class Run:
         self.stored = 0
         self.pending: list[np.ndarray] = []
         self.divergence: Divergence | None = None
+        self.last_finite: Tensor | None = None
         self.log_weight_unit = math.nan
 
     def take(self, draws: Tensor, log_weights: Tensor, steps: np.ndarray) -> None:
@@ -86,7 +92,8 @@ class Run:
 class Loop:
     """R runs of C chains each that differ only in their seed, as R*C rows of one tensor.
 
-    `streams` has one entry a row, run after run. `advance_block` does one block; `position` counts finished steps.
+    `streams` has one entry a row, run after run; `mode` is how steps are executed (see `harness.stepping`).
+    `advance_block` does one block; `position` counts finished steps.
     """
 
     def __init__(
@@ -97,10 +104,12 @@ class Loop:
         streams: Sequence[Streams],
         chains: int,
         *,
+        mode: str = "plain",
         device: str = "cpu",
         draw_stride: int = 1,
     ) -> None:
         self.sampler = sampler
+        self.stepper = stepper(mode)
         self.trajectory = trajectory
         self.device = device
         self.dtype: torch.dtype = getattr(torch, task.dtype)
@@ -114,7 +123,7 @@ class Loop:
         self.state, at_start = self._init_state(task, streams)
         slots, per_step = self._probe(task, len(streams))
         self.cost = Cost(at_start, per_step)
-        self.noise = ChainNoise([s.torch("noise", device) for s in streams], slots)
+        self.noise = ChainNoise([s.fastest("noise", device, self.dtype) for s in streams], slots)
         self.ends = dict(cut(trajectory, self.noise.block_length(self.problem.dim)))
         self.runs = [
             Run(rows, self.problem.observer(rows, trajectory, self.cost), draw_stride)
@@ -162,10 +171,10 @@ class Loop:
         return noise.slots, _passes(self._check_calls(potential, 1), task)
 
     def _check_calls(self, potential: CountingPotential, steps: int) -> tuple[int, int]:
-        """The gradients asked for in some steps; raises where they are not those declared."""
+        """The gradients asked for in some steps; raises where they are not those declared (0 steps: not compared)."""
         declared = (self.sampler.gradients_per_step, self.sampler.full_gradients_per_step)
         counted = potential.take_counts()
-        if counted != (declared[0] * steps, declared[1] * steps):
+        if steps and counted != (declared[0] * steps, declared[1] * steps):
             raise PluginError(
                 f"{type(self.sampler).__name__} declares (gradients_per_step, full_gradients_per_step) = {declared}, "
                 f"its step makes {counted} calls" + (f" in {steps} steps" if steps > 1 else "")
@@ -183,16 +192,19 @@ class Loop:
         began = time.perf_counter()
         block = self._block(start, stop)
         before = (self.theta, self.state)
+        compiling = self.stepper.compiling
         with torch.no_grad():
-            done = advance(self.sampler, self.potential, self.theta, self.state, block)
-        self._check_calls(self.potential, stop - start)
+            done = self.stepper.advance(self.sampler, self.potential, self.theta, self.state, block)
+        self._check_calls(self.potential, stop - start if self.stepper.counts else 0)
         self.theta, self.state, self.position = done.theta, done.state, stop
         finite = torch.isfinite(self.theta).all(dim=1).cpu()
+        compiling = self.stepper.compiling - compiling
+        self.clock.compiling += compiling
         sampled = time.perf_counter()
-        self.clock.sampling += sampled - began
+        self.clock.sampling += sampled - began - compiling
         if any(run.divergence is None and not bool(finite[run.rows].all()) for run in self.runs):
-            self._locate(finite, before, block, start)
-        self._observe(done.draws, done.log_weights, start, stop)
+            self._locate(before, block, start)
+        self._observe(done, start, stop)
         self.clock.observing += time.perf_counter() - sampled
 
     def _block(self, start: int, stop: int) -> Block:
@@ -207,32 +219,31 @@ class Loop:
             adapt=bool(self.trajectory.burn_in[start]),
         )
 
-    def _observe(self, draws: list[Tensor], log_weights: list[Tensor], start: int, stop: int) -> None:
-        if not draws:
+    def _observe(self, done: Advanced, start: int, stop: int) -> None:
+        draws = done.draws
+        if not len(draws):
             return
-        stacked = torch.stack(draws)
-        logs = torch.stack(log_weights) if log_weights else stacked.new_zeros(stacked.shape[:2])
+        logs = draws.new_zeros(draws.shape[:2]) if done.log_weights is None else done.log_weights
         steps = np.flatnonzero(self.trajectory.keep[start:stop]) + start + 1
         for run in self.runs:
-            run.take(stacked[:, run.rows], logs[:, run.rows], steps)
+            run.take(draws[:, run.rows], logs[:, run.rows], steps)
 
-    def _locate(self, finite: Tensor, before: tuple[Tensor, State], block: Block, start: int) -> None:
-        """Find the step at which each newly lost chain became non-finite, by doing the block once more."""
-        first = np.full(len(finite), -1)
-
-        def note(k: int, theta: Tensor) -> bool:
-            lost = ~torch.isfinite(theta).all(dim=1).cpu().numpy()
-            first[lost & (first < 0)] = start + k + 1
-            return bool((first[~finite.numpy()] >= 0).all())
-
+    def _locate(self, before: tuple[Tensor, State], block: Block, start: int) -> None:
+        """Find the step at which each newly lost chain became non-finite, by doing the block again, all kept."""
         with torch.no_grad():
-            advance(self.sampler, self.potential, *before, block, after=note)
+            again = self.stepper.advance(
+                self.sampler, self.potential, *before, replace(block, keep=np.ones(len(block), dtype=bool))
+            )
         self.potential.take_counts()
+        lost = ~torch.isfinite(again.draws).all(dim=2).cpu().numpy()
+        first = np.where(lost.any(axis=0), start + 1 + lost.argmax(axis=0), len(self.trajectory) + 1)
         for run in self.runs:
-            lost = first[run.rows]
-            if run.divergence is None and (lost >= 0).any():
-                chain = int(np.flatnonzero(lost == lost[lost >= 0].min())[0])
-                run.divergence = Divergence(step=int(lost[chain]), chain=chain, seen_at=start + len(block))
+            chain = int(first[run.rows].argmin())
+            step = int(first[run.rows][chain])
+            if run.divergence is None and step <= len(self.trajectory):
+                run.divergence = Divergence(step=step, chain=chain, seen_at=start + len(block))
+                whole = again.draws[step - start - 2] if step > start + 1 else before[0]
+                run.last_finite = whole[run.rows][chain].clone()
 
     def checkpoint(self, run: Run) -> dict[str, Tensor]:
         """All that `run` needs to go on from `position`, as tensors that a safetensors file can hold."""

@@ -27,6 +27,9 @@ UNTUNED = 0.2
 RUN_FIELDS = {
     "burn_in": Field("burn_in", "float", False, 0.0, False, "[0, inf)", (), "share of the run (< 1) or steps", ""),
     "thin": Field("thin", "int", False, 1, False, "[1, inf)", (), "every how many draws one is kept", ""),
+    "compile": Field(
+        "compile", "str", True, None, False, "", ("plain", "compiled"), "execution of steps; none: by their number", ""
+    ),
 }
 
 
@@ -51,6 +54,7 @@ class Settings:
     task_params: Mapping[str, Any]
     burn_in: float
     thin: int
+    compile: str | None
     origins: Mapping[str, Origin]
 
 
@@ -124,6 +128,7 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any]) -> Setting
         task_params,
         run["burn_in"],
         run["thin"],
+        run["compile"],
         dict(sorted(origins.items())),
     )
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 KEY_VERSION = 1
 """Version of the canonical form below."""
 
-ENGINE = 1
+ENGINE = 2
 """Raised when the loop, the streams or a step's arithmetic changes numbers; a golden test fails until it is."""
+
+_PLAIN = (
+    "key_version", "engine", "steps", "burn_in", "thin", "seed", "chains", "dtype", "device", "deterministic",
+    "compile",
+)  # fmt: skip
+_NESTED = ("task_version", "data", "origins")
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,33 @@ class RunSpec:
             **record,
             "origins": {name: asdict(origin) for name, origin in sorted(self.origins.items())},
         }
+
+
+def from_record(record: Mapping[str, Any]) -> RunSpec:
+    """The RunSpec that `to_json` wrote, of whichever engine; ValueError where the record is not whole."""
+    try:
+        parts: dict[str, Any] = {name: _component(record[name]) for name in ("sampler", "schedule", "task")}
+        plain = {f.name: record[f.name] for f in fields(RunSpec) if f.name not in (*parts, *_NESTED)}
+        task = record["task"]
+        origins = {name: Origin(**origin) for name, origin in record["origins"].items()}
+        return RunSpec(**parts, **plain, task_version=task["version"], data=task["data"], origins=origins)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"is not a whole record of a run: {error}") from None
+
+
+def _component(record: Mapping[str, Any]) -> Component:
+    return Component(**{f.name: record[f.name] for f in fields(Component)})
+
+
+def recorded_key(record: Mapping[str, Any]) -> str:
+    """The key of the run that a stored record describes, made anew from its parts; "" where parts are missing."""
+    try:
+        parts = {name: record[name] for name in _PLAIN}
+        for name in ("sampler", "schedule", "task"):
+            parts[name] = {entry: value for entry, value in record[name].items() if entry != "target"}
+        return _digest(parts)
+    except (KeyError, AttributeError, ValueError):
+        return ""
 
 
 def _digest(record: Mapping[str, Any]) -> str:

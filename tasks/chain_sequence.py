@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from harness.randomness import load_states, states
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
+
+    from harness.randomness import Generator
 
 
 class ChainSequence:
@@ -18,7 +21,7 @@ class ChainSequence:
     samplers whose runs are cut at other steps still meet the same sequence.
     """
 
-    def __init__(self, generators: Sequence[torch.Generator], make: Callable[[torch.Generator], Tensor]) -> None:
+    def __init__(self, generators: Sequence[Generator], make: Callable[[Any], Tensor]) -> None:
         self.generators = list(generators)
         self.make = make
         self._refill()
@@ -26,7 +29,7 @@ class ChainSequence:
     def _refill(self) -> None:
         import torch
 
-        self._start = torch.stack([g.get_state() for g in self.generators])
+        self._start = states(self.generators)
         self._stretch = torch.stack([self.make(g) for g in self.generators], dim=1)
         self._place = 0
 
@@ -53,7 +56,6 @@ class ChainSequence:
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Go on from `state`."""
-        for generator, row in zip(self.generators, state["generators"], strict=True):
-            generator.set_state(row.clone())
+        load_states(self.generators, state["generators"])
         self._refill()
         self._place = int(state["place"][0])

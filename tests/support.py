@@ -14,13 +14,13 @@ from plugins.samplers.sgld import SGLD
 SAMPLERS = {"sgld": SGLD(), "sghmc": SGHMC(friction=0.3), "msgld": MSGLD(a=5.0), "hmc": HMC(leapfrog=3)}
 
 
-def make_loop(task, sampler, schedule, steps, seeds=(0,), chains=2, burn_in=0, thin=1, device="cpu"):
+def make_loop(task, sampler, schedule, steps, seeds=(0,), chains=2, burn_in=0, thin=1, device="cpu", mode="plain"):
     """A loop over some seeds of a task, ready to run."""
     torch.set_num_threads(1)
     trajectory = schedule.trajectory(steps, task.steps_per_epoch()).with_burn_in(burn_in, thin)
     sampler.check_steps(trajectory.step_size.tolist(), trajectory.temperature.tolist())
     streams = [Streams(seed, chain, ("test",)) for seed in seeds for chain in range(chains)]
-    return Loop(task, sampler, trajectory, streams, chains, device=device)
+    return Loop(task, sampler, trajectory, streams, chains, mode=mode, device=device)
 
 
 def run_loop(loop):

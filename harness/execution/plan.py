@@ -24,6 +24,10 @@ MOST_SEEDS = 10_000
 MOST_STEPS = 100_000_000
 """Of a run: its trajectory is held in memory."""
 
+COMPILED_FROM = 200_000
+"""Steps of a run from which it is compiled unless a setting says otherwise: what making the code costs is earned back
+several times over."""
+
 Measure = Callable[[Pair, Settings, Mapping[str, Any]], float]
 """(pair, settings, {"seeds", "chains"}) -> steps a second, for budgets in seconds."""
 
@@ -62,7 +66,7 @@ def expand(registry: Registry, request: Request, measure: Measure | None = None)
             settings = resolve(registry, pair, {**request.given, **point})
             seeds = request.seeds if request.seeds is not None else pair.protocol["seeds"]
             chains = request.chains if request.chains is not None else pair.protocol["chains"]
-            rate = partial(measure, pair, settings, {"seeds": seeds, "chains": chains}) if measure else None
+            rate = partial(measure, pair, how={"seeds": seeds, "chains": chains}) if measure else None
             steps = _steps(request.budget, pair, settings, rate)
             label = _label(request.budget, steps, pair, settings)
             made = (make_spec(pair, settings, steps, seed, chains, label) for seed in seeds)
@@ -103,6 +107,7 @@ def make_spec(pair: Pair, settings: Settings, steps: int, seed: int, chains: int
         seed=seed,
         chains=chains,
         dtype=task["dtype"],
+        compile=settings.compile or ("compiled" if steps >= COMPILED_FROM else "plain"),
         method=pair.method.name,
         budget=budget,
         origins=settings.origins,
@@ -157,7 +162,7 @@ def _part(offer: Offer, params: Mapping[str, Any]) -> Component:
     return Component(offer.name, offer.info.target, source_hash(offer.info.target), dict(params))
 
 
-def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[], float] | None) -> int:
+def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[..., float] | None) -> int:
     """Length of the run in steps, from a budget's name or "steps=N", "gradients=N" (data passes), "seconds=N"."""
     named = _named_steps(pair, settings)
     if budget in named:
@@ -181,7 +186,9 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[], float
     else:
         if rate is None:
             raise UsageError(f"--budget {budget!r} must be measured; `bench run` does that")
-        steps = int(amount * rate())
+        steps = int(amount * rate(settings=settings))
+        if settings.compile is None and steps >= COMPILED_FROM:
+            steps = max(COMPILED_FROM, int(amount * rate(settings=replace(settings, compile="compiled"))))
     if not 1 <= steps <= MOST_STEPS:
         size = "less than one step" if steps < 1 else f"more than {MOST_STEPS:,} steps"
         raise UsageError(f"--budget {budget!r} is {size}")

@@ -16,7 +16,6 @@ from tasks.chain_sequence import ChainSequence
 from tasks.datasets import uci
 
 if TYPE_CHECKING:
-    import torch
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -61,15 +60,15 @@ class LogisticProblem(Problem):
         self.batches = task.steps_per_epoch()
         self.epochs: ChainSequence | None = None
         if task.batch is not None:
-            self.epochs = ChainSequence([s.torch("order", device) for s in streams], self._draw_epoch)
+            self.epochs = ChainSequence([s.numpy("order") for s in streams], self._draw_epoch)
 
-    def _draw_epoch(self, generator: torch.Generator) -> Tensor:
+    def _draw_epoch(self, generator: np.random.Generator) -> Tensor:
         """One epoch: indices of rows, (m, n filled up to `LANES`)."""
         import torch
 
         n = self.task.batch_terms()
-        order = torch.full((self.batches * n,), self.terms, device=self.device)
-        order[: self.terms] = torch.randperm(self.terms, generator=generator, device=self.device)
+        order = torch.full((self.batches * n,), self.terms)
+        order[: self.terms] = torch.from_numpy(generator.permutation(self.terms))
         return torch.nn.functional.pad(order.view(self.batches, n), (0, _filled(n) - n), value=self.terms)
 
     def initial(self) -> Tensor:
@@ -82,7 +81,7 @@ class LogisticProblem(Problem):
         return torch.stack(rows)
 
     def draw_batches(self, steps: int) -> Batch:
-        return {} if self.epochs is None else {"index": self.epochs.take(steps)}
+        return {} if self.epochs is None else {"index": self.epochs.take(steps).to(self.device)}
 
     def _groups(self, theta: Tensor, batch: Batch | None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Groups of chains: theta (c, D), rows of the design (c or 1, n, D), margins a_i theta (c, n)."""

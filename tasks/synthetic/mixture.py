@@ -13,7 +13,7 @@ from harness import Metric, Observer, Problem, Task, Truth, param
 from tasks.chain_sequence import ChainSequence
 
 if TYPE_CHECKING:
-    import torch
+    from numpy.random import Generator
     from numpy.typing import ArrayLike, NDArray
     from torch import Tensor
 
@@ -27,12 +27,20 @@ STRETCH = 1000
 """Steps whose gradient noise is drawn at once; another length gives other numbers."""
 
 
+def modes_axis() -> int:
+    """Where the modes lie in memory beside the chains: last, or first where the step is compiled."""
+    import torch
+
+    return 0 if torch.compiler.is_compiling() else 1
+
+
 class MixtureProblem(Problem):
     """U(theta) = -log sum_m w_m N(theta; mu_m, s^2 I) + <tilt, theta>; the full U has no tilt.
 
     grad U = theta / s^2 - sum_m r_m mu_m / s^2 + tilt, with r_m proportional to w_m exp(-|theta - mu_m|^2 / (2 s^2)),
     by softmax. A tilt is N(0, gradient_noise^2 I), anew in each step. |theta|^2 cancels in r, so the logits are linear
-    in theta. Everything is per chain, sums run over the last axis: the bits do not depend on the other chains.
+    in theta. Everything is per chain, so the bits do not depend on the other chains: sums run over the last axis, and
+    over the first where the steps are compiled, whose chains lie side by side in the vector unit.
     """
 
     def __init__(self, task: MixtureTask, streams: Sequence[Streams], device: str) -> None:
@@ -50,14 +58,12 @@ class MixtureProblem(Problem):
         self.constant = self.dim / 2 * math.log(2 * math.pi * task.variance)
         self.tilts: ChainSequence | None = None
         if task.gradient_noise > 0:
-            self.tilts = ChainSequence([s.torch("order", device) for s in streams], self._draw_tilts)
+            self.tilts = ChainSequence([s.numpy("order") for s in streams], self._draw_tilts)
 
-    def _draw_tilts(self, generator: torch.Generator) -> Tensor:
+    def _draw_tilts(self, generator: Generator) -> Tensor:
         import torch
 
-        size = (STRETCH, self.dim)
-        normals = torch.randn(size, generator=generator, dtype=torch.float64, device=self.device)
-        return self.task.gradient_noise * normals
+        return torch.from_numpy(self.task.gradient_noise * generator.standard_normal((STRETCH, self.dim)))
 
     def initial(self) -> Tensor:
         import torch
@@ -69,27 +75,36 @@ class MixtureProblem(Problem):
         return self.task.box * (2 * torch.stack(rows) - 1)
 
     def draw_batches(self, steps: int) -> Batch:
-        return {} if self.tilts is None else {"tilt": self.tilts.take(steps)}
+        return {} if self.tilts is None else {"tilt": self.tilts.take(steps).to(self.device)}
 
-    def _logits(self, theta: Tensor) -> Tensor:
-        """log w_m - |theta - mu_m|^2 / (2 s^2) + |theta|^2 / (2 s^2): (C, M)."""
-        logits = self.offset
+    def _logits(self, theta: Tensor, axis: int) -> Tensor:
+        """log w_m - |theta - mu_m|^2 / (2 s^2) + |theta|^2 / (2 s^2); the modes along `axis`, 0 or 1."""
+        logits = self.offset.unsqueeze(1 - axis)
         for d in range(self.dim):
-            logits = logits + theta[:, d : d + 1] * self.pull[d]
+            logits = logits + theta[:, d].unsqueeze(axis) * self.pull[d].unsqueeze(1 - axis)
         return logits
 
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        logits = self._logits(theta)
+        axis = modes_axis()
+        logits = self._logits(theta, axis)
         # log-sum-exp as l_m - log_softmax(l)_m at the largest m: unlike exp and log of a (C, M) tensor, whose bits
         # depend on where an element lies in it, log_softmax works row by row.
-        top = logits.amax(1) - logits.log_softmax(1).amax(1)
+        top = logits.amax(axis) - logits.log_softmax(axis).amax(axis)
         value = theta.square().sum(1) * (self.precision / 2) - top + self.constant
         return value if batch is None else value + (batch["tilt"] * theta).sum(1)
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        share = self._logits(theta).softmax(1)
-        gradient = theta * self.precision - (share[:, None, :] * self.pull).sum(2)
+        gradient = theta * self.precision - self._pulled(theta)
         return gradient if batch is None else gradient + batch["tilt"]
+
+    def _pulled(self, theta: Tensor) -> Tensor:
+        """sum_m r_m mu_m / s^2: (C, D)."""
+        axis = modes_axis()
+        logits = self._logits(theta, axis)
+        if axis == 1:
+            return (logits.softmax(1)[:, None, :] * self.pull).sum(2)
+        shares = (logits - logits.amax(0)).exp()
+        return ((shares * self.pull[:, :, None]).sum(1) / shares.sum(0)).T
 
     def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
         return self.energy(theta, batch), self.gradient(theta, batch)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from harness.randomness import NOISE_BLOCK, ChainNoise, Slot, Streams, _sequence
+from harness.randomness import NOISE_BLOCK, ChainNoise, Slot, Streams, _sequence, load_states, states
 
 
 def test_streams_differ_by_seed_name_axes_and_chain_and_beyond_32_bits():
@@ -20,8 +20,26 @@ def test_the_whole_hash_enters_the_cpu_generator():
     assert np.array_equal(state[24 : 24 + 624 * 8].view(np.uint64), words.astype(np.uint64))
 
 
-def test_normals_of_a_stream_are_normal():
-    draws = torch.randn(200_000, generator=Streams(0, 0).torch("noise"), dtype=torch.float64)
+def test_double_precision_on_the_cpu_is_drawn_by_numpy_and_all_else_by_torch():
+    stream = Streams(0, 0)
+    assert isinstance(stream.fastest("noise", "cpu", torch.float64), np.random.Generator)
+    assert isinstance(stream.fastest("noise", "cpu", torch.float32), torch.Generator)
+
+
+def test_a_half_word_left_over_is_part_of_the_state():
+    generator = Streams(0, 0).numpy("noise")
+    generator.random(3, dtype=np.float32)
+    saved = states([generator])
+    first = generator.random(4, dtype=np.float32)
+    load_states([generator], saved)
+    assert np.array_equal(first, generator.random(4, dtype=np.float32))
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_normals_of_a_stream_are_normal(kind, dtype):
+    noise = ChainNoise([getattr(Streams(0, 0), kind)("noise")], [Slot("normal", (200,), dtype)])
+    draws = noise.draw(1000, heated=True)[0].flatten().double()
     n = len(draws)
     assert abs(draws.mean()) < 4 / n**0.5
     assert abs(draws.var() - 1) < 4 * (2 / n) ** 0.5
@@ -32,12 +50,16 @@ def test_a_shared_stream_is_the_same_for_all_chains():
     assert np.array_equal(a, b)
 
 
-def make(rows, slots):
-    return ChainNoise([Streams(row, 0).torch("noise") for row in rows], slots)
+@pytest.fixture(params=["numpy", "torch"])
+def make(request):
+    def noise(rows, slots):
+        return ChainNoise([getattr(Streams(row, 0), request.param)("noise") for row in rows], slots)
+
+    return noise
 
 
 @pytest.mark.parametrize("rows", [[0], [0, 1], [3, 0, 7, 9, 2]])
-def test_a_chains_noise_does_not_depend_on_its_neighbours(rows):
+def test_a_chains_noise_does_not_depend_on_its_neighbours(make, rows):
     slots = [Slot("normal", (3,), torch.float64), Slot("uniform", (1,), torch.float64)]
     alone = make([0], slots).draw(50, heated=True)
     together = make(rows, slots).draw(50, heated=True)
@@ -46,7 +68,7 @@ def test_a_chains_noise_does_not_depend_on_its_neighbours(rows):
         assert all(torch.equal(a[0], b[at]) for a, b in zip(alone[slot], together[slot], strict=True))
 
 
-def test_no_normals_are_drawn_at_temperature_zero_but_uniforms_are():
+def test_no_normals_are_drawn_at_temperature_zero_but_uniforms_are(make):
     noise = make([0], [Slot("normal", (2,), torch.float64)])
     before = noise.state()
     cold = noise.draw(5, heated=False)
@@ -55,7 +77,7 @@ def test_no_normals_are_drawn_at_temperature_zero_but_uniforms_are():
     assert float(cold[0]) == 0.0
 
 
-def test_state_round_trip():
+def test_state_round_trip(make):
     noise = make([0, 1], [Slot("normal", (2,), torch.float64)])
     noise.draw(7, heated=True)
     state = noise.state()
@@ -64,7 +86,7 @@ def test_state_round_trip():
     assert all(torch.equal(a, b) for a, b in zip(first, noise.draw(3, heated=True)[0], strict=True))
 
 
-def test_block_length_depends_on_the_dimension_alone():
+def test_block_length_depends_on_the_dimension_alone(make):
     small, large = (make([0], [Slot("normal", (d,), torch.float32)]) for d in (2, 11_000_000))
     assert small.block_length(2) == NOISE_BLOCK == make([0, 1, 2], small.slots).block_length(2)
     assert large.block_length(11_000_000) == 1

@@ -7,8 +7,8 @@ from tasks.chain_sequence import ChainSequence
 
 
 def sequence(chains=3):
-    generators = [Streams(0, chain).torch("order") for chain in range(chains)]
-    return ChainSequence(generators, lambda g: torch.randn(7, 2, generator=g))
+    generators = [Streams(0, chain).numpy("order") for chain in range(chains)]
+    return ChainSequence(generators, lambda g: torch.from_numpy(g.standard_normal((7, 2))))
 
 
 def test_the_cuts_do_not_change_the_sequence():

@@ -1,0 +1,165 @@
+"""A whole block of steps as one compiled function: torch's `scan` over the steps, by inductor, with a C++ wrapper.
+
+Chains lie innermost and are filled up to a multiple of `LANES`, so that every chain is computed by the same vector
+instructions whatever number of them there is: a run's bits do not depend on its neighbours. Filling chains are copies
+of the first and are dropped. `scan` wants a carry that is new, contiguous and not shared: every leaf is copied here,
+so that authors of samplers need not know.
+
+`scan` is a prototype in torch; this file is the only one that uses it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import PluginError
+from harness.stepping.block import Advanced, Block
+from harness.stepping.noise import StepNoise
+from harness.stepping.plain import advance
+from harness.stepping.potential import BoundPotential
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.sampler import Sampler, State
+
+LANES = 16
+"""Chains are filled up to a multiple: what the widest vector registers hold, twice over for float64."""
+
+FEWEST = 2
+"""Steps of a compiled block; a single one is done plainly, for torch would compile it anew."""
+
+Lanes = dict[str, Any]
+Function = Callable[[Lanes, Lanes], tuple[Lanes, Lanes]]
+
+
+class Compiled:
+    """Blocks by compiled functions: one for each kind of block that a run has, made when it is first met."""
+
+    counts = False
+
+    def __init__(self) -> None:
+        self.compiling = 0.0
+        self._made: dict[tuple[bool, ...], Function] = {}
+
+    def advance(
+        self, sampler: Sampler, potential: BoundPotential, theta: Tensor, state: State, block: Block
+    ) -> Advanced:
+        """Run the steps of a block."""
+        import torch
+
+        if len(block) < FEWEST:
+            return advance(sampler, potential, theta, state, block)
+        chains = len(theta)
+        rows = torch.arange(-(-chains // LANES) * LANES, device=theta.device)
+        rows[chains:] = 0
+        carry = {"theta": _lanes(theta, rows, 0), "state": {n: _lanes(leaf, rows, 0) for n, leaf in state.items()}}
+        steps = {
+            "h": block.h,
+            "T": block.T,
+            "noise": [_lanes(slot, rows, 1) for slot in block.noise if slot.ndim],
+            "batch": {name: _lanes(leaf, rows, 1) for name, leaf in block.batches.items()},
+        }
+        function = self._function(sampler, potential, block, carry, steps)
+        carry, out = function(carry, steps)
+        keep = torch.from_numpy(block.keep).to(theta.device)
+        kept = {name: _chains(leaf if block.keep.all() else leaf[keep], chains, 1) for name, leaf in out.items()}
+        left = {name: _chains(leaf, chains, 0) for name, leaf in carry["state"].items()}
+        return Advanced(_chains(carry["theta"], chains, 0), left, kept["theta"], kept.get("log_weight"))
+
+    def _function(
+        self, sampler: Sampler, potential: BoundPotential, block: Block, carry: Lanes, steps: Lanes
+    ) -> Function:
+        """The function of this kind of block; where it is new, it is compiled by a call on the first steps."""
+        import torch
+
+        kind = (block.adapt, *(bool(slot.ndim) for slot in block.noise))
+        if kind not in self._made:
+            began = time.perf_counter()
+            try:
+                self._made[kind] = _compile(_scan(sampler, potential, block), carry, steps)
+            except (torch.OutOfMemoryError, MemoryError):
+                raise
+            except Exception as error:
+                what = str(error).strip().partition("\n")[0]
+                raise PluginError(
+                    f"{type(sampler).__name__} was not compiled ({type(error).__name__}: {what}); "
+                    "--set run.compile=plain runs it step by step, and compiling needs a C++ compiler"
+                ) from error
+            self.compiling += time.perf_counter() - began
+        return self._made[kind]
+
+
+def _compile(function: Function, carry: Lanes, steps: Lanes) -> Function:
+    """Compile for blocks of any length, by a call on the first `FEWEST` steps whose answer is dropped."""
+    import torch
+    from torch._dynamo import mark_dynamic
+    from torch.utils import _pytree as tree
+
+    logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)  # it misses a GPU where none is asked for
+    compiled = torch.compile(function, fullgraph=True, options={"cpp_wrapper": True, "compile_threads": 1})
+
+    def call(carry: Lanes, steps: Lanes) -> tuple[Lanes, Lanes]:
+        for leaf in tree.tree_leaves(steps):
+            mark_dynamic(leaf, 0)
+        return compiled(carry, steps)
+
+    call(carry, tree.tree_map(lambda leaf: leaf[:FEWEST].clone(), steps))
+    return call
+
+
+def _scan(sampler: Sampler, potential: BoundPotential, block: Block) -> Function:
+    """The block as a function of the carry and of what differs from step to step, chains last in both."""
+    from torch._higher_order_ops.scan import scan
+
+    slots, adapt = block.slots, block.adapt
+    drawn = [bool(slot.ndim) for slot in block.noise]
+
+    def one(carry: Lanes, now: Lanes) -> tuple[Lanes, Lanes]:
+        theta = carry["theta"].movedim(-1, 0)
+        state = {name: leaf.movedim(-1, 0) for name, leaf in carry["state"].items()}
+        batch = {name: leaf.movedim(-1, 0) for name, leaf in now["batch"].items()}
+        noise = StepNoise(slots)
+        noise.start(_values(now["noise"], drawn, theta))
+        theta, state = sampler.step(theta, state, potential.on(batch or None), now["h"], now["T"], noise)
+        noise.finish()
+        if adapt:
+            state = sampler.adapt(state, now["h"], now["T"])
+        out = {"theta": _fresh(theta)}
+        weight = sampler.log_weight(state)
+        if weight is not None:
+            out["log_weight"] = _fresh(weight)
+        return {"theta": _fresh(theta), "state": {name: _fresh(leaf) for name, leaf in state.items()}}, out
+
+    def whole(carry: Lanes, steps: Lanes) -> tuple[Lanes, Lanes]:
+        return scan(one, carry, steps)
+
+    return whole
+
+
+def _values(noise: Sequence[Tensor], drawn: Sequence[bool], like: Tensor) -> list[Tensor]:
+    """The values of all slots of a step; those not drawn are a 0-dim zero."""
+    values = iter(noise)
+    return [next(values).movedim(-1, 0) if there else like.new_zeros(()) for there in drawn]
+
+
+def _fresh(leaf: Tensor) -> Tensor:
+    import torch
+
+    return leaf.movedim(0, -1).clone(memory_format=torch.contiguous_format)
+
+
+def _lanes(leaf: Tensor, rows: Tensor, axis: int) -> Tensor:
+    """The chains along `axis` filled up and moved last, in new memory."""
+    import torch
+
+    filled = leaf if len(rows) == leaf.shape[axis] else leaf.index_select(axis, rows)
+    return filled.movedim(axis, -1).clone(memory_format=torch.contiguous_format)
+
+
+def _chains(leaf: Tensor, chains: int, axis: int) -> Tensor:
+    """The inverse of `_lanes`."""
+    return leaf[..., :chains].movedim(-1, axis)

@@ -1,0 +1,78 @@
+"""Noise as samplers see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from harness.errors import PluginError
+from harness.randomness import Slot
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+
+class StepNoise:
+    """The noise of one step of a block drawn ahead: hands out the next slot at each request, if it is the one asked."""
+
+    def __init__(self, slots: Sequence[Slot]) -> None:
+        self.slots = slots
+        self.values: Sequence[Tensor] = ()
+        self.next = 0
+
+    def start(self, values: Sequence[Tensor]) -> None:
+        """Begin a step with the values of its slots."""
+        self.values = values
+        self.next = 0
+
+    def finish(self) -> None:
+        """End a step; raises `PluginError` where it left noise unasked for."""
+        if self.next != len(self.slots):
+            raise self._changed(f"asked {self.next} times")
+
+    def normal(self, like: Tensor) -> Tensor:
+        """The normals of this slot."""
+        return self._take("normal", like.shape[1:])
+
+    def uniform(self, shape: Sequence[int]) -> Tensor:
+        """The uniforms of this slot."""
+        return self._take("uniform", shape[1:])
+
+    def _take(self, kind: str, shape: Sequence[int]) -> Tensor:
+        k = self.next
+        self.next += 1
+        if k >= len(self.slots) or self.slots[k].kind != kind or self.slots[k].shape != tuple(shape):
+            raise self._changed(f"asked for {kind} {tuple(shape)} in call {self.next}")
+        return self.values[k]
+
+    def _changed(self, what: str) -> PluginError:
+        asked = ", ".join(f"{slot.kind} {slot.shape}" for slot in self.slots)
+        return PluginError(
+            f"a step must ask for the same noise every time: its first asked for [{asked}], this one {what}"
+        )
+
+
+class DirectNoise:
+    """Noise drawn at the moment it is asked for, and a record of what was asked: for `init` and for probing."""
+
+    def __init__(self, generators: Sequence[torch.Generator], dtype: torch.dtype) -> None:
+        self.generators = generators
+        self.dtype = dtype
+        self.slots: list[Slot] = []
+
+    def normal(self, like: Tensor) -> Tensor:
+        """Standard normals like `like`."""
+        return self._draw(Slot("normal", tuple(like.shape[1:]), like.dtype))
+
+    def uniform(self, shape: Sequence[int]) -> Tensor:
+        """Uniforms of `shape`."""
+        return self._draw(Slot("uniform", tuple(shape[1:]), self.dtype))
+
+    def _draw(self, slot: Slot) -> Tensor:
+        import torch
+
+        self.slots.append(slot)
+        fill = torch.randn if slot.kind == "normal" else torch.rand
+        rows = [fill(slot.shape, generator=g, dtype=slot.dtype, device=g.device) for g in self.generators]
+        return torch.stack(rows)
