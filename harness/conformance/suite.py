@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from harness.conformance.gaussian import GaussianTask
 from harness.conformance.law import Broken, Law, Skip
 from harness.conformance.laws import (
+    compiled,
     derived,
     hyperparameters,
     leaks,
@@ -33,6 +34,7 @@ LAWS: tuple[Law, ...] = tuple(
     module.LAW
     for module in (
         derived, real_loop, one_step, scale, zero_temperature, potential, leaks, restore, seeds, hyperparameters,
+        compiled,
     )
 )  # fmt: skip
 

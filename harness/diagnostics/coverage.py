@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.diagnostics.arrays import Array, IntArray, State, as_block
 
 UNVISITED = -1
+
+CHUNK = 4096
+"""Draws looked at together: so many times the modes fit in a processor's cache."""
 
 
 class ModeCounts:
@@ -29,6 +34,8 @@ class ModeCounts:
         self.radius = float(radius)
         if not (self.radius > 0 and (self.variance > 0).all()):
             raise ValueError(f"radius and variance must be positive, got {radius} and {self.variance}")
+        gaps = np.square(self.means[:, None] - self.means).sum(axis=2)[~np.eye(modes, dtype=bool)]
+        self._apart = bool((gaps > 4 * self.radius**2).all())
         self.counts: IntArray = np.zeros(modes, dtype=np.int64)
         """Draws within the radius of each mode (M,)."""
         self.mass: Array = np.zeros(modes)
@@ -53,21 +60,39 @@ class ModeCounts:
             flat, weight, step = flat[good], weight[good], step[good]
         if not len(flat):
             return
-        with np.errstate(over="ignore"):
-            squared = np.zeros((len(self.means), len(flat)))
+        for start in range(0, len(flat), CHUNK):
+            part = slice(start, start + CHUNK)
+            self._add(flat[part], weight[part], step[part])
+
+    def _add(self, flat: Array, weight: Array, step: IntArray) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            # The nearest centre has the largest <x, mu> - |mu|^2 / 2.
+            closeness = np.broadcast_to(-np.square(self.means).sum(axis=1) / 2, (len(flat), len(self.means)))
             for d, column in enumerate(self.means.T):
-                squared += (flat[:, d] - column[:, None]) ** 2
-            nearest = squared.argmin(axis=0)
-            distance2 = squared[nearest, np.arange(len(flat))]
-            inside = squared <= self.radius**2
-            modes = len(self.means)
-            self.squares += np.bincount(nearest, weight * distance2, modes)
-        self.mass += np.bincount(nearest, weight, modes)
-        self.counts += inside.sum(axis=1)
-        self._within += weight[distance2 <= self.radius**2].sum()
+                closeness = closeness + flat[:, d : d + 1] * column
+            nearest = closeness.argmax(axis=1)
+            distance2 = np.square(flat - self.means[nearest]).sum(axis=1)
+            self.squares += np.bincount(nearest, weight * distance2, len(self.means))
+        self.mass += np.bincount(nearest, weight, len(self.means))
         self._total += weight.sum()
-        found = np.flatnonzero((self.first_visit == UNVISITED) & inside.any(axis=1))
-        self.first_visit[found] = step[inside[found].argmax(axis=1)]
+        self._within += weight[distance2 <= self.radius**2].sum()
+        for modes, draws in self._visits(flat, nearest, distance2):
+            self.counts += np.bincount(modes, minlength=len(self.means))
+            if (self.first_visit == UNVISITED).any():
+                found, first = np.unique(modes, return_index=True)
+                new = self.first_visit[found] == UNVISITED
+                self.first_visit[found[new]] = step[draws[first[new]]]
+
+    def _visits(self, flat: Array, nearest: IntArray, distance2: Array) -> Iterator[tuple[IntArray, IntArray]]:
+        """(modes, draws) of the visits, draws in order; a draw visits several modes only where these lie close."""
+        if self._apart:
+            draws = np.flatnonzero(distance2 <= self.radius**2)
+            yield nearest[draws], draws
+            return
+        for mode, centre in enumerate(self.means):
+            with np.errstate(over="ignore"):
+                draws = np.flatnonzero(np.square(flat - centre).sum(axis=1) <= self.radius**2)
+            yield np.full(len(draws), mode), draws
 
     def modes_covered(self, n: int) -> int:
         """Number of modes with *more than* n draws within the radius."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from harness.diagnostics.arrays import Array, IntArray
 
@@ -20,8 +21,9 @@ class LowErrorCost:
     """The headline, its interval, and what it rests on.
 
     value: cost until low error, in the unit of the cost axis; inf if never, None (see reason) if not
-    measured. low, high: its interval by bootstrap over seeds, ends possibly inf; None with fewer than two
-    seeds. share: of the rows, how many got there by the end of the budget (are low at its last point).
+    measured. low, high: its interval by bootstrap over seeds, ends possibly inf, and the replicates that it is
+    made of; None with fewer than two seeds. share: of the rows, how many got there by the end of the budget (are
+    low at its last point).
     """
 
     value: float | None
@@ -31,6 +33,7 @@ class LowErrorCost:
     chains: int
     seeds: int
     reason: str | None = None
+    replicates: Array | None = field(default=None, compare=False, repr=False)
 
 
 def gradients_to_low_error(
@@ -63,7 +66,7 @@ def gradients_to_low_error(
         return LowErrorCost(value, None, None, share, len(b2), count, "one seed: no interval")
     replicates = bootstrap_low_error(b2, axis, seeds, threshold)
     low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2], method="inverted_cdf")
-    return LowErrorCost(value, float(low), float(high), share, len(b2), count)
+    return LowErrorCost(value, float(low), float(high), share, len(b2), count, replicates=replicates)
 
 
 def bootstrap_low_error(
@@ -75,10 +78,32 @@ def bootstrap_low_error(
     same seeds: their difference and their ranks (`harness.statistics.rank_replicates`) are paired.
     """
     b2, axis, seeds = _checked(curves, cost, seed_of_row)
-    rows = [np.flatnonzero(seeds == seed) for seed in np.unique(seeds)]
-    drawn = np.random.default_rng(0).integers(len(rows), size=(RESAMPLES, len(rows)))
-    chosen = (np.concatenate([rows[i] for i in picks]) for picks in drawn)
-    return np.array([last_crossing(np.median(b2[index], axis=0), axis, threshold) for index in chosen])
+    parts = [b2[seeds == seed] for seed in np.unique(seeds)]
+    shape = (RESAMPLES, len(parts))
+    cells = np.random.default_rng(0).integers(len(parts), size=shape) + len(parts) * np.arange(RESAMPLES)[:, None]
+    times = np.bincount(cells.ravel(), minlength=RESAMPLES * len(parts)).reshape(shape)
+    above = ~_median_is_low(parts, times.astype(np.float64), threshold)
+    first = np.where(above.any(axis=1), above.shape[1] - np.argmax(above[:, ::-1], axis=1), 0)
+    return np.append(axis, np.inf)[first]
+
+
+def _median_is_low(parts: Sequence[Array], times: Array, threshold: float) -> NDArray[np.bool_]:
+    """Whether the median is at or below the threshold, (B, P), over rows of which part s is taken times[b, s] times.
+
+    Counting suffices but where just half of the rows are low: there the median is the mean of the two about it.
+    """
+    lows = np.stack([(part <= threshold).sum(axis=0) for part in parts])
+    total, low = times @ np.array([len(part) for part in parts]), times @ lows
+    found = np.asarray(2 * low > total[:, None])
+    below = np.stack([np.where(part <= threshold, part, -np.inf).max(axis=0) for part in parts])
+    above = np.stack([np.where(part <= threshold, np.inf, part).min(axis=0) for part in parts])
+    split = 2 * low == total[:, None]
+    for p in np.flatnonzero(split.any(axis=0)):
+        taken = times[split[:, p]] > 0
+        under = np.where(taken, below[:, p], -np.inf).max(axis=1)
+        over = np.where(taken, above[:, p], np.inf).min(axis=1)
+        found[split[:, p], p] = (under + over) / 2 <= threshold
+    return found
 
 
 def last_crossing(curve: Array, cost: Array, threshold: float) -> float:

@@ -66,11 +66,15 @@ class LowError:
             self._allocate(x.shape[1])
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             z = (x - self.truth.mean) / self.truth.sd
-            terms = np.stack([w[..., None] * z, w[..., None] * (z * z - 1.0)], axis=1)
             first, last = np.searchsorted(self.grid, [self._count, self._count + len(x)], side="right")
             cuts = self.grid[first:last] - self._count
             starts = np.concatenate([[0], cuts[cuts < len(x)]])
-            sums = self._sums + np.cumsum(np.add.reduceat(terms, starts, axis=0), axis=0)
+            terms = w[..., None] * z
+            added_z = np.add.reduceat(terms, starts, axis=0)
+            terms *= z
+            terms -= w[..., None]
+            added_z2 = np.add.reduceat(terms, starts, axis=0)
+            sums = self._sums + np.cumsum(np.stack([added_z, added_z2], axis=1), axis=0)
             weight = self._weight + np.cumsum(np.add.reduceat(w, starts, axis=0), axis=0)
             for k in range(last - first):
                 self._curves[:, :, first + k] = self._b2(sums[k], weight[k])

@@ -19,14 +19,11 @@ from harness.registry import Offer, Registry
 from harness.settings import Pair, Settings, find_pair, resolve
 from harness.source import source_hash
 from harness.spec import Component, RunSpec
+from harness.stepping.modes import COMPILED_FROM, choose
 
 MOST_SEEDS = 10_000
 MOST_STEPS = 100_000_000
 """Of a run: its trajectory is held in memory."""
-
-COMPILED_FROM = 200_000
-"""Steps of a run from which it is compiled unless a setting says otherwise: what making the code costs is earned back
-several times over."""
 
 Measure = Callable[[Pair, Settings, Mapping[str, Any]], float]
 """(pair, settings, {"seeds", "chains"}) -> steps a second, for budgets in seconds."""
@@ -107,7 +104,7 @@ def make_spec(pair: Pair, settings: Settings, steps: int, seed: int, chains: int
         seed=seed,
         chains=chains,
         dtype=task["dtype"],
-        compile=settings.compile or ("compiled" if steps >= COMPILED_FROM else "plain"),
+        compile=choose(settings.compile, steps),
         method=pair.method.name,
         budget=budget,
         origins=settings.origins,
@@ -187,7 +184,7 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[..., floa
         if rate is None:
             raise UsageError(f"--budget {budget!r} must be measured; `bench run` does that")
         steps = int(amount * rate(settings=settings))
-        if settings.compile is None and steps >= COMPILED_FROM:
+        if settings.compile is None and choose(None, steps) == "compiled":
             steps = max(COMPILED_FROM, int(amount * rate(settings=replace(settings, compile="compiled"))))
     if not 1 <= steps <= MOST_STEPS:
         size = "less than one step" if steps < 1 else f"more than {MOST_STEPS:,} steps"

@@ -1,7 +1,7 @@
 """How a block of steps is executed; nothing else in the harness knows.
 
-A mode follows from the RunSpec alone: "plain" is one torch call after the other, "compiled" the whole block as one
-function. Both run the same lines of sampler and task, and differ in the last bits.
+The mode stands in the RunSpec, and nothing else has a say: "plain" is one torch call after the other, "compiled" the
+whole block as one function. Both run the same lines of sampler and task, and differ in the last bits.
 """
 
 from __future__ import annotations

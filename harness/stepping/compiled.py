@@ -1,4 +1,4 @@
-"""A whole block of steps as one compiled function: torch's `scan` over the steps, by inductor, with a C++ wrapper.
+"""A whole block of steps as one compiled function: torch's `scan` over the steps, by inductor.
 
 Chains lie innermost and are filled up to a multiple of `LANES`, so that every chain is computed by the same vector
 instructions whatever number of them there is: a run's bits do not depend on its neighbours. Filling chains are copies
@@ -13,10 +13,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import PluginError
 from harness.stepping.block import Advanced, Block
+from harness.stepping.modes import CPP_WRAPPER_FROM, torch_version
 from harness.stepping.noise import StepNoise
 from harness.stepping.plain import advance
 from harness.stepping.potential import BoundPotential
@@ -100,7 +102,9 @@ def _compile(function: Function, carry: Lanes, steps: Lanes) -> Function:
     from torch.utils import _pytree as tree
 
     logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)  # it misses a GPU where none is asked for
-    compiled = torch.compile(function, fullgraph=True, options={"cpp_wrapper": True, "compile_threads": 1})
+    options = {"cpp_wrapper": torch_version() >= CPP_WRAPPER_FROM, "compile_threads": 1}
+    # Not dynamic but for what is marked: else torch would guess from earlier runs what may vary in this one.
+    compiled = torch.compile(function, fullgraph=True, dynamic=False, options=options)
 
     def call(carry: Lanes, steps: Lanes) -> tuple[Lanes, Lanes]:
         for leaf in tree.tree_leaves(steps):
@@ -137,7 +141,8 @@ def _scan(sampler: Sampler, potential: BoundPotential, block: Block) -> Function
     def whole(carry: Lanes, steps: Lanes) -> tuple[Lanes, Lanes]:
         return scan(one, carry, steps)
 
-    return whole
+    # torch counts what it compiled by code object, and gives up after a few: each run has one of its own.
+    return FunctionType(whole.__code__.replace(), whole.__globals__, closure=whole.__closure__)
 
 
 def _values(noise: Sequence[Tensor], drawn: Sequence[bool], like: Tensor) -> list[Tensor]:

@@ -10,6 +10,7 @@ from support import SAMPLERS
 from harness.loop import Loop
 from harness.randomness import Streams
 from harness.schedule import Trajectory
+from harness.stepping.modes import lack
 from tasks.regression.blr import Australian, German, Heart
 from tasks.synthetic.mixture5 import Mixture5
 from tasks.synthetic.mixture25 import Mixture25
@@ -31,7 +32,7 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def path(task, sampler, chains, h, steps=STEPS):
+def path(task, sampler, chains, h, steps, mode):
     """Positions and states of all chains at the end, and the kept draws (n, C, D)."""
     everywhere = np.ones(steps, dtype=bool)
     trajectory = Trajectory(
@@ -42,7 +43,7 @@ def path(task, sampler, chains, h, steps=STEPS):
         cycle=np.zeros(steps, dtype=np.int64),
         burn_in=~everywhere,
     ).with_burn_in(steps // 4)
-    loop = Loop(task, sampler, trajectory, [Streams(0, chain) for chain in range(chains)], chains)
+    loop = Loop(task, sampler, trajectory, [Streams(0, chain) for chain in range(chains)], chains, mode=mode)
     seen = []
     loop.runs[0].observer.observe = lambda draws, _weights, _steps: seen.append(draws)
     while not loop.finished:
@@ -51,10 +52,10 @@ def path(task, sampler, chains, h, steps=STEPS):
     return loop.theta, loop.state, draws
 
 
-def assert_same_bits(task, sampler, h, sizes, steps=STEPS):
-    theta, state, draws = path(task, sampler, sizes[-1], h, steps)
+def assert_same_bits(task, sampler, h, sizes, steps=STEPS, mode="plain"):
+    theta, state, draws = path(task, sampler, sizes[-1], h, steps, mode)
     for chains in sizes[:-1]:
-        few_theta, few_state, few_draws = path(task, sampler, chains, h, steps)
+        few_theta, few_state, few_draws = path(task, sampler, chains, h, steps, mode)
         assert torch.equal(bits(few_theta), bits(theta[:chains])), f"{chains} chains end elsewhere than of {sizes[-1]}"
         for name, leaf in few_state.items():
             assert torch.equal(bits(leaf), bits(state[name][:chains])), f"state {name} at {chains} chains"
@@ -88,3 +89,18 @@ def test_logistic_chains_do_not_feel_each_other(name, sampler, x):
 def test_no_size_of_data_or_batch_lets_logistic_chains_feel_each_other(name):
     task = LOGISTIC[name]
     assert_same_bits(task, SAMPLERS["sgld"], 2.4 / task.curvature(), SIZES)
+
+
+@pytest.mark.skipif(lack() is not None, reason=f"compiled: {lack()}")
+@pytest.mark.parametrize(("name", "sampler"), [("mixture25", "sgld"), ("mixture5", "hmc")])
+def test_compiled_mixture_chains_do_not_feel_each_other(name, sampler):
+    task = MIXTURES[name]
+    assert_same_bits(task, SAMPLERS[sampler], 2.4 / task.curvature(), SIZES, mode="compiled")
+
+
+@pytest.mark.data
+@pytest.mark.skipif(lack() is not None, reason=f"compiled: {lack()}")
+@pytest.mark.parametrize(("name", "sampler"), [("heart", "sgld"), ("heart-20", "sghmc")])
+def test_compiled_logistic_chains_do_not_feel_each_other(name, sampler):
+    task = LOGISTIC[name]
+    assert_same_bits(task, SAMPLERS[sampler], 2.4 / task.curvature(), SIZES, mode="compiled")

@@ -1,0 +1,143 @@
+"""Compiled blocks: what the plain ones do, but for rounding; and what torch's scan refuses is hidden from authors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from support import SAMPLERS, make_loop, run_loop
+
+from harness import Sampler
+from harness.errors import PluginError, UsageError
+from harness.stepping import modes
+from plugins.samplers.sgld import SGLD
+from plugins.schedules.constant import Constant
+from plugins.schedules.cyclical import Cyclical
+from tasks.regression.blr import Heart
+from tasks.synthetic.mixture5 import Mixture5
+
+compiled = pytest.mark.skipif(modes.lack() is not None, reason=f"compiled: {modes.lack()}")
+STAGES = Cyclical(step_size=0.02, cycles=2, beta=0.5, explore_with_noise=False)
+"""Blocks of all kinds: without noise and with it, in the burn-in and after it."""
+
+
+class Awkward(SGLD):
+    """A state that scan refuses as it comes: a leaf that never changes, one shared with theta, twins, an integer."""
+
+    def init(self, theta, potential, h, T, noise):
+        same = torch.zeros_like(theta)
+        return {"fixed": same, "last": same, "twin": same, "steps": torch.zeros(len(theta), dtype=torch.int64)}
+
+    def step(self, theta, state, potential, h, T, noise):
+        theta, _ = super().step(theta, {}, potential, h, T, noise)
+        return theta, {"fixed": state["fixed"], "last": theta, "twin": theta, "steps": state["steps"] + 1}
+
+    def adapt(self, state, h, T):
+        return {**state, "fixed": state["fixed"] + 1}
+
+    def log_weight(self, state):
+        return state["twin"].square().sum(1)
+
+
+def both(task, sampler, schedule, steps, **how):
+    loops = [make_loop(task, sampler, schedule, steps, mode=mode, **how) for mode in ("plain", "compiled")]
+    seen = []
+    for loop in loops:
+        parts = []
+        loop.runs[0].observer.observe = lambda draws, weights, at, parts=parts: parts.append((draws, weights, at))
+        run_loop(loop)
+        seen.append([torch.cat([torch.as_tensor(part[i]) for part in parts]) for i in range(3)])
+    return loops, seen
+
+
+@compiled
+@pytest.mark.parametrize("chains", [1, 3])
+def test_any_state_and_any_stage(chains):
+    (plain, fast), (slow, quick) = both(Mixture5(), Awkward(), STAGES, 42, chains=chains, burn_in=5)
+    assert all(torch.allclose(a.double(), b.double(), rtol=1e-10) for a, b in zip(slow, quick, strict=True))
+    assert torch.allclose(plain.theta, fast.theta, rtol=1e-10)
+    for name, leaf in plain.state.items():
+        assert leaf.dtype == fast.state[name].dtype
+        assert torch.allclose(leaf, fast.state[name], rtol=1e-10)
+    assert fast.state["fixed"].unique().tolist() == [5.0]
+
+
+@compiled
+@pytest.mark.data
+@pytest.mark.parametrize("batch", [None, 20])
+def test_logistic_regression(batch):
+    task = Heart(batch=batch)
+    (plain, fast), _ = both(task, SGLD(), Constant(step_size=0.5 / task.curvature()), 30, chains=3)
+    assert torch.allclose(plain.theta, fast.theta, rtol=1e-9)
+
+
+@compiled
+def test_a_restored_run_goes_on_bit_for_bit_and_a_lone_last_step_is_done():
+    def start():
+        return make_loop(Mixture5(), SAMPLERS["sghmc"], Constant(step_size=0.05), 2_001, seeds=(0, 1), mode="compiled")
+
+    whole, first, second = start(), start(), start()
+    run_loop(whole)
+    first.advance_block()
+    second.restore([first.checkpoint(run) for run in first.runs])
+    run_loop(second)
+    assert torch.equal(whole.theta, second.theta)
+    assert whole.clock.compiling > 0
+    assert whole.position == 2_001
+    for a, b in zip(whole.runs, second.runs, strict=True):
+        assert a.observer.outcome().metrics == b.observer.outcome().metrics
+
+
+class Bomb(SGLD):
+    """Its fourth chain is lost at step 1,234."""
+
+    def init(self, theta, potential, h, T, noise):
+        return {"count": theta.new_zeros(theta.shape)}
+
+    def step(self, theta, state, potential, h, T, noise):
+        theta, _ = super().step(theta, {}, potential, h, T, noise)
+        count = state["count"] + 1
+        hit = (count == 1_234) & (torch.arange(len(theta))[:, None] == 3)
+        return torch.where(hit, torch.nan, theta), {"count": count}
+
+
+@compiled
+def test_a_divergence_is_found_at_its_step():
+    loop = make_loop(Mixture5(), Bomb(), Constant(step_size=0.05), 3_000, seeds=(0, 1, 2), mode="compiled")
+    run_loop(loop)
+    assert [run.divergence is not None for run in loop.runs] == [False, True, False]
+    assert (loop.runs[1].divergence.step, loop.runs[1].divergence.chain) == (1_234, 1)
+    assert loop.runs[1].kept == 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Branching(Sampler):
+    """Breaks the contract: Python looks at a tensor's value."""
+
+    def step(self, theta, state, potential, h, T, noise):
+        if float(theta.sum()) > 1e9:
+            return theta, state
+        return theta - h * potential.grad(theta) + (2 * h * T).sqrt() * noise.normal(theta), state
+
+
+@compiled
+def test_what_cannot_be_compiled_says_so():
+    loop = make_loop(Mixture5(), Branching(), Constant(step_size=0.05), 10, mode="compiled")
+    with pytest.raises(PluginError, match=r"Branching was not compiled.*--set run\.compile=plain"):
+        loop.advance_block()
+
+
+def test_the_mode_follows_from_the_number_of_steps(monkeypatch):
+    monkeypatch.setattr(modes, "lack", lambda: None)
+    assert modes.choose(None, modes.COMPILED_FROM - 1) == "plain"
+    assert modes.choose(None, modes.COMPILED_FROM) == "compiled"
+    assert modes.choose("plain", 10**7) == "plain"
+    assert modes.choose("compiled", 10) == "compiled"
+
+
+def test_without_the_means_nothing_is_compiled_and_asking_for_it_says_what_is_missing(monkeypatch):
+    monkeypatch.setattr(modes.shutil, "which", lambda _: None)
+    assert modes.choose(None, 10**7) == "plain"
+    with pytest.raises(UsageError, match=r"run\.compile = compiled: it needs (a C\+\+ compiler|torch)"):
+        modes.choose("compiled", 10)

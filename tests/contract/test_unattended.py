@@ -1,0 +1,118 @@
+"""`bench nightly` end to end: killed, finished by the same command, idle the next time, and 5 once code is worse."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from published import check_pages, files
+
+SAMPLER = '''
+from dataclasses import dataclass
+
+from harness import Info, Sampler, hook
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mine(Sampler):
+    """theta <- theta - h grad U + sqrt(2 h T) xi."""
+
+    def step(self, theta, state, potential, h, T, noise):
+        return theta - h * potential.grad(theta) + (2 * h * T).sqrt() * noise.normal(theta), state
+
+
+@hook
+def bench_samplers():
+    return [Info("mine", "mine_nightly:Mine", "SGLD, to be broken")]
+'''
+SUITE = """
+summary = "Two samplers, five seeds."
+
+[[run]]
+samplers = ["mine", "sgld"]
+tasks = ["mixture5"]
+seeds = "0-4"
+chains = 4
+budget = "steps=1500"
+"""
+ROW = "mine on mixture5@adaptive-drift, gradients=1500, 4 chains"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("unattended")
+    (made / "mine_nightly.py").write_text(SAMPLER)
+    (made / "tiny.toml").write_text(SUITE)
+    return made
+
+
+def command(*words):
+    own = ["--plugin", "mine_nightly.py", "nightly", "tiny.toml", "--out", "site", *words]
+    return [sys.executable, "-c", "from harness.cli import main; main()", *own]
+
+
+def nightly(folder, *words):
+    return subprocess.run(
+        command(*words), cwd=folder, env=_environment(), capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def _environment():
+    return {name: value for name, value in os.environ.items() if name != "BENCH_RESULTS"}
+
+
+def test_a_night_killed_on_the_way_is_finished_by_the_same_command(folder):
+    child = subprocess.Popen(
+        command(), cwd=folder, env=_environment(), stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    while not list(folder.glob("bench-results/runs/*/*/*/spec.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    assert not (folder / "site").exists()
+    assert not list(folder.glob("bench-results/nights/*/*.json"))
+    done = nightly(folder)
+    assert done.returncode == 0, done.stderr
+    assert "the first night" in done.stderr
+    assert len(list(folder.glob("bench-results/nights/tiny/*.json"))) == 1
+
+
+def test_the_pages_have_every_report_in_every_form_and_stand_alone(folder):
+    check_pages(folder / "site")
+    made = set(files(folder / "site"))
+    for report in ("night", "leaderboard", "coverage", "ess", "density"):
+        assert {f"{report}.{end}" for end in ("html", "md", "csv", "json", "tex")} <= made
+    assert any(name.startswith("figures/density/") and name.endswith(".svg") for name in made)
+    assert "http" not in (folder / "site" / "index.html").read_text().replace("http-equiv", "")
+
+
+def test_the_same_command_finds_nothing_to_do_and_leaves_every_byte(folder):
+    before = files(folder / "site")
+    done = nightly(folder)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert "nothing to do" in done.stderr
+    assert files(folder / "site") == before
+
+
+def test_a_sampler_made_worse_ends_with_5_and_its_rows_by_name_and_the_other_is_not_run(folder):
+    (folder / "mine_nightly.py").write_text(SAMPLER.replace("(2 * h * T)", "(8 * h * T)"))
+    done = nightly(folder)
+    assert done.returncode == 5, done.stderr
+    assert "10 runs: 5 done before, 5 to do" in done.stderr
+    lines = done.stdout.splitlines()
+    assert any(line.startswith(f"{ROW}: within_mode_covariance_ratio is worse") for line in lines)
+    assert all(line.startswith(ROW) for line in lines)
+    assert ROW in (folder / "site" / "index.html").read_text()
+    check_pages(folder / "site")
+
+
+def test_undone_it_is_as_good_as_before(folder):
+    (folder / "mine_nightly.py").write_text(SAMPLER)
+    done = nightly(folder)
+    assert done.returncode == 0, done.stderr
+    assert "no regression" in done.stderr
