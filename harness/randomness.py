@@ -12,14 +12,15 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
     from numpy.typing import NDArray
+    from torch import dtype as DType  # noqa: N812 - `Streams` has a method called torch
 
-    Generator = torch.Generator | np.random.Generator
+    Generator: TypeAlias = torch.Generator | np.random.Generator
 
 NOISE_BLOCK = 1000
 """Steps whose noise is drawn in one call. Part of `spec.ENGINE`: 4 draws of 50 are not one draw of 200."""
@@ -57,7 +58,7 @@ class Streams:
             return generator.manual_seed(int.from_bytes(digest[:8], "big"))
         return generator.set_state(_mt19937_state(digest, generator.get_state()))
 
-    def fastest(self, name: str, device: str, dtype: torch.dtype) -> Generator:
+    def fastest(self, name: str, device: str, dtype: DType) -> Generator:
         """The generator that draws numbers of this type on this device soonest."""
         import torch
 

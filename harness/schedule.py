@@ -59,9 +59,8 @@ class Trajectory:
             )
         keep = np.zeros(steps, dtype=bool)
         keep[kept] = True
-        latest = np.searchsorted(kept, np.flatnonzero(self.evaluate), side="right") - 1
         evaluate = np.zeros(steps, dtype=bool)
-        evaluate[kept[latest[latest >= 0]]] = True
+        evaluate[kept] = np.logical_or.reduceat(self.evaluate, kept)  # of each draw and the steps up to the next
         return replace(self, keep=keep, evaluate=evaluate, burn_in=burning)
 
 

@@ -34,7 +34,7 @@ class MomentErrors:
     def __init__(self, truth: Truth, trajectory: Trajectory, cost: Cost) -> None:
         self.moments = Moments(truth.mean, truth.sd, truth.z3, truth.z4)
         self.grid = draw_grid(trajectory)
-        self.cost = cost.after(kept_steps(trajectory)[self.grid - 1].astype(np.float64))
+        self.cost = cost.after(steps_of_draws(trajectory, self.grid).astype(np.float64))
         self.low_error = LowError(self.moments, self.grid)
         self.running = RunningMoments()
 
@@ -80,9 +80,9 @@ class MomentErrors:
         self.running.load(from_tensors(state, "running"))
 
 
-def kept_steps(trajectory: Trajectory) -> NDArray[np.int64]:
-    """The steps, counted from 1, whose results are draws."""
-    return np.flatnonzero(trajectory.keep) + 1
+def steps_of_draws(trajectory: Trajectory, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The steps, counted from 1, after which so many draws (each 1 or more) were kept."""
+    return np.flatnonzero(trajectory.keep)[counts - 1] + 1
 
 
 def draw_grid(trajectory: Trajectory) -> NDArray[np.int64]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from harness.conformance.law import Skip, in_batches
 from harness.conformance.routes import Estimate, importance_sampling, quadrature
+from harness.conformance.task_compiled import law_compiled_is_plain
 from harness.conformance.task_observers import law_blocks_do_not_matter, law_weights_count
 from harness.conformance.task_streams import law_chains_have_their_own_streams
 from harness.randomness import Streams
@@ -197,6 +198,7 @@ TASK_LAWS: list[tuple[str, Callable[[Task], None]]] = [
     ("state restores the batches", law_state_restores_the_batches),
     ("chains do not interact", law_chains_do_not_interact),
     ("chains have their own streams", law_chains_have_their_own_streams),
+    ("compiled is plain", law_compiled_is_plain),
 ]
 
 

@@ -50,4 +50,5 @@ class Stepper(Protocol):
 
 def stepper(mode: str) -> Stepper:
     """The stepper of a mode, for one loop."""
-    return {"plain": Plain, "compiled": Compiled}[mode]()
+    modes: dict[str, type[Stepper]] = {"plain": Plain, "compiled": Compiled}
+    return modes[mode]()

@@ -15,8 +15,8 @@ from tasks.moments_observer import (
     draw_grid,
     finite_or_none,
     from_tensors,
-    kept_steps,
     pick,
+    steps_of_draws,
     to_tensors,
 )
 
@@ -50,7 +50,7 @@ class MixtureObserver(Observer):
         self.errors = MomentErrors(task.truth(), trajectory, cost)
         self.modes = ModeCounts(task.means, task.radius, task.variance)
         self.grid = draw_grid(trajectory)
-        self.steps = kept_steps(trajectory)[self.grid - 1].astype(np.float64)
+        self.steps = steps_of_draws(trajectory, self.grid).astype(np.float64)
         self.covered = np.full(len(self.grid), np.nan)
         self.stride = max(1, int(np.count_nonzero(trajectory.keep)) * chains // (4 * SAMPLE))
         self.thinned = np.empty((0, chains, task.dim()))

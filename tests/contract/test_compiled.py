@@ -9,12 +9,15 @@ import torch
 from support import SAMPLERS, make_loop, run_loop
 
 from harness import Sampler
+from harness.conformance.suite import check_sampler
+from harness.conformance.task_compiled import law_compiled_is_plain
 from harness.errors import PluginError, UsageError
 from harness.stepping import modes
 from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
 from plugins.schedules.cyclical import Cyclical
 from tasks.regression.blr import Heart
+from tasks.synthetic.mixture import MixtureProblem
 from tasks.synthetic.mixture5 import Mixture5
 
 compiled = pytest.mark.skipif(modes.lack() is not None, reason=f"compiled: {modes.lack()}")
@@ -126,6 +129,38 @@ def test_what_cannot_be_compiled_says_so():
     loop = make_loop(Mixture5(), Branching(), Constant(step_size=0.05), 10, mode="compiled")
     with pytest.raises(PluginError, match=r"Branching was not compiled.*--set run\.compile=plain"):
         loop.advance_block()
+
+
+class Forgetful(SGLD):
+    """Keeps its step count in Python: compiled, it is written into the code once."""
+
+    def step(self, theta, state, potential, h, T, noise):
+        count = self.__dict__["count"] = self.__dict__.get("count", 0) + 1
+        return super().step(theta, state, potential, h / count, T, noise)
+
+
+@compiled
+@pytest.mark.parametrize(("sampler", "reason"), [(Branching(), "was not compiled"), (Forgetful(), "")])
+def test_the_law_sees_samplers_that_cannot_be_compiled(sampler, reason):
+    (result,) = check_sampler(sampler, ["compiled"])
+    assert result.outcome == "failed"
+    assert reason in result.message
+
+
+class DoubledProblem(MixtureProblem):
+    def _pulled(self, theta):
+        return super()._pulled(theta) * (2 if torch.compiler.is_compiling() else 1)
+
+
+class Doubled(Mixture5):
+    def build(self, streams, device):
+        return DoubledProblem(self, streams, device)
+
+
+@compiled
+def test_the_law_sees_tasks_that_compute_something_else():
+    with pytest.raises(AssertionError, match="compiled, 5 steps end"):
+        law_compiled_is_plain(Doubled())
 
 
 def test_the_mode_follows_from_the_number_of_steps(monkeypatch):
