@@ -7,6 +7,8 @@ lint and types need none.
 
 from __future__ import annotations
 
+import shutil
+
 import nox
 from packaging.requirements import Requirement
 
@@ -23,11 +25,13 @@ TOOLS = {Requirement(line).name: line for line in PROJECT["optional-dependencies
 PYTEST = [TOOLS[name] for name in ("pytest", "pytest-xdist", "hypothesis", "hatchling")]
 
 # Dependencies that carry types of their own and are small; pyproject.toml tells mypy to skip the others.
-TYPED = ["duckdb", "filelock", "numpy", "packaging", "platformdirs", "pluggy"]
+TYPED = ["duckdb", "filelock", "jinja2", "numpy", "packaging", "platformdirs", "pluggy"]
 TYPED += ["polars", "rich", "typer"]
 
 # Two workers of one thread each fill two cores, the least that the tests are meant for.
 PARALLEL = ["--numprocesses=2", "--dist=worksteal"]
+# What the benchmarks stand beside; jax is its CPU build.
+PEERS = ["blackjax>=1.2", "jax>=0.4.34", "posteriors>=0.1"]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "2"}
 
 
@@ -47,6 +51,26 @@ def statistical(session: nox.Session) -> None:
 
 
 @nox.session
+def crash(session: nox.Session) -> None:
+    """The fault campaign's long form, an hour or two; its figures go to RELIABILITY.md. `-- --rounds N` for fewer."""
+    session.install(".")
+    words = ["--write", "RELIABILITY.md", "--out", f"{session.create_tmp()}/crash.json", *session.posargs]
+    session.run("python", "-m", "crash.campaign", *words, env=ONE_THREAD | {"PYTHONPATH": "tests"})
+
+
+@nox.session
+def nightly(session: nox.Session) -> None:
+    """A suite end to end, `smoke` or the one after --: its pages are checked, and the second time nothing is done."""
+    session.install(".")
+    folder = f"{session.create_tmp()}/night"
+    shutil.rmtree(folder, ignore_errors=True)
+    words = ["bench", "--results", f"{folder}/results", "nightly", *(session.posargs or ["smoke"])]
+    for _ in range(2):
+        session.run(*words, "--out", f"{folder}/site", env=ONE_THREAD)
+        session.run("python", "tests/published.py", f"{folder}/site")
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Ruff: the rules, then the formatting. With `-- --fix`, repair instead of report."""
     session.install(TOOLS["ruff"])
@@ -60,6 +84,13 @@ def types(session: nox.Session) -> None:
     """Mypy, strict, on the harness."""
     session.install(TOOLS["mypy"], *(DEPENDENCIES[name] for name in TYPED))
     session.run("mypy", *session.posargs)
+
+
+@nox.session
+def benchmarks(session: nox.Session) -> None:
+    """Speed beside peers, into BENCHMARKS.md; quiet machine, ten minutes. With `-- --quick`, a short trial of it."""
+    session.install(".", *PEERS)
+    session.run("python", "tests/benchmarks/run.py", *session.posargs)
 
 
 @nox.session

@@ -14,12 +14,12 @@ import os
 import platform
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from packaging.markers import UndefinedEnvironmentName
-from packaging.requirements import Requirement
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from harness import provenance
@@ -56,8 +56,16 @@ def collect(device: str, distributions: Iterable[str]) -> dict[str, Any]:
         "packages": packages,
         "code": {name: {"version": _version(name), **provenance.code(name)} for name in names},
     }
-    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
-    return {"id": hashlib.sha256(text.encode()).hexdigest(), **record}
+    return {"id": _digest(record), **record}
+
+
+def is_whole(document: Mapping[str, Any]) -> bool:
+    """Whether a stored environment is what was collected: its id is the checksum of the rest."""
+    return document.get("id") == _digest({name: value for name, value in document.items() if name != "id"})
+
+
+def _digest(record: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _torch(device: str) -> dict[str, Any]:
@@ -97,20 +105,24 @@ def _packages(names: tuple[str, ...]) -> dict[str, str]:
     queue = list(names)
     while queue:
         name = canonicalize_name(queue.pop())
-        version = _version(name)
-        if version is None or name in versions:
+        if name in versions:
             continue
-        versions[name] = version
-        queue += [r.name for r in map(Requirement, importlib.metadata.requires(name) or []) if _applies(r)]
+        try:
+            distribution = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        versions[name] = distribution.version
+        queue += [r.name for r in map(_requirement, distribution.requires or []) if r is not None]
     return dict(sorted(versions.items()))
 
 
-def _applies(requirement: Requirement) -> bool:
-    """Whether a requirement holds on this machine without any extra."""
+def _requirement(line: str) -> Requirement | None:
+    """A requirement that holds on this machine without any extra; None for another, or a line that is none."""
     try:
-        return requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-    except UndefinedEnvironmentName:
-        return False
+        found = Requirement(line)
+        return found if found.marker is None or found.marker.evaluate({"extra": ""}) else None
+    except (InvalidRequirement, UndefinedEnvironmentName):
+        return None
 
 
 def _version(name: str) -> str | None:

@@ -6,17 +6,16 @@ kept in the user's cache under the hash of the class's code, so it is worked out
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.errors import BenchError, PluginError, UsageError
+from harness.errors import PluginError, UsageError
+from harness.foreign import foreign
 from harness.hookspecs import Info
 from harness.parameters import Field, check, near, schema
 from harness.registry import Offer, load
@@ -24,17 +23,14 @@ from harness.source import source_hash
 from harness.spec import ENGINE
 
 FORMAT = 1
+DTYPES = ("float32", "float64")
 
 
 def instance(target: str, params: Mapping[str, Any]) -> Any:
     """The object itself; every failure of a plugin's own code becomes a `PluginError` that names it."""
     cls = load(target)
-    try:
+    with foreign(f"{target} cannot be made from {dict(params)!r:.200}"):
         return cls(**params)
-    except BenchError:
-        raise
-    except Exception as error:
-        raise PluginError(f"{target} cannot be made from {dict(params)}: {type(error).__name__}: {error}") from error
 
 
 def fields(offer: Offer) -> list[Field]:
@@ -66,14 +62,26 @@ def sampler_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
         from harness.conformance.linear import stability_limit
 
         sampler = instance(_target(offer), params)
+        counts = {name: _whole(sampler, name, 0) for name in ("gradients_per_step", "full_gradients_per_step")}
+        if not any(counts.values()):
+            raise PluginError(f"{_target(offer)} makes no gradient call a step: it declares {counts}")
         return {
-            "gradients_per_step": sampler.gradients_per_step,
-            "full_gradients_per_step": sampler.full_gradients_per_step,
+            **counts,
             "needs": sorted(sampler.needs),
             "stability_limit": _rounded(stability_limit(sampler)),
         }
 
     return dict(_cached(offer, "sampler", params, describe))
+
+
+def _whole(made: Any, name: str, least: int, most: int | None = None, *arguments: Any) -> int:
+    """What an object says of itself in whole numbers, by an attribute or a method."""
+    value = getattr(made, name)
+    value = value(*arguments) if callable(value) else value
+    if type(value) is not int or value < least or (most is not None and value > most):
+        limits = f"from {least} to {most}" if most is not None else f"of at least {least}"
+        raise PluginError(f"{type(made).__name__}.{name} is {value!r:.40}, not a whole number {limits}")
+    return value
 
 
 def _rounded(limit: float | None) -> float | None:
@@ -96,15 +104,18 @@ def task_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
 
     def describe() -> dict[str, Any]:
         task = instance(_target(offer), params)
+        if task.dtype not in DTYPES:
+            raise PluginError(f"{_target(offer)}: dtype {task.dtype!r:.40} is not one of {', '.join(DTYPES)}")
+        terms = _whole(task, "terms", 1)
         return {
-            "version": task.version,
+            "version": _whole(task, "version", 1),
             "dtype": task.dtype,
-            "dim": task.dim(),
-            "terms": task.terms(),
-            "batch_terms": task.batch_terms(),
-            "steps_per_epoch": task.steps_per_epoch(),
+            "dim": _whole(task, "dim", 1),
+            "terms": terms,
+            "batch_terms": _whole(task, "batch_terms", 1, terms),
+            "steps_per_epoch": _whole(task, "steps_per_epoch", 1),
             "curvature": task.curvature(),
-            "max_block": task.max_block("cpu"),
+            "max_block": _whole(task, "max_block", 1, None, "cpu"),
             "provides": sorted(task.provides),
             "metrics": [dataclasses.asdict(m) for m in task.metrics],
             "datasets": [dataclasses.asdict(f) for f in task.datasets],
@@ -115,7 +126,10 @@ def task_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
 
 def protocols(offer: Offer) -> list[dict[str, Any]]:
     """The protocols of a task, the default first."""
-    return list(_cached(offer, "protocols", {}, lambda: [_plain(p) for p in load(_target(offer)).protocols]))
+    found = list(_cached(offer, "protocols", {}, lambda: [_plain(p) for p in load(_target(offer)).protocols]))
+    if not found:
+        raise PluginError(f"{_target(offer)} ({offer.distribution}) has no protocol")
+    return found
 
 
 def _plain(protocol: Any) -> dict[str, Any]:
@@ -131,20 +145,19 @@ def _target(offer: Offer) -> str:
 def _cached(offer: Offer, kind: str, params: Mapping[str, Any], make: Callable[[], Any]) -> Any:
     target = _target(offer)
     key = json.dumps([FORMAT, ENGINE, target, source_hash(target), kind, dict(params)], sort_keys=True)
-    path = _folder() / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError):
-        pass
-    try:
-        with contextlib.redirect_stdout(sys.stderr):  # what a plugin prints must not mix with results
-            value = json.loads(json.dumps(make()))
-    except BenchError:
-        raise
-    except Exception as error:
-        raise PluginError(f"{target} ({offer.distribution}): {type(error).__name__}: {error}") from error
-    _write(path, value)
-    return value
+    if key not in _known:  # a plan of a thousand seeds asks as many times
+        path = _folder() / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+        text = _read(path)
+        if text is None:
+            with foreign(f"{target} ({offer.distribution})"):
+                text = json.dumps(make())
+            _write(path, text)
+        _known[key] = text
+    return json.loads(_known[key])
+
+
+_known: dict[str, str] = {}
+"""What this process has read or worked out, as JSON: each who asks gets an object of its own."""
 
 
 def _folder() -> Path:
@@ -153,12 +166,22 @@ def _folder() -> Path:
     return Path(os.environ.get("BENCH_CACHE") or platformdirs.user_cache_dir("sgmcmc-bench")) / "facts"
 
 
-def _write(path: Path, value: Any) -> None:
+def _read(path: Path) -> str | None:
+    """The text of a fact; None where it is missing or damaged."""
+    try:
+        text = path.read_text()
+        json.loads(text)
+    except (OSError, ValueError):
+        return None
+    return text
+
+
+def _write(path: Path, text: str) -> None:
     """Best effort: a cache that cannot be written only costs time."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = path.with_suffix(f".{os.getpid()}")
-        aside.write_text(json.dumps(value))
+        aside.write_text(text)
         aside.replace(path)
     except OSError:
         return

@@ -75,3 +75,9 @@ def bench_reports() -> list[Info]:
 def bench_papers() -> list[Path]:
     """TOML files with a paper's settings for (method, task, protocol), its reported values and claims."""
     raise NotImplementedError
+
+
+@spec
+def bench_suites() -> list[Path]:
+    """TOML files of run commands for `bench nightly`, one a suite; a file's name is the suite's."""
+    raise NotImplementedError

@@ -31,6 +31,8 @@ def param(
     choices: tuple[str, ...] = (),
 ) -> Any:
     """A dataclass field with its allowed interval ("(0, 1]", "[1, inf)"), meaning and source of the default."""
+    if allowed:
+        _interval(allowed)
     metadata = {"allowed": allowed, "meaning": meaning, "source": source, "choices": choices}
     if default is _MISSING:
         return field(metadata=metadata)
@@ -75,9 +77,12 @@ def _field(f: dataclasses.Field[Any], hint: Any) -> Field:
         optional = len(members) < len(typing.get_args(hint))
         hint = members[0]
     required = f.default is _MISSING and f.default_factory is _MISSING
+    kind = getattr(hint, "__name__", str(hint))
+    if f.metadata.get("allowed") and kind not in {"int", "float"}:
+        raise TypeError(f"{f.name}: an interval is of numbers, and this is {kind}")
     return Field(
         name=f.name,
-        type=getattr(hint, "__name__", str(hint)),
+        type=kind,
         optional=optional,
         default=None if required else f.default,
         required=required,
@@ -99,9 +104,9 @@ def check(spec: Field, value: Any, where: str) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"{label} = {value} is not finite")
     if spec.choices and value not in spec.choices:
-        raise UsageError(f"{label} = {value!r} is not one of {', '.join(spec.choices)}")
+        raise UsageError(f"{label} = {value!r:.80} is not one of {', '.join(spec.choices)}")
     if spec.allowed and not _inside(value, spec.allowed):
-        raise UsageError(f"{label} = {value!r} is outside {spec.allowed}")
+        raise UsageError(f"{label} = {value!r:.80} is outside {spec.allowed}")
     return value
 
 
@@ -117,7 +122,7 @@ def _convert(spec: Field, value: Any, label: str) -> Any:
     convert = _CONVERTERS.get(spec.type)
     converted = convert(value) if convert else value
     if converted is None:
-        raise UsageError(f"{label} = {value!r} is not {describe(spec)}")
+        raise UsageError(f"{label} = {value!r:.80} is not {describe(spec)}")
     return converted
 
 
@@ -131,7 +136,7 @@ def _to_float(value: Any) -> float | None:
         return None
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 
@@ -143,14 +148,23 @@ def _to_int(value: Any) -> int | None:
 
 
 def _to_str(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+    """Text that can be written: not bytes of a command that are no characters, nor control characters."""
+    return value if isinstance(value, str) and value.isprintable() else None
 
 
 _CONVERTERS = {"bool": _to_bool, "int": _to_int, "float": _to_float, "str": _to_str}
 
 
+def _interval(text: str) -> tuple[float, float]:
+    """The ends of "[low, high)"; raises `ValueError` where it is none."""
+    low, comma, high = text[1:-1].partition(",")
+    if text[0] not in "([" or text[-1] not in ")]" or not comma or not float(low) <= float(high):
+        raise ValueError(f"allowed = {text!r} is no interval, as in '(0, 1]' or '[1, inf)'")
+    return float(low), float(high)
+
+
 def _inside(value: float, interval: str) -> bool:
-    low, high = (float(part) for part in interval[1:-1].split(","))
+    low, high = _interval(interval)
     above = value > low if interval[0] == "(" else value >= low
     below = value < high if interval[-1] == ")" else value <= high
     return above and below

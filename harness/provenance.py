@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from harness.hookspecs import GROUP
+from harness.entries import entries
 
 HOME = Path(__file__).resolve().parent
 SUFFIXES = (".py", ".toml", ".sql", ".html")
@@ -48,8 +48,8 @@ def code(distribution: str) -> dict[str, Any]:
 
 def _packages(distribution: str) -> list[Path]:
     """The top-level packages (folders, or single files) of a distribution: those of its entry points."""
-    entries = [e for e in importlib.metadata.entry_points(group=GROUP) if e.dist and e.dist.name == distribution]
-    tops = {entry.module.partition(".")[0] for entry in entries}
+    values = [entry.value for entry in entries().found if entry.distribution == distribution]
+    tops = {value.partition(":")[0].partition(".")[0].strip() for value in values}
     found = {HOME} if distribution == "sgmcmc-bench" else set()
     for top in tops or {distribution.replace("-", "_")}:
         try:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
-import importlib.metadata
 import importlib.util
-import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -17,11 +14,15 @@ from typing import Any
 import pluggy
 
 from harness import hookspecs
-from harness.errors import PluginError, UsageError
+from harness.answers import NAME, records
+from harness.entries import UNKNOWN, Entry, entries
+from harness.errors import BenchError, UsageError
+from harness.foreign import foreign
 from harness.hookspecs import GROUP, Info, Method
 from harness.parameters import near
 
-NAME = re.compile(r"[a-z][a-z0-9-]*")
+__all__ = ["KINDS", "NAME", "Offer", "Plugin", "Registry", "load", "registry"]
+
 KINDS = ("samplers", "schedules", "methods", "tasks", "reports")
 ROOMS = ("plugins", "tasks", "reports")
 
@@ -52,6 +53,7 @@ class Plugin:
     origin: str
     offers: list[Offer] = field(default_factory=list)
     papers: list[Path] = field(default_factory=list)
+    suites: list[Path] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     packaged: bool = True
 
@@ -60,7 +62,12 @@ class Registry:
     """All plugins, by entry point; `files` are one-off plugins given by --plugin."""
 
     def __init__(self, files: Iterable[str] = ()) -> None:
-        self.plugins = [self._load_entry(entry) for entry in _entries()]
+        known = entries()
+        self.plugins = [self._load_entry(entry) for entry in known.found]
+        self.plugins += [
+            Plugin(Path(place).name, UNKNOWN, "", place, problems=[f"its entry points do not read: {why}"])
+            for place, why in known.unreadable.items()
+        ]
         self.plugins += [self._load_file(Path(name)) for name in files]
         self._mark_clashes()
 
@@ -72,6 +79,11 @@ class Registry:
     def papers(self) -> list[Path]:
         """The settings files of all plugins."""
         return [path for plugin in self.plugins for path in plugin.papers]
+
+    def suites(self) -> list[tuple[Plugin, Path]]:
+        """The files of all suites, each with its plugin, by name."""
+        found = [(plugin, path) for plugin in self.plugins for path in plugin.suites]
+        return sorted(found, key=lambda pair: (pair[1].stem, pair[0].distribution))
 
     def find(self, kind: str, name: str, prefer: str = "") -> Offer:
         """The offer of that name ("name" or "distribution:name"); raises `UsageError` with near matches.
@@ -103,20 +115,14 @@ class Registry:
         plain = Method(name=sampler.name, sampler=sampler.name, schedule="", summary=sampler.info.summary)
         return replace(sampler, info=plain, kind="methods")
 
-    def _load_entry(self, entry: importlib.metadata.EntryPoint) -> Plugin:
-        dist = entry.dist
-        plugin = Plugin(
-            name=entry.name,
-            distribution=dist.name if dist else "unknown",
-            version=dist.version if dist else "",
-            origin=entry.value,
-        )
+    def _load_entry(self, entry: Entry) -> Plugin:
+        plugin = Plugin(entry.name, entry.distribution, entry.version, origin=entry.value)
         try:
-            _check_shadowing(entry.value)
-            with contextlib.redirect_stdout(sys.stderr):  # what a plugin prints must not mix with results
-                module = entry.load()
-        except Exception as error:  # noqa: BLE001 - a plugin may fail in any way; its row says how
-            plugin.problems.append(f"does not import: {type(error).__name__}: {error}")
+            with foreign("does not import"):
+                _check_shadowing(entry.value)
+                module = entry.point.load()
+        except BenchError as error:  # its row says how
+            plugin.problems.append(str(error))
             return plugin
         self._register(plugin, module)
         return plugin
@@ -127,6 +133,8 @@ class Registry:
         spec = importlib.util.spec_from_file_location(name, path.resolve()) if path.is_file() else None
         if spec is None or spec.loader is None:
             raise UsageError(f"--plugin {path}: no such Python file")
+        if not name.isidentifier():
+            raise UsageError(f"--plugin {path}: {name!r} is no name for a module; rename the file")
         known = sys.modules.get(name)
         there = known.__spec__ if known is not None else importlib.util.find_spec(name)
         if there is not None and there.origin is not None and Path(there.origin).resolve() != path.resolve():
@@ -134,10 +142,11 @@ class Registry:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
-            with contextlib.redirect_stdout(sys.stderr):
+            with foreign(f"--plugin {path} does not import"):
                 spec.loader.exec_module(module)
-        except Exception as error:
-            raise PluginError(f"--plugin {path} does not import: {type(error).__name__}: {error}") from error
+        except BenchError:
+            sys.modules.pop(name, None)
+            raise
         self._register(plugin, module)
         return plugin
 
@@ -145,18 +154,17 @@ class Registry:
         manager = pluggy.PluginManager(GROUP)
         manager.add_hookspecs(hookspecs)
         try:
-            manager.register(module, plugin.name)
-            manager.check_pending()
-        except Exception as error:  # noqa: BLE001
-            plugin.problems.append(f"hook refused: {error}")
+            with foreign("hook refused"):
+                manager.register(module, plugin.name)
+                manager.check_pending()
+        except BenchError as error:
+            plugin.problems.append(str(error))
             return
         for kind in KINDS:
-            for record in _call(manager, plugin, f"bench_{kind}", Method if kind == "methods" else Info):
-                offer = Offer(record, kind, plugin.name, plugin.distribution, plugin.version)
-                wrong = _problem(offer)
-                plugin.problems.extend([wrong] if wrong else [])
-                plugin.offers.extend([] if wrong else [offer])
+            found = _call(manager, plugin, f"bench_{kind}", Method if kind == "methods" else Info)
+            plugin.offers += [Offer(info, kind, plugin.name, plugin.distribution, plugin.version) for info in found]
         plugin.papers = _call(manager, plugin, "bench_papers", Path)
+        plugin.suites = _call(manager, plugin, "bench_suites", Path)
 
     def _mark_clashes(self) -> None:
         for kind in KINDS:
@@ -184,38 +192,18 @@ def registry(files: tuple[str, ...] = ()) -> Registry:
 def load(target: str) -> Any:
     """Import the object that "package.module:Class" names."""
     module, _, attribute = target.partition(":")
-    try:
+    with foreign(f"{target} does not load"):
         return getattr(importlib.import_module(module), attribute)
-    except Exception as error:
-        raise PluginError(f"{target} does not load: {type(error).__name__}: {error}") from error
-
-
-def _entries() -> list[importlib.metadata.EntryPoint]:
-    entries = importlib.metadata.entry_points(group=GROUP)
-    return sorted(entries, key=lambda e: (e.dist.name if e.dist else "", e.name))
 
 
 def _call(manager: pluggy.PluginManager, plugin: Plugin, hook: str, kind: type) -> list[Any]:
     try:
-        answers = getattr(manager.hook, hook)()
-    except Exception as error:  # noqa: BLE001
-        plugin.problems.append(f"{hook} failed: {type(error).__name__}: {error}")
-        return []
-    records: list[Any] = []
-    for answer in answers:
-        if isinstance(answer, list) and all(isinstance(record, kind) for record in answer):
-            records.extend(answer)
-        else:
-            plugin.problems.append(f"{hook} must return a list of {kind.__name__}, not {answer!r:.80}")
-    return records
-
-
-def _problem(offer: Offer) -> str | None:
-    if not NAME.fullmatch(offer.name) or len(offer.name) > 64:
-        return f"{offer.kind[:-1]} name {offer.name!r:.80} must match {NAME.pattern} and be at most 64 long"
-    if isinstance(offer.info, Info) and not re.fullmatch(r"[\w.]+:\w+", offer.info.target):
-        return f"{offer.kind[:-1]} {offer.name!r}: target {offer.info.target!r:.80} is not 'package.module:Class'"
-    return None
+        with foreign(f"{hook} failed"):
+            found, problems = records(hook, getattr(manager.hook, hook)(), kind)
+    except BenchError as error:
+        found, problems = [], [str(error)]
+    plugin.problems += problems
+    return found
 
 
 def _check_shadowing(value: str) -> None:

@@ -14,10 +14,11 @@ The same Result is shown in a terminal, as Markdown, LaTeX and HTML (the tables)
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 if TYPE_CHECKING:
     from harness.registry import Registry
@@ -82,6 +83,25 @@ class Request:
     protocols: tuple[str, ...] = ()
     metric: str | None = None
     registry: Registry | None = None
+
+
+class Records(Sequence[Mapping[str, Any]]):
+    """Records that are made when somebody looks: a table on a terminal needs none of the many that a report has."""
+
+    def __init__(self, make: Callable[[], Sequence[Mapping[str, Any]]]) -> None:
+        self._make = functools.cache(make)
+
+    def __len__(self) -> int:
+        return len(self._make())
+
+    @overload
+    def __getitem__(self, index: int) -> Mapping[str, Any]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Mapping[str, Any]]: ...
+
+    def __getitem__(self, index: int | slice) -> Mapping[str, Any] | Sequence[Mapping[str, Any]]:
+        return self._make()[index]
 
 
 @dataclass(frozen=True)

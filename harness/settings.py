@@ -8,14 +8,12 @@ class's default.
 from __future__ import annotations
 
 import math
-import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from harness import facts
-from harness.errors import PluginError, UsageError
+from harness import facts, papers
+from harness.errors import UsageError
 from harness.hookspecs import Method
 from harness.parameters import Field, check, near
 from harness.registry import Offer, Registry
@@ -58,19 +56,6 @@ class Settings:
     origins: Mapping[str, Origin]
 
 
-def paper_settings(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    """The [[settings]] tables of the papers' files, each with the id of its paper."""
-    found = []
-    for path in paths:
-        try:
-            content = tomllib.loads(path.read_text())
-            name = content["paper"]["id"]
-            found += [{**table, "paper": name} for table in content.get("settings", [])]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise PluginError(f"paper file {path}: {type(error).__name__}: {error}") from error
-    return found
-
-
 def find_pair(registry: Registry, method_name: str, task_name: str) -> Pair:
     """The pair that "--sampler METHOD --task TASK[@PROTOCOL]" names."""
     name, at, protocol_name = task_name.partition("@")
@@ -80,17 +65,17 @@ def find_pair(registry: Registry, method_name: str, task_name: str) -> Pair:
     sampler = registry.find("samplers", method.sampler, prefer=named.distribution)
     task = registry.find("tasks", name)
     known = {protocol["name"]: protocol for protocol in facts.protocols(task)}
-    papers = [
+    published = [
         table
-        for table in paper_settings(registry.papers())
+        for table in papers.settings_for(registry, (named, sampler, task))
         if table["method"] == method.name and table["task"] == task.name
     ]
     if not at:
-        own = [table["protocol"] for table in papers if table["protocol"] in known]
+        own = [table["protocol"] for table in published if table["protocol"] in known]
         protocol_name = own[0] if own else next(iter(known))
     if protocol_name not in known:
         raise UsageError(f"task {name} has no protocol {protocol_name!r}{near(protocol_name, known)}")
-    paper = next((table for table in papers if table["protocol"] == protocol_name), {})
+    paper = next((table for table in published if table["protocol"] == protocol_name), {})
     return Pair(method, sampler, task, known[protocol_name], paper)
 
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
-import importlib.metadata
 import importlib.util
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
+from harness.entries import entries
 from harness.errors import PluginError
-from harness.hookspecs import GROUP
 
 DATA = frozenset({".csv", ".json", ".npy", ".npz", ".safetensors", ".toml"})
 """Suffixes of files that belong to the code beside them: stored truths, tables, weights."""
@@ -51,8 +50,7 @@ def source_hash(target: str) -> str:
 @functools.cache
 def _plugin_rooms() -> frozenset[str]:
     """The top-level packages that offer plugins: a class may inherit from another distribution's."""
-    entries = importlib.metadata.entry_points(group=GROUP)
-    return frozenset(entry.value.partition(":")[0].partition(".")[0].strip() for entry in entries)
+    return frozenset(entry.value.partition(":")[0].partition(".")[0].strip() for entry in entries().found)
 
 
 def _file(name: str) -> Path | None:
@@ -100,6 +98,8 @@ def _imports(name: str, path: Path) -> list[str]:
         tree = ast.parse(path.read_bytes())
     except SyntaxError as error:
         raise PluginError(f"{path}: line {error.lineno}: {error.msg}") from error
+    except (ValueError, RecursionError, MemoryError) as error:  # a null byte, or expressions too deep
+        raise PluginError(f"{path} does not parse: {error}") from error
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
@@ -94,12 +95,12 @@ class RunSpec:
             "compile": self.compile,
         }
 
-    @property
+    @functools.cached_property
     def key(self) -> str:
         """SHA-256 of the canonical form."""
         return _digest(self.canonical())
 
-    @property
+    @functools.cached_property
     def group(self) -> str:
         """The key without the seed: runs that share it are replicates of one row."""
         return _digest({name: value for name, value in self.canonical().items() if name != "seed"})

@@ -6,12 +6,14 @@ chains of a block as tensors. The harness wraps a Problem into the `Potential` t
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.data import DataFile
+from harness.errors import PluginError
 from harness.parameters import Configurable
 
 if TYPE_CHECKING:
@@ -26,6 +28,23 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 
+DIRECTIONS = ("max", "min", "target")
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+
+
+def _require(right: bool, where: str, what: str) -> None:  # noqa: FBT001 - what is asked
+    if not right:
+        raise PluginError(f"{where}: {what}")
+
+
+def _is_name(text: Any) -> bool:
+    return isinstance(text, str) and _NAME.fullmatch(text) is not None
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return type(value) is int and value >= least
+
+
 @dataclass(frozen=True)
 class Metric:
     """A number that a task reports for a run. `direction` is "max", "min", or "target" (best where equal `target`)."""
@@ -36,6 +55,12 @@ class Metric:
     summary: str
     version: int = 1
     target: float | None = None
+
+    def __post_init__(self) -> None:
+        here = f"metric {self.name!r:.80}"
+        _require(_is_name(self.name), here, "its name is not a word in small letters, digits, - and _")
+        _require(self.direction in DIRECTIONS, here, f"direction {self.direction!r:.40} is not max, min or target")
+        _require(_is_whole(self.version, 1), here, f"version {self.version!r:.40} is not a whole number of at least 1")
 
 
 @dataclass(frozen=True)
@@ -56,6 +81,18 @@ class Protocol:
     burn_in: float = 0.0
     thin: int = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        here = f"protocol {self.name!r:.80}"
+        _require(_is_name(self.name), here, "its name is not a word in small letters, digits, - and _")
+        _require(len(self.budgets) > 0 and len(self.seeds) > 0, here, "it has no budget or no seed")
+        for name, gradients in self.budgets.items():
+            _require(_is_name(name), here, f"the budget {name!r:.40} has a name that is no word in small letters")
+            _require(_is_whole(gradients, 1), here, f"budget {name}: {gradients!r:.40} is not a number of gradients")
+        _require(all(_is_whole(seed, 0) for seed in self.seeds), here, f"seeds {self.seeds!r:.40} are not numbers")
+        _require(_is_whole(self.chains, 1), here, f"chains = {self.chains!r:.40} is not a number of chains")
+        _require(_is_whole(self.thin, 1), here, f"thin = {self.thin!r:.40} is not a whole number of at least 1")
+        _require(0 <= self.burn_in < 1, here, f"burn_in = {self.burn_in!r:.40} is not a share in [0, 1)")
 
 
 @dataclass(frozen=True, eq=False)

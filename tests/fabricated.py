@@ -44,7 +44,8 @@ def environment(**changes):
         "code": {"sgmcmc-bench": {"version": "0.1.0", "commit": "a" * 40, "dirty": False}},
     }  # fmt: skip
     document |= changes
-    return document | {"id": hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()}
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return document | {"id": hashlib.sha256(text.encode()).hexdigest()}
 
 
 def result(attempt, key, files, **changes):

@@ -10,9 +10,14 @@ GLOBAL = {"--results": True, "--plugin": True, "--debug": False}
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: run the command, turn every known error into one message and its exit code."""
-    from harness.cli.app import run
+    try:
+        from harness.cli.app import run
 
-    sys.exit(run(repeat(front(sys.argv[1:] if arguments is None else arguments))))
+        code = run(repeat(front(sys.argv[1:] if arguments is None else arguments)))
+    except KeyboardInterrupt:  # outside of what `run` answers itself: while it is imported, or a second time
+        print("bench: interrupted; the same command goes on where it stopped", file=sys.stderr)
+        code = 130
+    sys.exit(code)
 
 
 def front(arguments: list[str]) -> list[str]:

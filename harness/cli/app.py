@@ -1,45 +1,75 @@
-"""Puts the verbs together and decides how errors end."""
+"""Puts the verbs together and decides how errors end. A verb's module is imported when the verb is used."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
+import typer.main
 
 from harness.cli import context
-from harness.cli.check import check
-from harness.cli.data import app as data_app
-from harness.cli.doctor import doctor
-from harness.cli.ingest import ingest
-from harness.cli.ls import ls
-from harness.cli.plan import plan
-from harness.cli.plugins import plugins
-from harness.cli.report import report
-from harness.cli.run import run as run_verb
-from harness.cli.show import show
-from harness.cli.sql import sql
 from harness.errors import BenchError, DataError, PluginError
 
 INTERRUPTED = 130
-app = typer.Typer(
+VERBS = {
+    "run": "Run samplers on tasks.",
+    "plan": "Say what `run` would do, and what it would cost.",
+    "status": "Show the workers that run and how far they are.",
+    "ls": "List samplers, schedules, methods, tasks, reports, suites or runs.",
+    "show": "Show one task, sampler, method, schedule or run.",
+    "report": "Make a report: leaderboard, coverage, ess, density ...",
+    "nightly": "Run a suite, publish its pages, say what became worse.",
+    "compare": "Compare two rows, paired by seed.",
+    "replay": "Do a run again and compare bit for bit.",
+    "sql": "Query the results database, read-only.",
+    "rescore": "Bring metrics up to date from the kept draws.",
+    "ingest": "Bring the database up to date with the runs on disk.",
+    "gc": "List or delete what the results folder no longer needs.",
+    "check": "Hold samplers and tasks to their laws.",
+    "plugins": "List the plugins and what is wrong with them.",
+    "doctor": "Check versions, folders, data sets, plugins and GPU.",
+    "data": "List, fetch and verify the data sets that tasks read.",
+}
+"""Each verb and its line in `bench --help`. It is the function of that name, or the group `app`, in the module
+`harness.cli.<verb>`; its own help is that function's docstring."""
+
+
+class Verbs(typer.core.TyperGroup):
+    """Knows every verb by its line of help, and imports the one that a command names."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """What typer calls to find the verb among the arguments."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and _command(name or ""), rest
+
+
+def _command(name: str) -> Any:
+    """The command or group of a verb, with its options."""
+    module = importlib.import_module(f"harness.cli.{name}")
+    group = getattr(module, "app", None)
+    if group is None:
+        group = _app()
+        group.command(name)(getattr(module, name))
+    return typer.main.get_command(group)
+
+
+def _app(**options: Any) -> typer.Typer:
+    return typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, **options)
+
+
+app = _app(
     name="bench",
     help="Benchmark stochastic-gradient MCMC samplers: same tasks, seeds and budgets, honest intervals.",
     no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+    cls=Verbs,
 )
-VERBS: dict[str, Callable[..., object]] = {
-    "run": run_verb, "plan": plan, "ls": ls, "show": show, "report": report, "sql": sql, "ingest": ingest,
-    "check": check, "plugins": plugins, "doctor": doctor,
-}  # fmt: skip
-for name, verb in VERBS.items():
-    app.command(name)(verb)
-app.add_typer(data_app, name="data")
+for verb, line in VERBS.items():
+    app.command(verb, short_help=line)(lambda: None)
 
 
 @app.callback()
@@ -100,5 +130,5 @@ def _fail(message: str, code: int, *, debug: bool) -> int:
         import traceback
 
         traceback.print_exc()
-    print(f"bench: {message}", file=sys.stderr)
+    context.say(f"bench: {message}")
     return code

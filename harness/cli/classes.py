@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.errors import PluginError
+from harness.data import DataFile
+from harness.errors import BenchError, PluginError
+from harness.foreign import foreign, told
 from harness.hookspecs import Info
 from harness.parameters import check, schema
 from harness.registry import Offer, load
@@ -24,15 +26,25 @@ def fault(offer: Offer) -> str | None:
     try:
         cls = loaded(offer)
         base = _base(offer.kind)
-        if not (isinstance(cls, type) and issubclass(cls, base)):
-            return f"{offer.info.target} is not a subclass of harness.{base.__name__}"
-        if offer.kind != "reports":
-            _make_from_defaults(cls)
+        with foreign("its defaults are refused"):
+            if not (isinstance(cls, type) and issubclass(cls, base)):
+                return f"{offer.info.target} is not a subclass of harness.{base.__name__}"
+            if offer.kind != "reports":
+                _make_from_defaults(cls)
     except PluginError as error:
         return str(error)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may fail in any way; its row says how
-        return f"its defaults are refused: {type(error).__name__}: {error}"
+    except BenchError as error:
+        return f"its defaults are refused: {told(error)}"
     return None
+
+
+def datasets(offer: Offer) -> list[DataFile]:
+    """The data files that a task declares; raises `PluginError` where it declares something else."""
+    with foreign(f"task {offer.name} ({offer.distribution})"):
+        declared = [*loaded(offer).datasets]
+    if not all(isinstance(file, DataFile) for file in declared):
+        raise PluginError(f"task {offer.name} ({offer.distribution}): datasets are not all harness.DataFile")
+    return declared
 
 
 def _make_from_defaults(cls: type) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from harness.registry import Registry, registry
+from harness.text import harmless
+
+if TYPE_CHECKING:
+    from harness.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,6 @@ class Context:
     debug: bool = False
 
 
-_CONTROL = ("Cc", "Cf", "Cs")
 _current = Context(Path("bench-results").absolute())
 
 
@@ -39,12 +40,19 @@ def current() -> Context:
 
 def plugins() -> Registry:
     """The registry, with the one-off plugins of this command."""
+    from harness.registry import registry
+
     return registry(_current.plugins)
 
 
 def say(message: str) -> None:
     """Progress and notes go to stderr; results go to stdout."""
-    print(message, file=sys.stderr, flush=True)
+    print(harmless(message, "\n\t"), file=sys.stderr, flush=True)
+
+
+def put(text: str) -> None:
+    """Lines of a result, on stdout."""
+    print(harmless(text, "\n\t"))
 
 
 def count(number: int, noun: str) -> str:
@@ -57,14 +65,18 @@ def print_json(rows: Iterable[Mapping[str, Any]]) -> None:
     print(json.dumps(list(rows), indent=1, allow_nan=False, default=str))
 
 
-def _harmless(text: str) -> str:
-    """On one line and without control sequences: a plugin's words must not steer a terminal."""
-    return "".join(" " if c in "\n\t" else c for c in text if c in "\n\t" or unicodedata.category(c) not in _CONTROL)
+def _cell(value: Any) -> str:
+    """A value on one line."""
+    return "" if value is None else harmless(str(value).replace("\n", " ").replace("\t", " "))
 
 
 def print_rows(rows: list[dict[str, Any]], columns: list[str]) -> None:
     """Aligned columns, for a terminal or a pipe."""
-    cells = [["" if row.get(c) is None else _harmless(str(row[c])) for c in columns] for row in rows]
-    widths = [max(len(text) for text in column) for column in zip(columns, *cells, strict=True)]
-    for line in [columns, *cells]:
-        print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+    print("\n".join(aligned(rows, columns)))
+
+
+def aligned(rows: list[dict[str, Any]], columns: list[str]) -> list[str]:
+    """The lines of a table: the names of its columns, then a line a row."""
+    lines = [[*map(_cell, columns)], *([_cell(row.get(c)) for c in columns] for row in rows)]
+    widths = [max(len(text) for text in column) for column in zip(*lines, strict=True)]
+    return ["  ".join(t.ljust(width) for t, width in zip(line, widths, strict=True)).rstrip() for line in lines]

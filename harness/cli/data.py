@@ -8,13 +8,18 @@ import typer
 
 from harness import data as files
 from harness.cli import context
-from harness.cli.classes import loaded
+from harness.cli.classes import datasets
 from harness.cli.options import Json
 from harness.data import DataFile
 from harness.errors import BenchError, DataError, UsageError
 from harness.parameters import near
 
-app = typer.Typer(help="List, fetch and verify the data sets that tasks read.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, fetch and verify the data sets that tasks read.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
 
 COLUMNS = ["dataset", "path", "bytes", "status", "tasks"]
 Names = Annotated[list[str] | None, typer.Argument(help="Data sets or tasks; default: all.")]
@@ -58,7 +63,7 @@ def _declared() -> dict[DataFile, list[str]]:
     found: dict[DataFile, list[str]] = {}
     for offer in context.plugins().offers("tasks"):
         try:
-            declared = loaded(offer).datasets
+            declared = datasets(offer)
         except BenchError as error:
             context.say(f"note: task {offer.name} is left out: {error}")
             continue

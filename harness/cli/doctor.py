@@ -121,7 +121,7 @@ def _data() -> Iterator[Answer]:
     sets: dict[str, int] = {}
     for offer in context.plugins().offers("tasks"):
         try:
-            declared = classes.loaded(offer).datasets
+            declared = classes.datasets(offer)
         except BenchError:  # a row of the plugins says so
             continue
         for file in declared:

@@ -1,4 +1,4 @@
-"""`bench ingest`: bring the database up to date with the runs on disk."""
+"""`bench ingest`: bring the database up to date with the runs on disk, or look whether both are whole."""
 
 from __future__ import annotations
 
@@ -8,19 +8,28 @@ import typer
 
 from harness.cli import context
 from harness.cli.options import Json
-from harness.errors import DataError
+from harness.errors import DataError, UsageError
 from harness.ledger.ledger import Ledger
 from harness.store import Store
 
 
 def ingest(
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Make the database anew from the runs.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read every file and compare checksums and database; change nothing.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Ingest what is new. Reading verbs do it themselves; with --rebuild the database is made anew from the ledger."""
-    Ledger(context.current().results).check_version()
-    store = Store(context.current().results)
+    if rebuild and verify:
+        raise UsageError("--rebuild and --verify exclude each other; give one after the other")
+    ledger = Ledger(context.current().results)
+    ledger.check_version()
+    store = Store(ledger.root)
     papers = context.plugins().papers()
+    if verify:
+        _verify(ledger, store, as_json=as_json)
+        return
     notes = store.rebuild(papers) if rebuild else store.refresh(papers)
     for note in notes:
         context.say(f"note: {note}")
@@ -33,3 +42,23 @@ def ingest(
         context.print_json(rows)
     else:
         context.print_rows(rows, ["status", "attempts"])
+
+
+def _verify(ledger: Ledger, store: Store, *, as_json: bool) -> None:
+    from harness.ledger.verification import problems as problems_of_attempt
+    from harness.store.verification import problems as problems_of_store
+
+    attempts = [(key, attempt) for key in ledger.all_keys() for attempt in ledger.attempts(key)]
+    found = [problem for key, attempt in attempts for problem in problems_of_attempt(key, attempt)]
+    broken = {problem.path.parent for problem in found}  # an attempt that is left out for what is said of it above
+    found += [p for p in problems_of_store(store, context.plugins().papers()) if p.path not in broken]
+    for problem in found:
+        context.say(f"{problem.path}: {problem.what}; {problem.remedy}")
+    if as_json:
+        context.print_json({"path": str(p.path), "what": p.what, "what_to_do": p.remedy} for p in found)
+    if found:
+        raise DataError(
+            f"{context.count(len(found), 'problem')} in {ledger.root}, {len(attempts):,} attempts looked at"
+        )
+    if not as_json:
+        print(f"{len(attempts):,} attempts in {ledger.root} are whole, and the database is what a rebuild would give")

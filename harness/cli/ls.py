@@ -14,13 +14,14 @@ from harness.hookspecs import Method
 from harness.parameters import near
 from harness.registry import Offer
 
-KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "runs")
+KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "suites", "runs")
 STATUSES = (
     "done", "diverged", "error", "out_of_memory", "timeout", "running", "cancelled", "preempted", "orphaned",
 )  # fmt: skip
 COLUMNS = {
     "samplers": ["name", "kind", "sampler", "schedule", "distribution", "summary"],
     "methods": ["name", "sampler", "schedule", "distribution", "summary"],
+    "suites": ["name", "commands", "distribution", "summary"],
     "runs": ["run", "method", "task", "protocol", "budget", "chains", "seed", "status", "metric", "value", "reason"],
 }
 RUNS = """
@@ -45,7 +46,7 @@ def ls(
     status: Filter = None,
     as_json: Json = False,
 ) -> None:
-    """List samplers (with methods), schedules, methods, tasks, reports, or the runs done so far."""
+    """List samplers (with methods), schedules, methods, tasks, reports, suites, or the runs done so far."""
     if what not in KINDS:
         raise UsageError(f"unknown listing {what!r}{near(what, KINDS)}")
     if what == "runs":
@@ -53,7 +54,7 @@ def ls(
     elif task or method or status:
         raise UsageError(f"--task, --method and --status choose among runs; `bench ls {what}` lists all {what}")
     else:
-        rows = _offers(what)
+        rows = _suites() if what == "suites" else _offers(what)
     if as_json:
         context.print_json(rows)
     else:
@@ -65,6 +66,26 @@ def _offers(kind: str) -> list[dict[str, Any]]:
     rows = [_offer(offer) for offer in registry.offers(kind)]
     if kind == "samplers":
         rows += [_offer(offer) for offer in registry.offers("methods")]
+    return rows
+
+
+def _suites() -> list[dict[str, Any]]:
+    from harness.suite import read
+
+    rows: list[dict[str, Any]] = []
+    for plugin, path in context.plugins().suites():
+        row: dict[str, Any] = {
+            "name": path.stem,
+            "kind": "suite",
+            "plugin": plugin.name,
+            "distribution": plugin.distribution,
+        }
+        try:
+            found = read(path)
+            row |= {"commands": len(found.entries), "summary": found.summary}
+        except UsageError as error:
+            row |= {"commands": None, "summary": str(error)}
+        rows.append({**row, "version": plugin.version, "path": str(path)})
     return rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +22,16 @@ Budget = Annotated[
 Set = Annotated[list[str] | None, typer.Option("--set", help="Settings, as in sampler.a=5 task.batch=64.")]
 Sweep = Annotated[list[str] | None, typer.Option("--sweep", help="KEY=A,B,C: a run for each value.")]
 ScheduleName = Annotated[str | None, typer.Option("--schedule", help="Schedule, in place of the usual one.")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, max=256, help="Worker processes; default: one a core.")
+]
+Devices = Annotated[str, typer.Option("--devices", help="cpu, or cuda:0,cuda:1,...")]
+Timeout = Annotated[
+    str | None,
+    typer.Option(
+        "--timeout", help="Longest that a run may work, as in 2h, 30m, 90s or 90; then it ends with the status timeout."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="A list of flat objects on stdout.")]
 
 
@@ -51,6 +62,17 @@ def request(
         given=given,
         sweep=swept,
     )
+
+
+def duration(text: str | None, option: str) -> float | None:
+    """Seconds in "2h", "30m", "90s" or "90"; None where nothing is given."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([smhd]?)\s*", text)
+    seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}[match[2]] if match else 0.0
+    if not seconds:
+        raise UsageError(f"{option} {text!r} is not a time above zero, as in 2h, 30m, 90s or 90")
+    return seconds
 
 
 def _words(values: list[str], option: str) -> list[str]:

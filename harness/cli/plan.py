@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,8 @@ def _why(item: Any) -> str:
         return f"{status} before ({reason}); --retry runs it again"
     if status == "new":
         return _difference(item.spec)
+    if status == "damaged":
+        return f"done before, but {reason}; it is run again"
     resumable = item.standing.attempt is not None and item.standing.attempt.load_checkpoint() is not None
     return f"{status}: goes on from its checkpoint" if resumable else f"{status} without a checkpoint: starts anew"
 
@@ -75,7 +78,7 @@ def _why(item: Any) -> str:
 def _difference(spec: Any) -> str:
     """Against the nearest finished run of the same method, task and seed: what makes this one another run."""
     like = (spec.method, spec.task.name, spec.seed)
-    before = [s for s, _ in _finished(context.current().results) if (s["method"], s["task"]["name"], s["seed"]) == like]
+    before = [record for (*who, _), record, _ in _finished(context.current().results) if tuple(who) == like]
     found: list[list[str]] = [_differing(spec.canonical(), record) for record in before]
     if not found:
         return "never run"
@@ -95,21 +98,30 @@ def _differing(ours: dict[str, Any], theirs: dict[str, Any], prefix: str = "") -
 
 
 @functools.cache
-def _finished(results: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Spec and result of every concluded attempt in a results folder."""
+def _finished(results: Path) -> list[tuple[tuple[Any, ...], dict[str, Any], float | None]]:
+    """(method, task, seed, chains), spec, and seconds a step of every concluded attempt in a results folder.
+
+    Those that do not read are passed over: here they only tell why a run is new, and how long it takes.
+    """
     from harness.ledger.files import read_json
 
-    pairs = ((read_json(path.parent / "spec.json"), read_json(path)) for path in results.glob("runs/*/*/*/result.json"))
-    return [(spec, result) for spec, result in pairs if spec and result]
+    found = []
+    for path in results.glob("runs/*/*/*/result.json"):
+        spec, result = read_json(path.parent / "spec.json") or {}, read_json(path) or {}
+        try:
+            who = (spec["method"], spec["task"]["name"], spec["seed"], spec["chains"])
+            steps = result.get("steps_done")
+            pace = sum(result["seconds"].values()) / steps if steps else None
+            hash(who)
+        except (KeyError, TypeError, AttributeError, ArithmeticError):
+            continue
+        found.append((who, spec, pace if pace is None or math.isfinite(pace) else None))
+    return found
 
 
 def _paces(results: Path) -> dict[tuple[str, str, int], float]:
     """Seconds a step of finished runs, by method, task and chains: the base of every estimate."""
-    return {
-        (spec["method"], spec["task"]["name"], spec["chains"]): sum(result["seconds"].values()) / result["steps_done"]
-        for spec, result in _finished(results)
-        if result.get("steps_done")
-    }
+    return {(who[0], who[1], who[3]): pace for who, _, pace in _finished(results) if pace is not None}
 
 
 def _line(members: Sequence[dict[str, Any]]) -> dict[str, Any]:

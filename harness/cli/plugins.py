@@ -6,6 +6,7 @@ from typing import Any
 
 from harness.cli import classes, context
 from harness.cli.options import Json
+from harness.errors import PluginError, UsageError
 from harness.registry import KINDS, Plugin, Registry
 
 
@@ -29,9 +30,10 @@ def listing(registry: Registry) -> list[dict[str, Any]]:
 def _row(plugin: Plugin, registry: Registry) -> dict[str, Any]:
     faults = ((offer, classes.fault(offer)) for offer in plugin.offers)
     problems = [*plugin.problems, *(f"{offer.kind[:-1]} {offer.name!r}: {wrong}" for offer, wrong in faults if wrong)]
-    problems += _unknown_parts(plugin, registry)
+    problems += [*_unknown_parts(plugin, registry), *_broken_files(plugin)]
     offered = {kind: ", ".join(o.name for o in plugin.offers if o.kind == kind) for kind in KINDS}
     offered["papers"] = ", ".join(path.stem for path in plugin.papers)
+    offered["suites"] = ", ".join(path.stem for path in plugin.suites)
     return {
         "plugin": plugin.name,
         "distribution": plugin.distribution,
@@ -43,6 +45,26 @@ def _row(plugin: Plugin, registry: Registry) -> dict[str, Any]:
         **offered,
         "problems": "; ".join(problems),
     }
+
+
+def _broken_files(plugin: Plugin) -> list[str]:
+    """What is wrong with its papers and suites."""
+    from harness import papers, suite
+    from harness.store.papers import read
+
+    wrong = []
+    for path in plugin.papers:
+        try:
+            papers.read(path)
+            wrong += read([path])[1]
+        except PluginError as error:
+            wrong.append(str(error))
+    for path in plugin.suites:
+        try:
+            suite.read(path)
+        except UsageError as error:
+            wrong.append(str(error))
+    return wrong
 
 
 def _unknown_parts(plugin: Plugin, registry: Registry) -> list[str]:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from harness.cli.context import count, say
+from harness.text import harmless
 
 if TYPE_CHECKING:
     import rich.progress
@@ -101,6 +102,6 @@ class Progress:
 
     def _print(self, text: str) -> None:
         if self.bars:
-            self.bars.console.print(text, markup=False, highlight=False)
+            self.bars.console.print(harmless(text, "\n\t"), markup=False, highlight=False)
         else:
             say(text)

@@ -5,6 +5,7 @@ One measurement holds for all seeds, so that more seeds get the same number of s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -72,4 +73,4 @@ def _read(path: Path) -> float | None:
     from harness.ledger.files import read_json
 
     rate = (read_json(path) or {}).get("steps_per_second")
-    return float(rate) if isinstance(rate, int | float) and rate > 0 else None
+    return float(rate) if isinstance(rate, int | float) and 0 < rate < math.inf else None

@@ -13,6 +13,7 @@ import typer
 from harness.cli import context, results
 from harness.cli.options import Json
 from harness.errors import DataError, PluginError, UsageError
+from harness.foreign import foreign
 from harness.parameters import near
 
 if TYPE_CHECKING:
@@ -37,34 +38,41 @@ def report(
 ) -> None:
     """Make a report: leaderboard, coverage, ess, density, and those of plugins."""
     from harness import rendering
+    from harness.report import Result
 
     if as_json and form not in {None, "json"}:
         raise UsageError(f"--json and --format {form} exclude each other; choose one")
     form = rendering.check_format("json" if as_json else form or _format_of(out))
-    made = _load(name)
+    made = load_report(name)
     store = results.opened()
     request = _request(store, task, method, protocol, metric)
-    result = made.build(store, request)
+    with foreign(f"report {name} failed"):
+        result = made.build(store, request)
+    if not isinstance(result, Result):
+        raise PluginError(f"report {name}: build returned a {type(result).__name__}, not a harness.Result")
     for note in result.notes:
         context.say(f"note: {note}")
     if not result.tables and not result.records and not result.figures:
         context.say(_nothing(store, name, filtered=bool(task or method or protocol)))
     width = shutil.get_terminal_size().columns if out is None and sys.stdout.isatty() else None
-    _write(result, rendering.render(result, form, width), _place(out, name, rendering.SUFFIXES[form]), out)
+    with foreign(f"report {name} cannot be shown as {form}"):
+        text = rendering.render(result, form, width)
+    _write(result, text, _place(out, name, rendering.SUFFIXES[form]), out)
 
 
-def _load(name: str) -> Report:
+def load_report(name: str) -> Report:
+    """The report of that name; raises `UsageError` or `PluginError`."""
     from harness.hookspecs import Info
     from harness.registry import load
     from harness.report import Report
 
     offer = context.plugins().find("reports", name)
     assert isinstance(offer.info, Info)
-    made = load(offer.info.target)()
+    here = f"report {name} ({offer.distribution})"
+    with foreign(here):
+        made = load(offer.info.target)()
     if not isinstance(made, Report):
-        raise PluginError(
-            f"report {name} ({offer.distribution}): {offer.info.target} does not derive from harness.Report"
-        )
+        raise PluginError(f"{here}: {offer.info.target} does not derive from harness.Report")
     return made
 
 

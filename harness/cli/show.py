@@ -11,6 +11,7 @@ from harness.cli import context, results
 from harness.cli.options import Json
 from harness.cli.sql import plain
 from harness.errors import UsageError
+from harness.foreign import foreign
 from harness.parameters import near
 from harness.registry import Registry
 
@@ -63,11 +64,12 @@ def _record(kind: str, name: str, registry: Registry) -> dict[str, Any]:
         store = results.opened()
         return run.run(store, run.key(store, name), registry)
     offer = registry.find(f"{kind}s", name)
-    if kind == "task":
-        return task.task(offer)
-    if kind == "method":
-        return offers.method(offer, registry)
-    return offers.sampler(offer) if kind == "sampler" else offers.schedule(offer)
+    with foreign(f"{kind} {name} ({offer.distribution})"):
+        if kind == "task":
+            return task.task(offer)
+        if kind == "method":
+            return offers.method(offer, registry)
+        return offers.sampler(offer) if kind == "sampler" else offers.schedule(offer)
 
 
 def _print(record: dict[str, Any]) -> None:
@@ -77,7 +79,7 @@ def _print(record: dict[str, Any]) -> None:
     for name, value in single.items():
         text = ", ".join(map(str, value)) if isinstance(value, list) else value
         if text not in (None, ""):
-            print(f"{name:<{width}}  {text}")
+            context.put(f"{name:<{width}}  {text}")
     for name, value in record.items():
         if value and _is_block(value):
             print(f"\n{name}:")
@@ -91,13 +93,15 @@ def _is_block(value: Any) -> bool:
 
 def _print_block(value: Any) -> None:
     if isinstance(value, str):
-        print("\n".join(f"    {line}".rstrip() for line in value.splitlines()))
+        context.put("\n".join(f"    {line}".rstrip() for line in value.splitlines()))
         return
     if isinstance(value, dict):
-        columns = {name: column for name, column in value.items() if isinstance(column, list)}
+        columns = {name: column for name, column in value.items() if _is_column(column)}
+        if len({len(column) for column in columns.values()}) > 1:
+            columns = {}
         single = {name: x for name, x in value.items() if name not in columns and x is not None}
         width = max(map(len, single), default=0)
-        print("\n".join(f"{name:<{width}}  {x}" for name, x in [*single.items()][:SHOWN]))
+        context.put("\n".join(f"{name:<{width}}  {x}" for name, x in [*single.items()][:SHOWN]))
         _more(len(single))
         value = [
             {"i": i, **{name: f"{x:.6g}" for name, x in zip(columns, numbers, strict=True)}}
@@ -106,6 +110,10 @@ def _print_block(value: Any) -> None:
     if value:
         context.print_rows(value[:SHOWN], list(value[0]))
         _more(len(value))
+
+
+def _is_column(value: Any) -> bool:
+    return isinstance(value, list) and all(type(x) in {int, float} for x in value)
 
 
 def _more(count: int) -> None:

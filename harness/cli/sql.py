@@ -14,6 +14,7 @@ import typer
 from harness.cli import context, results
 from harness.cli.options import Json
 from harness.errors import UsageError
+from harness.rendering.records import cell
 
 
 def sql(
@@ -27,7 +28,7 @@ def sql(
     columns, rows = results.opened().table(query)
     if as_csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerows([columns, *rows])
+        writer.writerows(map(cell, row) for row in [columns, *rows])
     elif as_json:
         context.print_json([dict(zip(columns, map(plain, row), strict=True)) for row in rows])
     else:

@@ -10,16 +10,19 @@ import numpy as np
 from harness.errors import PluginError, RunError
 from harness.execution.worker import Job
 from harness.facts import instance
-from harness.ledger.attempt import Attempt
+from harness.ledger.attempt import DRAWN, Attempt
 from harness.ledger.files import read_json
 from harness.ledger.ledger import Ledger
 from harness.loop import Loop
 from harness.randomness import Streams
 from harness.source import source_hash
-from harness.spec import RunSpec
+from harness.spec import RunSpec, recorded_key
 
 DRAW_BYTES = 64 * 2**20
 """Most bytes of draws that a run keeps; longer runs keep every so-many-th."""
+
+CHECKED = 100_000
+"""Steps that a sampler checks at once: as Python's numbers they take four times their memory."""
 
 Arrays = dict[str, np.ndarray]
 
@@ -35,11 +38,14 @@ def build(specs: Sequence[RunSpec], job: Job) -> Loop:
         raise PluginError(
             f"schedule {spec.schedule.name} made {len(trajectory)} steps where {spec.steps} were asked for"
         )
-    sampler.check_steps(trajectory.step_size.tolist(), trajectory.temperature.tolist())
+    for part in (slice(k, k + CHECKED) for k in range(0, spec.steps, CHECKED)):
+        sampler.check_steps(trajectory.step_size[part].tolist(), trajectory.temperature[part].tolist())
     bytes_kept = int(trajectory.keep.sum()) * spec.chains * task.dim() * 4
     stride = -(-bytes_kept // DRAW_BYTES) or 1
     streams = [Streams(s.seed, chain, (spec.task.name,)) for s in specs for chain in range(spec.chains)]
-    return Loop(task, sampler, trajectory, streams, spec.chains, device=job.device, draw_stride=stride)
+    return Loop(
+        task, sampler, trajectory, streams, spec.chains, mode=spec.compile, device=job.device, draw_stride=stride
+    )
 
 
 def check_code(specs: Sequence[RunSpec]) -> None:
@@ -52,19 +58,24 @@ def check_code(specs: Sequence[RunSpec]) -> None:
 
 def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tuple[Attempt, Arrays | None]:
     """The attempt to go on with and its checkpoint, where code and versions are the same; else a new attempt."""
-    standing = ledger.standing(spec.key)
-    unfinished = standing.attempt if standing.attempt is not None and not standing.failed else None
-    if unfinished is None or (read_json(unfinished.path / "environment.json") or {}).get("id") != here["id"]:
+    unfinished = ledger.standing(spec.key).unfinished
+    if unfinished is None or not _is_ours(unfinished, spec, here):
         return Attempt.create(ledger.runs, spec, here), None
     checkpoint = unfinished.load_checkpoint()
     if checkpoint is not None and _draws_fit(unfinished, checkpoint, spec):
         return unfinished, checkpoint
-    unfinished.truncate_draws(0)
+    unfinished.drop_draws()
     return unfinished, None
 
 
+def _is_ours(attempt: Attempt, spec: RunSpec, here: Mapping[str, Any]) -> bool:
+    """Whether an attempt is of this run and of this environment, by records that are whole."""
+    record = read_json(attempt.path / "spec.json") or {}
+    return recorded_key(record) == spec.key and read_json(attempt.path / "environment.json") == here
+
+
 def _draws_fit(attempt: Attempt, checkpoint: Arrays, spec: RunSpec) -> bool:
-    """Cut the draws on disk back to the checkpoint; False where they are fewer than it counts."""
+    """Cut the draws on disk back to the checkpoint; False where they are not those that it counts on."""
     stored = int(checkpoint["counters"][2])
     dim = checkpoint["theta"].shape[1]
-    return attempt.truncate_draws(stored * spec.chains * dim)
+    return DRAWN in checkpoint and attempt.cut_draws(stored * spec.chains * dim, checkpoint.pop(DRAWN).tobytes())

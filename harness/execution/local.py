@@ -1,7 +1,7 @@
 """The local engine: hands blocks of runs to child processes, one a slot, and listens to them.
 
-Children come from a forkserver that has imported torch and never touches CUDA. Ctrl-C asks them to write checkpoints
-and end; if this process dies, they see the end of their pipe and do the same.
+Children come from a forkserver that has imported torch and never touches CUDA. Ctrl-C or SIGTERM asks them to write
+checkpoints and end; if this process dies, they see the end of their pipe and do the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -26,6 +26,8 @@ from harness.execution.worker import Job, work
 DAY = 86_400.0
 GRACE_SECONDS = 60.0
 JUDGE_AFTER_SECONDS = 5.0
+SHARED_FROM = 50_000
+"""Steps of single chains, about a tenth of a second, for which another process is worth its while."""
 
 Listener = Callable[[str, dict[str, Any]], None]
 
@@ -63,15 +65,25 @@ def slots(devices: Sequence[str], workers: int | None) -> list[tuple[str, str]]:
 
 
 def jobs(
-    planned: Iterable[Planned], results: Path, plugins: tuple[str, ...], distributions: tuple[str, ...]
+    planned: Iterable[Planned],
+    results: Path,
+    plugins: tuple[str, ...],
+    distributions: tuple[str, ...],
+    cores: int = 1,
 ) -> list[Job]:
-    """The blocks: runs that differ only in their seed, at most as many as the task advances together."""
+    """The blocks: runs that differ only in their seed, at most as many as the task advances together.
+
+    Where there are fewer groups of such runs than processor cores for them, long groups are shared out: what a run's
+    numbers are does not depend on its neighbours. An accelerator gets whole groups; there, rounding may.
+    """
     groups: dict[str, list[Planned]] = {}
     for item in planned:
         groups.setdefault(item.spec.group, []).append(item)
     found = []
     for members in groups.values():
-        size = members[0].max_block
+        work = sum(item.spec.steps * item.spec.chains for item in members)
+        shares = min(max(1, cores // len(groups)), 1 + work // SHARED_FROM)
+        size = min(members[0].max_block, -(-len(members) // shares))
         for start in range(0, len(members), size):
             block = members[start : start + size]
             specs = [item.spec for item in block]
@@ -83,12 +95,11 @@ def launch(
     queue: Sequence[Job], places: Sequence[tuple[str, str]], listen: Listener, *, long_is_fine: bool = True
 ) -> Outcome:
     """Run all jobs, `len(places)` at a time. `listen(kind, payload)` hears every message of the workers."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "harness.execution.session"])
-    _start_forkserver()
+    context = forkserver_context()
     waiting, free = list(queue), list(places)
     children: list[_Child] = []
     outcome = Outcome()
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a wish to end, like Ctrl-C
     try:
         while waiting or children:
             while waiting and free:
@@ -102,16 +113,22 @@ def launch(
     except BaseException:
         _stop(children, listen, outcome)
         raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return outcome
 
 
-def _start_forkserver() -> None:
-    """Start it deaf to Ctrl-C, which is this process's to answer: it inherits the mask while it imports torch."""
+def forkserver_context() -> Any:
+    """Where children come from. It is deaf to Ctrl-C, which is this process's to answer: it inherits the mask."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", "harness.execution.session"])
+    resource_tracker.ensure_running()  # it would unblock the signal again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return context
 
 
 def _start(context: Any, job: Job, device: str, slot: str) -> _Child:

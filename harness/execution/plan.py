@@ -63,11 +63,10 @@ def expand(registry: Registry, request: Request, measure: Measure | None = None)
             settings = resolve(registry, pair, {**request.given, **point})
             seeds = request.seeds if request.seeds is not None else pair.protocol["seeds"]
             chains = request.chains if request.chains is not None else pair.protocol["chains"]
-            rate = partial(measure, pair, how={"seeds": seeds, "chains": chains}) if measure else None
-            steps = _steps(request.budget, pair, settings, rate)
+            rate = partial(_rate, measure, pair, {"seeds": seeds, "chains": chains}) if measure else None
+            steps = _steps(request.budget, pair, settings, rate, request.device)
             label = _label(request.budget, steps, pair, settings)
-            made = (make_spec(pair, settings, steps, seed, chains, label) for seed in seeds)
-            specs += [(replace(spec, device=request.device), pair) for spec in made]
+            specs += [(make_spec(pair, settings, steps, seed, chains, label, request.device), pair) for seed in seeds]
     return specs
 
 
@@ -83,7 +82,9 @@ def plan(registry: Registry, request: Request, ledger: Ledger, measure: Measure 
     return list(planned.values())
 
 
-def make_spec(pair: Pair, settings: Settings, steps: int, seed: int, chains: int, budget: str) -> RunSpec:
+def make_spec(
+    pair: Pair, settings: Settings, steps: int, seed: int, chains: int, budget: str, device: str = "cpu"
+) -> RunSpec:
     """The RunSpec of one seed."""
     task = facts.task_facts(pair.task, settings.task_params)
     burn_in = round(settings.burn_in * steps) if settings.burn_in < 1 else round(settings.burn_in)
@@ -104,7 +105,8 @@ def make_spec(pair: Pair, settings: Settings, steps: int, seed: int, chains: int
         seed=seed,
         chains=chains,
         dtype=task["dtype"],
-        compile=choose(settings.compile, steps),
+        device=device,
+        compile=choose(settings.compile, steps, device),
         method=pair.method.name,
         budget=budget,
         origins=settings.origins,
@@ -159,7 +161,7 @@ def _part(offer: Offer, params: Mapping[str, Any]) -> Component:
     return Component(offer.name, offer.info.target, source_hash(offer.info.target), dict(params))
 
 
-def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[..., float] | None) -> int:
+def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings], float] | None, device: str) -> int:
     """Length of the run in steps, from a budget's name or "steps=N", "gradients=N" (data passes), "seconds=N"."""
     named = _named_steps(pair, settings)
     if budget in named:
@@ -183,13 +185,17 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[..., floa
     else:
         if rate is None:
             raise UsageError(f"--budget {budget!r} must be measured; `bench run` does that")
-        steps = int(amount * rate(settings=settings))
-        if settings.compile is None and choose(None, steps) == "compiled":
-            steps = max(COMPILED_FROM, int(amount * rate(settings=replace(settings, compile="compiled"))))
+        steps = int(amount * rate(settings))
+        if settings.compile is None and choose(None, steps, device) == "compiled":
+            steps = max(COMPILED_FROM, int(amount * rate(replace(settings, compile="compiled"))))
     if not 1 <= steps <= MOST_STEPS:
         size = "less than one step" if steps < 1 else f"more than {MOST_STEPS:,} steps"
         raise UsageError(f"--budget {budget!r} is {size}")
     return steps
+
+
+def _rate(measure: Measure, pair: Pair, how: Mapping[str, Any], settings: Settings) -> float:
+    return measure(pair, settings, how)
 
 
 def _label(budget: str, steps: int, pair: Pair, settings: Settings) -> str:

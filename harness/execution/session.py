@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +13,10 @@ import numpy as np
 import torch
 
 from harness import environment
-from harness.errors import DataError
 from harness.execution.beginning import Arrays, build, check_code, open_attempt
+from harness.execution.failure import fail_all, writing
+from harness.execution.limit import OutOfTimeError
+from harness.execution.measured import curve_arrays, metric_records
 from harness.execution.worker import Job
 from harness.facts import instance
 from harness.ledger.attempt import Attempt, now
@@ -24,6 +26,8 @@ from harness.spec import RunSpec
 from harness.task import Outcome
 
 Send = Callable[[str, dict[str, Any]], None]
+WRITERS = 4
+"""Runs whose files are written at once: a disk confirms several in the time of one."""
 
 
 class Session:
@@ -40,7 +44,6 @@ class Session:
     ) -> None:
         self.loop, self.specs, self.attempts, self.send = loop, list(specs), list(attempts), send
         self.task = instance(specs[0].task.target, specs[0].task.params)
-        self.started = now()
         self.seconds = dict.fromkeys(("setup", "sampling", "observing", "checkpoint"), 0.0)
         self._first_position = 0
         if checkpoints:
@@ -57,8 +60,9 @@ class Session:
         check_code(specs)
         here = environment.collect(job.device, job.distributions)
         groups: dict[int, list[tuple[RunSpec, Attempt, Arrays | None]]] = {}
-        for spec in specs:
-            attempt, checkpoint = open_attempt(ledger, spec, here)
+        with ThreadPoolExecutor(WRITERS) as pool:
+            opened = list(pool.map(lambda spec: open_attempt(ledger, spec, here), specs))
+        for spec, (attempt, checkpoint) in zip(specs, opened, strict=True):
             position = int(checkpoint["counters"][0]) if checkpoint else 0
             groups.setdefault(position, []).append((spec, attempt, checkpoint))
         for position in sorted(groups):
@@ -77,14 +81,13 @@ class Session:
     def measure(specs: Sequence[RunSpec], job: Job) -> float:
         """Steps a second of these runs together, over `job.measure_steps` steps done twice, the first to warm up."""
         short = [replace(spec, steps=job.measure_steps, burn_in=0, thin=1) for spec in specs]
-        elapsed = 0.0
+        seconds = 0.0
         for _ in range(2):
             loop = build(short, job)
-            began = time.perf_counter()
             while not loop.finished:
                 loop.advance_block()
-            elapsed = time.perf_counter() - began
-        return job.measure_steps / elapsed
+            seconds = loop.clock.sampling + loop.clock.observing
+        return job.measure_steps / seconds
 
     @property
     def finished(self) -> bool:
@@ -120,7 +123,7 @@ class Session:
     def checkpoint(self) -> None:
         """Write a checkpoint of every run, each with its share of the time spent."""
         began = time.perf_counter()
-        share = np.array(list(self._spent().values())) / len(self.specs)
+        share = np.array(list(self._share().values()))
         with writing():
             for run, attempt in zip(self.loop.runs, self.attempts, strict=True):
                 arrays = {name: tensor.numpy() for name, tensor in self.loop.checkpoint(run).items()}
@@ -138,38 +141,49 @@ class Session:
 
     def conclude(self) -> None:
         """Write the results, each run on its own: an observer that fails takes no other run with it."""
-        for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
-            try:
-                outcome = run.observer.outcome() if run.divergence is None else None
-            except Exception as error:  # noqa: BLE001 - whatever it was is the reason of this run
-                fail_all([attempt], [spec], error, traceback.format_exc(), self.send, self.loop.position)
-                continue
-            lost = run.divergence
-            reason = f"chain {lost.chain} of seed {spec.seed} became non-finite at step {lost.step}" if lost else None
-            with writing():
-                result = self._record(run, attempt, spec) | {
-                    "status": "diverged" if lost else "done",
-                    "reason": reason,
-                    "step": lost.step if lost else None,
-                    "chain": lost.chain if lost else None,
-                    "metrics": self._metrics(outcome, attempt),
-                }
-                attempt.conclude(result)
-            self.send("finished", {"key": spec.key, "status": result["status"], "reason": reason or ""})
+        written = []
+        with ThreadPoolExecutor(WRITERS) as pool:
+            for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
+                try:
+                    outcome = run.observer.outcome() if run.divergence is None else None
+                except Exception as error:  # noqa: BLE001 - whatever it was is the reason of this run
+                    trace = traceback.format_exc()
+                    fail_all([attempt], [spec], error, trace, self.send, self.loop.position, self._share())
+                else:
+                    written.append(pool.submit(self._conclude, run, attempt, spec, outcome))
+        for future in written:
+            future.result()
 
     def fail(self, error: Exception, trace: str) -> None:
-        """Conclude with a status that says why there is no result."""
-        fail_all(self.attempts, self.specs, error, trace, self.send, self.loop.position)
+        """Conclude with a status that says why there is no result. What diverged before has one: that it did."""
+        for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
+            if run.divergence and attempt.result() is None:
+                self._conclude(run, attempt, spec, None)
+        fail_all(self.attempts, self.specs, error, trace, self.send, self.loop.position, self._share())
+
+    def _conclude(self, run: Run, attempt: Attempt, spec: RunSpec, outcome: Outcome | None) -> None:
+        lost = run.divergence
+        reason = f"chain {lost.chain} of seed {spec.seed} became non-finite at step {lost.step}" if lost else None
+        with writing():
+            result = self._record(run, attempt, spec) | {
+                "status": "diverged" if lost else "done",
+                "reason": reason,
+                "step": lost.step if lost else None,
+                "chain": lost.chain if lost else None,
+                "metrics": self._metrics(outcome, attempt),
+            }
+            attempt.conclude(result)
+        self.send("finished", {"key": spec.key, "status": result["status"], "reason": reason or ""})
 
     def _record(self, run: Run, attempt: Attempt, spec: RunSpec) -> dict[str, Any]:
-        kept = np.flatnonzero(self.loop.trajectory.keep) + 1
-        stored = attempt.seal_draws(spec.chains, self.loop.problem.dim, kept[:: run.stride])
+        stored_at = np.flatnonzero(self.loop.trajectory.keep)[:: run.stride] + 1
+        stored = attempt.seal_draws(spec.chains, self.loop.problem.dim, stored_at)
         steps = run.divergence.seen_at if run.divergence else self.loop.position
         return {
             "key": spec.key,
-            "started": self.started,
+            "started": attempt.started(),
             "finished": now(),
-            "seconds": {name: value / len(self.specs) for name, value in self._spent().items()},
+            "seconds": self._share(),
             "block_runs": len(self.specs),
             "steps_done": steps,
             "passes_per_step": self.loop.cost.per_step,
@@ -180,33 +194,28 @@ class Session:
         }
 
     def _metrics(self, outcome: Outcome | None, attempt: Attempt) -> list[dict[str, Any]]:
-        values: Mapping[str, float | None] = {}
         if outcome is not None:
-            values = outcome.metrics
-            curves = {
-                f"{name}/{axis}": part
-                for name, xy in outcome.curves.items()
-                for axis, part in zip("xy", xy, strict=True)
-            }
-            attempt.save_arrays("curves", curves)
+            attempt.save_arrays("curves", curve_arrays(outcome))
             attempt.save_arrays("arrays", outcome.arrays)
-        return [
-            {
-                "name": metric.name,
-                "value": _finite(values.get(metric.name)),
-                "version": metric.version,
-                "unit": metric.unit,
-                "direction": metric.direction,
-                "target": metric.target,
-                "primary": metric is self.task.metrics[0],
-            }
-            for metric in self.task.metrics
-        ]
+        return metric_records(self.task, outcome.metrics if outcome is not None else {})
+
+    def check_time(self, limit: float | None) -> None:
+        """Raise `OutOfTimeError` where the block has worked for longer than `limit` seconds, resumed or not."""
+        spent = sum(self._spent().values())
+        if limit is not None and spent > limit:
+            raise OutOfTimeError(
+                f"stopped after {spent:.0f} s of work at step {self.loop.position} of {len(self.loop.trajectory)}: "
+                f"--timeout was {limit:g} s"
+            )
 
     def _spent(self) -> dict[str, float]:
         clock = self.loop.clock
-        spent = {"sampling": clock.sampling, "observing": clock.observing}
+        spent = {"setup": clock.compiling, "sampling": clock.sampling, "observing": clock.observing}
         return {name: value + spent.get(name, 0.0) for name, value in self.seconds.items()}
+
+    def _share(self) -> dict[str, float]:
+        """One run's share of the time that the block has worked."""
+        return {name: value / len(self.specs) for name, value in self._spent().items()}
 
     def _restore(self, checkpoints: Sequence[Arrays]) -> None:
         tensors = [
@@ -234,36 +243,3 @@ class Session:
         for attempt in self.attempts:
             attempt.event("warning", text=text)
         self.send("warning", {"text": text})
-
-
-@contextmanager
-def writing() -> Iterator[None]:
-    """Tell a full or lost disk from errors of a plugin's own."""
-    try:
-        yield
-    except OSError as error:
-        raise DataError(f"cannot write results: {error.strerror or error}; the same command goes on later") from error
-
-
-def fail_all(
-    attempts: Sequence[Attempt], specs: Sequence[RunSpec], error: Exception, trace: str, send: Send, position: int = 0
-) -> None:
-    """Conclude the attempts that are not concluded yet, with a status that says why there is no result."""
-    lack = isinstance(error, torch.OutOfMemoryError | MemoryError)
-    status, reason = "out_of_memory" if lack else "error", f"{type(error).__name__}: {error}"
-    for attempt, spec in zip(attempts, specs, strict=True):
-        if attempt.result() is not None:
-            continue
-        attempt.event("traceback", text=trace)
-        with writing():
-            attempt.conclude(
-                {
-                    "key": spec.key, "status": status, "reason": reason, "step": position, "chain": None, "metrics": [],
-                    "started": None, "finished": now(), "seconds": {}, "steps_done": position,
-                }
-            )  # fmt: skip
-        send("finished", {"key": spec.key, "status": status, "reason": reason})
-
-
-def _finite(value: float | None) -> float | None:
-    return float(value) if value is not None and np.isfinite(value) else None

@@ -19,11 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BenchError, DataError, UsageError
+from harness.execution.limit import interrupted_after
 from harness.ledger.ledger import Ledger
 from harness.ledger.locks import HeldError, hold
+from harness.ledger.notices import Notice, ranges
 from harness.spec import RunSpec
 
 CHECKPOINT_SECONDS = 60.0
+"""Between two checkpoints, where BENCH_CHECKPOINT_SECONDS does not say otherwise."""
 LAST_CHECKPOINT_SECONDS = 10.0
 PROGRESS_SECONDS = 0.2
 PATIENCE_SECONDS = 10.0
@@ -42,6 +45,8 @@ class Job:
     distributions: tuple[str, ...] = ()
     data: Sequence[Any] = ()
     measure_steps: int = 0
+    timeout: float | None = None
+    retry: bool = False
 
 
 @dataclass
@@ -58,7 +63,8 @@ class Stop:
 def work(job: Job, pipe: Connection) -> None:
     """Entry point of the child process. Sends (kind, payload) messages; the last one is ("end", ...)."""
     stop = Stop()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C and a closed terminal: the launcher's to answer
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: stop.ask("preempted"))
     threading.Thread(target=_watch, args=(pipe, stop), daemon=True).start()
     send = _sender(pipe)
@@ -82,9 +88,12 @@ def _watch(pipe: Connection, stop: Stop) -> None:
 
 
 def _sender(pipe: Connection) -> Callable[[str, dict[str, Any]], None]:
+    lock = threading.Lock()
+
     def send(kind: str, payload: dict[str, Any]) -> None:
         try:
-            pipe.send((kind, payload))
+            with lock:
+                pipe.send((kind, payload))
         except OSError:
             return  # the parent is gone; the watcher knows
 
@@ -104,7 +113,7 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
             send("held", {"key": spec.key, "message": str(error)})
             continue
         standing = ledger.standing(spec.key)
-        if standing.cached:  # finished by another launcher while this one waited
+        if standing.cached or (standing.failed and not job.retry):  # ended by another launcher while this one waited
             send("finished", {"key": spec.key, "status": standing.status, "reason": standing.reason})
         else:
             specs.append(spec)
@@ -112,23 +121,55 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
     if not specs:
         return
 
-    import torch
+    notice = stack.enter_context(Notice(ledger.locks / f"{specs[0].key}.notice"))
+    notice.update(_labels(specs, job.device))
 
     from harness.execution.session import Session
 
-    _check_device(job.device, torch.cuda.device_count())
-    torch.set_num_threads(job.threads)
-    torch.set_default_dtype(torch.float32)
-    torch.use_deterministic_algorithms(specs[0].deterministic, warn_only=True)
-    _load_plugins(job)
-    _check_data(job)
+    prepare(job)
     if job.measure_steps:
         send("rate", {"steps_per_second": Session.measure(specs, job)})
         return
     for session in Session.open_all(ledger, specs, job, send):
-        _advance(session, stop, send)
+        attempt = str(session.attempts[0].path.relative_to(ledger.root))
+        notice.update({**_labels(session.specs, job.device), "attempt": attempt})
+        _advance(session, stop, notice.hearing(send), job.timeout)
         if stop.reason:
             return
+
+
+def prepare(job: Job) -> None:
+    """Make this process one that runs of the job's kind are made in: device, flags of torch, plugins, data."""
+    import torch
+
+    _check_device(job.device, torch.cuda.device_count())
+    torch.set_num_threads(job.threads)
+    torch.set_default_dtype(torch.float32)
+    _make_deterministic(job.specs[0])
+    _load_plugins(job)
+    _check_data(job)
+
+
+def _make_deterministic(spec: RunSpec) -> None:
+    import torch
+
+    if spec.compile == "plain":  # the same, but for torch's compiler, which would take a second to import
+        torch.set_deterministic_debug_mode("warn" if spec.deterministic else "default")
+    else:
+        torch.use_deterministic_algorithms(spec.deterministic, warn_only=True)
+
+
+def _checkpoint_seconds() -> float:
+    text = os.environ.get("BENCH_CHECKPOINT_SECONDS") or str(CHECKPOINT_SECONDS)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise UsageError(
+            f"BENCH_CHECKPOINT_SECONDS is {text!r}, not a number of seconds above zero; correct or unset it"
+        )
+    return seconds
 
 
 def _check_device(device: str, gpus: int) -> None:
@@ -151,19 +192,24 @@ def _check_data(job: Job) -> None:
         locate(file)
 
 
-def _advance(session: Any, stop: Stop, send: Callable[[str, dict[str, Any]], None]) -> None:
+def _advance(
+    session: Any, stop: Stop, send: Callable[[str, dict[str, Any]], None], timeout: float | None = None
+) -> None:
     """Drive a session to its end, telling the launcher how far it is, writing checkpoints by the clock."""
+    pause = _checkpoint_seconds()
     saved = told = time.monotonic()
     try:
-        while not session.finished and not stop.reason:
-            session.advance()
-            now = time.monotonic()
-            if now - told > PROGRESS_SECONDS or session.finished:
-                send("progress", session.progress())
-                told = now
-            if now - saved > CHECKPOINT_SECONDS:
-                session.checkpoint()
-                saved = time.monotonic()
+        with interrupted_after(timeout):
+            while not session.finished and not stop.reason:
+                session.check_time(timeout)
+                session.advance()
+                now = time.monotonic()
+                if now - told > PROGRESS_SECONDS or session.finished:
+                    send("progress", session.progress())
+                    told = now
+                if now - saved > pause:
+                    session.checkpoint()
+                    saved = time.monotonic()
         if session.finished:
             if time.monotonic() - saved > LAST_CHECKPOINT_SECONDS:
                 session.checkpoint()  # so that a kill while scoring repeats little
@@ -174,3 +220,12 @@ def _advance(session: Any, stop: Stop, send: Callable[[str, dict[str, Any]], Non
         raise
     except Exception as error:  # noqa: BLE001 - the runs of this block failed; their rows say how
         session.fail(error, traceback.format_exc())
+
+
+def _labels(specs: Sequence[RunSpec], device: str) -> dict[str, Any]:
+    """What `bench status` says of a worker."""
+    spec = specs[0]
+    return {
+        "device": device, "method": spec.method, "task": spec.task.name, "protocol": spec.protocol,
+        "chains": spec.chains, "budget": spec.budget, "steps": spec.steps, "seeds": ranges(s.seed for s in specs),
+    }  # fmt: skip

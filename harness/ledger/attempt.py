@@ -20,14 +20,17 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
-from harness.ledger.files import read_json, write_json, write_whole
+from harness.ledger.files import read_bytes, regular, seal_holds, sealed, write_json, write_whole
 from harness.spec import RunSpec
 
 CONTINUABLE = ("cancelled", "preempted", "orphaned")
 FINAL = ("done", "diverged")
 FAILED = ("error", "out_of_memory", "timeout")
 
+DRAWN = "drawn"
+"""Of a checkpoint: the SHA-256 of the draws that it counts on."""
 _CHECKPOINT = "checkpoint.safetensors"
+_RECORDS = ("environment.json", "spec.json")
 
 
 def now() -> str:
@@ -40,6 +43,7 @@ class Attempt:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._drawn = hashlib.sha256()  # of the draws on disk
 
     @property
     def id(self) -> str:
@@ -69,36 +73,47 @@ class Attempt:
             stream.write(line)
 
     def save_checkpoint(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Replace the checkpoint. The digest in its header tells a damaged one from a whole one."""
+        """Replace the checkpoint. Digests tell a damaged one, or damaged draws beside it, from whole ones."""
         plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+        plain[DRAWN] = np.frombuffer(self._drawn.digest(), np.uint8)
         write_whole(self.path / _CHECKPOINT, save_arrays(plain, metadata={"sha256": _digest(plain)}))
 
     def load_checkpoint(self) -> dict[str, np.ndarray] | None:
         """The checkpoint; None where there is none or it is damaged."""
         try:
-            content = (self.path / _CHECKPOINT).read_bytes()
+            content = read_bytes(self.path / _CHECKPOINT)
             arrays = load_arrays(content)
             header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        except (OSError, SafetensorError, ValueError):
+            digest = header["__metadata__"]["sha256"]
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError, RecursionError):
             return None
-        return arrays if header.get("__metadata__", {}).get("sha256") == _digest(arrays) else None
+        return arrays if digest == _digest(arrays) else None
 
     def append_draws(self, draws: np.ndarray) -> None:
         """Add float32 draws (B, C, D) to those on disk."""
         with (self.path / "draws.part").open("ab") as stream:
-            stream.write(np.ascontiguousarray(draws, dtype=np.float32).tobytes())
+            content = np.ascontiguousarray(draws, dtype=np.float32).tobytes()
+            stream.write(content)
+        self._drawn.update(content)
 
-    def truncate_draws(self, numbers: int) -> bool:
-        """Cut the draws on disk back to the first `numbers` floats; False where there are fewer."""
-        path = self.path / "draws.part"
-        if numbers == 0:
-            path.unlink(missing_ok=True)
-            return True
-        if not path.exists() or path.stat().st_size < 4 * numbers:
-            return False
-        with path.open("r+b") as stream:
-            stream.truncate(4 * numbers)
-        return True
+    def drop_draws(self) -> None:
+        """Begin again without draws."""
+        self._drawn = hashlib.sha256()
+        (self.path / "draws.part").unlink(missing_ok=True)
+
+    def cut_draws(self, numbers: int, digest: bytes) -> bool:
+        """Cut the draws on disk back to the first `numbers` floats; False where they are not those of `digest`."""
+        self._drawn = hashlib.sha256()
+        left = 4 * numbers
+        try:
+            with (self.path / "draws.part").open("r+b") as stream:
+                while left and (content := stream.read(min(left, 2**20))):
+                    self._drawn.update(content)
+                    left -= len(content)
+                stream.truncate(4 * numbers)
+        except FileNotFoundError:
+            pass  # as good as an empty one
+        return left == 0 and self._drawn.digest() == digest
 
     def seal_draws(self, chains: int, dim: int, steps: np.ndarray) -> int:
         """Copy draws.part into draws.safetensors with the steps that made them; returns how many there are.
@@ -106,7 +121,8 @@ class Attempt:
         draws.part stays until `conclude`: a crash before result.json must find what its checkpoint counts on.
         """
         path = self.path / "draws.part"
-        flat = np.fromfile(path, dtype=np.float32) if path.exists() else np.empty(0, np.float32)
+        there = path.exists() and path.stat().st_size > 0
+        flat = np.memmap(path, dtype=np.float32, mode="r") if there else np.empty(0, np.float32)
         draws = flat.reshape(-1, chains, dim)
         content = save_arrays({"draws": draws, "steps": steps[: len(draws)].astype(np.int64)})
         write_whole(self.path / "draws.safetensors", content)
@@ -119,35 +135,81 @@ class Attempt:
             write_whole(self.path / f"{name}.safetensors", save_arrays(plain))
 
     def conclude(self, result: Mapping[str, Any]) -> None:
-        """Write result.json with the checksums of the other files: the attempt is final from here on."""
-        if self.result() is not None:
+        """Write result.json with the checksums of the other files and its own: the attempt is final from here on."""
+        if (self.path / "result.json").exists():
             raise ValueError(f"{self.path} is concluded already")
-        files = {
-            path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in sorted(self.path.glob("*.safetensors"))
-            if path.name != _CHECKPOINT
-        }
+        files = {path.name: checksum(path) for path in sorted(self.path.iterdir()) if _lasts(path.name)}
         self.event("finished" if result["status"] in FINAL else "failed", status=result["status"])
-        write_json(self.path / "result.json", {**result, "attempt": self.id, "files": files})
+        write_json(self.path / "result.json", sealed({**result, "attempt": self.id, "files": files}))
         (self.path / _CHECKPOINT).unlink(missing_ok=True)
         (self.path / "draws.part").unlink(missing_ok=True)
 
     def result(self) -> dict[str, Any] | None:
-        """The result, once concluded."""
-        return read_json(self.path / "result.json")
+        """The result, once concluded; None before, and where it is damaged."""
+        return self.read_result()[0]
+
+    def read_result(self) -> tuple[dict[str, Any] | None, str]:
+        """The result, or what is wrong with it; (None, "") while there is none."""
+        try:
+            record = json.loads(read_bytes(self.path / "result.json"))
+            damage = _damage(record, self.id)
+        except FileNotFoundError:
+            return None, ""
+        except (OSError, ValueError, RecursionError) as error:
+            return None, f"result.json does not read: {error}"
+        return (None, f"result.json {damage}") if damage else (record, "")
+
+    def events(self) -> list[dict[str, Any]]:
+        """The events whose lines are whole, in order; each has at least a name and a time."""
+        try:
+            lines = read_bytes(self.path / "events.jsonl").splitlines()
+        except OSError:
+            return []
+        return [event for event in map(_event, lines) if event]
 
     def last_event(self) -> str:
         """The name of the last whole event."""
-        try:
-            lines = (self.path / "events.jsonl").read_bytes().splitlines()
-        except OSError:
-            return ""
-        for line in reversed(lines):
-            try:
-                return str(json.loads(line)["event"])
-            except (ValueError, KeyError, TypeError):
-                continue
-        return ""
+        events = self.events()
+        return str(events[-1]["event"]) if events else ""
+
+    def started(self) -> str:
+        """When the attempt began, however often it was resumed since: the time of its first event."""
+        events = self.events()
+        return str(events[0]["time"]) if events else now()
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    """The event of a line; None where it was cut off or damaged."""
+    try:
+        record = json.loads(line)
+        datetime.fromisoformat(record["time"])
+        return record if isinstance(record["event"], str) else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _lasts(name: str) -> bool:
+    """Whether a file is part of a concluded attempt, and will not change any more."""
+    return name in _RECORDS or (name.endswith(".safetensors") and name != _CHECKPOINT)
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file's content."""
+    with regular(path) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _damage(record: Any, attempt: str) -> str:
+    """What is wrong with the record of a result; "" where nothing is."""
+    if not isinstance(record, dict):
+        return "is not a JSON object"
+    if not seal_holds(record):
+        return "is altered: its checksum is not its own"
+    if record.get("attempt") != attempt:
+        return f"is of another attempt ({record.get('attempt')!r:.40})"
+    if record.get("status") not in FINAL + FAILED:
+        return f"has the status {record.get('status')!r:.40}, which there is not"
+    return ""
 
 
 def _digest(arrays: Mapping[str, np.ndarray]) -> str:

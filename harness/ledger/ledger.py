@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import DataError
-from harness.ledger.attempt import FAILED, FINAL, Attempt
+from harness.ledger.attempt import CONTINUABLE, FAILED, FINAL, Attempt
 from harness.ledger.files import read_json, write_json
 from harness.ledger.locks import held
 
@@ -19,7 +19,8 @@ NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "lustre", "g
 class Standing:
     """What a run's attempts amount to: the latest attempt that decides, and its status.
 
-    status is "new", "running", or that of the attempt: done, diverged, error, ..., cancelled, preempted, orphaned.
+    status is "new", "running", or that of the attempt: done, diverged, error, ..., cancelled, preempted, orphaned;
+    "damaged" where its result.json is not what was written: the run is done again, in a new attempt.
     """
 
     status: str
@@ -35,6 +36,11 @@ class Standing:
     def failed(self) -> bool:
         """Concluded without a result; run again only on request."""
         return self.status in FAILED
+
+    @property
+    def unfinished(self) -> Attempt | None:
+        """The attempt that a worker can go on with, where there is one."""
+        return self.attempt if self.status in (*CONTINUABLE, "running") else None
 
 
 class Ledger:
@@ -82,6 +88,10 @@ class Ledger:
         """The lock file of a run or a device."""
         return self.locks / f"{key}.lock"
 
+    def all_keys(self) -> list[str]:
+        """The runs that have a folder, in order."""
+        return sorted(key for shard in _folders(self.runs) for key in _folders(self.runs / shard))
+
     def attempts(self, key: str) -> list[Attempt]:
         """The attempts at a run, oldest first; a directory without spec.json is none."""
         folder = self.runs / key[:2] / key
@@ -94,14 +104,16 @@ class Ledger:
         attempts = self.attempts(key)
         latest = Standing("new")
         for attempt in reversed(attempts):
-            result = attempt.result()
-            if result is not None and result.get("status") in FINAL:
-                return Standing(str(result["status"]), attempt, str(result.get("reason") or ""))
+            result, damage = attempt.read_result()
+            if result is not None and result["status"] in FINAL:
+                return _concluded(attempt, result)
             if latest.status == "new":
-                latest = self._open(key, attempt) if result is None else _concluded(attempt, result)
+                latest = self._unconcluded(key, attempt, damage) if result is None else _concluded(attempt, result)
         return latest
 
-    def _open(self, key: str, attempt: Attempt) -> Standing:
+    def _unconcluded(self, key: str, attempt: Attempt, damage: str) -> Standing:
+        if damage:
+            return Standing("damaged", attempt, damage)
         if held(self.lock(key)):
             return Standing("running", attempt)
         last = attempt.last_event()
@@ -109,7 +121,15 @@ class Ledger:
 
 
 def _concluded(attempt: Attempt, result: dict[str, object]) -> Standing:
-    return Standing(str(result.get("status")), attempt, str(result.get("reason") or ""))
+    return Standing(str(result["status"]), attempt, str(result.get("reason") or ""))
+
+
+def _folders(path: Path) -> list[str]:
+    try:
+        with os.scandir(path) as entries:
+            return [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+    except OSError:  # not there, gone meanwhile, or not ours to read
+        return []
 
 
 def filesystem(path: Path) -> str:

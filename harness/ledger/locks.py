@@ -1,4 +1,9 @@
-"""Kernel locks held by workers: freed by the kernel at death, so nothing has to be cleaned up."""
+"""Kernel locks held by workers: freed by the kernel at death, so nothing has to be cleaned up.
+
+A lock's file goes when the lock is given back, and only then, by the holder. A process that had opened the file before
+sees, once the lock is its own, that the file has no name any more, and begins anew (filelock does that): so two never
+hold files of one name. What a killed holder leaves is taken over by the next.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,14 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import filelock
 
 from harness.errors import RunError
+from harness.ledger.files import read_json
 
 
 class HeldError(RunError):
@@ -34,19 +40,21 @@ def hold(path: Path, patience: float) -> Iterator[None]:
             "pid": os.getpid(),
             "since": datetime.now(UTC).isoformat("T", "seconds"),
         }
-        path.write_text(json.dumps(record))
+        with suppress(OSError):  # a full disk: the text is for messages only
+            path.write_text(json.dumps(record))
         yield
     finally:
+        with suppress(OSError):
+            path.unlink()
         lock.release()
 
 
 def holder(path: Path) -> str:
     """Who wrote the lock file last, in words; for messages only."""
-    try:
-        record = json.loads(path.read_text())
-        return f"process {record['pid']} on {record['host']} since {record['since']}"
-    except (OSError, ValueError, KeyError, TypeError):
+    record = read_json(path) or {}
+    if not {"pid", "host", "since"} <= record.keys():
         return "another process"
+    return f"process {record['pid']} on {record['host']} since {record['since']}"
 
 
 def held(path: Path) -> bool:
@@ -55,7 +63,7 @@ def held(path: Path) -> bool:
     Asked by a shared lock on a read-only descriptor: two who ask do not meet, and nothing is made or changed.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:

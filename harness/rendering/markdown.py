@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from harness.rendering.text import plain
 from harness.report import Table
+from harness.text import plain
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&~$!])")
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.rendering.text import plain
+from harness.text import plain
 
 
 def to_json(records: Sequence[Mapping[str, Any]]) -> str:
@@ -27,8 +27,8 @@ def to_csv(records: Sequence[Mapping[str, Any]]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     if columns:
-        writer.writerow(columns)
-    writer.writerows([_cell(record.get(column)) for column in columns] for record in records)
+        writer.writerow(map(cell, columns))
+    writer.writerows([cell(record.get(column)) for column in columns] for record in records)
     return stream.getvalue()
 
 
@@ -47,8 +47,8 @@ def _finite(record: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _cell(value: Any) -> str:
-    """A spreadsheet takes a leading =, +, -, @ for a formula; a quote before it keeps text text."""
+def cell(value: Any) -> str:
+    """A value as text. A spreadsheet takes a leading =, +, -, @ for a formula; a quote before it keeps text text."""
     if value is None:
         return ""
     if isinstance(value, (list, tuple)):

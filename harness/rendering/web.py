@@ -1,32 +1,43 @@
-"""Tables as an HTML fragment, to be put into a page."""
+"""HTML, from the templates beside this file. What is put into them is escaped, and without control characters."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from html import escape as escape_html
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from harness.rendering.text import plain
 from harness.report import Table
+from harness.text import plain
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 def render(tables: Sequence[Table]) -> str:
-    """A <table> with its caption, and its notes as a list, for each table."""
-    return "\n".join(_table(table) for table in tables)
+    """A fragment to be put into a page: a <table> with its caption, and its notes as a list, for each table."""
+    return page("fragment.html", tables=tables)
 
 
-def escape(text: str) -> str:
-    """Text that HTML shows as it is, in attributes too."""
-    return escape_html(plain(text), quote=True)
+def page(template: str, **content: Any) -> str:
+    """A template filled in."""
+    return _environment().get_template(template).render(content)
 
 
-def _table(table: Table) -> str:
-    styles = [' style="text-align: right"' if column.align == "right" else "" for column in table.columns]
-    heads = "".join(f"<th{s}>{escape(c.header)}</th>" for s, c in zip(styles, table.columns, strict=True))
-    lines = [f"<table>\n<caption>{escape(table.title)}</caption>", f"<thead><tr>{heads}</tr></thead>", "<tbody>"]
-    for cells in table.cells():
-        inside = "".join(f"<td{s}>{escape(cell)}</td>" for s, cell in zip(styles, cells, strict=True))
-        lines.append(f"<tr>{inside}</tr>")
-    lines.append("</tbody>\n</table>")
-    if table.notes:
-        lines.append("<ul>" + "".join(f"<li>{escape(note)}</li>" for note in table.notes) + "</ul>")
-    return "\n".join(lines) + "\n"
+@functools.cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def harmless(value: Any) -> Any:
+        return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=harmless,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )

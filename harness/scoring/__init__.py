@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from harness.scoring.compare import Comparison, compare, compare_values, judge
 from harness.scoring.estimates import Estimate
-from harness.scoring.groups import Group, Run, load_curves, load_fields, load_groups
+from harness.scoring.groups import Group, Run
 from harness.scoring.labels import labels, settings_from, title
+from harness.scoring.loading import load_curves, load_fields, load_groups
+from harness.scoring.record import typical
 from harness.scoring.reported import own_settings
 from harness.scoring.score import FieldScore, check_metric, score_fields
 from harness.scoring.standing import Standing
 from harness.scoring.words import number, with_interval
 
 __all__ = [
+    "Comparison",
     "Estimate",
     "FieldScore",
     "Group",
     "Run",
     "Standing",
     "check_metric",
+    "compare",
+    "compare_values",
+    "judge",
     "labels",
     "load_curves",
     "load_fields",
@@ -26,5 +33,6 @@ __all__ = [
     "score_fields",
     "settings_from",
     "title",
+    "typical",
     "with_interval",
 ]

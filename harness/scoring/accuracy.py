@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from harness.diagnostics import LowErrorCost, bootstrap_low_error, ess_mse, gradients_to_low_error, split_b2
+from harness.diagnostics import LowErrorCost, ess_mse, gradients_to_low_error, split_b2
 from harness.diagnostics.bias import Gate, gate
 from harness.diagnostics.crossing import MINIMUM_CHAINS, THRESHOLD
 from harness.scoring.estimates import Curves, Estimate, bootstrapped, rows_by_seed
@@ -52,8 +52,8 @@ def low_error(group: Group, curves: Curves) -> Headline | None:
         seeds, (x, y) = rows
         costs.append(gradients_to_low_error(y, x, seeds))
         low.append(y[:, -1] <= THRESHOLD)
-        if costs[-1].value is not None and costs[-1].seeds > 1:
-            replicates.append(bootstrap_low_error(y, x, seeds))
+        if costs[-1].replicates is not None:
+            replicates.append(costs[-1].replicates)
     count = costs[0]
     remark = ""
     if count.value is None:
@@ -95,7 +95,7 @@ def _median_ess_mse(errors: np.ndarray) -> float:
 
 def _interval_ends(group: Group, curves: Curves, name: str) -> np.ndarray | None:
     """(D, 2): the 95 % interval over seeds of each coordinate; NaN ends where there is none. None without curves."""
-    own = [curves[run.attempt, name][1][0] for run in group.done if (run.attempt, name) in curves]
+    own = [curves[run.attempt, name][1][0] for run in group.done if (run.attempt, name) in curves] if curves else []
     if not own or len({len(y) for y in own}) > 1:
         return None
     ends = []

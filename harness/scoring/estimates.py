@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.scoring.groups import Curve, Group, Run, Value
+from harness.scoring.groups import Curve, Group, Readings, Value
 from harness.statistics import mean_interval, t_multiplier
 
 Curves = Mapping[tuple[str, str], Curve]
 Replicates = NDArray[np.float64]
-Cost = Callable[[Group, Run], float | None]
+Cost = Callable[[Group], Sequence[float | None]]
+"""What each finished run of a group cost, by seed."""
 RESAMPLES = 1000
 
 
@@ -52,16 +53,23 @@ def metric_estimate(group: Group, name: str) -> Estimate | None:
     A run that went to its end without a value (no visit to some mode) has no mean: neither has its group, and the
     remark counts them. Values under an older version of the metric are left out, and counted too.
     """
-    known = group.metrics().get(name)
-    if known is None:
+    if name not in group.readings:
         return None
-    current = {run.seed: run.metrics[name] for run in group.done if name in run.metrics}
-    values = {seed: v.value for seed, v in current.items() if v.version == known.version and v.value is not None}
-    missing = sum(v.version == known.version and v.value is None for v in current.values())
-    older = sum(v.version != known.version for v in current.values())
-    remarks = [f"none in {missing} of {missing + len(values)} seeds"] if missing else []
+    newest, *before = [_of_done(group, readings) for readings in group.readings[name]]
+    missing = int(np.isnan(newest.values).sum())
+    older = sum(len(readings.seeds) for readings in before)
+    remarks = [f"none in {missing} of {len(newest.seeds)} seeds"] if missing else []
     remarks += [f"{older} seeds have an older version of the metric"] if older else []
-    return averaged(name, known, {} if missing else values, remark="; ".join(remarks))
+    values = {} if missing else dict(zip(newest.seeds.tolist(), newest.values.tolist(), strict=True))
+    return averaged(name, newest.known, values, remark="; ".join(remarks))
+
+
+def _of_done(group: Group, readings: Readings) -> Readings:
+    """Those of the finished runs."""
+    if len(group.done) == len(group.runs):
+        return readings
+    keep = np.isin(readings.seeds, group.done.numbers.seed)
+    return Readings(readings.known, readings.seeds[keep], readings.values[keep])
 
 
 def averaged(name: str, known: Value, by_seed: Mapping[int, float], remark: str = "") -> Estimate:
@@ -80,7 +88,7 @@ def averaged(name: str, known: Value, by_seed: Mapping[int, float], remark: str 
 
 def derived(group: Group, base: Estimate | None, name: str, unit: str, cost: Cost) -> Estimate | None:
     """An estimate divided by a cost of the run: seed by seed where it is a mean, by the mean cost where it is not."""
-    costs = {run.seed: c for run in group.done if (c := cost(group, run))}
+    costs = {seed: c for seed, c in zip(group.done.numbers.seed, cost(group), strict=True) if c}
     if base is None or base.mean is None or not costs:
         return None
     known = Value(None, base.version, unit, base.direction, None, False)
@@ -98,7 +106,7 @@ def rows_by_seed(group: Group, curves: Curves, name: str) -> tuple[NDArray[np.fl
     A diverged run has no curves: its chains are rows of inf, so that they count. Curves of runs that were cut short
     or recorded on another grid do not stack, and end at the shortest.
     """
-    own = {run.seed: curves[run.attempt, name] for run in group.done if (run.attempt, name) in curves}
+    own = {run.seed: curves[run.attempt, name] for run in group.done if (run.attempt, name) in curves} if curves else {}
     if not own or len(own) < len(group.done):
         return None
     points = min(len(x) for x, _ in own.values())

@@ -1,19 +1,19 @@
-"""Runs as the store has them, gathered into groups: replicates that differ in nothing but the seed."""
+"""Runs as the store has them, gathered into groups: replicates that differ in nothing but the seed.
+
+A report may be of a hundred thousand runs, so what is counted and averaged is in columns. A `Run` is made when it is
+asked for by itself.
+"""
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
-
-from harness.report import Request
-
-if TYPE_CHECKING:
-    from harness.store import Store
 
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 """x (n,) and y (C, n), or (1, n) where the curve is of the run as a whole."""
@@ -29,6 +29,15 @@ class Value:
     direction: str
     target: float | None
     primary: bool
+
+
+@dataclass(frozen=True)
+class Readings:
+    """A metric in one version, of the runs that have it: what it is, and its values by seed; NaN is "none"."""
+
+    known: Value
+    seeds: NDArray[np.int64]
+    values: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +58,58 @@ class Run:
     metrics: Mapping[str, Value]
 
 
+@dataclass(frozen=True)
+class Numbers:
+    """Columns of runs, in one order."""
+
+    seed: Sequence[int]
+    status: Sequence[str]
+    passes: Sequence[float | None]
+    seconds: Sequence[float | None]
+    draws: Sequence[int | None]
+
+
+class Runs(Sequence[Run]):
+    """Runs by seed. How many there are and their `numbers` are known; `make` gives the runs themselves."""
+
+    def __init__(self, numbers: Numbers, make: Callable[[], Sequence[Run]]) -> None:
+        self.numbers = numbers
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self.numbers.seed)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs if len(self) else ())
+
+    @overload
+    def __getitem__(self, index: int) -> Run: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Run]: ...
+
+    def __getitem__(self, index: int | slice) -> Run | Sequence[Run]:
+        return self._runs[index]
+
+    @functools.cached_property
+    def _runs(self) -> Sequence[Run]:
+        return self._make()
+
+    def of(self, wanted: Callable[[str], bool]) -> Runs:
+        """Those whose status is wanted."""
+        names = {status for status in set(self.numbers.status) if wanted(status)}
+        if names == set(self.numbers.status):
+            return self
+        keep = [i for i, status in enumerate(self.numbers.status) if status in names] if names else []
+        chosen = Numbers(*([column[i] for i in keep] for column in vars(self.numbers).values()))
+        return Runs(chosen, lambda: [self._runs[i] for i in keep])
+
+
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Runs that differ only in seed. `settings` holds every resolved setting by its dotted name."""
+    """Runs that differ only in seed. `settings` holds every resolved setting by its dotted name; `readings` what was
+    measured, by metric and then by version, the newest first.
+    """
 
     key: str
     method: str
@@ -63,30 +121,31 @@ class Group:
     chains: int
     settings: Mapping[str, Any]
     provenance: Mapping[str, str]
-    runs: Sequence[Run]
+    runs: Runs
+    readings: Mapping[str, Sequence[Readings]]
 
-    @property
-    def done(self) -> list[Run]:
+    @functools.cached_property
+    def done(self) -> Runs:
         """The runs that came to their end with finite draws."""
-        return [run for run in self.runs if run.status == "done"]
+        return self.runs.of(lambda status: status == "done")
 
-    @property
-    def diverged(self) -> list[Run]:
+    @functools.cached_property
+    def diverged(self) -> Runs:
         """The runs of which a chain became non-finite."""
-        return [run for run in self.runs if run.status == "diverged"]
+        return self.runs.of(lambda status: status == "diverged")
 
-    @property
-    def failed(self) -> list[Run]:
+    @functools.cached_property
+    def failed(self) -> Runs:
         """The runs that the machine or an error ended; they may be run again."""
-        return [run for run in self.runs if run.status not in {"done", "diverged"}]
+        return self.runs.of(lambda status: status not in {"done", "diverged"})
 
     def metrics(self) -> dict[str, Value]:
         """What is known of each metric (unit, direction, newest version) among the runs; primary ones first."""
-        found: dict[str, Value] = {}
-        for run in self.runs:
-            for name, value in run.metrics.items():
-                if name not in found or value.version > found[name].version:
-                    found[name] = value
+        return dict(self._metrics)
+
+    @functools.cached_property
+    def _metrics(self) -> dict[str, Value]:
+        found = {name: versions[0].known for name, versions in self.readings.items()}
         return dict(sorted(found.items(), key=lambda item: (not item[1].primary, item[0])))
 
 
@@ -107,96 +166,3 @@ def fields(groups: Iterable[Group]) -> list[list[Group]]:
     for group in groups:
         found.setdefault(field_of(group), []).append(group)
     return [sorted(found[key], key=lambda g: (g.method, g.key)) for key in sorted(found)]
-
-
-_CHOSEN = """
-where ($1 is null or list_contains($1, task))
-    and ($2 is null or list_contains($2, method))
-    and ($3 is null or list_contains($3, protocol))
-"""
-_METRICS = f"select * from run_metric {_CHOSEN} order by attempt, metric"  # noqa: S608 - a constant
-_RESULTS = f"select * from result {_CHOSEN} order by group_key, seed"  # noqa: S608 - a constant
-
-
-def load_groups(store: Store, request: Request) -> list[Group]:
-    """All groups that the request names and that have a concluded run."""
-    chosen = [list(names) or None for names in (request.tasks, request.methods, request.protocols)]
-    metrics: dict[str, dict[str, Value]] = {}
-    for row in store.rows(_METRICS, chosen):
-        value = Value(*(row[k] for k in ("value", "metric_version", "unit", "direction", "target", "is_primary")))
-        metrics.setdefault(row["attempt"], {})[row["metric"]] = value
-    members: dict[str, list[dict[str, Any]]] = {}
-    for row in store.rows(_RESULTS, chosen):
-        members.setdefault(row["group_key"], []).append(row)
-    return [_group(key, rows, metrics) for key, rows in members.items()]
-
-
-def load_fields(store: Store, request: Request) -> list[list[Group]]:
-    """The groups that the request names, a list a field of comparison."""
-    return fields(load_groups(store, request))
-
-
-def load_curves(store: Store, groups: Iterable[Group], names: Sequence[str]) -> dict[tuple[str, str], Curve]:
-    """The named curves of the groups' runs, by (attempt, name); NaN where a value does not exist."""
-    attempts = sorted(run.attempt for group in groups for run in group.runs)
-    if not attempts or not names:
-        return {}
-    frame = store.frame(
-        "select attempt, name, chain, i, x, y from curve where list_contains(?, attempt) and list_contains(?, name) "
-        "order by attempt, name, chain, i",
-        [attempts, list(names)],
-    )
-    found: dict[tuple[str, str], Curve] = {}
-    for (attempt, name), part in frame.group_by(["attempt", "name"], maintain_order=True):
-        chains = part["chain"].n_unique()
-        x = part["x"].to_numpy().astype(np.float64).reshape(chains, -1)
-        y = part["y"].fill_null(np.nan).to_numpy().astype(np.float64).reshape(chains, -1)
-        found[str(attempt), str(name)] = (x[0], y)
-    return found
-
-
-def _group(key: str, rows: list[dict[str, Any]], metrics: Mapping[str, Mapping[str, Value]]) -> Group:
-    first = rows[0]
-    origins: dict[str, Any] = {}
-    for row in rows:
-        origins |= json.loads(row["origins"])
-    return Group(
-        key=key,
-        # One group may have been asked for under two names (csgld, or sgld with a schedule) or two budgets.
-        method=min((row["method"] for row in rows), key=lambda name: (name == first["sampler"], name)),
-        budget=min((row["budget"] for row in rows), key=lambda label: ("=" in label, label)),
-        task=first["task"],
-        task_version=first["task_version"],
-        protocol=first["protocol"],
-        steps=first["steps"],
-        chains=first["chains"],
-        settings=_settings(first),
-        provenance={name: str(origin["provenance"]) for name, origin in origins.items()},
-        runs=[_run(row, metrics.get(row["attempt"], {})) for row in rows],
-    )
-
-
-def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"schedule": row["schedule"]}
-    for part in ("sampler", "schedule", "task"):
-        found |= {f"{part}.{name}": value for name, value in json.loads(row[f"{part}_params"]).items()}
-    found |= {f"run.{name}": row[name] for name in ("steps", "burn_in", "thin", "dtype", "deterministic", "compile")}
-    sources = {f"{part} source": row[f"{part}_source"][:8] for part in ("sampler", "schedule", "task")}
-    return {**found, **sources, "task data": row["task_data"][:8], "engine": row["engine"]}
-
-
-def _run(row: Mapping[str, Any], metrics: Mapping[str, Value]) -> Run:
-    return Run(
-        key=row["run_key"],
-        attempt=row["attempt"],
-        path=row["path"],
-        seed=row["seed"],
-        status=row["status"],
-        reason=row["reason"],
-        step=row["step"],
-        chain=row["chain"],
-        passes=row["passes"],
-        seconds=row["seconds_sampling"],
-        draws=row["draws_kept"],
-        metrics=metrics,
-    )

@@ -10,11 +10,14 @@ from harness.scoring.groups import Group
 
 def labels(field: Sequence[Group]) -> dict[str, str]:
     """Group key -> its method, with the settings in which groups of that method differ: "sgld (schedule.a=0.1)"."""
+    peers: dict[str, list[Group]] = {}
+    for group in field:
+        peers.setdefault(group.method, []).append(group)
+    differing = {method: _differing(groups) for method, groups in peers.items()}
     found: dict[str, str] = {}
     for group in field:
-        peers = [other for other in field if other.method == group.method]
-        differing = _differing(peers)
-        own = [f"{name}={setting_text(group.settings.get(name))}" for name in differing if name in group.settings]
+        names = [name for name in differing[group.method] if name in group.settings]
+        own = [f"{name}={setting_text(group.settings.get(name))}" for name in names]
         found[group.key] = f"{group.method} ({', '.join(own)})" if own else group.method
     return found
 
@@ -48,12 +51,13 @@ def _differing(groups: Sequence[Group]) -> list[str]:
     """The settings whose values are not the same in all groups; hashes only where nothing else tells them apart."""
     names = sorted({name for group in groups for name in group.settings})
     differing = [n for n in names if len({setting_text(group.settings.get(n)) for group in groups}) > 1]
-    spoken = [name for name in differing if not _is_hash(name)]
+    spoken = [name for name in differing if not is_hash(name)]
     apart = len({tuple(setting_text(g.settings.get(n)) for n in spoken) for g in groups}) == len(groups)
     return spoken if apart else differing
 
 
-def _is_hash(name: str) -> bool:
+def is_hash(name: str) -> bool:
+    """Whether a setting is the version of some code or data, which says nothing to a reader."""
     return name.endswith((" source", " data")) or name == "engine"
 
 

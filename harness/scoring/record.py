@@ -29,8 +29,8 @@ def flat_record(
         "chains": group.chains,
         "budget": group.budget,
         "steps": group.steps,
-        "passes": _median([run.passes for run in group.done]),
-        "seconds": _median([run.seconds for run in group.done]),
+        "passes": typical(group.done.numbers.passes),
+        "seconds": typical(group.done.numbers.seconds),
         "metric": estimate.metric,
         "metric_version": estimate.version,
         "unit": estimate.unit,
@@ -66,11 +66,16 @@ def flat_record(
 def account(run: Run) -> str:
     """What happened to a run that diverged or failed, in a line."""
     if run.status == "diverged":
-        where = f" at step {run.step:,}, chain {run.chain}" if run.step is not None else ""
-        return f"seed {run.seed} diverged{where}"
+        return f"seed {run.seed} {divergence(run)}"
     return f"seed {run.seed} {run.status}: {run.reason or 'no reason given'}"
 
 
-def _median(values: Sequence[float | None]) -> float | None:
+def divergence(run: Run) -> str:
+    """Where a run diverged: "diverged at step 120, chain 2"."""
+    return f"diverged at step {run.step:,}, chain {run.chain}" if run.step is not None else "diverged"
+
+
+def typical(values: Sequence[float | None]) -> float | None:
+    """The median of those that are known; None where none is."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None

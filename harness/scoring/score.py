@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
@@ -11,9 +12,11 @@ from harness.parameters import near
 from harness.report import Request
 from harness.scoring import accuracy
 from harness.scoring.accuracy import ESS_MSE, LOW_ERROR_METRICS, Headline
+from harness.scoring.compare import Comparison, compare
 from harness.scoring.estimates import Cost, Curves, Estimate, derived, metric_estimate, rows_by_seed
-from harness.scoring.groups import Group, fields, load_curves, load_groups
+from harness.scoring.groups import Group, fields
 from harness.scoring.labels import labels, title
+from harness.scoring.loading import load_curves, load_groups
 from harness.scoring.record import account, flat_record
 from harness.scoring.reported import Cell, Reported, cell_of, load_reported, verdict
 from harness.scoring.standing import Standing, standings
@@ -118,6 +121,18 @@ class FieldScore:
         """The records of all groups, metric by metric."""
         found = [self.record(group, metric) for metric in metrics for group in self.ordered(metric)]
         return [record for record in found if record is not None]
+
+    def compare(self, a: Group, b: Group, metric: str) -> Comparison | None:
+        """One group against another, paired by seed; no verdict by an effective sample size of a row off its target."""
+        found = compare(a, b, metric, self._curves)
+        if found is None or found.unit != "draws":
+            return found
+        doubts = [
+            f"{name} is {gate.verdict}: {gate.reason}"
+            for name, group in (("A", a), ("B", b))
+            if (gate := self.gates[group.key]) is not None and gate.verdict != "ok"
+        ]
+        return replace(found, withheld="; ".join(filter(None, [found.withheld, *doubts])))
 
     def multipliers(self) -> str:
         """How intervals over seeds are made, with the t multiplier of each number of seeds in the field."""

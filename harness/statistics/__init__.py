@@ -5,9 +5,10 @@ from __future__ import annotations
 from harness.statistics.intervals import Interval, mean_interval, t_multiplier
 from harness.statistics.match import ErrorKind, Match, Verdict, match_cell
 from harness.statistics.ranks import Direction, Rank, rank_methods, rank_replicates
-from harness.statistics.tests import PairedTest, holm, paired_t, paired_test, sign_flip
+from harness.statistics.tests import PERMUTATION_SEEDS, PairedTest, holm, paired_t, paired_test, sign_flip
 
 __all__ = [
+    "PERMUTATION_SEEDS",
     "Direction",
     "ErrorKind",
     "Interval",

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 Direction = Literal["min", "max"]
 MINIMUM_SEEDS = 5
 RESAMPLES = 2000
+_NAN = "values must not be NaN: leave failed runs out and count them"
 
 
 @dataclass(frozen=True)
@@ -40,19 +41,34 @@ def rank_methods(
     if not ranked:
         return dict.fromkeys(values)
     seeds = sorted({seed for name in ranked for seed in values[name]})
-    drawn = np.random.default_rng(0).integers(len(seeds), size=(RESAMPLES, len(seeds)))
-    point, replicates = [], []
-    for name in ranked:
-        x = np.array([values[name].get(seed, 0.0) for seed in seeds])
-        has = np.array([seed in values[name] for seed in seeds])
-        counts = has[drawn].sum(axis=1)
-        point.append(x[has].mean())
-        # A resample without any seed of this method says nothing of it: its mean stands in.
-        means = x[drawn].sum(axis=1) / np.maximum(counts, 1)
-        replicates.append(np.where(counts > 0, means, point[-1]))
-    ranks = rank_replicates(point, replicates, direction, level)
+    table = np.array([[values[name].get(seed, np.nan) for seed in seeds] for name in ranked])
+    has = np.array([[seed in values[name] for seed in seeds] for name in ranked])
+    if np.isnan(table[has]).any():
+        raise ValueError(_NAN)
+    point = np.array([x[there].mean() for x, there in zip(table, has, strict=True)])
+    # Methods with equal values tie in every resample, whatever the rounding: each distinct row is averaged once.
+    distinct = {row.tobytes(): row for row in table}
+    place = {text: i for i, text in enumerate(distinct)}
+    means = _resampled_means(np.stack([*distinct.values()]))[[place[row.tobytes()] for row in table]]
+    # A resample without any seed of a method says nothing of it: its mean stands in.
+    ranks = rank_replicates(point, np.where(np.isnan(means), point[:, None], means), direction, level)
     found: dict[str, Rank | None] = dict(zip(ranked, ranks, strict=True))
     return {name: found.get(name) for name in values}
+
+
+def _resampled_means(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The means of rows (M, S) over seeds that are drawn again and again, (M, B); NaN is "not run"."""
+    size = table.shape[1]
+    drawn = np.random.default_rng(0).integers(size, size=(RESAMPLES, size))
+    cells = (drawn + size * np.arange(RESAMPLES)[:, None]).ravel()
+    times = np.bincount(cells, minlength=RESAMPLES * size).reshape(RESAMPLES, size).T.astype(np.float64)
+    sums = np.where(np.isfinite(table), table, 0.0) @ times
+    for infinite in (np.inf, -np.inf):
+        rows = (table == infinite).any(axis=1)
+        sums[rows] += np.where((table[rows] == infinite) @ times > 0, infinite, 0.0)
+    counts = (~np.isnan(table)).astype(np.float64) @ times
+    with np.errstate(invalid="ignore"):
+        return np.asarray(sums / counts)
 
 
 def rank_replicates(point: ArrayLike, replicates: ArrayLike, direction: Direction, level: float = 0.95) -> list[Rank]:
@@ -67,7 +83,7 @@ def rank_replicates(point: ArrayLike, replicates: ArrayLike, direction: Directio
     if values.ndim != 1 or resampled.ndim != 2 or len(resampled) != len(values) or not resampled.size:
         raise ValueError(f"point (M,) and replicates (M, B) do not fit: {values.shape}, {resampled.shape}")
     if np.isnan(values).any() or np.isnan(resampled).any():
-        raise ValueError("values must not be NaN: leave failed runs out and count them")
+        raise ValueError(_NAN)
     sign = 1.0 if direction == "min" else -1.0
     rank = _ranks(sign * values[:, None])[:, 0]
     tails = [(1 - level) / 2, (1 + level) / 2]
@@ -79,9 +95,14 @@ def rank_replicates(point: ArrayLike, replicates: ArrayLike, direction: Directio
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Ranks (M, B) down each column, the least first; equal values share the least rank."""
-    from scipy.stats import rankdata
-
-    return np.asarray(rankdata(values, method="min", axis=0), dtype=np.int64)
+    rows = np.ascontiguousarray(values.T)
+    order = np.argsort(rows, axis=1)
+    ascending = np.take_along_axis(rows, order, axis=1)
+    places = np.tile(np.arange(len(values)), (len(rows), 1))
+    places[:, 1:][ascending[:, 1:] == ascending[:, :-1]] = 0  # an equal one takes the place of the first of them
+    ranks = np.empty_like(places)
+    np.put_along_axis(ranks, order, np.maximum.accumulate(places, axis=1) + 1, axis=1)
+    return ranks.T
 
 
 def _tiers(rank: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64]) -> list[int]:

@@ -23,10 +23,13 @@ CPP_WRAPPER_FROM = Version("2.15")
 COMPILERS = ("g++", "c++", "clang++")
 
 
-def choose(asked: str | None, steps: int) -> str:
-    """The mode of a run of `steps` steps; `UsageError` where one is asked for that this machine lacks the means for."""
+def choose(asked: str | None, steps: int, device: str = "cpu") -> str:
+    """The mode of a run of `steps` steps; `UsageError` where one is asked for that this machine lacks the means for.
+
+    On a GPU nothing is compiled unless asked for: it was not tried there yet.
+    """
     if asked is None:
-        return "compiled" if steps >= COMPILED_FROM and lack() is None else "plain"
+        return "compiled" if steps >= COMPILED_FROM and device == "cpu" and lack() is None else "plain"
     missing = lack() if asked == "compiled" else None
     if missing:
         raise UsageError(f"run.compile = compiled: {missing}; install it, or leave the setting out")

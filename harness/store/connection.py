@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError
 from harness.store import schema
@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 PATIENCE = 2.0
 """Seconds to wait for another process to close the database: an ingest takes a fraction of one."""
 
+BLANK = 3 * 4096
+"""Bytes of a database without anything in it: it need not be asked what it has, which takes as long as to fill it."""
 _WRITING = {"storage_compatibility_version": "v1.4.0"}
-_READING = {
+_NO_LOG = {"checkpoint_threshold": "0b"}
+"""A commit goes into the file itself, not first into a log beside it."""
+_LOCKED = {
+    "temp_directory": "",  # what does not fit into memory is refused, not written beside the database
     "enable_external_access": "false",
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
@@ -28,7 +33,7 @@ _READING = {
 }
 _DAMAGE = re.compile(
     r"not a valid DuckDB database|checksum|could not read enough bytes|corrupt|failed to deserialize|"
-    r"serialization error|invalidated because of a previous fatal error|internal error|wal file",
+    r"serialization error|invalidated because of a previous fatal error|internal error|wal (file|was created|checkpoint)",
     re.IGNORECASE,
 )
 
@@ -48,8 +53,10 @@ class Refused(Exception):  # noqa: N818 - a state, not an error
 @contextmanager
 def writing(path: Path) -> Iterator[DuckDBPyConnection]:
     """The database at `path`, made or migrated where needed, open for writing."""
+    logged = wal(path).exists()
     with _opened(path, read_only=False) as db:
-        found = schema.check(db, path)
+        blank = not logged and path.stat().st_size <= BLANK
+        found = 0 if blank else schema.check(db, path)
         if found < schema.VERSION:
             schema.migrate(db, found)
         yield db
@@ -80,14 +87,16 @@ def in_memory() -> Iterator[DuckDBPyConnection]:
 
 def lock(db: DuckDBPyConnection) -> None:
     """Make an open connection unable to reach any file, for good."""
-    for name, value in _READING.items():
-        db.execute(f"set {name} = '{value}'")
+    db.execute("; ".join(f"set {name} = '{value}'" for name, value in _LOCKED.items()))
 
 
 def told_apart(error: Exception, path: Path) -> Exception:
     """What a DuckDB error about the file means: Busy, Damaged, Refused, a DataError, or the error itself."""
     import duckdb
 
+    query = (duckdb.ProgrammingError, duckdb.DataError, duckdb.IntegrityError, duckdb.NotSupportedError)
+    if isinstance(error, query):  # its own fault, whatever words of its own the message repeats
+        return error
     text = str(error)
     if "Could not set lock" in text or "Conflicting lock" in text:
         holder = re.search(r"PID (\d+)", text)
@@ -99,9 +108,19 @@ def told_apart(error: Exception, path: Path) -> Exception:
         )
     if re.search(r"permission denied|read-only file system|no space left", text, re.IGNORECASE):
         return Refused(text.splitlines()[0])
-    if _DAMAGE.search(text) and not isinstance(error, duckdb.ProgrammingError):  # those are the query's own fault
+    if _DAMAGE.search(text):
         return Damaged(text.splitlines()[0])
     return error
+
+
+def wal(path: Path) -> Path:
+    """The log beside the database at `path`, which is there after a kill only."""
+    return path.with_name(path.name + ".wal")
+
+
+def _for_writing(path: Path) -> dict[str, str]:
+    """With a log that a kill left, commits go through it: else it stays, and no longer fits the file."""
+    return _WRITING if wal(path).exists() else _WRITING | _NO_LOG
 
 
 @contextmanager
@@ -110,8 +129,9 @@ def _opened(path: Path, *, read_only: bool) -> Iterator[DuckDBPyConnection]:
 
     deadline = time.monotonic() + PATIENCE
     while True:
+        config: dict[str, Any] = {} if read_only else _for_writing(path)
         try:
-            db = duckdb.connect(str(path), read_only=read_only, config=dict(_READING if read_only else _WRITING))
+            db = duckdb.connect(str(path), read_only=read_only, config=config)
             break
         except (duckdb.Error, RuntimeError) as error:
             meaning = told_apart(error, path)
@@ -119,6 +139,8 @@ def _opened(path: Path, *, read_only: bool) -> Iterator[DuckDBPyConnection]:
                 raise meaning from error
         time.sleep(0.05)
     try:
+        if read_only:
+            lock(db)
         yield db
     except duckdb.Error as error:
         raise told_apart(error, path) from error

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from harness.store import schema
-from harness.store.news import News, known
+from harness.store.news import News
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -22,22 +22,24 @@ SHARED = {
     "task_version": ("task", "version", "source", "data"),
 }
 """Tables whose rows several attempts have in common, with their keys; the latest attempt's row counts."""
+_KEYS = {**SHARED, "attempt": ("attempt",)}
+OWN = ("attempt", "metric", "curve", "artifact", "event")
+"""Tables whose rows are each of one attempt."""
 PAPERS = ("paper", "reported_value", "claim")
 _ARROW = {"varchar": "string", "bigint": "int64", "double": "float64", "boolean": "bool", "timestamp": "timestamp[us]"}
 _PLAIN = "insert into {} by name select * from incoming"
-_INSERT = {
+_REPLACE = {
     "run": "insert or replace into run by name select incoming.* from incoming anti join run "
     "on run.run_key = incoming.run_key and run.recorded_by > incoming.recorded_by",
     "attempt": "insert or replace into attempt by name select * from incoming",
-    "environment": _PLAIN.format("environment") + " on conflict do nothing",
-    "plugin": _PLAIN.format("plugin") + " on conflict do nothing",
-    "task_version": _PLAIN.format("task_version") + " on conflict do nothing",
 }
+"""What is done with rows whose key is there already; of the other tables they are the same."""
 
 
 def ingest(db: DuckDBPyConnection, found: News) -> None:
     """Put news into an open, writable database; attempts that another process concluded meanwhile are skipped."""
-    have = known(db).concluded
+    blank = not db.execute("select 1 from attempt limit 1").fetchall()
+    have = set() if blank else _concluded(db, found)
     records = [record for record in found.records if record.attempt not in have]
     rows: dict[str, list[Row]] = {}
     for record in sorted(records, key=lambda record: record.attempt):
@@ -46,19 +48,57 @@ def ingest(db: DuckDBPyConnection, found: News) -> None:
     for table, key in SHARED.items():
         rows[table] = list({tuple(row[name] for name in key): row for row in rows.get(table, [])}.values())
     db.execute("begin")
-    db.execute("delete from event where attempt in (select unnest(?))", [[r.attempt for r in records]])
+    if not blank:
+        db.execute("delete from event where attempt in (select unnest(?))", [[r.attempt for r in records]])
     for table, members in rows.items():
-        _insert(db, table, members)
+        _insert(db, table, members, set() if blank else _keys(db, table, members))
     _insert_curves(db, [curve for record in records for curve in record.curves])
     if found.papers is not None:
         for table in PAPERS:
             db.execute(f"delete from {table}")  # noqa: S608 - one of the three names above
-            _insert(db, table, found.papers[table])
+            _insert(db, table, found.papers[table], set())
     db.execute("commit")
     db.execute("checkpoint")
 
 
-def _insert(db: DuckDBPyConnection, table: str, rows: list[Row]) -> None:
+def forget(db: DuckDBPyConnection, attempts: Iterable[str]) -> None:
+    """Take attempts out of an open, writable database, so that they are read again."""
+    names = sorted(attempts)
+    db.execute("begin")
+    for table in OWN:
+        db.execute(f"delete from {table} where attempt in (select unnest(?::varchar[]))", [names])  # noqa: S608 - named above
+    db.execute("delete from run where recorded_by in (select unnest(?::varchar[]))", [names])
+    db.execute("commit")
+    db.execute("checkpoint")
+
+
+def _concluded(db: DuckDBPyConnection, found: News) -> set[str]:
+    """The attempts among the news that the database has as concluded."""
+    query = "select attempt from attempt where concluded and attempt in (select unnest(?::varchar[]))"
+    names = [record.attempt for record in found.records]
+    return {attempt for (attempt,) in db.execute(query, [names]).fetchall()}
+
+
+def _insert(db: DuckDBPyConnection, table: str, rows: list[Row], there: set[tuple[Any, ...]]) -> None:
+    """Insert the rows; those whose keys are `there`, which are few, in their own, slower way."""
+    key = _KEYS.get(table, ())
+    old = [row for row in rows if tuple(row[name] for name in key) in there]
+    new = [row for row in rows if tuple(row[name] for name in key) not in there] if old else rows
+    _execute(db, table, _PLAIN.format(table), new)
+    if table in _REPLACE:
+        _execute(db, table, _REPLACE[table], old)
+
+
+def _keys(db: DuckDBPyConnection, table: str, rows: list[Row]) -> set[tuple[Any, ...]]:
+    """The keys that the table has of these rows, and perhaps others."""
+    key = _KEYS.get(table)
+    if not key:
+        return set()
+    query = f"select {', '.join(key)} from {table} where {key[0]} in (select unnest(?::varchar[]))"  # noqa: S608 - ours
+    return set(db.execute(query, [list({row[key[0]] for row in rows})]).fetchall())
+
+
+def _execute(db: DuckDBPyConnection, table: str, statement: str, rows: list[Row]) -> None:
     import pyarrow as pa
 
     if not rows:
@@ -68,7 +108,7 @@ def _insert(db: DuckDBPyConnection, table: str, rows: list[Row]) -> None:
         for name, column in schema.columns(table).items()
     }
     with _incoming(db, arrays):
-        db.execute(_INSERT.get(table, _PLAIN.format(table)))
+        db.execute(statement)
 
 
 def _insert_curves(db: DuckDBPyConnection, curves: list[Curve]) -> None:

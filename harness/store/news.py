@@ -11,6 +11,7 @@ from harness.ledger import locks
 from harness.store import papers as paper_files
 from harness.store import reader, scan
 from harness.store.reader import Record
+from harness.store.record import Malformed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -22,61 +23,114 @@ PAUSED = ("cancelled", "preempted")
 
 @dataclass(frozen=True)
 class Known:
-    """What the database has: the concluded attempts, the unfinished ones (status, events), and the papers' files."""
+    """What the database has: the concluded attempts, the unfinished ones (status, events), and the papers' files.
+
+    `paths` are their directories. Of settled parts of the ledger only the unfinished attempts are here.
+    """
 
     concluded: frozenset[str] = frozenset()
     unfinished: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     papers: frozenset[str] = frozenset()
+    paths: Mapping[str, str] = field(default_factory=dict)
+    settled: frozenset[str] = frozenset()
 
 
 @dataclass
 class News:
-    """What the database lacks; `papers` is None where they have not changed."""
+    """What the database lacks; `papers` is None where they have not changed. `troubled` are the parts of the ledger
+    that have something which is in no order: the next one who looks must look again.
+    """
 
     records: list[Record] = field(default_factory=list)
     papers: dict[str, list[Row]] | None = None
     notes: list[str] = field(default_factory=list)
+    troubled: set[str] = field(default_factory=set)
 
     def __bool__(self) -> bool:
         return bool(self.records) or self.papers is not None
 
 
-def known(db: DuckDBPyConnection) -> Known:
-    """What an open database has."""
-    attempts = db.execute(
-        "select attempt, concluded, status, (select count(*) from event where event.attempt = attempt.attempt) "
-        "from attempt"
+def known(db: DuckDBPyConnection, settled: frozenset[str] = frozenset()) -> Known:
+    """What an open database has; where parts of the ledger are settled, what the others need."""
+    concluded = db.execute(
+        "select attempt, path from attempt where concluded and not list_contains(?::varchar[], left(run_key, 2))",
+        [[*settled]],
+    ).fetchall()
+    unfinished = db.execute(
+        "select attempt, path, status, (select count(*) from event where event.attempt = attempt.attempt) "
+        "from attempt where not concluded"
     ).fetchall()
     return Known(
-        concluded=frozenset(attempt for attempt, concluded, _, _ in attempts if concluded),
-        unfinished={attempt: (status, events) for attempt, concluded, status, events in attempts if not concluded},
+        concluded=frozenset(attempt for attempt, _ in concluded),
+        unfinished={attempt: (status, events) for attempt, _, status, events in unfinished},
         papers=frozenset(sha256 for (sha256,) in db.execute("select sha256 from paper").fetchall()),
+        paths={attempt: path for attempt, path, *_ in [*concluded, *unfinished]},
+        settled=settled,
     )
 
 
 def news(results: Path, have: Known, papers: Iterable[Path]) -> News:
     """Read what is new below `results`. An attempt that is not whole is left out, with a note that names it."""
     found = News()
-    present = scan.attempts(results)
-    for attempt, path in present.items():
-        if attempt in have.concluded:
-            continue
-        try:
-            found.records.append(reader.read(results, path))
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with one attempt must not block the others
-            found.notes.append(f"{results / path} is left out: {error}")
+    present, strange = scan.attempts(results, have.settled)
+    found.notes += [f"{results / path} is left out: {why}" for path, why in strange.items()]
+    found.troubled |= set(map(_part, strange))
+    present |= {name: [have.paths[name]] for name in have.unfinished if _part(have.paths[name]) in have.settled}
+    for attempt, places in present.items():
+        _read(results, places, have.paths[attempt] if attempt in have.concluded else None, found)
     _settle(results, found.records)
-    found.records = [record for record in found.records if not _same(record, have)]
-    gone = len((have.concluded | have.unfinished.keys()) - present.keys())
+    found.records = lacking(found.records, have)
+    found.notes += [f"{results / record.row['path']}: {note}" for record in found.records for note in record.notes]
+    gone = have.paths.keys() - present.keys()
+    found.troubled |= {_part(have.paths[name]) for name in gone}
     if gone and (results / "runs").is_dir():
         found.notes.append(
-            f"{gone} attempts are no longer in {results / 'runs'}; `bench ingest --rebuild` forgets them"
+            f"{len(gone)} attempts are no longer in {results / 'runs'}; `bench ingest --rebuild` forgets them"
         )
     paths = list(papers)
     if paths and {paper_files.checksum(path) for path in paths} != have.papers:
         found.papers, notes = paper_files.read(paths)
         found.notes += notes
     return found
+
+
+def _read(results: Path, places: Iterable[str], known: str | None, found: News) -> None:
+    """Read an attempt that is not known. Of folders of one name the first that reads counts, the others are copies."""
+    if known is not None and known not in places:
+        return
+    for place in places:
+        if place == known:
+            continue
+        try:
+            if known is not None:
+                raise Malformed(f"an attempt of this name is in {known}")  # noqa: TRY301
+            found.records.append(reader.read(results, place))
+            known = place
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one attempt must not block the others
+            found.notes.append(f"{results / place} is left out: {error}")
+            found.troubled.add(_part(place))
+
+
+def lacking(records: Iterable[Record], have: Known) -> list[Record]:
+    """Those of some records that a database lacks: concluded attempts that it has not, others that have changed."""
+    return [record for record in records if record.attempt not in have.concluded and not _same(record, have)]
+
+
+def damaged_since(results: Path, db: DuckDBPyConnection, found: News) -> list[str]:
+    """Attempts in an open database that no longer read, of runs that were done again: that is why they were."""
+    keys = [record.run_key for record in found.records if record.concluded]
+    before = db.execute(
+        "select attempt, path from attempt where concluded and run_key in (select unnest(?::varchar[]))", [keys]
+    ).fetchall()
+    return [attempt for attempt, path in before if not _reads(results, path)]
+
+
+def _reads(results: Path, path: str) -> bool:
+    try:
+        reader.read(results, path)
+    except Exception:  # noqa: BLE001 - as in `news`
+        return False
+    return True
 
 
 def _settle(results: Path, records: list[Record]) -> None:
@@ -92,6 +146,11 @@ def _settle(results: Path, records: list[Record]) -> None:
                 record.row["status"] = last["event"] if last["event"] in PAUSED else "orphaned"
         if locks.held(results / "locks" / f"{key}.lock"):
             max(members, key=_recency).row["status"] = "running"
+
+
+def _part(path: str) -> str:
+    """The part of the ledger that an attempt's directory is in: runs/PART/..."""
+    return path.split("/")[1]
 
 
 def _recency(record: Record) -> tuple[str, str]:

@@ -30,7 +30,7 @@ def read(paths: Iterable[Path]) -> tuple[dict[str, list[Row]], list[str]]:
             found = _paper(path)
             if found["paper"][0]["paper"] in {known["paper"] for known in rows["paper"]}:
                 raise Malformed(f"another file has the paper {found['paper'][0]['paper']!r} too")  # noqa: TRY301
-        except (Malformed, OSError, ValueError, TypeError, AttributeError) as error:
+        except (Malformed, OSError, ValueError, TypeError, RecursionError) as error:
             notes.append(f"{path} is left out: {error}")
             continue
         for table in rows:
@@ -50,13 +50,20 @@ def _paper(path: Path) -> dict[str, list[Row]]:
         "paper": [head],
         "reported_value": [
             row("reported_value", _values(head, i, entry), f"[[reported]] {i}")
-            for i, entry in enumerate(document.get("reported", []))
+            for i, entry in _tables(document, "reported")
         ],
         "claim": [
             row("claim", _values(head, i, entry) | {"document": dump(entry)}, f"[[claim]] {i}")
-            for i, entry in enumerate(document.get("claim", []))
+            for i, entry in _tables(document, "claim")
         ],
     }
+
+
+def _tables(document: Mapping[str, Any], key: str) -> list[tuple[int, Mapping[str, Any]]]:
+    tables = document.get(key, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise Malformed(f"{key} is not a list of tables, [[{key}]]")
+    return list(enumerate(tables))
 
 
 def _values(head: Row, i: int, entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.ledger import rescored
+from harness.ledger.files import read_bytes, seal_holds
+from harness.store import sense
 from harness.store.record import Malformed, Row, dump, load, parse, pick, row
 
 if TYPE_CHECKING:
@@ -42,13 +45,14 @@ class Curve:
 
 @dataclass
 class Record:
-    """All rows of one attempt, by table, and its curves as arrays."""
+    """All rows of one attempt, by table, its curves as arrays, and notes on what of it could not be used."""
 
     attempt: str
     run_key: str
     concluded: bool
     rows: dict[str, list[Row]] = field(default_factory=dict)
     curves: list[Curve] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def row(self) -> Row:
@@ -66,15 +70,17 @@ def read(results: Path, path: str) -> Record:
     The status of an unfinished attempt is left "orphaned": whether a worker has it, the lock says.
     """
     folder = results / path
-    spec = load(_required(folder / "spec.json"), "spec.json")
-    concluded = _text(folder / "result.json")
+    place = str(folder)  # joined as text: of hundreds of attempts, making Path objects takes its time
+    text = _required(f"{place}/spec.json")
+    spec = load(text, "spec.json")
+    concluded = _text(f"{place}/result.json")
     record = Record(folder.name, folder.parent.name, concluded is not None)
     if spec.get("key") != record.run_key:
         raise Malformed(f"spec.json is of run {spec.get('key')!r:.20}, not of the folder's")
     record.rows = {
         "run": [_run(record, spec)],
-        "event": _events(record, _text(folder / "events.jsonl") or ""),
-        **_environment(_text(folder / "environment.json")),
+        "event": _events(record, _text(f"{place}/events.jsonl") or ""),
+        **_environment(_text(f"{place}/environment.json")),
     }
     record.rows["task_version"] = [_task_version(record.rows["run"][0])]
     values: dict[str, Any] = {"path": path, "environment": _first(record.rows["environment"], "environment")}
@@ -82,13 +88,37 @@ def read(results: Path, path: str) -> Record:
         values |= {"status": "orphaned", "started": _first_time(record)}
     else:
         result = load(concluded, "result.json")
+        if _altered(text, pick(result, "files", dict, "result.json").get("spec.json")):
+            raise Malformed("spec.json is altered: its checksum is not the one in result.json")
         values |= _result(record, result)
         record.rows["metric"] = _metrics(record, result)
         record.rows["artifact"] = _artifacts(record, result, folder)
         record.curves = _curves(record, folder / CURVES, result.get("files", {}).get(CURVES))
+        _take_rescored(record, folder, concluded)
     values |= {"attempt": record.attempt, "run_key": record.run_key, "concluded": record.concluded}
     record.rows["attempt"] = [row("attempt", values, "result.json")]
+    sense.check_numbers(record.row, "result.json")
     return record
+
+
+def _take_rescored(record: Record, folder: Path, result: str) -> None:
+    """Put what was measured anew from the kept draws in the place of the result's metrics and curves."""
+    newer, damage = rescored.read(folder, result.encode())
+    try:
+        if newer is not None:
+            files = newer["files"]
+            metrics = _metrics(record, newer)
+            curves = [curve for file in files for curve in _curves(record, folder / file, files[file])]
+            record.rows["metric"], record.curves = metrics, curves
+            record.rows["artifact"] += _artifacts(record, {"files": files}, folder)
+    except Malformed as malformed:
+        damage = str(malformed)
+    if damage:
+        record.notes.append(f"{damage}; the metrics of result.json count, and `bench rescore` measures anew")
+
+
+def _altered(text: str, digest: str | None) -> bool:
+    return digest is not None and hashlib.sha256(text.encode()).hexdigest() != digest
 
 
 def _run(record: Record, spec: Mapping[str, Any]) -> Row:
@@ -96,13 +126,17 @@ def _run(record: Record, spec: Mapping[str, Any]) -> Row:
     values |= {"run_key": record.run_key, "group_key": spec.get("group"), "recorded_by": record.attempt}
     compiled = spec.get("compile")
     values["compile"] = compiled if isinstance(compiled, str) else dump(compiled)
-    values["origins"] = dump(pick(spec, "origins", dict, "spec.json"))
+    origins = pick(spec, "origins", dict, "spec.json")
+    sense.check_origins(origins)
+    values["origins"] = dump(origins)
     for room in ("sampler", "schedule", "task"):
         part = pick(spec, room, dict, "spec.json")
         values |= {room: part.get("name"), f"{room}_source": part.get("source")}
         values[f"{room}_params"] = dump(pick(part, "params", dict, f"spec.json: {room}"))
     values |= {"task_version": spec["task"].get("version"), "task_data": spec["task"].get("data") or ""}
-    return row("run", values, "spec.json")
+    found = row("run", values, "spec.json")
+    sense.check_numbers(found, "spec.json")
+    return found
 
 
 def _task_version(run: Row) -> Row:
@@ -118,10 +152,14 @@ def _environment(text: str | None) -> dict[str, list[Row]]:
         return {"environment": [], "plugin": []}
     document = load(text, "environment.json")
     values = {name: document.get(name) for name in ENVIRONMENT}
-    values |= {"environment": document.get("id"), "document": dump(document)}
+    rest = {name: value for name, value in document.items() if name != "id"}
+    digest = hashlib.sha256(dump(rest).encode()).hexdigest()  # the id, where that is what it should be
+    values |= {"environment": digest, "document": dump(document)}
     environment = row("environment", values, "environment.json")
     plugins = []
-    for name, code in (document.get("code") or {}).items():
+    for name, code in pick({"code": {}, **document}, "code", dict, "environment.json").items():
+        if not isinstance(code, dict):
+            raise Malformed(f"environment.json: code: {name!r:.40} is not an object")
         member = {"environment": environment["environment"], "distribution": name, "version": code.get("version")}
         member |= {"git_commit": code.get("commit"), "dirty": code.get("dirty")}
         plugins.append(row("plugin", member, "environment.json"))
@@ -137,12 +175,14 @@ def _events(record: Record, text: str) -> list[Row]:
             detail = {key: value for key, value in event.items() if key not in ("time", "event")}
             values = {"attempt": record.attempt, "i": i, "time": event.get("time"), "event": event.get("event")}
             rows.append(row("event", values | {"detail": dump(detail)}, "events.jsonl"))
-        except (ValueError, AttributeError, Malformed):
+        except (ValueError, AttributeError, RecursionError, Malformed):
             continue
     return rows
 
 
 def _result(record: Record, result: Mapping[str, Any]) -> dict[str, Any]:
+    if not seal_holds(result):
+        raise Malformed("result.json is altered: its checksum is not its own; the run's command does it again")
     if (result.get("attempt"), result.get("key")) != (record.attempt, record.run_key):
         raise Malformed("result.json is of another attempt or run than the folder's")
     if result.get("status") not in STATUSES:
@@ -159,12 +199,14 @@ def _metrics(record: Record, result: Mapping[str, Any]) -> list[Row]:
             raise Malformed(f"result.json: metric {metric!r:.40} is not an object")
         values = {**metric, "attempt": record.attempt, "is_primary": metric.get("primary")}
         rows.append(row("metric", values, f"result.json: metric {metric.get('name')!r:.40}"))
+    sense.check_metrics(rows)
     return rows
 
 
 def _artifacts(record: Record, result: Mapping[str, Any], folder: Path) -> list[Row]:
     rows = []
     for name, digest in pick(result, "files", dict, "result.json").items():
+        sense.check_file(name)
         try:
             size = (folder / name).stat().st_size
         except OSError:  # removed since, to save space
@@ -178,7 +220,7 @@ def _curves(record: Record, path: Path, digest: str | None) -> list[Curve]:
     from safetensors.numpy import load as load_arrays
 
     try:
-        content = path.read_bytes()
+        content = read_bytes(path)
     except OSError as error:
         if digest is None:
             return []
@@ -200,18 +242,17 @@ def _curve(record: Record, name: str, arrays: Mapping[str, Any]) -> Curve:
     return Curve(record.attempt, name, x.astype("float64"), y.astype("float64"))
 
 
-def _required(path: Path) -> str:
+def _required(path: str) -> str:
     text = _text(path)
     if text is None:
-        raise Malformed(f"{path.name} is missing")
+        raise Malformed(f"{path.rpartition('/')[2]} is missing")
     return text
 
 
-def _text(path: Path) -> str | None:
+def _text(path: str) -> str | None:
     """The text of a file; None where there is none."""
     try:
-        with path.open(encoding="utf-8", errors="replace") as stream:
-            return stream.read()
+        return read_bytes(path).decode(errors="replace")
     except FileNotFoundError:
         return None
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,8 +14,9 @@ from harness.store import schema
 from harness.store.schema import Column
 
 Row = dict[str, Any]
-_EXACT = {"varchar": str, "double": float, "boolean": bool}
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""How JSON writes half of a character beyond the basic plane: alone it is no text."""
 
 
 class Malformed(Exception):  # noqa: N818 - becomes a note, not an error
@@ -27,6 +31,8 @@ def load(text: str, where: str) -> dict[str, Any]:
         raise Malformed(f"{where} does not read: {error}") from None
     if not isinstance(value, dict):
         raise Malformed(f"{where} is not a JSON object")
+    if _HALF.search(text) and not _is_text(json.dumps(value, ensure_ascii=False)):
+        raise Malformed(f"{where} holds half a character, which is no text")
     return value
 
 
@@ -42,7 +48,17 @@ def dump(value: Any) -> str:
 
 def row(table: str, values: Mapping[str, Any], where: str) -> Row:
     """`values` as a row of a table, converted; raises `Malformed` naming the first that does not fit."""
-    return {name: _convert(column, values.get(name), where) for name, column in schema.columns(table).items()}
+    get = values.get
+    return {
+        name: value if fits(value := get(name)) else _convert(column, value, where)
+        for name, column, fits in _plan(table)
+    }
+
+
+@functools.cache
+def _plan(table: str) -> list[tuple[str, Column, Callable[[Any], bool]]]:
+    """The columns of a table, each with what knows the values that go in as they are."""
+    return [(name, column, _FITS[column.type]) for name, column in schema.columns(table).items()]
 
 
 def pick(document: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
@@ -54,8 +70,6 @@ def pick(document: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
 
 
 def _convert(column: Column, value: Any, where: str) -> Any:
-    if type(value) is _EXACT.get(column.type):
-        return value
     if value is None:
         if column.nullable:
             return None
@@ -63,18 +77,32 @@ def _convert(column: Column, value: Any, where: str) -> Any:
     if column.type == "timestamp" and isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value)
-        except ValueError:
+            return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+        except (ValueError, OverflowError):
             raise Malformed(f"{where}: {column.name} = {value!r:.40} is not a time") from None
-        return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
-    if column.type == "double" and isinstance(value, int | float) and not isinstance(value, bool):
+    if column.type == "double" and type(value) is int and abs(value) < 2**1023:
         return float(value)
-    if column.type == "bigint" and type(value) is int and -(2**63) <= value < 2**63:
-        return value
     raise Malformed(f"{where}: {column.name} = {value!r:.40} is not a {column.type}")
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
+_FITS: dict[str, Callable[[Any], bool]] = {
+    "varchar": lambda value: type(value) is str and (value.isascii() or _is_text(value)),
+    "bigint": lambda value: type(value) is int and -(2**63) <= value < 2**63,
+    "double": lambda value: type(value) is float and math.isfinite(value),
+    "boolean": lambda value: type(value) is bool,
+    "timestamp": lambda _: False,
+}
+"""Column type -> whether a value is one for DuckDB and for JSON alike: finite numbers, whole characters."""
 _DECODER = json.JSONDecoder(parse_constant=_refuse)

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
+_KEY = re.compile(r"[0-9a-f]{64}")
 
-def attempts(results: Path) -> dict[str, str]:
-    """Attempt -> its directory below `results`, for everything under runs/<key[:2]>/<key>/<attempt>.
 
+def attempts(results: Path, settled: AbstractSet[str] = frozenset()) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Attempt -> its directory below `results`, for everything under runs/<key[:2]>/<key>/<attempt>; and directories
+    there that are no run's, such as a copy of one, with the reason. Several of one name are copies too, but for one.
+
+    Parts (`key[:2]`) that are settled are left out.
     By text, not by Path objects: of thousands of runs, making those would cost more than reading the directories.
     """
     top = f"{results}/"
-    return {
-        attempt: f"runs/{shard}/{key}/{attempt}"
-        for shard in _directories(f"{top}runs")
-        for key in _directories(f"{top}runs/{shard}")
-        for attempt in _directories(f"{top}runs/{shard}/{key}")
-    }
+    found: dict[str, list[str]] = {}
+    strange: dict[str, str] = {}
+    for shard in _directories(f"{top}runs"):
+        for key in _directories(f"{top}runs/{shard}") if shard not in settled else []:
+            run = f"runs/{shard}/{key}"
+            if not _KEY.fullmatch(key) or not key.startswith(shard):
+                strange[run] = "its name is not a run's key, after the first digits that its folder is named by"
+                continue
+            for attempt in _directories(f"{top}{run}"):
+                found.setdefault(attempt, []).append(f"{run}/{attempt}")
+    return found, strange
 
 
 def _directories(folder: str) -> list[str]:

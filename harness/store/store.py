@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import DataError, UsageError
 from harness.store import connection, schema
 from harness.store.connection import Busy, Damaged, Refused
-from harness.store.ingest import ingest
-from harness.store.news import Known, News, known, news
+from harness.store.ingest import forget, ingest
+from harness.store.news import Known, News, damaged_since, known, news
+from harness.store.settled import keep, look
 
 if TYPE_CHECKING:
     import polars as pl
     from duckdb import DuckDBPyConnection
+
+
+READING = ("SELECT", "EXPLAIN", "PRAGMA", "MULTI")
+"""Kinds of statements that read: a pivot is several, and `pragma table_info('run')` is a question too."""
 
 
 class Store:
@@ -63,23 +68,31 @@ class Store:
             self._wait_for_others()
             with connection.writing(new) as db:
                 ingest(db, found)
-            _wal(self.path).unlink(missing_ok=True)
+            connection.wal(self.path).unlink(missing_ok=True)
             new.replace(self.path)
         except (Busy, Refused, OSError) as error:
             raise DataError(f"the database was not rebuilt: {error}") from error
         finally:
             new.unlink(missing_ok=True)
-            _wal(new).unlink(missing_ok=True)
+            connection.wal(new).unlink(missing_ok=True)
         return found.notes
+
+    def forget(self, attempts: Iterable[str]) -> None:
+        """Take attempts out of the database; the next `refresh` reads them from the ledger again.
+
+        Raises `DataError` where the database cannot be written now.
+        """
+        try:
+            if self.path.exists():
+                with connection.writing(self.path) as db:
+                    forget(db, attempts)
+        except (Busy, Refused, Damaged) as obstacle:
+            raise DataError(f"{obstacle}; `bench ingest --rebuild` reads all anew, once it is free") from obstacle
 
     def table(self, query: str, parameters: Sequence[Any] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The columns and rows of one query; a second column of the same name is called name_1."""
         with self._reading() as db:
-            statements = len(db.extract_statements(query))
-            if statements != 1:
-                raise UsageError(
-                    f"one query at a time; there {'are' if statements else 'is'} {statements or 'none'} here"
-                )
+            _check_query(db, query)
             answer = db.execute(query, list(parameters))
             return _distinct(column[0] for column in answer.description), answer.fetchall()
 
@@ -93,25 +106,36 @@ class Store:
         with self._reading() as db:
             return db.sql(query, params=list(parameters)).pl()
 
+    @contextmanager
+    def reading(self) -> Iterator[DuckDBPyConnection]:
+        """One connection for several queries, which may make temporary tables but change nothing."""
+        with self._reading() as db:
+            yield db
+
     def _refresh(self, papers: list[Path]) -> list[str]:
-        existed = self.path.exists()
-        with connection.reading(self.path) as db:
-            version = schema.version(db)
-            have = known(db) if version else Known()
+        existed, version, have = self.path.exists(), 0, Known()
+        settled = look(self.results, self.path)
+        if existed:
+            with connection.reading(self.path) as db:
+                version = schema.version(db)
+                have = known(db, settled.parts) if version else have
         found = news(self.results, have, papers)
         if not self.results.is_dir():
             self._instead = found
             return [*found.notes, f"there is no results folder {self.results}"]
         if not found and version == schema.VERSION:
+            keep(settled, self.path, found.troubled)
             return found.notes
         try:
             with connection.writing(self.path) as db:
+                if damaged := damaged_since(self.results, db, found):
+                    forget(db, damaged)
                 ingest(db, found)
         except Refused as refusal:
             if not existed:  # the beginning of a file that a full disk left
                 with suppress(OSError):
                     self.path.unlink(missing_ok=True)
-                    _wal(self.path).unlink(missing_ok=True)
+                    connection.wal(self.path).unlink(missing_ok=True)
             raise Refused(f"the database cannot be written: {refusal}") from refusal
         return found.notes
 
@@ -134,15 +158,19 @@ class Store:
             raise DataError(f"{self.path} cannot be read: {error}") from error
         except Damaged as error:
             raise DataError(f"{self.path} is damaged ({error}); `bench ingest --rebuild` makes it anew") from error
-        except duckdb.Error as error:
+        except (duckdb.Error, UnicodeError) as error:
             raise UsageError(f"the query failed: {error}") from error
+        except RuntimeError as error:
+            if "interrupted" in str(error):  # what DuckDB makes of Ctrl-C
+                raise KeyboardInterrupt from error
+            raise
 
     def _set_aside(self, damage: Damaged) -> list[str]:
         aside = self.path.with_name(f"{self.path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
         try:
             self.path.rename(aside)
-            if _wal(self.path).exists():
-                _wal(self.path).rename(_wal(aside))
+            if connection.wal(self.path).exists():
+                connection.wal(self.path).rename(connection.wal(aside))
         except OSError as error:
             raise DataError(f"{self.path} is damaged ({damage}) and cannot be moved away: {error}") from error
         return [f"{self.path} was damaged ({damage}); it is now {aside.name}, and was rebuilt from the runs"]
@@ -156,8 +184,20 @@ class Store:
             pass
 
 
-def _wal(path: Path) -> Path:
-    return path.with_name(path.name + ".wal")
+def _check_query(db: DuckDBPyConnection, query: str) -> None:
+    """Raise `UsageError` unless it is one statement, and one that reads; that it can do no more is the connection's."""
+    statements = db.extract_statements(query)
+    if len(statements) != 1:
+        raise UsageError(f"one query at a time; there {'are' if statements else 'is'} {len(statements) or 'none'} here")
+    try:
+        kind = statements[0].type.name
+    except ValueError:  # a kind that DuckDB's Python side has no name for
+        kind = "something else"
+    if kind not in READING:
+        raise UsageError(
+            f"the query failed: results are read-only here, and this is {kind}; "
+            "what reads is select, from, show, describe, summarize, pivot, explain"
+        )
 
 
 def _distinct(names: Iterable[str]) -> list[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from harness.report import Report, Request, Result, Table
-from harness.scoring import FieldScore, Group, Run, check_metric, score_fields, with_interval
+from harness.scoring import FieldScore, Group, check_metric, score_fields, with_interval
+from harness.scoring.estimates import Cost
 from reports.tables import wide
 
 if TYPE_CHECKING:
@@ -45,9 +45,10 @@ class EffectiveSize(Report):
         return Result(tables=tables, records=records)
 
 
-def _seconds(metric: str) -> Callable[[Group, Run], float | None]:
-    def cost(group: Group, run: Run) -> float | None:
-        return run.seconds and run.seconds / (1 if metric in wide.POOLED else group.chains)
+def _seconds(metric: str) -> Cost:
+    def cost(group: Group) -> list[float | None]:
+        chains = 1 if metric in wide.POOLED else group.chains
+        return [own and own / chains for own in group.done.numbers.seconds]
 
     return cost
 
@@ -83,7 +84,7 @@ def _size(score: FieldScore, metric: str) -> wide.Cell:
     def cell(group: Group) -> str:
         estimate = score.estimate(group, metric)
         text = with_interval(estimate)
-        draws = [run.draws for run in group.done if run.draws is not None]
+        draws = [kept for kept in group.done.numbers.draws if kept is not None]
         if metric not in PAPER or estimate is None or not estimate.by_seed or not draws:
             return text
         full = [value >= min(draws) for value in estimate.by_seed.values()]

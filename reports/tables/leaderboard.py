@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.report import Report, Request, Result, Table
+from harness.report import Records, Report, Request, Result, Table
 from harness.scoring import FieldScore, Group, check_metric, number, score_fields, with_interval
 from reports.tables import wide
 
@@ -34,14 +35,22 @@ class Leaderboard(Report):
         scores = score_fields(store, request)
         if request.metric:
             check_metric(scores, request.metric)
-        tables, records = [], []
+        tables, ranked_by = [], []
         for score in scores:
             if is_size(score):
                 score.derive(f"{score.primary}_per_pass", score.primary, "draws/data pass", wide.passes(score.primary))
             by = request.metric if request.metric in score.metrics else ranking_metric(score)
             tables.append(_table(score, by or score.primary))
-            records += [{**record, "ranked_by": record["metric"] == by} for record in score.records(score.metrics)]
-        return Result(tables=tables, records=records)
+            ranked_by.append(by)
+        return Result(tables=tables, records=Records(lambda: _records(scores, ranked_by)))
+
+
+def _records(scores: Sequence[FieldScore], ranked_by: Sequence[str]) -> list[dict[str, Any]]:
+    return [
+        {**record, "ranked_by": record["metric"] == by}
+        for score, by in zip(scores, ranked_by, strict=True)
+        for record in score.records(score.metrics)
+    ]
 
 
 def ranking_metric(score: FieldScore) -> str:
@@ -84,7 +93,7 @@ def _table(score: FieldScore, by: str) -> Table:
 
 
 def _headline(score: FieldScore, group: Group) -> str:
-    limit = max((run.passes for run in group.runs if run.passes is not None), default=None)
+    limit = max((passes for passes in group.runs.numbers.passes if passes is not None), default=None)
     return with_interval(score.estimate(group, HEADLINE), limit)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from harness.report import Column, Table
-from harness.scoring import FieldScore, Group, Run, number, own_settings, settings_from, with_interval
+from harness.scoring import FieldScore, Group, number, own_settings, settings_from, typical, with_interval
 from harness.scoring.estimates import Cost
 
 Cell = Callable[[Group], str]
@@ -48,8 +48,9 @@ def header(metric: str) -> str:
 def passes(metric: str) -> Cost:
     """The data passes that an effective size took: of a chain, or of all chains where it is of all."""
 
-    def cost(group: Group, run: Run) -> float | None:
-        return run.passes and run.passes * (group.chains if metric in POOLED else 1)
+    def cost(group: Group) -> list[float | None]:
+        chains = group.chains if metric in POOLED else 1
+        return [own and own * chains for own in group.done.numbers.passes]
 
     return cost
 
@@ -165,6 +166,10 @@ def cost_columns(score: FieldScore, known: str) -> dict[str, Cell]:
     """Data passes of a chain, seconds of sampling of a run: medians over seeds. `known` is a metric of all groups."""
 
     def cost(name: str) -> Cell:
-        return lambda group: number(record[name]) if (record := score.record(group, known)) and record[name] else "-"
+        def cell(group: Group) -> str:
+            found = typical(getattr(group.done.numbers, name)) if score.estimate(group, known) else None
+            return number(found) if found else "-"
+
+        return cell
 
     return {"data passes": cost("passes"), "seconds": cost("seconds")}

@@ -167,6 +167,7 @@ def test_the_mode_follows_from_the_number_of_steps(monkeypatch):
     monkeypatch.setattr(modes, "lack", lambda: None)
     assert modes.choose(None, modes.COMPILED_FROM - 1) == "plain"
     assert modes.choose(None, modes.COMPILED_FROM) == "compiled"
+    assert modes.choose(None, modes.COMPILED_FROM, "cuda") == "plain"
     assert modes.choose("plain", 10**7) == "plain"
     assert modes.choose("compiled", 10) == "compiled"
 

@@ -10,6 +10,8 @@ from harness.cli.classes import loaded
 from harness.cli.pages.task import truth
 from harness.conventions import Equivalent, equivalents
 from harness.errors import BenchError, UsageError
+from harness.execution.plan import MOST_STEPS
+from harness.foreign import foreign
 from harness.registry import Registry
 from harness.store import Store
 
@@ -88,12 +90,19 @@ def _settings(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _equivalents(row: dict[str, Any], registry: Registry) -> tuple[list[dict[str, Any]], str]:
     """First step, first draw and last step in other conventions; a note where the plugins are not there."""
+    if row["steps"] > MOST_STEPS:
+        return [], f"no equivalent step sizes: {row['steps']:,} steps are more than a run can have"
     try:
-        schedule = loaded(registry.find("schedules", row["schedule"]))(**json.loads(row["schedule_params"]))
-        sizes = facts.task_facts(registry.find("tasks", row["task"]), json.loads(row["task_params"]))
-        trajectory = schedule.trajectory(row["steps"], sizes["steps_per_epoch"])
-    except (BenchError, TypeError) as error:
+        with foreign("the installed plugins"):
+            return _at_moments(row, registry), ""
+    except BenchError as error:
         return [], f"no equivalent step sizes: {error}"
+
+
+def _at_moments(row: dict[str, Any], registry: Registry) -> list[dict[str, Any]]:
+    schedule = loaded(registry.find("schedules", row["schedule"]))(**json.loads(row["schedule_params"]))
+    sizes = facts.task_facts(registry.find("tasks", row["task"]), json.loads(row["task_params"]))
+    trajectory = schedule.trajectory(row["steps"], sizes["steps_per_epoch"])
     friction = json.loads(row["sampler_params"]).get("friction")
     draws = trajectory.with_burn_in(row["burn_in"], row["thin"]).keep.nonzero()[0]
     rows: list[dict[str, Any]] = []
@@ -107,15 +116,16 @@ def _equivalents(row: dict[str, Any], registry: Registry) -> tuple[list[dict[str
         for way in [here, *equivalents(h, T, sizes["terms"], friction)]:
             settings = ", ".join(f"{name}={value:.6g}" for name, value in way.settings.items())
             rows.append({"at": when, "convention": way.convention, "settings": settings, "step": way.step})
-    return rows, ""
+    return rows
 
 
 def _truth(row: dict[str, Any], registry: Registry) -> dict[str, Any] | None:
     """The truth of the run's task, as the installed version of the task has it."""
     try:
-        made = loaded(registry.find("tasks", row["task"]))(**json.loads(row["task_params"]))
-        return truth(made) if made.version == row["task_version"] else None
-    except (BenchError, TypeError):
+        with foreign("the installed task"):
+            made = loaded(registry.find("tasks", row["task"]))(**json.loads(row["task_params"]))
+            return truth(made) if made.version == row["task_version"] else None
+    except BenchError:
         return None
 
 

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from harness.cli import app, context, rates
+from harness.cli import context, rates
 from harness.cli.app import run
-from harness.cli.run import _ended
+from harness.cli.launch import ended
 from harness.ledger.attempt import Attempt
 from harness.ledger.ledger import Ledger
 from harness.store import connection
@@ -30,9 +30,8 @@ def test_an_end_from_inside_is_said(monkeypatch, capsys, error, code, words):
     def verb():
         raise error
 
-    monkeypatch.setattr(app.app, "registered_commands", list(app.app.registered_commands))
-    app.app.command("verb")(verb)
-    assert run(["verb"]) == code
+    monkeypatch.setattr("harness.cli.plugins.plugins", verb)
+    assert run(["plugins"]) == code
     assert words in capsys.readouterr().err
 
 
@@ -75,9 +74,9 @@ def test_sql_takes_one_query(tmp_path, capsys, query):
 
 
 def test_the_summary_counts_what_no_worker_finished():
-    assert _ended([1, 2, 3], {"a": "done"}) == "1 done, 2 not finished"
-    assert _ended([1], {"a": "done"}) == "1 done"
-    assert _ended([], {}) == "nothing to do"
+    assert ended([1, 2, 3], {"a": "done"}) == "1 done, 2 not finished"
+    assert ended([1], {"a": "done"}) == "1 done"
+    assert ended([], {}) == "nothing to do"
 
 
 def test_nouns_are_counted():

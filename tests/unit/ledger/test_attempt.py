@@ -1,28 +1,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+from specs import made as spec
 
 from harness.errors import DataError
-from harness.ledger.attempt import Attempt
+from harness.ledger.attempt import DRAWN, Attempt
 from harness.ledger.files import read_json, write_json
 from harness.ledger.ledger import Ledger
 from harness.ledger.locks import HeldError, held, hold, holder
-from harness.spec import Component, Origin, RunSpec
-
-
-def spec(seed=0, **changes):
-    part = {"target": "m:C", "source": "0" * 64}
-    fields = {
-        "sampler": Component(name="sgld", params={"a": 1.0}, **part),
-        "schedule": Component(name="constant", params={"step_size": 0.1}, **part),
-        "task": Component(name="mixture5", params={}, **part),
-        "task_version": 1, "protocol": "p", "data": "", "steps": 10, "burn_in": 0, "thin": 1, "seed": seed,
-        "chains": 2, "dtype": "float64", "method": "sgld", "budget": "smoke", "origins": {"a": Origin(1, "user")},
-    }  # fmt: skip
-    return RunSpec(**{**fields, **changes})
+from harness.spec import Component
 
 
 @pytest.fixture
@@ -117,10 +107,19 @@ def test_a_cut_off_event_spoils_no_other(attempt):
     assert attempt.last_event() == "resumed"
 
 
+def drawn(attempt):
+    """The digest of the draws so far, as a checkpoint has it."""
+    attempt.save_checkpoint({})
+    return attempt.load_checkpoint()[DRAWN].tobytes()
+
+
 def test_draws_are_cut_back_to_the_checkpoint(attempt):
     attempt.append_draws(np.arange(12.0).reshape(2, 2, 3))
+    digest = drawn(attempt)
     attempt.append_draws(np.full((5, 2, 3), 9.0))
-    assert attempt.truncate_draws(12)
+    attempt = Attempt(attempt.path)
+    assert attempt.cut_draws(12, digest)
+    assert drawn(attempt) == digest
     assert attempt.seal_draws(2, 3, np.array([4, 8, 12])) == 2
     from safetensors.numpy import load_file
 
@@ -131,16 +130,37 @@ def test_draws_are_cut_back_to_the_checkpoint(attempt):
 
 def test_a_crash_between_sealing_and_the_result_loses_no_draws(attempt):
     attempt.append_draws(np.zeros((2, 2, 3)))
+    digest = drawn(attempt)
     attempt.seal_draws(2, 3, np.array([4, 8]))
-    assert attempt.truncate_draws(12)
+    assert attempt.cut_draws(12, digest)
     attempt.conclude({"status": "done"})
-    assert not attempt.truncate_draws(1)
+    assert not attempt.cut_draws(12, digest)
+
+
+def cut_short(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flipped(path):
+    content = bytearray(path.read_bytes())
+    content[7] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [cut_short, flipped, Path.unlink])
+def test_damaged_draws_are_not_gone_on_with(attempt, damage):
+    attempt.append_draws(np.arange(12.0).reshape(2, 2, 3))
+    digest = drawn(attempt)
+    damage(attempt.path / "draws.part")
+    assert not attempt.cut_draws(12, digest)
+    attempt.drop_draws()
+    assert attempt.cut_draws(0, drawn(attempt))
 
 
 def test_result_lists_the_checksums_of_its_files(attempt):
     attempt.save_arrays("curves", {"a/x": np.zeros(2)})
     attempt.conclude({"status": "done"})
-    assert list(attempt.result()["files"]) == ["curves.safetensors"]
+    assert list(attempt.result()["files"]) == ["curves.safetensors", "environment.json", "spec.json"]
 
 
 def test_nan_never_enters_a_record(attempt):

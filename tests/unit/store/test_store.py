@@ -228,6 +228,20 @@ def test_attempts_removed_from_disk_are_kept_until_a_rebuild(store):
     assert store.rows("select attempt from attempt") == [{"attempt": kept.name}]
 
 
+@pytest.mark.parametrize("name", ["result.json", "curves.safetensors"])
+def test_a_run_done_again_since_its_result_was_damaged_counts_once(store, name):
+    damaged = fabricated.concluded(store.results, 0, number=7)
+    fabricated.concluded(store.results, 1, number=7)
+    store.refresh()
+    (damaged / name).write_bytes(b"{")
+    again = fabricated.concluded(store.results, 0, number=3)  # the clock was set back meanwhile
+    store.refresh()
+    assert {row["attempt"] for row in store.rows("select attempt from result where seed = 0")} == {again.name}
+    refreshed = contents(store)
+    store.rebuild()
+    assert contents(store) == refreshed
+
+
 def test_two_processes_ingest_each_attempt_once(store):
     for seed in range(20):
         fabricated.concluded(store.results, seed, points=5)

@@ -240,3 +240,52 @@ def test_a_rebuild_that_fails_leaves_the_old_database(store, monkeypatch):
         store.rebuild()
     assert store.path.read_bytes() == before
     assert sorted(path.name for path in store.results.iterdir()) == ["results.duckdb", "runs"]
+
+
+LEAVES_A_LOG = """
+import os, sys
+from pathlib import Path
+from harness.store import connection, ingest, news
+
+with connection._opened(Path(sys.argv[1]) / "results.duckdb", read_only=False) as db:
+    db.execute("set checkpoint_threshold = '1TB'")
+    connection.schema.migrate(db)
+    for record in news.news(Path(sys.argv[1]), news.Known(), []).records:
+        for table, rows in record.rows.items():
+            ingest._insert(db, table, rows)
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("damage", ["cut", "flip"])
+def test_a_log_that_lost_its_end_costs_nothing_and_is_not_left_behind(store, share, damage):
+    for seed in range(3):
+        fabricated.concluded(store.results, seed)
+    store.results.mkdir(exist_ok=True)
+    subprocess.run([sys.executable, "-c", LEAVES_A_LOG, str(store.results)], check=True)
+    log = connection.wal(store.path)
+    content = bytearray(log.read_bytes())
+    place = int(len(content) * share)
+    if damage == "cut":
+        del content[place:]
+    else:
+        content[place] ^= 1
+    log.write_bytes(content)
+    store.refresh()
+    assert not log.exists()
+    assert store.table("select count(*) from result")[1] == [(3,)]
+    assert Store(store.results).refresh() == []
+
+
+def test_a_log_of_another_file_is_damage(store):
+    fabricated.concluded(store.results)
+    store.refresh()
+    content = store.path.read_bytes()
+    fabricated.concluded(store.results, 1)
+    store.path.unlink()
+    subprocess.run([sys.executable, "-c", LEAVES_A_LOG, str(store.results)], check=True)
+    store.path.write_bytes(content)
+    (note,) = store.refresh()
+    assert "rebuilt from the runs" in note
+    assert store.table("select count(*) from result")[1] == [(2,)]

@@ -1,0 +1,228 @@
+"""`bench compare`: one sampler against another, paired by seed, wherever both were run."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.cli import context, results
+from harness.cli.options import Json
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.report import Table
+    from harness.scoring import Comparison, FieldScore, Group
+    from harness.scoring.sides import Side
+    from harness.store import Store
+
+Several = Annotated[list[str] | None, typer.Option(help="Only these, a,b,c.")]
+Row = dict[str, Any]
+
+
+def compare(
+    a: Annotated[str, typer.Argument(help="A method, a row's label, or the beginning of a group or run key.")],
+    b: Annotated[str, typer.Argument(help="What to compare it with.")],
+    task: Annotated[list[str] | None, typer.Option(help="Only these tasks, a,b,c; TASK@PROTOCOL too.")] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="These, a,b,c; default: gradients to low error, and the primary metric.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare two rows on every task, protocol, budget and number of chains that both were run on.
+
+    Runs are paired by seed. The differences A - B have a t interval; gradients to low error and ess_mse, which are no
+    means over seeds, have the ratio A / B with a bootstrap interval over seeds. p is by permutation from 10 pairs on,
+    by a paired t on 3 to 9, and Holm's correction is over all comparisons made here.
+    """
+    from harness.rendering.records import to_json
+    from harness.rendering.terminal import render
+    from harness.scoring import judge
+
+    if a == b:
+        raise UsageError(f"A and B are both {a!r}; rows of one method are told apart by label or group key")
+    scores, sides = _scores(results.opened(), a, b, task)
+    wanted = _metrics(scores, metric)
+    found = [
+        (score, left, right, compared)
+        for score in scores
+        for left, right in _pairs(score, sides)
+        for name in wanted or _default(score)
+        if (compared := score.compare(left, right, name)) is not None
+    ]
+    if not found:
+        raise UsageError(_nothing(scores, sides))
+    judged = judge([compared for *_, compared in found])
+    rows = [_record(*place[:3], one) for place, one in zip(found, judged, strict=True)]
+    if as_json:
+        sys.stdout.write(to_json(rows))
+        return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    sys.stdout.write(render([_table(score, rows) for score in scores if _of(score, rows)], width))
+
+
+def _scores(store: Store, a: str, b: str, task: Sequence[str] | None) -> tuple[list[FieldScore], tuple[Side, Side]]:
+    from harness.parameters import near
+    from harness.report import Request
+    from harness.scoring import score_fields
+    from harness.scoring.sides import side
+
+    registry = context.plugins()
+    offered = [offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)]
+    sides = side(store, a, offered), side(store, b, offered)
+    asked = _words(task)
+    seen = {row["task"] for row in store.rows("select distinct task from result")}
+    for name in [word.partition("@")[0] for word in asked]:
+        if name not in seen:
+            raise UsageError(f"there is no finished run of task {name!r} here{near(name, seen)}")
+    methods = tuple(dict.fromkeys(found.method for found in sides))
+    scores = score_fields(store, Request(tasks=tuple({w.partition("@")[0] for w in asked}), methods=methods))
+    fits = {(*word.partition("@")[::2],) for word in asked}
+    chosen = [
+        s for s in scores if not fits or fits & {(s.groups[0].task, ""), (s.groups[0].task, s.groups[0].protocol)}
+    ]
+    return chosen, sides
+
+
+def _pairs(score: FieldScore, sides: tuple[Side, Side]) -> list[tuple[Group, Group]]:
+    """Every group of one side with every group of the other."""
+    from harness.scoring.sides import members
+
+    (left, older), (right, old) = (members(found, score.groups) for found in sides)
+    if not left or not right:
+        return []
+    for group in [*older, *old]:
+        context.say(f"note: {score.title}: {group.key[:12]} ({group.method}) is of older code and left out")
+    pairs = [(x, y) for x in left for y in right if x.key != y.key]
+    return sorted(pairs, key=lambda pair: [score.labels[group.key] for group in pair])
+
+
+def _metrics(scores: Sequence[FieldScore], asked: Sequence[str] | None) -> list[str]:
+    from harness.scoring import check_metric
+    from harness.scoring.accuracy import LOW_ERROR_METRICS
+
+    names = list(dict.fromkeys(_words(asked)))
+    for name in names:
+        check_metric(scores, name)
+        if name in LOW_ERROR_METRICS[1:]:
+            raise UsageError(f"{name} is not compared by seed: it is of all chains and seeds together; see the report")
+    return names
+
+
+def _default(score: FieldScore) -> list[str]:
+    from harness.scoring.accuracy import LOW_ERROR
+
+    return list(dict.fromkeys([*([LOW_ERROR] if LOW_ERROR in score.metrics else []), score.primary]))
+
+
+def _words(values: Sequence[str] | None) -> list[str]:
+    return [word.strip() for value in values or [] for word in value.split(",") if word.strip()]
+
+
+def _nothing(scores: Sequence[FieldScore], sides: tuple[Side, Side]) -> str:
+    """Why no pair was found: where each side was run."""
+    from harness.scoring.sides import members
+
+    places = []
+    for found in sides:
+        own = [score.title for score in scores if members(found, score.groups)[0]]
+        if not own and found.label:
+            known = sorted({label for s in scores for k, label in s.labels.items() if _method(s, k) == found.method})
+            return f"there is no row {found.label!r}; of {found.method} there are: {'; '.join(known)}"
+        places.append(f"{found.word} was run on: {'; '.join(own) or 'nothing'}")
+    return (
+        f"nothing to compare: there is no task, version, protocol, budget, number of chains and task setting on which "
+        f"both were run. {'. '.join(places)}"
+    )
+
+
+def _method(score: FieldScore, key: str) -> str:
+    return next(group.method for group in score.groups if group.key == key)
+
+
+def _record(score: FieldScore, a: Group, b: Group, found: Comparison) -> Row:
+    """One comparison as a flat record."""
+    gates = {name: score.gates[group.key] for name, group in (("a", a), ("b", b))}
+    labels = {"a": score.labels[a.key], "b": score.labels[b.key]}
+    return {
+        "task": a.task, "task_version": a.task_version, "protocol": a.protocol, "budget": a.budget,
+        "chains": a.chains, "a": labels["a"], "b": labels["b"], "a_group": a.key, "b_group": b.key,
+        "metric": found.metric, "metric_version": found.version, "unit": found.unit, "direction": found.direction,
+        "target": found.target, "pairs": len(found.pairs), "seeds": found.pairs, "a_mean": found.a, "b_mean": found.b,
+        "scale": found.scale, "effect": found.effect, "low": found.low, "high": found.high,
+        "interval": found.interval, "p": found.p, "p_holm": found.adjusted, "test": found.test or None,
+        "better": labels.get(found.better), "withheld": found.withheld or None,
+        "unpaired": [f"seed {seed}: {why}" for seed, why in found.unpaired.items()],
+        **{f"{name}_gate": gate.verdict if gate else None for name, gate in gates.items()},
+        **{f"{name}_gate_reason": gate.reason if gate else None for name, gate in gates.items()},
+        "a_diverged": len(a.diverged), "b_diverged": len(b.diverged), "a_failed": len(a.failed),
+        "b_failed": len(b.failed),
+    }  # fmt: skip
+
+
+def _of(score: FieldScore, rows: Sequence[Row]) -> list[Row]:
+    own = {group.key for group in score.groups}
+    return [row for row in rows if row["a_group"] in own]
+
+
+def _table(score: FieldScore, rows: Sequence[Row]) -> Table:
+    from harness.report import Column, Table
+
+    own = _of(score, rows)
+    columns = [
+        Column("a", "A"), Column("b", "B"), Column("metric", "metric"), Column("a_mean", "of A", "right", _number),
+        Column("b_mean", "of B", "right", _number), Column("shown", "A - B, or A / B", "right"),
+        Column("pairs", "pairs", "right"), Column("p", "p", "right", _p), Column("p_holm", "Holm", "right", _p),
+        Column("verdict", "better"),
+    ]  # fmt: skip
+    shown = [{**row, "shown": _effect(row), "verdict": _verdict(row)} for row in own]
+    return Table(score.title, columns, shown, _notes(own), keys=3)
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    """What stands behind the numbers, each once."""
+    notes = [f"{row['metric']}: {row['interval']}; p by {row['test']}" for row in rows if row["test"]]
+    notes += [
+        f"{row['metric']}: the difference is of the distances from {row['target']:g}"
+        for row in rows
+        if row["direction"] == "target" and row["target"] is not None
+    ]
+    for row in rows:
+        notes += [
+            f"{row[name]} is {row[f'{name}_gate']}: {row[f'{name}_gate_reason']}" for name in "ab" if _off(row, name)
+        ]
+    notes += [f"not paired, {row['a']} (A) and {row['b']} (B), {why}" for row in rows for why in row["unpaired"]]
+    return list(dict.fromkeys(notes))
+
+
+def _off(row: Row, name: str) -> bool:
+    return row[f"{name}_gate"] not in {None, "ok"}
+
+
+def _effect(row: Row) -> str:
+    """The effect with its interval: "-3.1 [-4.0, -2.2]", or "x 0.5 [0.4, 0.7]" of a ratio."""
+    if row["effect"] is None:
+        return "-"
+    sign = "x " if row["scale"] == "ratio" else ""
+    ends = "" if row["low"] is None else f" [{_number(row['low'])}, {_number(row['high'])}]"
+    return f"{sign}{_number(row['effect'])}{ends}{' (range)' if row['interval'] == 'range' else ''}"
+
+
+def _verdict(row: Row) -> str:
+    for name in "ab":
+        if row["better"] == row[name]:
+            return f"{row[name]}, though biased" if row[f"{name}_gate"] == "biased" else str(row[name])
+    return f"undecided: {row['withheld']}" if row["withheld"] else "undecided"
+
+
+def _number(value: float) -> str:
+    from harness.scoring import number
+
+    return number(value)
+
+
+def _p(value: float) -> str:
+    return "<1e-4" if value < 1e-4 else f"{value:.{2 if value >= 0.1 else 4 if value < 0.01 else 3}f}"

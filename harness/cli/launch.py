@@ -1,0 +1,86 @@
+"""Carrying out a plan: what `bench run` and `bench nightly` have in common."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from harness.cli import context
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.execution.local import Outcome
+    from harness.execution.plan import Planned
+
+
+def carry_out(
+    planned: Sequence[Planned],
+    places: Sequence[tuple[str, str]],
+    *,
+    retry: bool,
+    long_is_fine: bool,
+    timeout: float | None = None,
+) -> Outcome:
+    """Launch what is missing of the planned runs, and say what was there, what happened and how it ended.
+
+    `timeout` is the most seconds that a block of runs may work.
+    """
+    from harness.execution import local
+
+    here = context.current()
+    missing = [p for p in planned if not p.standing.cached and (retry or not p.standing.failed)]
+    _tell_what_is_there(planned, missing, retry=retry)
+    outcome = local.Outcome()
+    if missing:
+        distributions = tuple(sorted({plugin.distribution for plugin in context.plugins().plugins if plugin.packaged}))
+        cores = sum(device == "cpu" for device, _ in places)
+        jobs = local.jobs(missing, here.results, here.plugins, distributions, cores)
+        jobs = [replace(job, timeout=timeout, retry=retry) for job in jobs]
+        from harness.cli.progress import Progress
+
+        with Progress(jobs) as progress:
+            outcome = local.launch(jobs, places, progress.listen, long_is_fine=long_is_fine)
+    context.say(f"results in {here.results}: {ended(missing, outcome.statuses)}")
+    return outcome
+
+
+def chosen_devices(text: str) -> tuple[str, list[str]]:
+    """The kind of device, which is part of a run's key, and the devices."""
+    found = [word.strip() for word in text.split(",") if word.strip()]
+    for word in found:
+        if not re.fullmatch("cpu|cuda(:[0-9]{0,4})?", word):
+            raise UsageError(f"--devices {text!r}: {word!r} is neither cpu nor cuda:N")
+    if not found:
+        raise UsageError("--devices names nothing")
+    kinds = {word.partition(":")[0] for word in found}
+    if len(kinds) > 1:
+        raise UsageError(f"--devices {text!r}: CPU and GPU give other random numbers, so a command takes one kind")
+    return kinds.pop(), list(dict.fromkeys("cuda:0" if word == "cuda" else word for word in found))
+
+
+def ended(missing: Sequence[Planned], statuses: Mapping[str, str]) -> str:
+    """How the runs of this command ended; those that no worker brought to an end are counted too."""
+    words = [f"{number} {status}" for status, number in sorted(Counter(statuses.values()).items())]
+    lost = len(missing) - len(statuses)
+    return ", ".join([*words, *([f"{lost} not finished"] if lost > 0 else [])]) or "nothing to do"
+
+
+def _tell_what_is_there(planned: Sequence[Planned], missing: Sequence[Planned], *, retry: bool) -> None:
+    done = sum(p.standing.cached for p in planned)
+    failed = [p for p in planned if p.standing.failed]
+    lost = sum(p.standing.status == "diverged" for p in planned)
+    of_them = f" ({lost} diverged)" if lost else ""
+    context.say(f"{context.count(len(planned), 'run')}: {done} done before{of_them}, {len(missing)} to do")
+    for item in (p for p in planned if p.standing.status == "damaged"):
+        context.say(
+            f"{item.spec.method} on {item.spec.task.name}, seed {item.spec.seed}: done before, but "
+            f"{item.standing.reason}; it is run again"
+        )
+    for item in [] if retry else failed:
+        context.say(
+            f"{item.spec.method} on {item.spec.task.name}, seed {item.spec.seed}: {item.standing.status} before "
+            f"({item.standing.reason}); --retry runs it again"
+        )

@@ -1,0 +1,119 @@
+"""The end of a night: what was found is compared, published, told and written down, in this order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.cli import context
+from harness.errors import PluginError
+from harness.nights import REGRESSION, Change, Entry, History, Night, changes, observe, page, tables
+from harness.nights.changes import flat, settled
+from harness.nights.observe import skipped_rows
+from harness.rendering import render
+from harness.rendering.site import Section, Site, described, publish
+from harness.report import Request, Result
+from harness.store.selection import Selection
+from harness.text import plain
+
+if TYPE_CHECKING:
+    from harness.store import Store
+    from harness.suite import Suite
+
+RESERVED = ("index", "night", "site")
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """Exit codes: `regression` is 5 where a row became worse, `fault` 3 where a report could not be made; else 0."""
+
+    regression: int
+    fault: int
+
+
+def conclude(
+    suite: Suite, entries: Sequence[Entry], out: Path, *, open_runs: int, accept: bool, as_json: bool
+) -> Conclusion:
+    """Compare with the last night, publish to `out`, tell, and record the night unless `open_runs` are to be done."""
+    store = _store(entries)
+    tonight, skipped = observe(suite.digest, entries, store), skipped_rows(entries)
+    history = History(context.current().results, suite.name)
+    for note in history.notes:
+        context.say(f"note: {note}")
+    last, recorded = history.last(tonight), history.again(tonight)
+    accepted = accept or (recorded is not None and recorded.accepted)
+    found = changes(last, tonight, skipped)
+    words, tone = page.verdict(last, found, open_runs, accepted=accepted)
+    worse = [tables.sentence(change) for change in tables.told(found) if change.is_regression]
+    own = tables.result(last, tonight, found, _failures(entries, store), _left_out(entries))
+    sections = [Section("night", "what changed since the last night, and the runs", own), *_reports(suite, store)]
+    facts = page.facts(store, tonight, last)
+    lead = [*([suite.summary] if suite.summary else []), *worse[: page.SHOWN]]
+    problems = publish(Site(suite.name, words, tone, lead, facts, sections), out)
+    for name, problem in problems.items():
+        context.say(f"report {name} could not be made: {problem}")
+    if not open_runs:
+        history.record(settled(last, tonight, found, accepted=accepted))
+    _tell(last, found, as_json=as_json)
+    context.say(f"{suite.name}: {words}; pages in {out / 'index.html'}")
+    return Conclusion(REGRESSION if worse and not accepted else 0, PluginError.exit_code if problems else 0)
+
+
+def _store(entries: Sequence[Entry]) -> Store:
+    """The store, with what is new ingested, as if it held the suite's runs and no others."""
+    keys = [p.spec.key for entry in entries for p in entry.planned if p.spec.key not in entry.skipped]
+    store = Selection(context.current().results, keys)
+    for note in store.refresh(context.plugins().papers()):
+        context.say(f"note: {note}")
+    return store
+
+
+def _reports(suite: Suite, store: Store) -> list[Section]:
+    """Each report on the suite's runs. One that fails says so, and takes no other with it."""
+    from harness.cli.report import load_report
+
+    registry = context.plugins()
+    sections = []
+    for name in suite.reports or dict.fromkeys(offer.name for offer in registry.offers("reports")):
+        own = name.rpartition(":")[2]
+        section = Section(f"{own}-report" if own in RESERVED else own, "")
+        try:
+            section = replace(section, summary=registry.find("reports", name).info.summary)
+            section = replace(section, result=load_report(name).build(store, Request(registry=registry)))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's report may fail in any way
+            section = replace(section, problem=described(error))
+        sections.append(section)
+    return sections
+
+
+def _failures(entries: Sequence[Entry], store: Store) -> list[dict[str, Any]]:
+    """The suite's runs that have no result, with the reason."""
+    rows = {p.spec.key: entry.row(p.spec) for entry in entries for p in entry.planned}
+    query = "select run_key, seed, status, step, reason, attempt from run_status where status <> 'done'"
+    return [{"row": rows[found["run_key"]], **found} for found in store.rows(f"{query} order by run_key, seed")]
+
+
+def _left_out(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """The rows whose data is not here: by row, the entry, how many runs, and why."""
+    found = []
+    for entry in entries:
+        rows = {p.spec.key: entry.row(p.spec) for p in entry.planned if p.spec.key in entry.skipped}
+        reasons = {rows[key]: reason for key, reason in entry.skipped.items()}
+        counts = Counter(rows.values())
+        found += [
+            {"row": row, "run": f"run {entry.number}", "runs": counts[row], "reason": reason}
+            for row, reason in reasons.items()
+        ]
+    return found
+
+
+def _tell(last: Night | None, found: Sequence[Change], *, as_json: bool) -> None:
+    """What changed, on stdout: a line a change, or every comparison as a record."""
+    if as_json:
+        print(render(Result(records=[flat(change) for change in found]), "json"), end="")
+    elif last is not None:
+        for change in tables.told(found):
+            print(plain(tables.sentence(change)))

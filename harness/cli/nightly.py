@@ -1,0 +1,118 @@
+"""`bench nightly`: run what a suite lacks, publish every report of it, and say what became worse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli import context, options, rates
+from harness.cli.launch import carry_out, chosen_devices
+from harness.errors import DataError, RunError
+
+if TYPE_CHECKING:
+    from harness.data import DataFile
+    from harness.execution.plan import Planned
+    from harness.ledger.ledger import Ledger
+    from harness.nights import Entry
+    from harness.suite import Suite
+
+PATIENCE_SECONDS = 5.0
+
+
+def nightly(
+    suite: Annotated[str, typer.Argument(help="A suite's name (`bench ls suites`), or a file, my.toml.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder of the pages.")],
+    workers: options.Workers = None,
+    devices: options.Devices = "cpu",
+    timeout: options.Timeout = None,
+    accept: Annotated[bool, typer.Option("--accept", help="Take what became worse as the new standard.")] = False,
+    as_json: options.Json = False,
+) -> int:
+    """Run what a suite lacks, publish its reports as pages, and compare with the last night, paired by seed.
+
+    Exit code 5 where a row became worse; else 1 where a run failed or diverged. What failed before is run again.
+    Interrupted at any point, the same command finishes.
+    """
+    from harness.cli.night import conclude
+    from harness.execution import local
+    from harness.ledger.ledger import Ledger
+    from harness.rendering import site
+    from harness.suite import find
+
+    limit = options.duration(timeout, "--timeout")
+    chosen = find(context.plugins(), suite)
+    for name in chosen.reports or ():
+        context.plugins().find("reports", name)
+    site.check_folder(out, chosen.name)
+    kind, named = chosen_devices(devices)
+    chosen = replace(chosen, entries=tuple(replace(entry, device=kind) for entry in chosen.entries))
+    places = local.slots(named, workers)
+    ledger = Ledger(context.current().results)
+    entries = _entries(chosen, ledger, places[0])
+    ledger.prepare()
+    with _alone(ledger.root / "nights", chosen.name):
+        wanted = {p.spec.key: p for entry in entries for p in entry.planned if p.spec.key not in entry.skipped}
+        outcome = carry_out(list(wanted.values()), places, retry=True, long_is_fine=True, timeout=limit)
+        standings = [ledger.standing(key) for key in wanted]
+        open_runs = sum(not (standing.cached or standing.failed) for standing in standings)
+        ending = conclude(chosen, entries, out, open_runs=open_runs, accept=accept, as_json=as_json)
+    failed = any(standing.status != "done" for standing in standings)
+    return ending.regression or outcome.exit_code or int(failed) or ending.fault
+
+
+def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str]) -> list[Entry]:
+    """All entries, planned before anything is run; an error says which entry it is about."""
+    from harness.execution.plan import plan
+    from harness.nights import Entry
+    from harness.suite import about
+
+    measure, absent = rates.measured(ledger, place), _absent()
+    found = []
+    for number, request in enumerate(chosen.entries, 1):
+        with about(chosen, number):
+            planned = plan(context.plugins(), request, ledger, measure)
+        skipped = {p.spec.key: why for p in planned if not p.standing.cached and (why := absent(p))}
+        found.append(Entry(number, request, planned, skipped))
+        for reason in dict.fromkeys(skipped.values()):
+            context.say(f"left out of run {number}: {reason}")
+    return found
+
+
+def _absent() -> Callable[[Planned], str]:
+    """Why the data of a planned run cannot be used; "" where it can. Each file is looked at once."""
+    from harness.data import locate
+
+    known: dict[DataFile, str] = {}
+
+    def absent(planned: Planned) -> str:
+        for file in planned.data:
+            if file not in known:
+                try:
+                    locate(file)
+                    known[file] = ""
+                except DataError as error:
+                    known[file] = str(error)
+        return next((known[file] for file in planned.data if known[file]), "")
+
+    return absent
+
+
+@contextmanager
+def _alone(folder: Path, name: str) -> Iterator[None]:
+    """Keep out a second command on the same suite: of two, one would compare and publish what the other still does."""
+    from harness.ledger.locks import HeldError, hold, holder
+
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.lock"
+    try:
+        with hold(path, PATIENCE_SECONDS):
+            yield
+    except HeldError as error:
+        raise RunError(
+            f"suite {name} is being done by {holder(path)}; wait for it, then give the command again"
+        ) from error

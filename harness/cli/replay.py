@@ -1,0 +1,111 @@
+"""`bench replay`: do a run again and see whether it gives the same bits; if not, what differs first, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.cli import context
+from harness.cli.options import Json
+
+if TYPE_CHECKING:
+    from harness.execution.replay import Replay
+
+COORDINATES = 8
+"""Of a position, as many as are shown."""
+
+
+def replay(
+    run: Annotated[str, typer.Argument(help="The beginning of a run key (6 digits at least), or an attempt.")],
+    until: Annotated[int | None, typer.Option(min=1, help="Only to this step; compares the draws up to it.")] = None,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Though code, engine or data are not the same.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Do a finished run again, aside, and compare bit for bit. Exit code 1 where the bits differ.
+
+    A diverged run is shown to diverge again, a failed one to fail again. Nothing in the results is changed.
+    """
+    from harness.cli.progress import Progress
+    from harness.execution import replay as replays
+    from harness.execution.worker import Job
+    from harness.ledger.find import concluded_attempt
+    from harness.ledger.ledger import Ledger
+
+    here = context.current()
+    ledger = Ledger(here.results)
+    ledger.check_version()
+    registry = context.plugins()
+    asked = replays.request(concluded_attempt(ledger, run), registry, anyway=anyway)
+    for change in asked.changes:
+        context.say(f"note: {change}")
+    names = tuple(sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged}))
+    job = Job([asked.spec], here.results, asked.device, asked.device, 1, here.plugins, names, asked.data)
+    with Progress([job]) as progress:
+
+        def listen(kind: str, told: dict[str, Any]) -> None:
+            """What it warns of and how it ends was said when it was first done, or stands in the answer."""
+            if kind == "progress":
+                progress.listen(kind, told)
+
+        found = replays.replay(asked, job, until, listen)
+    if as_json:
+        context.print_json([_record(found)])
+    else:
+        _print(found)
+    return int(not found.same)
+
+
+def _print(found: Replay) -> None:
+    spec, attempt = found.asked.spec, found.asked.attempt
+    print(f"run {attempt.path.parent.name[:12]}: {spec.method} on {spec.task.name}, seed {spec.seed}; {_ending(found)}")
+    if found.trace:
+        print(found.trace.rstrip())
+    reach = f" up to step {found.until:,}" if found.until is not None else ""
+    if found.same and found.compared:
+        print(f"same bits{reach}: {', '.join(found.compared)}")
+    elif found.differences:
+        print(f"not the same bits{reach}:")
+        columns = ["file", "entry", "first at", "kept", "replayed", "differing", "largest difference"]
+        context.print_rows([dict(zip(columns, _cells(one), strict=True)) for one in found.differences], columns)
+        print("\n".join(f"why: {fact}" for fact in found.why()))
+    for lack in found.missing:
+        print(f"not compared: {lack}")
+    if found.same and found.environment:
+        print(f"although {found.why()[-1]}")
+
+
+def _ending(found: Replay) -> str:
+    """How the replay ended: "done", "diverged at step 120, chain 2, a step before at [1.2e+308, 0.1]"."""
+    if not found.again:
+        return "stopped"
+    status = str(found.again["status"])
+    if status != "diverged":
+        return f"{status}: {found.again['reason']}" if found.again.get("reason") else status
+    text = f"diverged at step {found.again['step']:,}, chain {found.again['chain']}"
+    if found.last_finite is None:
+        return text
+    more = ", ..." if len(found.last_finite) > COORDINATES else ""
+    place = ", ".join(f"{x:.6g}" for x in found.last_finite[:COORDINATES])
+    return f"{text}, a step before at [{place}{more}]"
+
+
+def _cells(one: Any) -> list[str]:
+    share = f"{one.count:,} of {one.total:,}" if one.total > 1 else ""
+    largest = "" if one.largest is None else f"{one.largest:.3g}"
+    return [one.file, one.entry, one.where, one.stored, one.again, share, largest]
+
+
+def _record(found: Replay) -> dict[str, Any]:
+    first = found.differences[0] if found.differences else None
+    names = ("file", "entry", "where", "stored", "again", "count", "total", "largest")
+    return {
+        "run_key": found.asked.attempt.path.parent.name, "attempt": found.asked.attempt.id, "same": found.same,
+        "status": found.again.get("status"), "until": found.until, "compared": list(found.compared),
+        "missing": list(found.missing), "differences": len(found.differences),
+        **{f"first_{name}": getattr(first, name) if first else None for name in names},
+        "why": [] if found.same else found.why(), "changes": list(found.asked.changes),
+        "environment": [f"{n}: {then} -> {now}" for n, (then, now) in found.environment.items()],
+        "damaged": list(found.damaged), "step": found.again.get("step"), "chain": found.again.get("chain"),
+        "last_finite": found.last_finite, "traceback": found.trace,
+    }  # fmt: skip

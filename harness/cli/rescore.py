@@ -1,0 +1,135 @@
+"""`bench rescore`: bring the metrics of finished runs up to date, from the draws that were kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.cli import context, results
+from harness.cli.options import Json
+from harness.errors import DataError, UsageError
+from harness.parameters import near
+
+if TYPE_CHECKING:
+    from harness.execution.outdated import Found
+    from harness.store import Store
+
+Several = Annotated[list[str] | None, typer.Option(help="Only these, a,b,c.")]
+Row = dict[str, Any]
+COLUMNS = ["run", "method", "task", "seed", "metric", "version", "before", "after"]
+
+
+def rescore(
+    task: Several = None,
+    sampler: Several = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Measure these, a,b,c; default: those that are new or of an older version.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Measure finished runs anew where a metric of their task was added or has a new version, and say what changed.
+
+    It takes the draws that were kept; runs of which not all were, or whose draws have weights, are refused. result.json
+    stays as it is: what is measured goes beside it, and counts from then on. Exit code 1 where a run was refused.
+    """
+    from harness.execution.outdated import outdated
+
+    store = results.opened()
+    if store.aside:
+        raise DataError(f"{store.path} is in use; the metrics in it would stay as they are: try again when it is free")
+    found = outdated(
+        store, context.plugins(), _words(store, "task", task), _words(store, "method", sampler), _split(metric) or ()
+    )
+    rows: list[Row] = []
+    written = [*found.unread]
+    try:
+        if found.runs:
+            context.say(f"measuring {context.count(len(found.runs), 'run')} anew")
+            _measure(found, rows, written)
+    finally:
+        if written:
+            store.forget(written)
+            store.refresh(context.plugins().papers())
+    if as_json:
+        refused = [{**_about(row), "metric": None, "refused": reason} for row, reason in found.refused]
+        context.print_json([*rows, *refused])
+    else:
+        _print(rows, found)
+    return int(bool(found.refused))
+
+
+def _measure(found: Found, rows: list[Row], written: list[str]) -> None:
+    """Let a worker measure; `rows`, `written` and `found.refused` grow as it goes."""
+    from harness.execution.aside import call
+    from harness.execution.rescore import Asked
+    from harness.execution.worker import Job
+
+    here = context.current()
+    names = tuple(sorted({plugin.distribution for plugin in context.plugins().plugins if plugin.packaged}))
+    job = Job([run.spec for run in found.runs], here.results, "cpu", "cpu", 1, here.plugins, names)
+    by_path: dict[Path, Row] = {run.attempt.path: run.row for run in found.runs}
+
+    def listen(kind: str, told: dict[str, Any]) -> None:
+        row = by_path[told["path"]]
+        if kind == "refused":
+            found.refused.append((row, told["reason"]))
+            return
+        rows.extend({**_about(row), **change, "refused": None} for change in told["changes"])
+        if told["written"]:
+            written.append(row["attempt"])
+
+    asked = [Asked(run.attempt.path, run.spec, run.metrics) for run in found.runs]
+    call("harness.execution.rescore:rescore", job, asked, listen=listen)
+
+
+def _print(rows: Sequence[Row], found: Found) -> None:
+    if rows:
+        shown = [
+            {**row, "run": row["run_key"][:12], "version": _version(row), "before": _value(row["before"]),
+             "after": _value(row["after"])}
+            for row in rows
+        ]  # fmt: skip
+        context.print_rows(shown, COLUMNS)
+        context.say("note: draws are kept as float32; what a run measured itself, it measured before that rounding")
+    elif not found.refused:
+        context.say("nothing changed: the metrics are those that the tasks have now")
+    reasons: dict[str, list[Row]] = {}
+    for row, reason in found.refused:
+        reasons.setdefault(reason, []).append(row)
+    for reason, refused in reasons.items():
+        named = ", ".join(
+            f"{row['run_key'][:12]} ({row['method']} on {row['task']}, seed {row['seed']})" for row in refused[:3]
+        )
+        more = f" and {len(refused) - 3} more" if len(refused) > 3 else ""
+        context.say(f"not measured: {named}{more}: {reason}")
+
+
+def _about(row: Mapping[str, Any]) -> Row:
+    return {name: row[name] for name in ("run_key", "attempt", "method", "task", "protocol", "seed")}
+
+
+def _version(row: Row) -> str:
+    before = row["version_before"]
+    return str(row["version"]) if before in (None, row["version"]) else f"{before} -> {row['version']}"
+
+
+def _value(value: float | None) -> str:
+    return "-" if value is None else f"{value:.8g}"
+
+
+def _words(store: Store, column: str, values: Sequence[str] | None) -> list[str] | None:
+    """The names given for a column of the runs; `UsageError` with near matches where no run has one."""
+    words = _split(values)
+    seen = {row[column] for row in store.rows(f"select distinct {column} from result")}  # noqa: S608 - a fixed name
+    for word in words or ():
+        if word not in seen:
+            raise UsageError(f"there is no finished run of {column} {word!r} here{near(word, seen)}")
+    return words
+
+
+def _split(values: Iterable[str] | None) -> list[str] | None:
+    words = [word.strip() for value in values or () for word in value.split(",") if word.strip()]
+    return list(dict.fromkeys(words)) or None

@@ -1,0 +1,91 @@
+"""`bench status`: which workers run and how far they are, read from the results folder, in whatever terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import suppress
+from typing import Annotated, Any
+
+import typer
+
+from harness.cli import context
+from harness.cli.options import Json
+from harness.ledger.ledger import Ledger
+from harness.ledger.overview import Row, overview
+
+EVERY_SECONDS = 2.0
+SILENT_SECONDS = 30.0
+TABLE = ("status", "method", "task", "chains", "seeds", "step", "steps/s", "left", "checkpoint", "device", "worker")
+
+
+def status(
+    watch: Annotated[bool, typer.Option("--watch", help="Go on showing it, until Ctrl-C.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show the workers that run and how far they are, what was interrupted, and how many runs ended how."""
+    ledger = Ledger(context.current().results)
+    ledger.check_version()
+    settled: dict[str, str] = {}
+    if watch and sys.stdout.isatty() and not as_json:
+        with suppress(KeyboardInterrupt):
+            _watch(ledger, settled)
+        return
+    rows = overview(ledger, settled)
+    if as_json:
+        context.print_json(rows)
+    else:
+        print("\n".join(_lines(rows)))
+
+
+def _watch(ledger: Ledger, settled: dict[str, str]) -> None:
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(auto_refresh=False) as live:
+        while True:
+            lines = _lines(overview(ledger, settled))
+            live.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), refresh=True)
+            time.sleep(EVERY_SECONDS)
+
+
+def _lines(rows: list[Row]) -> list[str]:
+    shown = [_shown(row) for row in rows if row["seeds"] is not None or row["status"] == "running"]
+    totals: dict[str, int] = {}
+    for row in rows:
+        totals[row["status"]] = totals.get(row["status"], 0) + row["runs"]
+    counts = ", ".join(f"{number:,} {name}" for name, number in totals.items()) or "no runs"
+    return [*(context.aligned(shown, list(TABLE)) if shown else []), f"{counts} in {context.current().results}"]
+
+
+def _shown(row: Row) -> dict[str, Any]:
+    place = None if row["pid"] is None else f"{row['pid']} on {row['host']}"
+    return {
+        **{name: row[name] for name in ("status", "method", "chains", "seeds", "device")},
+        "task": f"{row['task']}@{row['protocol']}" if row["task"] else None,
+        "step": _step(row),
+        "steps/s": None if row["rate"] is None else f"{row['rate']:,.0f}",
+        "left": _span(row["seconds_left"]),
+        "checkpoint": None if row["checkpoint_age"] is None else f"{_span(row['checkpoint_age'])} ago",
+        "worker": place,
+    }
+
+
+def _step(row: Row) -> str:
+    if row["position"] is None or row["steps"] is None:
+        return "starting" if row["status"] == "running" else ""
+    text = f"{row['position']:,} of {row['steps']:,}"
+    if row["status"] == "running" and row["position"] >= row["steps"]:
+        text += ", scoring"
+    silent = row["heard_age"] is not None and row["heard_age"] > SILENT_SECONDS
+    return f"{text}, {_span(row['heard_age'])} ago" if silent else text
+
+
+def _span(seconds: float | None) -> str:
+    """A time in one unit: 42 s, 12 min, 3.4 h, 2.1 d."""
+    if seconds is None:
+        return ""
+    for unit, length, most in (("s", 1, 100), ("min", 60, 100), ("h", 3600, 48)):
+        if seconds < most * length:
+            return f"{seconds / length:.{int(unit == 'h')}f} {unit}"
+    return f"{seconds / 86_400:.1f} d"

@@ -1,0 +1,59 @@
+"""How runs end that have no result: a status that says why, or an error that leaves them to be gone on with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from harness.errors import DataError
+from harness.execution.limit import OutOfTimeError
+from harness.ledger.attempt import Attempt, now
+from harness.spec import RunSpec
+
+Send = Callable[[str, dict[str, Any]], None]
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Tell a full or lost disk from errors of a plugin's own."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"cannot write results: {error.strerror or error}; the same command goes on later") from error
+
+
+def fail_all(
+    attempts: Sequence[Attempt],
+    specs: Sequence[RunSpec],
+    error: Exception,
+    trace: str,
+    send: Send,
+    position: int = 0,
+    seconds: Mapping[str, float] = MappingProxyType({}),
+) -> None:
+    """Conclude the attempts that are not concluded yet, with a status that says why there is no result."""
+    status, reason = _failure(error)
+    for attempt, spec in zip(attempts, specs, strict=True):
+        if attempt.result() is not None:
+            continue
+        attempt.event("traceback", text=trace)
+        with writing():
+            attempt.conclude(
+                {
+                    "key": spec.key, "status": status, "reason": reason, "step": position, "chain": None, "metrics": [],
+                    "started": attempt.started(), "finished": now(), "seconds": dict(seconds), "steps_done": position,
+                }
+            )  # fmt: skip
+        send("finished", {"key": spec.key, "status": status, "reason": reason})
+
+
+def _failure(error: Exception) -> tuple[str, str]:
+    """The status of a run that an error ended, and the reason in words."""
+    if isinstance(error, OutOfTimeError):
+        return "timeout", str(error)
+    lack = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return "out_of_memory" if lack else "error", f"{type(error).__name__}: {error}"

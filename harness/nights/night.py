@@ -1,0 +1,103 @@
+"""A night's rows, and their plain form in a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric of a row: what it is, and its values by seed, of the runs that have one."""
+
+    version: int
+    unit: str
+    direction: str
+    target: float | None
+    values: Mapping[int, float]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of results: `keys` and `statuses` of its runs by seed, its metrics by name.
+
+    seconds   median seconds of sampling of a run; for information, it never decides
+    """
+
+    task_version: int
+    keys: Mapping[int, str]
+    statuses: Mapping[int, str]
+    metrics: Mapping[str, Metric]
+    seconds: float | None = None
+
+    def lost(self) -> dict[int, str]:
+        """The seeds that did not come to a result, with their status."""
+        return {seed: status for seed, status in self.statuses.items() if status != "done"}
+
+
+@dataclass(frozen=True)
+class Night:
+    """What a suite's runs were found to be.
+
+    suite      digest of the suite's commands
+    rows       by name
+    standard   what the next night is compared with, of the rows where that is not their own numbers: rows that became
+               worse keep the numbers from before until they recover or the change is accepted
+    accepted   whether what became worse was accepted
+    recorded   when it was written down
+    """
+
+    suite: str
+    rows: Mapping[str, Row]
+    standard: Mapping[str, Row] = field(default_factory=dict)
+    accepted: bool = False
+    recorded: str = ""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the commands and of what was found; how long it took is left out."""
+        found = {name: {**asdict(row), "seconds": None} for name, row in self.rows.items()}
+        return _digest([FORMAT, self.suite, found])
+
+    def compared_with(self) -> dict[str, Row]:
+        """The rows that the next night is compared with."""
+        return {**self.rows, **self.standard}
+
+    def to_json(self) -> dict[str, Any]:
+        """The record of a night, with a checksum."""
+        record = {"format": FORMAT, **asdict(self)}
+        return {**record, "sha256": _digest(record)}
+
+
+def from_json(record: Mapping[str, Any] | None) -> Night | None:
+    """The night of a record; None where it is damaged, altered or of another format."""
+    if record is None or record.get("format") != FORMAT:
+        return None
+    try:
+        content = {name: value for name, value in record.items() if name != "sha256"}
+        if record["sha256"] != _digest(content):
+            return None
+        rows, standard = ({n: _row(row) for n, row in record[part].items()} for part in ("rows", "standard"))
+        return Night(record["suite"], rows, standard, record["accepted"], record["recorded"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _row(record: Mapping[str, Any]) -> Row:
+    metrics = {n: Metric(**{**m, "values": _by_seed(m["values"])}) for n, m in record["metrics"].items()}
+    keys, statuses = _by_seed(record["keys"]), _by_seed(record["statuses"])
+    return Row(record["task_version"], keys, statuses, metrics, record["seconds"])
+
+
+def _by_seed(values: Mapping[str, Any]) -> dict[int, Any]:
+    return {int(seed): value for seed, value in values.items()}
+
+
+def _digest(record: Any) -> str:
+    """Of the JSON text, in which a seed is text whether it was a number or not."""
+    return hashlib.sha256(json.dumps(record, sort_keys=True, allow_nan=False).encode()).hexdigest()

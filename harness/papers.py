@@ -1,0 +1,62 @@
+"""What the papers' TOML files set for a method on a task under a protocol. `plugins/papers` says what they hold."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.errors import PluginError
+from harness.registry import Offer, Registry
+
+PROVENANCES = ("paper", "code", "inferred", "ours")
+
+
+def settings_for(registry: Registry, offers: Iterable[Offer]) -> list[dict[str, Any]]:
+    """The settings of all papers. A file that does not read stops the runs of its own plugin's offers, not others'."""
+    own = {offer.distribution for offer in offers}
+    found: list[dict[str, Any]] = []
+    for plugin in registry.plugins:
+        try:
+            found += [table for path in plugin.papers for table in read(path)]
+        except PluginError:
+            if plugin.distribution in own:
+                raise
+    return found
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The [[settings]] of a paper's file, each with the id of the paper; `PluginError` names file, table and key."""
+    here = f"paper file {path}"
+    try:
+        document = tomllib.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise PluginError(f"{here}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise PluginError(f"{here} is not TOML: {error}") from error
+    paper = document.get("paper")
+    if not isinstance(paper, dict) or not isinstance(paper.get("id"), str):
+        raise PluginError(f"{here}: [paper] is missing, or its id is not text")
+    tables = document.get("settings", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise PluginError(f"{here}: settings is not a list of tables, [[settings]]")
+    for i, table in enumerate(tables, 1):
+        _check_table(f"{here}: [[settings]] {i}", table)
+    return [{**table, "paper": paper["id"]} for table in tables]
+
+
+def _check_table(where: str, table: Mapping[str, Any]) -> None:
+    for key, required in {"method": True, "task": True, "protocol": True, "schedule": False, "summary": False}.items():
+        if not isinstance(table.get(key), str) and (required or key in table):
+            raise PluginError(f"{where}: {key} = {table.get(key)!r:.60} is not text")
+    values = table.get("values", {})
+    if not isinstance(values, dict):
+        raise PluginError(f"{where}: values is not a table")
+    for name, entry in values.items():
+        if not isinstance(entry, dict) or not isinstance(entry.get("value"), str | int | float | bool):
+            raise PluginError(f'{where}: "{name:.60}" is not {{ value = ..., provenance = ..., source = ... }}')
+        if entry.get("provenance") not in PROVENANCES or not isinstance(entry.get("source", ""), str):
+            raise PluginError(
+                f'{where}: "{name:.60}": provenance is not one of {", ".join(PROVENANCES)}, or source is not text'
+            )

@@ -1,0 +1,186 @@
+"""A site of static files: an index page with everything on it, a page for each report, and each report in every format.
+
+It opens from disk: no script, no address outside the folder, fonts of the reader's own. Equal content gives equal
+bytes. Files are replaced one by one, each whole, the index last and the files that are gone after it, so a reader, or
+what an interruption leaves, is the old index or the new one, and either has all that it links to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from harness.errors import BenchError, UsageError
+from harness.ledger.files import read_json, write_whole
+from harness.rendering import FORMATS, SUFFIXES, figures, render, web
+from harness.report import Figure, Result
+
+MANIFEST = "site.json"
+INDEX = "index.html"
+DOCUMENTS = tuple(form for form in FORMATS if form not in {"table", "html"})
+INCH = 96
+"""Pixels of a browser's inch."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A report on the site: `name` makes its file names; `problem` says why there is no result."""
+
+    name: str
+    summary: str
+    result: Result = field(default_factory=Result)
+    problem: str = ""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to show."""
+        return not (self.result.tables or self.result.records or self.result.figures or self.problem)
+
+
+@dataclass(frozen=True)
+class Site:
+    """All that is published. The first section stands before the others, without a heading of its own.
+
+    verdict   what it comes to, in a few words; `tone` is "good", "bad" or "plain"
+    lead      sentences below it
+    facts     (label, text): when, versions, machine
+    """
+
+    name: str
+    verdict: str
+    tone: str
+    lead: Sequence[str]
+    facts: Sequence[tuple[str, str]]
+    sections: Sequence[Section]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure as a page shows it: its files and its size in pixels."""
+
+    svg: str
+    png: str
+    caption: str
+    width: int
+    height: int
+
+
+def check_folder(folder: Path, name: str) -> None:
+    """Raise `UsageError` where `folder` holds other things than this site, which would be overwritten."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--out {folder} is a file; choose a folder")
+    if not (folder / INDEX).exists() and not (folder / MANIFEST).exists():
+        return
+    owner = (read_json(folder / MANIFEST) or {}).get("site")
+    if owner != name:
+        what = f"the pages of {owner!r:.60}" if owner else f"an {INDEX} that is not from here"
+        raise UsageError(f"--out {folder} holds {what}; choose another folder, or empty this one")
+
+
+def publish(site: Site, folder: Path) -> dict[str, str]:
+    """Write a site into a folder; other files in it stay, those of the site before that it does not have go.
+
+    Returns the problems of the sections that could not be made, by name.
+    """
+    check_folder(folder, site.name)
+    files, problems = contents(site)
+    folder.mkdir(parents=True, exist_ok=True)
+    before = (read_json(folder / MANIFEST) or {}).get("files")
+    known = {name: digest for name, digest in before.items() if _is_own(name)} if isinstance(before, dict) else {}
+    _write_manifest(folder, site.name, {**known, **_digests(files)})
+    for name in sorted(files, key=_linked_first):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_bytes() != files[name]:
+            write_whole(path, files[name])
+    for name in sorted(known.keys() - files.keys(), key=_linked_first, reverse=True):
+        (folder / name).unlink(missing_ok=True)
+    _write_manifest(folder, site.name, _digests(files))
+    for name in {*known, *files, MANIFEST}:
+        path = folder / name
+        for aside in path.parent.glob(f".{path.name}.*"):  # what an interruption left
+            aside.unlink(missing_ok=True)
+    return problems
+
+
+def contents(site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
+    """The files of a site by their path within its folder, and the problems of its sections by name."""
+    files: dict[str, bytes] = {}
+    pictures: dict[str, list[Picture]] = {}
+    shown: list[Section] = []
+    for section in site.sections:
+        whole, own, pictures[section.name] = _made(section)
+        if not whole.empty:
+            shown.append(whole)
+            files |= own
+    common = {"site": site, "sections": shown, "pictures": pictures}
+    for section in shown:
+        page = web.page("report.html", section=section, links=_links(section, files), **common)
+        files[f"{section.name}.html"] = page.encode()
+    links = {section.name: _links(section, files) for section in shown}
+    index = web.page("index.html", links=links, **common)
+    return {**files, INDEX: index.encode()}, {s.name: s.problem for s in shown if s.problem}
+
+
+def _made(section: Section) -> tuple[Section, dict[str, bytes], list[Picture]]:
+    """A section with its documents and figures; one of which these fail is left with that problem and nothing else."""
+    if section.problem:
+        return section, {}, []
+    own: dict[str, bytes] = {}
+    try:
+        pictures = [_draw(figure, section.name, own) for figure in section.result.figures]
+        own |= {f"{section.name}{SUFFIXES[form]}": render(section.result, form).encode() for form in DOCUMENTS}
+        render(section.result, "html")
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - what a plugin's report holds may fail to be shown in any way
+        return replace(section, result=Result(), problem=described(error)), {}, []
+    return section, own, pictures
+
+
+def described(error: BaseException) -> str:
+    """An error of a plugin in words."""
+    return str(error) if isinstance(error, BenchError) else f"{type(error).__name__}: {error}"
+
+
+def _links(section: Section, files: Mapping[str, bytes]) -> list[tuple[str, str]]:
+    """(what, file) of each form of a section that there is."""
+    forms = [(form, f"{section.name}{SUFFIXES[form]}") for form in DOCUMENTS]
+    return [("page", f"{section.name}.html"), *((form, name) for form, name in forms if name in files)]
+
+
+def _draw(figure: Figure, section: str, files: dict[str, bytes]) -> Picture:
+    """Add a figure's files. A plugin names it, so the name may be another figure's too."""
+    slug, number = figures.file_name(figure.name), 1
+    name = slug
+    while f"figures/{section}/{name}.svg" in files:
+        number += 1
+        name = f"{slug}-{number}"
+    with tempfile.TemporaryDirectory() as scratch:
+        saved = figures.save(replace(figure, name=name), Path(scratch))
+        places = [f"figures/{section}/{path.name}" for path in saved]
+        files |= {place: path.read_bytes() for place, path in zip(places, saved, strict=True)}
+    width, height = (round(inches * INCH) for inches in figure.size)
+    return Picture(places[0], places[1], figure.caption or figure.name, width, height)
+
+
+def _linked_first(name: str) -> tuple[bool, bool, str]:
+    """Sorts a file before the pages that link to it."""
+    return name == INDEX, name.endswith(".html"), name
+
+
+def _digests(files: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
+
+
+def _write_manifest(folder: Path, name: str, digests: dict[str, str]) -> None:
+    text = json.dumps({"site": name, "files": digests}, indent=1, sort_keys=True)
+    write_whole(folder / MANIFEST, text.encode())
+
+
+def _is_own(name: str) -> bool:
+    """Whether a name in a manifest, which anybody may have edited, is one that a site can have."""
+    return re.fullmatch(r"(figures/[a-z0-9-]+/)?[A-Za-z0-9_-]+\.[a-z]+", name) is not None

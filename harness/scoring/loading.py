@@ -1,0 +1,197 @@
+"""From the store to groups: DuckDB gathers the numbers of all runs into columns, a list a group."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.report import Request
+from harness.scoring.groups import Curve, Group, Numbers, Readings, Run, Runs, Value, fields
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from harness.store import Store
+
+_CHOSEN = """
+where ($1 is null or list_contains($1, task))
+    and ($2 is null or list_contains($2, method))
+    and ($3 is null or list_contains($3, protocol))
+"""
+_RUNS = f"""
+create temp table chosen as
+select group_key, run_key, seed, attempt, status, passes, seconds_sampling as seconds, draws_kept as draws
+from result {_CHOSEN}
+"""  # noqa: S608 - a constant
+_NUMBERS = "select group_key, seed, status, passes, seconds, draws from chosen order by group_key, seed"
+_GROUPS = """
+select run.*, numbered.* exclude (group_key) from run join (
+    select group_key, min_by(run_key, seed) as run_key,
+        coalesce(min(method) filter (method <> sampler), min(method)) as name,
+        coalesce(min(budget) filter (not contains(budget, '=')), min(budget)) as label
+    from chosen join run using (group_key, run_key, seed) group by group_key
+) numbered on numbered.run_key = run.run_key
+order by group_key
+"""
+_ORIGINS = """
+select group_key, origins from chosen join run using (group_key, run_key, seed)
+group by group_key, origins order by group_key, max(seed)
+"""
+_READINGS = """
+select group_key, metric.name as name, version, unit, direction, target, is_primary,
+    list(seed) as seeds, list(coalesce(value, 'nan'::double)) as numbers
+from chosen join metric on metric.attempt = chosen.attempt
+group by all
+order by group_key, name, version desc, min(seed)
+"""
+_DETAILS = f"""
+select group_key, run_key, attempt, path, seed, status, reason, step, chain, passes, seconds_sampling, draws_kept
+from result {_CHOSEN} order by group_key, seed
+"""  # noqa: S608 - a constant
+_CURVES = """
+select attempt, name, chain, i, x, y from curve
+where attempt in (select unnest(?)) and list_contains(?, name) order by attempt, name, chain, i
+"""
+
+
+def load_groups(store: Store, request: Request) -> list[Group]:
+    """All groups that the request names and that have a concluded run."""
+    chosen = [list(names) or None for names in (request.tasks, request.methods, request.protocols)]
+    with store.reading() as db:
+        db.execute(_RUNS, chosen)
+        numbers = _numbers(db)
+        readings = _readings(db)
+        origins: dict[str, dict[str, Any]] = {}
+        for key, text in db.execute(_ORIGINS).fetchall():  # of several records of one setting, the last seed's
+            origins.setdefault(key, {}).update(json.loads(text))
+        answer = db.execute(_GROUPS)
+        names = [column[0] for column in answer.description]
+        rows = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+    details = functools.cache(lambda: _details(store, chosen))
+    return [
+        _group(row, numbers[row["group_key"]], readings.get(row["group_key"], {}), origins[row["group_key"]], details)
+        for row in rows
+    ]
+
+
+def load_fields(store: Store, request: Request) -> list[list[Group]]:
+    """The groups that the request names, a list a field of comparison."""
+    return fields(load_groups(store, request))
+
+
+def load_curves(store: Store, groups: Iterable[Group], names: Sequence[str]) -> dict[tuple[str, str], Curve]:
+    """The named curves of the groups' runs, by (attempt, name); NaN where a value does not exist."""
+    there = store.rows("select 1 from curve where list_contains(?, name) limit 1", [list(names)])
+    attempts = [run.attempt for group in groups for run in group.runs] if there else []
+    if not attempts:
+        return {}
+    frame = store.frame(_CURVES, [attempts, list(names)])
+    found: dict[tuple[str, str], Curve] = {}
+    for (attempt, name), part in frame.group_by(["attempt", "name"], maintain_order=True):
+        chains = part["chain"].n_unique()
+        x = part["x"].to_numpy().astype(np.float64).reshape(chains, -1)
+        y = part["y"].fill_null(np.nan).to_numpy().astype(np.float64).reshape(chains, -1)
+        found[str(attempt), str(name)] = (x[0], y)
+    return found
+
+
+def _numbers(db: DuckDBPyConnection) -> dict[str, Numbers]:
+    columns = db.sql(_NUMBERS).fetchnumpy()
+    keys = columns.pop("group_key")
+    lists = [column.tolist() for column in columns.values()]  # of a masked array, None where it is masked
+    edges = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)] if len(keys) else []
+    return {
+        str(keys[start]): Numbers(*(column[start:stop] for column in lists))
+        for start, stop in itertools.pairwise(edges)
+    }
+
+
+def _readings(db: DuckDBPyConnection) -> dict[str, dict[str, list[Readings]]]:
+    """By group, by metric, the newest version first."""
+    columns = db.sql(_READINGS).fetchnumpy()
+    found: dict[str, dict[str, list[Readings]]] = {}
+    for key, name, *about, of, read in zip(*(column.tolist() for column in columns.values()), strict=True):
+        versions = found.setdefault(key, {}).setdefault(name, [])
+        new = Readings(Value(None, *about), np.asarray(of), np.asarray(read))
+        if versions and versions[-1].known.version == new.known.version:  # described otherwise: the first seed's holds
+            last = versions.pop()
+            seeds, numbers = np.concatenate([last.seeds, new.seeds]), np.concatenate([last.values, new.values])
+            new = Readings(last.known, seeds, numbers)
+        by_seed = np.argsort(new.seeds)
+        versions.append(Readings(new.known, new.seeds[by_seed], new.values[by_seed]))
+    return found
+
+
+def _group(
+    row: Mapping[str, Any],
+    numbers: Numbers,
+    readings: Mapping[str, Sequence[Readings]],
+    origins: Mapping[str, Any],
+    details: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]],
+) -> Group:
+    key = row["group_key"]
+    return Group(
+        key=key,
+        # One group may have been asked for under two names (csgld, or sgld with a schedule) or two budgets.
+        method=row["name"],
+        budget=row["label"],
+        task=row["task"],
+        task_version=row["task_version"],
+        protocol=row["protocol"],
+        steps=row["steps"],
+        chains=row["chains"],
+        settings=_settings(row),
+        provenance={name: str(origin["provenance"]) for name, origin in origins.items()},
+        runs=Runs(numbers, lambda: _runs(details()[key], readings)),
+        readings=readings,
+    )
+
+
+def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"schedule": row["schedule"]}
+    for part in ("sampler", "schedule", "task"):
+        found |= {f"{part}.{name}": value for name, value in json.loads(row[f"{part}_params"]).items()}
+    found |= {f"run.{name}": row[name] for name in ("steps", "burn_in", "thin", "dtype", "deterministic", "compile")}
+    sources = {f"{part} source": row[f"{part}_source"][:8] for part in ("sampler", "schedule", "task")}
+    return {**found, **sources, "task data": row["task_data"][:8], "engine": row["engine"]}
+
+
+def _details(store: Store, chosen: Sequence[Any]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of all chosen runs, by group."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in store.rows(_DETAILS, chosen):
+        found.setdefault(row["group_key"], []).append(row)
+    return found
+
+
+def _runs(rows: Iterable[Mapping[str, Any]], readings: Mapping[str, Sequence[Readings]]) -> list[Run]:
+    metrics: dict[int, dict[str, Value]] = {}
+    for name, versions in readings.items():
+        for known, seeds, values in ((r.known, r.seeds.tolist(), r.values.tolist()) for r in reversed(versions)):
+            for seed, value in zip(seeds, values, strict=True):
+                metrics.setdefault(seed, {})[name] = replace(known, value=None if math.isnan(value) else value)
+    return [_run(row, metrics.get(row["seed"], {})) for row in rows]
+
+
+def _run(row: Mapping[str, Any], metrics: Mapping[str, Value]) -> Run:
+    return Run(
+        key=row["run_key"],
+        attempt=row["attempt"],
+        path=row["path"],
+        seed=row["seed"],
+        status=row["status"],
+        reason=row["reason"],
+        step=row["step"],
+        chain=row["chain"],
+        passes=row["passes"],
+        seconds=row["seconds_sampling"],
+        draws=row["draws_kept"],
+        metrics=metrics,
+    )

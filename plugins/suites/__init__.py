@@ -1,0 +1,29 @@
+"""Suites: what to run unattended, as data. One TOML file a suite; its name is the suite's.
+
+    summary = "..."                  what it is for, in a line
+    reports = ["leaderboard"]        the reports to publish; all without it
+
+    [[run]]                          a run command; its entries mean what the options of `bench run` mean
+    samplers = ["sgld", "csgld"]
+    tasks = ["mixture25@csgmcmc"]
+    seeds = "0-9"                    or [0, 3, 7]; this and all below may be left out
+    chains = 4
+    budget = "quick"
+    schedule = "polynomial"
+    settings = { sampler.a = 5, task.batch = 64 }
+    sweep = { schedule.step_size = [0.01, 0.03] }
+
+What `bench nightly` takes from the command line, and not from here, is the machine's: workers and devices.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness import hook
+
+
+@hook
+def bench_suites() -> list[Path]:
+    """The suites of this package."""
+    return sorted(Path(__file__).parent.glob("*.toml"))

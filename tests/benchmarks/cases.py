@@ -1,0 +1,80 @@
+"""The list of measurements: groups whose cases are measured in turn, A B A B."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from setting import Case
+
+SCORE, GRAD, ONE = "vmap + scan, score", "vmap + scan, grad", "one position, score"
+MODES = ("plain", "compiled")
+SGLD_CHAINS = (1, 40, 1_000, 10_000)
+OTHER_CHAINS = (40, 1_000)
+LOGISTIC_CHAINS = (1, 40)
+PROFILE_CHAINS = SGLD_CHAINS
+MANY = 10_000
+"""At this many chains a block of ours is ten million chain-steps: only the rows of the main table."""
+
+
+def groups(*, quick: bool) -> list[list[Case]]:
+    """All groups; with `quick` one number of chains for each sampler."""
+    sgld, others, logistic = ((40,), (40,), (40,)) if quick else (SGLD_CHAINS, OTHER_CHAINS, LOGISTIC_CHAINS)
+    found = [_sgld(chains) for chains in sgld]
+    found += [_sghmc(chains) for chains in others]
+    found += [_ours("msgld", chains) for chains in others]
+    found += [[*_ours("hmc", chains), Case("blackjax", "hmc", chains, SCORE)] for chains in others]
+    if not lacking_data():
+        found += [_logistic(chains) for chains in logistic]
+    return found
+
+
+def profiled(*, quick: bool) -> Sequence[int]:
+    """Numbers of chains whose time is taken apart."""
+    return (40,) if quick else PROFILE_CHAINS
+
+
+def lacking_data() -> str:
+    """Why blr-german cannot run; "" where it can."""
+    folder = os.environ.get("BENCH_DATA", "")
+    if folder and Path(folder, "uci", "german.data-numeric").exists():
+        return ""
+    return "BENCH_DATA names no folder with uci/german.data-numeric (`bench data fetch` gets it)"
+
+
+def _ours(method: str, chains: int, task: str = "mixture25") -> list[Case]:
+    return [Case("bench", method, chains, mode, task) for mode in MODES]
+
+
+def _sgld(chains: int) -> list[Case]:
+    peers = [
+        Case("blackjax", "sgld", chains, SCORE),
+        Case("blackjax", "sgld", chains, ONE),
+        Case("posteriors", "sgld", chains),
+    ]
+    if chains == MANY:
+        return _ours("sgld", chains) + peers
+    return [
+        *_ours("sgld", chains),
+        *(Case("bench", "sgld", chains, f"{mode}, observed") for mode in MODES),
+        *(Case("torch", "sgld", chains, form) for form in ("same arithmetic", "by hand")),
+        *peers,
+        Case("blackjax", "sgld", chains, GRAD),
+        Case("blackjax", "sgld", chains, SCORE, dtype="float32"),
+    ]
+
+
+def _sghmc(chains: int) -> list[Case]:
+    peers = [Case("blackjax", "sghmc", chains, form) for form in (SCORE, ONE)]
+    return [*_ours("sghmc", chains), *peers, Case("posteriors", "sghmc", chains)]
+
+
+def _logistic(chains: int) -> list[Case]:
+    german = "blr-german"
+    return [
+        *_ours("sgld", chains, german),
+        Case("blackjax", "sgld", chains, SCORE, german),
+        Case("blackjax", "sgld", chains, GRAD, german),
+        Case("posteriors", "sgld", chains, task=german),
+    ]

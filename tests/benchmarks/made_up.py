@@ -1,0 +1,105 @@
+"""Results folders of any size, made up: as few files an attempt as the ledger's format allows.
+
+python tests/benchmarks/made_up.py FOLDER --methods 50 --tasks 20 --seeds 100
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import itertools
+import json
+import os
+import random
+from pathlib import Path
+
+MOST_NAMES = 30_000
+"""Of one file: file systems have a limit."""
+METRICS = tuple(f"metric_{i}" for i in range(10))
+EVENTS = '{"time": "2026-01-02T03:04:05+00:00", "event": "created"}\n'
+ENVIRONMENT = {
+    "id": "e" * 64, "bench": "0.1.0", "python": "3.11.7", "platform": "Linux 6 x86_64", "cpu": "a processor",
+    "cores": 2, "gpu": None, "torch": "2.9.0", "device": "cpu", "threads": 1, "deterministic": True,
+    "packages": {"numpy": "2.0.0"},
+    "code": {"sgmcmc-bench": {"version": "0.1.0", "commit": "a" * 40, "dirty": False}},
+}  # fmt: skip
+
+
+def fill(results: Path, methods: int, tasks: int, seeds: int, first_seed: int = 0) -> int:
+    """Finished attempts of methods x tasks x seeds, ten metrics each; returns how many."""
+    results.mkdir(parents=True, exist_ok=True)
+    (results / "ledger.json").write_text('{"layout": 1}')
+    texts = {"environment.json": json.dumps(ENVIRONMENT), "events.jsonl": EVENTS}
+    draw = random.Random(0)
+    wanted = itertools.product(range(methods), range(tasks), range(first_seed, first_seed + seeds))
+    number = 0
+    for number, (method, task, seed) in enumerate(wanted, start=1):
+        document = _spec(f"method-{method}", f"task-{task}", seed)
+        attempt = f"20260102T{number:09d}-{document['key'][:6]}"
+        folder = f"{results}/runs/{document['key'][:2]}/{document['key']}/{attempt}"
+        os.makedirs(folder)  # noqa: PTH103 - half a million paths: text is faster
+        _write(f"{folder}/spec.json", document)
+        level = method / methods
+        values = [level + draw.gauss(0, 0.1) for _ in METRICS]
+        _write(f"{folder}/result.json", _result(attempt, document["key"], values))
+        for name, text in texts.items():
+            _link(results / f".{name}-{number // MOST_NAMES}", text, f"{folder}/{name}")
+    return number
+
+
+def _spec(method: str, task: str, seed: int) -> dict[str, object]:
+    group = hashlib.sha256(f"{method} {task}".encode()).hexdigest()
+    return {
+        "key": hashlib.sha256(f"{method} {task} {seed}".encode()).hexdigest(), "group": group,
+        "key_version": 1, "engine": 1, "method": method, "protocol": "paper", "budget": "quick",
+        "sampler": {"name": method, "source": "s" * 64, "params": {"gradient_variance": 0.0}},
+        "schedule": {"name": "constant", "source": "c" * 64, "params": {"step_size": 0.02, "temperature": 1.0}},
+        "task": {"name": task, "version": 1, "protocol": "paper", "source": "t" * 64, "params": {}, "data": ""},
+        "steps": 1000, "burn_in": 100, "thin": 1, "seed": seed, "chains": 4, "dtype": "float32",
+        "device": "cpu", "deterministic": True, "compile": "plain",
+        "origins": {
+            "schedule.step_size": {"value": 0.02, "provenance": "paper", "source": "section 5.1"},
+            "sampler.gradient_variance": {"value": 0.0, "provenance": "default", "source": "none, as published"},
+        },
+    }  # fmt: skip
+
+
+def _result(attempt: str, key: str, values: list[float]) -> dict[str, object]:
+    return {
+        "attempt": attempt, "key": key, "status": "done", "reason": None, "step": None, "chain": None,
+        "started": "2026-01-02T03:04:05+00:00", "finished": "2026-01-02T03:05:05.250000+00:00",
+        "seconds": {"sampling": 50.0, "observing": 8.0, "checkpoint": 1.0, "setup": 1.0},
+        "steps_done": 1000, "passes": 1000.0, "passes_per_step": 1.0,
+        "draws_kept": 900, "draws_stored": 900, "draws_stride": 1,
+        "metrics": [
+            {
+                "name": name, "value": value, "version": 1, "unit": "1", "direction": "max", "target": None,
+                "primary": name == METRICS[0],
+            }
+            for name, value in zip(METRICS, values, strict=True)
+        ],
+        "files": {},
+    }  # fmt: skip
+
+
+def _write(path: str, document: dict[str, object]) -> None:
+    with open(path, "w", encoding="utf-8") as stream:  # noqa: PTH123 - as above
+        json.dump(document, stream, sort_keys=True)
+
+
+def _link(file: Path, text: str, name: str) -> None:
+    """One file under many names: it takes no space."""
+    try:
+        os.link(file, name)
+    except FileNotFoundError:
+        file.write_text(text)
+        os.link(file, name)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    for option, number in (("--methods", 50), ("--tasks", 20), ("--seeds", 100)):
+        parser.add_argument(option, type=int, default=number)
+    given = parser.parse_args()
+    fill(given.folder, given.methods, given.tasks, given.seeds)

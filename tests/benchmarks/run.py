@@ -1,0 +1,185 @@
+"""Measure everything and write BENCHMARKS.md: `nox -s benchmarks`, or `-- --quick` for a pass that tries all of it.
+
+Each case has a process of its own on one core; the processes of a group are ready at once and are measured in turn, so
+that what else the machine does meets all of them alike. All numbers are kept in docs/benchmarks/measurements.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import memory
+import page
+from cases import MANY, MODES, groups, lacking_data, profiled
+from setting import Case
+from tables import plural
+
+HERE = Path(__file__).parent
+SCRIPTS = {
+    "bench": "stepping.py",
+    "torch": "bare.py",
+    "blackjax": "peers_blackjax.py",
+    "posteriors": "peers_posteriors.py",
+}
+PEERS = ("blackjax", "jax", "jaxlib", "posteriors", "torch", "numpy")
+
+
+class Worker:
+    """The process of one case."""
+
+    def __init__(self, case: Case, environment: Mapping[str, str]) -> None:
+        self.case = case
+        self.rates: list[float] = []
+        self.waits: list[float] = []
+        self.problem = ""
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
+        command = [sys.executable, "-W", "ignore", str(HERE / SCRIPTS[case.library]), json.dumps(case.to_json())]
+        self.process = subprocess.Popen(
+            command, env=dict(environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True
+        )
+        self.ready = self._answer()
+
+    def measure(self, seconds: float) -> None:
+        """One more rate, in million chain-steps a second."""
+        if self.problem:
+            return
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{seconds}\n")
+        self.process.stdin.flush()
+        answer = self._answer()
+        if not self.problem:
+            self.rates.append(answer["chain_steps"] / answer["seconds"] / 1e6)
+            self.waits.append(answer["wall"] / answer["seconds"])
+
+    def close(self) -> dict[str, Any]:
+        """End the process; what it measured."""
+        self.process.communicate()
+        self.log.close()
+        measured = {"rates": self.rates, "waits": self.waits, "problem": self.problem}
+        return {**self.case.to_json(), **self.ready, **measured}
+
+    def _answer(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if line:
+            return dict(json.loads(line))
+        self.log.seek(0)
+        lines = self.log.read().strip().splitlines() or ["no answer"]
+        self.problem = lines[-1]
+        say(f"  {self.case.name}: {self.problem}")
+        return {}
+
+
+def say(text: str) -> None:
+    """A line of progress."""
+    sys.stderr.write(f"{text}\n")
+
+
+def measure_group(cases: Sequence[Case], rounds: int, seconds: float, environment: Mapping[str, str]) -> list[Any]:
+    """Results of some cases measured in turn."""
+    first = cases[0]
+    say(f"{first.method} on {first.task}, {plural(first.chains)}: {', '.join(case.name for case in cases)}")
+    workers = [Worker(case, environment) for case in cases]
+    for _ in range(rounds):
+        for worker in workers:
+            worker.measure(seconds)
+    return [worker.close() for worker in workers]
+
+
+def answer_of(script: str, *arguments: str, environment: Mapping[str, str]) -> dict[str, Any]:
+    """The JSON that a script of this folder prints; {"problem"} where it fails."""
+    command = [sys.executable, "-W", "ignore", str(HERE / script), *arguments]
+    done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, check=False)
+    if done.returncode:
+        problem = done.stderr.strip().splitlines()[-1]
+        say(f"  {script} {' '.join(arguments)}: {problem}")
+        return {"problem": problem}
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def measure_profile(environment: Mapping[str, str], seconds: float, *, quick: bool) -> list[dict[str, Any]]:
+    """Where the time goes, for each mode and number of chains."""
+    rows = []
+    for mode in MODES:
+        for chains in profiled(quick=quick):
+            say(f"parts of a block: {mode}, {plural(chains)}")
+            case = json.dumps(Case("bench", "sgld", chains, mode).to_json())
+            parts = answer_of("parts.py", case, str(seconds), environment=environment)
+            if "problem" not in parts:
+                rows.append({"mode": mode, "chains": chains, "parts": parts})
+    return rows
+
+
+def measure_memory(states: int, environment: Mapping[str, str], *, quick: bool) -> list[dict[str, Any]]:
+    """Peak memory of runs that keep `states` states; one chain, whose steps are the most, compiled only."""
+    rows = []
+    for mode, chains in (("plain", 40), ("compiled", 40), *([] if quick else [("compiled", 1)])):
+        say(f"memory: {states:,} kept states, {mode}, {plural(chains)}")
+        try:
+            rows.append(memory.measure(states, chains, mode, environment))
+        except RuntimeError as error:
+            problem = str(error).splitlines()[-1]
+            rows.append({"states": states, "chains": chains, "mode": mode, "problem": problem})
+    return rows
+
+
+def measure_commands() -> list[dict[str, Any]]:
+    """The timings of whole commands."""
+    if importlib.util.find_spec("commands") is None:
+        return []
+    import commands
+
+    say("whole commands")
+    return list(commands.measure())
+
+
+def main() -> None:
+    """Measure, keep the numbers, write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a short pass over all of it, not for the record")
+    parser.add_argument("--out", type=Path, default=HERE.parents[1], help="where BENCHMARKS.md and docs/ are")
+    asked = parser.parse_args()
+    began = time.time()
+    rounds, seconds = (2, 0.1) if asked.quick else (5, 0.3)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
+    with tempfile.TemporaryDirectory() as cache:
+        if not asked.quick:  # an empty cache: the times of compilation are those of a first run
+            environment["TORCHINDUCTOR_CACHE_DIR"] = cache
+        limits = answer_of("limits.py", "1" if asked.quick else "4", environment=environment)
+        results = []
+        for cases in groups(quick=asked.quick):
+            few = min(rounds, 3) if cases[0].chains == MANY else rounds
+            results += measure_group(cases, few, seconds, environment)
+        profile = measure_profile(environment, seconds, quick=asked.quick)
+        most = measure_memory(1_000_000 if asked.quick else 10_000_000, environment, quick=asked.quick)
+    record = {
+        "quick": asked.quick,
+        "rounds": rounds,
+        "seconds": seconds,
+        "lacking": lacking_data(),
+        "versions": {name: importlib.metadata.version(name) for name in PEERS},
+        "machine": page.machine(),
+        "limits": limits,
+        "results": results,
+        "profile": profile,
+        "memory": most,
+        "commands": measure_commands(),
+    }
+    record["minutes"] = (time.time() - began) / 60
+    page.write(record, asked.out)
+    say(f"wrote {asked.out / 'BENCHMARKS.md'} after {record['minutes']:.1f} minutes")
+
+
+if __name__ == "__main__":
+    main()

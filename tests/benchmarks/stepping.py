@@ -1,0 +1,89 @@
+"""Ours: `harness.loop.Loop` as a worker drives it, block after block, draws put aside for the draws file.
+
+Forms: a mode of execution ("plain", "compiled"), and ", observed" where the task's own observer sees every draw; else
+an observer stands in that does nothing, so that what is timed is what the peers do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from serving import Work, serve
+from setting import BATCH, FRICTION, LEAPFROG, Case, step_size
+
+from harness import Observer, Outcome
+
+MOST_STEPS = 2_000_000
+CHAIN_STEPS = 40_000_000
+"""The trajectory is as long as the whole measurement, or is begun again."""
+
+
+class Silent(Observer):
+    """Looks at nothing."""
+
+    def observe(self, draws: Any, weights: Any, steps: Any) -> None:
+        pass
+
+    def outcome(self) -> Outcome:
+        return Outcome({})
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def load(self, state: Any) -> None:
+        pass
+
+
+def streams(case: Case) -> list[Any]:
+    """The random streams of the chains of one run."""
+    from harness.randomness import Streams
+
+    return [Streams(0, chain, (case.task,)) for chain in range(case.chains)]
+
+
+def make_loop(case: Case, *, silent: bool = True) -> Any:
+    """A loop at the start of a long trajectory of constant h."""
+    import torch
+
+    from harness.loop import Loop
+    from plugins.samplers.hmc import HMC
+    from plugins.samplers.msgld import MSGLD
+    from plugins.samplers.sghmc import SGHMC
+    from plugins.samplers.sgld import SGLD
+    from plugins.schedules.constant import Constant
+    from tasks.regression.blr import German
+    from tasks.synthetic.mixture25 import Mixture25
+
+    torch.set_num_threads(1)
+    samplers = {"sgld": SGLD(), "msgld": MSGLD(), "sghmc": SGHMC(friction=FRICTION), "hmc": HMC(leapfrog=LEAPFROG)}
+    task = German(batch=BATCH) if case.task == "blr-german" else Mixture25(gradient_noise=0.0)
+    steps = int(np.clip(CHAIN_STEPS // case.chains, 10_000, MOST_STEPS))
+    trajectory = Constant(step_size=step_size(case)).trajectory(steps, task.steps_per_epoch())
+    mode = case.form.partition(",")[0]
+    options = {} if mode == "plain" else {"mode": mode}
+    loop = Loop(task, samplers[case.method], trajectory, streams(case), case.chains, **options)
+    if silent:
+        loop.runs[0].observer = Silent()
+    return loop
+
+
+def prepare(case: Case) -> Work:
+    silent = not case.form.endswith("observed")
+    carry: dict[str, Any] = {"loop": make_loop(case, silent=silent)}
+    block = carry["loop"].ends[0]
+
+    def advance() -> np.ndarray:
+        loop = carry["loop"]
+        if loop.finished:
+            if loop.position < len(loop.trajectory):
+                raise RuntimeError(f"{case.name}: {loop.runs[0].divergence}")
+            loop = carry["loop"] = make_loop(case, silent=silent)
+        loop.advance_block()
+        return loop.runs[0].fetch()
+
+    return Work(block * case.chains, advance)
+
+
+if __name__ == "__main__":
+    serve(prepare)

@@ -1,0 +1,145 @@
+"""The tables of BENCHMARKS.md."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import memory
+from cases import SCORE
+
+OURS = "bench (compiled)"
+PLAIN = "bench (plain)"
+BARE = "torch (same arithmetic)"
+BLACKJAX = f"blackjax ({SCORE})"
+BLACKJAX_GOALS = {40: 0.85, 1_000: 2.5}
+POSTERIORS_GOAL = 40.0
+OVERHEAD_GOAL = 1.05
+NEGLIGIBLE = 0.3
+
+
+class Table:
+    """The results of one (method, task), by row and number of chains."""
+
+    def __init__(self, results: Iterable[Mapping[str, Any]], method: str, task: str = "mixture25") -> None:
+        mine = [r for r in results if (r["method"], r["task"]) == (method, task)]
+        self.cells = {(r["name"], r["chains"]): r for r in mine}
+        self.chains = sorted({chains for _, chains in self.cells})
+        self.names = list(dict.fromkeys(name for name, _ in self.cells))
+
+    def rates(self, name: str, chains: int) -> list[float]:
+        """Repeats, million chain-steps a second; [] where it was not measured or failed."""
+        return list(self.cells.get((name, chains), {}).get("rates", []))
+
+    def median(self, name: str, chains: int) -> float | None:
+        """Their median."""
+        rates = self.rates(name, chains)
+        return statistics.median(rates) if rates else None
+
+    def ratios(self, over: str, under: str, chains: int) -> list[float]:
+        """Ratios of two rows, round by round."""
+        pairs = zip(self.rates(over, chains), self.rates(under, chains), strict=False)
+        return [a / b for a, b in pairs]
+
+    def markdown(self) -> str:
+        """Medians with their range, and seconds of compilation."""
+        rows = [[name, *(self._cell(name, c) for c in self.chains), self._compile(name)] for name in self.names]
+        return grid([["", *map(plural, self.chains), "compile, s"], *rows])
+
+    def ratio_markdown(self, ours: str) -> str:
+        """`ours` over every other library."""
+        others = [name for name in self.names if not name.startswith("bench")]
+        rows = [[name, *(spread(self.ratios(ours, name, c)) for c in self.chains)] for name in others]
+        return grid([[f"{ours} over", *map(plural, self.chains)], *rows])
+
+    def _cell(self, name: str, chains: int) -> str:
+        cell = self.cells.get((name, chains))
+        if cell is None:
+            return ""
+        if not cell["rates"]:
+            return "failed"
+        wrong = "" if cell["check"]["right"] else " (wrong law)"
+        return spread(cell["rates"]) + wrong
+
+    def _compile(self, name: str) -> str:
+        seconds = [cell["compile"] for (n, _), cell in self.cells.items() if n == name and cell["rates"]]
+        if not seconds or max(seconds) < NEGLIGIBLE:
+            return "-"
+        low, high = min(seconds), max(seconds)
+        return f"{low:.1f}" if high - low < 0.05 else f"{low:.1f} to {high:.1f}"
+
+
+def grid(rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose first row is its head."""
+    head, *body = rows
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *body]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def number(value: float) -> str:
+    """Three significant digits, no exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 0.01 else f"{value:.2g}"
+
+
+def plural(chains: int) -> str:
+    """So many chains, in words."""
+    return f"{chains:,} chains" if chains > 1 else "1 chain"
+
+
+def spread(values: Sequence[float]) -> str:
+    """The median and the range; "" of nothing."""
+    if not values:
+        return ""
+    return f"{number(statistics.median(values))} ({number(min(values))} to {number(max(values))})"
+
+
+class Goal(NamedTuple):
+    """What was wanted and what was measured, round by round."""
+
+    label: str
+    measured: Sequence[float]
+    limit: float
+    at_least: bool
+
+    def row(self) -> list[str]:
+        """Its line of the table: the median decides."""
+        wanted = f"{'>=' if self.at_least else '<='} {self.limit:g}"
+        if not self.measured:
+            return [self.label, wanted, "not measured", ""]
+        middle = statistics.median(self.measured)
+        held = middle >= self.limit if self.at_least else middle <= self.limit
+        measured = spread(self.measured) if len(self.measured) > 1 else number(middle)
+        return [self.label, wanted, measured, "yes" if held else "**no**"]
+
+
+def goals(record: Mapping[str, Any]) -> str:
+    """All goals with what was measured."""
+    sgld = Table(record["results"], "sgld")
+    over = [(BLACKJAX, chains, limit) for chains, limit in BLACKJAX_GOALS.items() if chains in sgld.chains]
+    over += [("posteriors", chains, POSTERIORS_GOAL) for chains in sgld.chains]
+    found = [
+        Goal(f"SGLD, {plural(c)}, over {peer}", sgld.ratios(OURS, peer, c), limit, True) for peer, c, limit in over
+    ]
+    for chains in sgld.chains:
+        if (BARE, chains) in sgld.cells:
+            label = f"time of the plain loop over the bare one, {plural(chains)}"
+            found.append(Goal(label, sgld.ratios(BARE, PLAIN, chains), OVERHEAD_GOAL, False))
+    for row in record["memory"]:
+        label = f"peak memory, {row['states'] / 1e6:g} million kept states, {plural(row['chains'])}, {row['mode']}, MiB"
+        found.append(Goal(label, [row["mib"]] if "mib" in row else [], memory.GOAL_MIB, False))
+    return grid([["goal", "wanted", "measured", "held"], *(goal.row() for goal in found)])
+
+
+def commands(records: Sequence[Mapping[str, Any]]) -> str:
+    """The timings of whole commands."""
+    lines = [["what", "wanted", "measured", "unit", "repeats", "held"]]
+    for r in records:
+        goal, between = r.get("goal"), r.get("spread")
+        measured = number(r["value"])
+        if isinstance(between, Sequence) and not isinstance(between, str):
+            measured += f" ({number(min(between))} to {number(max(between))})"
+        held = "" if goal is None else "yes" if r["value"] <= goal else "**no**"
+        wanted = "" if goal is None else f"<= {goal:g}"
+        lines.append([r["name"], wanted, measured, r["unit"], str(r.get("repeats", "")), held])
+    return grid(lines)

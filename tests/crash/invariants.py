@@ -1,0 +1,158 @@
+"""What must hold after every round: nothing lost, doubled, altered, orphaned, held or left behind; the store right."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import signal
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from crash.scene import TRANSIENT
+from crash.workload import fingerprint, sha256
+
+from harness.ledger import garbage
+from harness.ledger.attempt import FINAL, Attempt
+from harness.ledger.ledger import Ledger
+from harness.registry import registry
+from harness.store import Store, schema
+
+COUNTS = {
+    "lost": "runs without a result",
+    "doubled": "runs with two results",
+    "different": "results whose bits are not those of an undisturbed run",
+    "altered": "finished results that were written again",
+    "repeated": "checkpoints that were not gone on from",
+    "orphans": "processes left behind",
+    "locks": "locks left held",
+    "leftovers": "files left behind that `bench gc` does not list",
+    "store": "databases that are not what a rebuild gives, or reports that changed",
+    "tracebacks": "tracebacks shown",
+    "other": "exit codes and messages other than documented",
+}
+"""What may be wrong after a round, in words."""
+TRACE = re.compile(r"Traceback \(most recent call last\)|Exception ignored in")
+
+
+def judge(scene):
+    """All complaints about a round, by kind."""
+    found = {kind: [] for kind in COUNTS}
+    found["other"] += [text for text in scene.violations if "still alive" not in text]
+    found["orphans"] += [text for text in scene.violations if "still alive" in text]
+    _runs(scene, found)
+    _intact(scene, found["altered"])
+    _gone_on_with(scene, found["repeated"])
+    _locks(scene, found["locks"])
+    _leftovers(scene, found["leftovers"])
+    _store(scene, found["store"])
+    for process, words in scene.processes:
+        if _traced(process):
+            found["tracebacks"].append(f"bench {words}: {process.stderr()}")
+    return found
+
+
+def _traced(process):
+    """Whether a traceback was shown; one of a Ctrl-C before the first line of `main` is Python's own."""
+    said = process.stderr()
+    before_main = process.popen.returncode == -signal.SIGINT and ", in main\n" not in said
+    return TRACE.search(said) and not before_main
+
+
+def finals(results, key):
+    """The attempts at a run that count as its result."""
+    attempts = Ledger(results).attempts(key)
+    return [a for a in attempts if (a.result() or {}).get("status") in FINAL]
+
+
+def _runs(scene, found):
+    for key, expected in scene.reference.runs.items():
+        attempts = finals(scene.results, key)
+        if not attempts:
+            found["lost"].append(f"run {key} has no result")
+        elif len(attempts) > 1:
+            found["doubled"].append(f"run {key} has {len(attempts)} results")
+        elif (made := fingerprint(attempts[0].path)) != expected:
+            found["different"].append(f"run {key}: {made} is not {expected}")
+    for path in scene.results.glob("runs/*/*"):
+        if path.name not in scene.reference.runs:
+            found["other"].append(f"run {path.name} was not asked for")
+
+
+def _intact(scene, found):
+    for folder, files in scene.finished.items():
+        for name, (digest, moment) in files.items():
+            path = folder / name
+            if not path.exists():
+                found.append(f"{path} is gone")
+            elif sha256(path) != digest or path.stat().st_mtime_ns != moment:
+                found.append(f"{path} was written again")
+
+
+def _gone_on_with(scene, found):
+    """What a checkpoint held was not done again."""
+    for folder, position in scene.checkpoints.items():
+        resumed = [event["position"] for event in Attempt(folder).events() if event["event"] == "resumed"]
+        if position not in resumed:
+            found.append(f"{folder} had a checkpoint at step {position} and went on from {resumed or 'none'}")
+
+
+def _locks(scene, found):
+    for path in scene.results.glob("locks/*"):
+        with path.open("rb") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                found.append(f"{path.name} is held")
+
+
+def _leftovers(scene, found):
+    """Files that no format names; those of attempts that were ended while they wrote are `bench gc`'s."""
+    known = re.compile(
+        r"(results\.settled\.json|results\.duckdb(\.wal)?(\.damaged-\w+(\.wal)?)?|ledger\.json|runs|locks)"
+    )
+    for path in scene.results.glob(".*"):
+        os.utime(path, (0, 0))  # `gc` waits a minute before it takes these for abandoned
+    listed = {str(item.path.relative_to(scene.results)) for item in garbage.find(Ledger(scene.results))}
+    extra = {path.name for path in scene.results.iterdir() if not known.fullmatch(path.name)}
+    found += sorted(extra - listed)
+    for attempt in scene.results.glob("runs/*/*/*"):
+        concluded = Attempt(attempt).result() is not None
+        for path in attempt.iterdir():
+            extra = path.name.startswith(".") or (concluded and path.name in TRANSIENT[:2])
+            if extra and str(path.relative_to(scene.results)) not in listed:
+                found.append(str(path.relative_to(scene.results)))
+
+
+def _store(scene, found):
+    """The database after a refresh is the one that is rebuilt from the ledger, row by row."""
+    papers = registry(()).papers()
+    store = Store(scene.results)
+    try:
+        notes = store.refresh(papers)
+    except Exception as error:  # noqa: BLE001 - the complaint
+        found.append(f"the database could not be refreshed: {type(error).__name__}: {error}")
+        return
+    if store.aside:
+        found.append(f"the database could not be read: {notes}")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("runs", "locks"):
+            (Path(folder) / name).symlink_to(scene.results / name)
+        rebuilt = Store(Path(folder))
+        rebuilt.rebuild(papers)
+        for name in schema.objects():
+            here, there = (_rows(each, name) for each in (store, rebuilt))
+            if here != there:
+                some = [str(row)[:300] for row in [*(here - there), *(there - here)][:2]]
+                found.append(f"{name}: {here.total()} rows are not the {there.total()} rebuilt, as in {some}")
+    counted = {row["run_key"]: row["status"] for row in store.rows("select run_key, status from result")}
+    expected = {key: status for key, (status, *_) in scene.reference.runs.items()}
+    if counted != expected:
+        found.append(f"reports count {counted}, not {expected}")
+
+
+def _rows(store, name):
+    _, rows = store.table(f"select * from {name}")  # noqa: S608 - a table or view of the schema
+    return Counter(rows)

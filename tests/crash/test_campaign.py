@@ -1,0 +1,159 @@
+"""The fault campaign in short: a round of each fault, on two short runs; and the judge sees what it is there to see."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import shutil
+import subprocess
+import sys
+
+import pytest
+from crash.campaign import FAULTS, play, schedule
+from crash.figures import BEGIN, END, write
+from crash.invariants import COUNTS, judge
+from crash.scene import Scene
+from crash.workload import SHORT, References, Site
+
+LEFT_TO_THE_LONG_FORM = {
+    "kill -9 of the fork server",
+    "SIGTERM to the group",
+    "Ctrl-C twice",
+    "events.jsonl of an unfinished run bit-flipped",
+    "checkpoint.safetensors of an unfinished run truncated",
+    "draws.part of an unfinished run truncated",
+    "spec.json of an unfinished run truncated",
+    "environment.json of an unfinished run bit-flipped",
+    "a writer holds the database",
+}
+"""Near relatives of those that are played here: three minutes of tests are enough."""
+
+
+@pytest.fixture(scope="session")
+def references(tmp_path_factory):
+    return References(tmp_path_factory.mktemp("references"))
+
+
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault not in LEFT_TO_THE_LONG_FORM])
+def test_the_same_command_makes_everything_right(fault, references, tmp_path):
+    record = play(fault, SHORT[0], references, tmp_path / "round", seed=1)
+    assert record["right"], record
+    assert record["strikes"]
+
+
+@pytest.fixture
+def scene(references, tmp_path):
+    """A results folder in which all is well."""
+    (tmp_path / "logs").mkdir()
+    site = Site(tmp_path / "results", tmp_path / "logs", f"{os.getpid()}-{tmp_path.name}")
+    scene = Scene(site, SHORT[0], references.of(SHORT[0]), random.Random(0))
+    scene.copy_of_finished()
+    scene.keep_finished()
+    yield scene
+    scene.bury()
+
+
+def results(scene):
+    return sorted(scene.results.glob("runs/*/*/*/result.json"))
+
+
+def lose(scene):
+    results(scene)[0].unlink()
+
+
+def double(scene):
+    first = results(scene)[0].parent
+    other = first.with_name("20200101T000000000-aaaaaa")
+    shutil.copytree(first, other)
+    text = (other / "result.json").read_text().replace(first.name, other.name)
+    (other / "result.json").write_text("".join(line for line in text.splitlines() if '"sha256": ' not in line))
+
+
+def change_a_draw(scene):
+    path = results(scene)[0].with_name("draws.safetensors")
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def write_again(scene):
+    path = results(scene)[0]
+    path.write_bytes(path.read_bytes())
+
+
+def forget_a_checkpoint(scene):
+    scene.checkpoints[results(scene)[0].parent] = 1000
+
+
+def leave_a_process(scene):
+    words = [sys.executable, "-c", "import time; time.sleep(60)"]
+    scene.popen = subprocess.Popen(words, env={"CRASH_MARK": scene.site.mark})
+    scene.gone()
+    scene.popen.wait()
+
+
+def hold_a_lock(scene):
+    scene.results.joinpath("locks").mkdir(exist_ok=True)
+    descriptor = os.open(scene.results / "locks" / "x.lock", os.O_CREAT | os.O_RDWR)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def leave_a_file(scene):
+    results(scene)[0].with_name("draws.part.old").write_bytes(b"x")
+    scene.results.joinpath("notes.tmp").write_bytes(b"x")
+
+
+def spoil_the_store(scene):
+    import duckdb
+
+    with duckdb.connect(str(scene.results / "results.duckdb")) as db:
+        db.execute("update metric set value = 1")
+
+
+def show_a_traceback(scene):
+    process, _ = scene.run(["--debug", "run", "--sampler", "none", "--task", "mixture5"])
+    assert "Traceback" in process.stderr()
+
+
+def say_something_else(scene):
+    scene.check(False, "exit code 7")
+
+
+PLANTED = {
+    "lost": lose, "doubled": double, "different": change_a_draw, "altered": write_again,
+    "repeated": forget_a_checkpoint, "orphans": leave_a_process, "locks": hold_a_lock, "leftovers": leave_a_file,
+    "store": spoil_the_store, "tracebacks": show_a_traceback, "other": say_something_else,
+}  # fmt: skip
+
+
+def test_the_judge_has_nothing_against_what_is_right(scene):
+    assert not any(judge(scene).values())
+
+
+@pytest.mark.parametrize("kind", COUNTS)
+def test_the_judge_sees(kind, scene, monkeypatch):
+    monkeypatch.setattr("crash.scene.GONE_SECONDS", 0.2)
+    PLANTED[kind](scene)
+    assert judge(scene)[kind]
+
+
+def test_the_long_form_plays_every_fault_and_is_the_same_for_a_seed():
+    assert set(schedule(200, 3)) == set(FAULTS)
+    assert schedule(200, 3) == schedule(200, 3) != schedule(200, 4)
+
+
+def test_figures_replace_figures(tmp_path):
+    path = tmp_path / "page.md"
+    path.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    record = {"fault": "Ctrl-C", "stages": ["set-up"], "complaints": {kind: [] for kind in COUNTS} | {"lost": ["a"]}}
+    record |= {"strikes": 2, "commands": 3, "runs": 4, "finished_before": 1, "resumed": 1}
+    record |= {"seconds": 5.0, "longest_end": 0.5, "right": False}
+    where = {"cpu": "x", "cores": 2, "system": "Linux", "versions": {"python": "3"}}
+    write(path, {"began": 0.0, "seed": 0, "seconds": 60.0, "machine": where, "rounds": [record]})
+    text = path.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert "| runs without a result | 1 |" in text
+    assert "| Ctrl-C | 1 | 2 | 4 | 1 | 1 | 1 |" in text

@@ -1,0 +1,138 @@
+"""The site: the same bytes each time, nothing from elsewhere, every link leads somewhere, and text stays text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from published import check_pages, files
+
+from harness import UsageError
+from harness.ledger.files import write_whole
+from harness.rendering import site as sites
+from harness.rendering.site import Section, Site, publish
+from harness.report import Column, Figure, Result, Table
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&{{ 7*7 }}{% x %}\x1b[31m\u202e ../../etc"
+
+
+def draw(canvas):
+    ax = canvas.subplots()
+    ax.plot([0, 1], [1, 0])
+
+
+def make(name="smoke", text=HOSTILE):
+    table = Table(text, [Column("a", text), Column("b", "b", "right")], [{"a": text, "b": 1.5}], [text, "note"])
+    figures = [Figure(text, draw, (2.0, 1.5), caption=text), Figure("../../up", draw, (2.0, 1.5))]
+    records = [{"a": text, "value": float("inf")}]
+    first = Section("night", text, Result(tables=[table], records=records, notes=[text]))
+    second = Section("density", "figures", Result(tables=[table], records=records, figures=figures))
+    empty, broken = Section("nothing", "empty"), Section("broken", "x", problem=text)
+    return Site(name, text, "bad", [text], [(text, text)], [first, second, empty, broken])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    assert publish(make(), tmp_path / "site") == {"broken": HOSTILE}
+    return tmp_path / "site"
+
+
+def test_hostile_text_stays_text(folder):
+    pages = check_pages(folder)
+    assert set(pages) == {"index.html", "night.html", "density.html", "broken.html"}
+    for name in pages:
+        text = (folder / name).read_text()
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert "{{ 7*7 }}" in text or "{{ 7" in text
+
+
+def test_it_has_every_form_of_every_section(folder):
+    own = files(folder)
+    assert {f"night.{end}" for end in ("html", "md", "csv", "json", "tex")} <= set(own)
+    assert "nothing.html" not in own
+    assert {name for name in own if name.startswith("figures/")} == {
+        f"figures/density/{name}.{end}"
+        for name in ("script-alert-1-script-img-src-x-onerror-alert-1-7-7-x-31m-etc", "up")
+        for end in ("svg", "png")
+    }
+    assert json.loads(own["night.json"])[0]["value_text"] == "inf"
+
+
+def test_the_same_content_gives_the_same_bytes_and_touches_nothing(folder):
+    before = files(folder)
+    times = {name: (folder / name).stat().st_mtime_ns for name in before if name != sites.MANIFEST}
+    publish(make(), folder)
+    assert files(folder) == before
+    assert {name: (folder / name).stat().st_mtime_ns for name in times} == times
+
+
+def test_what_the_new_site_lacks_goes_and_what_is_not_of_the_site_stays(folder):
+    (folder / "CNAME").write_text("example.org")
+    (folder / ".index.html.123").write_text("left by a kill")
+    publish(
+        Site("smoke", "fine", "good", [], [], [Section("night", "", Result(notes=["x"], records=[{"a": 1}]))]), folder
+    )
+    assert set(files(folder)) == {
+        "CNAME", "index.html", "site.json", *(f"night.{end}" for end in ("html", "md", "csv", "json", "tex")),
+    }  # fmt: skip
+    check_pages(folder)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 6, 9, 12, 14, 15])
+def test_interrupted_at_any_file_the_old_index_or_the_new_one_is_whole(folder, monkeypatch, kept):
+    changed = make(text="other")
+    wholes = {files(folder)["index.html"], sites.contents(changed)[0]["index.html"]}
+    left = kept
+
+    def write(path, content):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KeyboardInterrupt
+        write_whole(path, content)
+
+    monkeypatch.setattr(sites, "write_whole", write)
+    with pytest.raises(KeyboardInterrupt):
+        publish(changed, folder)
+    assert files(folder)["index.html"] in wholes
+    check_pages(folder)
+    monkeypatch.undo()
+    publish(changed, folder)
+    assert b"alert" not in files(folder)["index.html"]
+    assert len(files(folder)) == 17
+    check_pages(folder)
+
+
+def test_a_folder_with_other_things_is_refused(tmp_path):
+    (tmp_path / "index.html").write_text("mine")
+    with pytest.raises(UsageError, match="that is not from here"):
+        publish(make(), tmp_path)
+    assert (tmp_path / "index.html").read_text() == "mine"
+    publish(make(), tmp_path / "a")
+    with pytest.raises(UsageError, match="holds the pages of 'smoke'"):
+        publish(make("nightly"), tmp_path / "a")
+    with pytest.raises(UsageError, match="is a file"):
+        publish(make(), tmp_path / "index.html")
+
+
+def test_an_altered_manifest_removes_nothing_outside(folder):
+    (folder.parent / "precious.txt").write_text("x")
+    manifest = json.loads((folder / "site.json").read_text())
+    manifest["files"] |= {"../precious.txt": "", "figures/../../precious.txt": "", "/etc/hostname": ""}
+    (folder / "site.json").write_text(json.dumps(manifest))
+    publish(make(), folder)
+    assert (folder.parent / "precious.txt").exists()
+
+
+def test_a_figure_that_cannot_be_drawn_is_a_problem_of_its_section_alone(tmp_path):
+    def fail(_):
+        raise ValueError("no ink")
+
+    bad = Section("bad", "", Result(figures=[Figure("f", fail)]))
+    good = Section("good", "", Result(records=[{"a": 1}]))
+    (problem,) = publish(Site("s", "v", "good", [], [], [bad, good]), tmp_path).items()
+    assert problem == ("bad", "figure 'f' was not drawn: ValueError: no ink")
+    assert "no ink" in (tmp_path / "index.html").read_text()
+    assert (tmp_path / "good.csv").exists()

@@ -1,0 +1,17 @@
+"""A RunSpec made up, for tests that run nothing."""
+
+from __future__ import annotations
+
+from harness.spec import Component, Origin, RunSpec
+
+
+def made(seed=0, **changes):
+    part = {"target": "m:C", "source": "0" * 64}
+    fields = {
+        "sampler": Component(name="sgld", params={"a": 1.0}, **part),
+        "schedule": Component(name="constant", params={"step_size": 0.1}, **part),
+        "task": Component(name="mixture5", params={}, **part),
+        "task_version": 1, "protocol": "p", "data": "", "steps": 10, "burn_in": 0, "thin": 1, "seed": seed,
+        "chains": 2, "dtype": "float64", "method": "sgld", "budget": "smoke", "origins": {"a": Origin(1, "user")},
+    }  # fmt: skip
+    return RunSpec(**{**fields, **changes})

@@ -1,0 +1,139 @@
+"""`bench compare`: what its words mean, and what it answers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from scored import low_error, moments, write_run
+
+from harness.cli.app import run
+
+SEEDS = range(10)
+
+
+@pytest.fixture
+def results(tmp_path):
+    folder = tmp_path / "results"
+    for seed in SEEDS:
+        for method, cost, value in (("sgld", 600.0, 4.0), ("csgld", 200.0, 15.0)):
+            curves = moments() | low_error([cost + 20 * seed] * 4)
+            write_run(folder, method=method, seed=seed, metrics={"modes_covered": value + seed % 3}, curves=curves)
+    return folder
+
+
+@pytest.fixture
+def bench(results, capsys):
+    def command(*words):
+        code = run(["--results", str(results), *words])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return command
+
+
+@pytest.fixture
+def answer(bench):
+    def command(*words):
+        code, out, err = bench("compare", *words, "--json")
+        assert code == 0, err
+        return json.loads(out)
+
+    return command
+
+
+def test_the_headline_and_the_primary_metric_are_compared(answer):
+    rows = answer("csgld", "sgld")
+    assert [(row["metric"], row["scale"], row["pairs"], row["better"]) for row in rows] == [
+        ("gradients_to_low_error", "ratio", 10, "csgld"),
+        ("modes_covered", "difference", 10, "csgld"),
+    ]
+    assert rows[1]["effect"] == 11.0
+    assert rows[0]["p_holm"] == 2 * rows[0]["p"] == 4 / 2**10
+    assert rows[0]["seeds"] == list(SEEDS)
+
+
+def test_the_other_way_round_gives_the_other_sign(answer):
+    there, back = answer("csgld", "sgld"), answer("sgld", "csgld")
+    assert [row["better"] for row in back] == ["csgld", "csgld"]
+    assert back[1]["effect"] == -there[1]["effect"]
+    assert back[0]["effect"] == pytest.approx(1 / there[0]["effect"])
+
+
+def test_for_people_it_says_what_was_tested_and_how(bench):
+    code, out, _ = bench("compare", "csgld", "sgld")
+    assert code == 0
+    assert "mixture25@csgmcmc, task version 1" in out
+    assert "modes_covered: range; p by sign-flip permutation test, exact" in out
+    assert "x 0.4" in out
+
+
+def test_a_key_or_the_beginning_of_one_names_a_row(answer, results):
+    specs = [json.loads(path.read_text()) for path in results.glob("runs/*/*/*/spec.json")]
+    keys = {spec["method"]: spec for spec in specs}
+    by_name = answer("csgld", "sgld")
+    assert answer(keys["csgld"]["group"][:12], keys["sgld"]["key"][:16]) == by_name
+
+
+def test_rows_of_one_method_are_told_apart_by_their_label(answer, bench, results):
+    for seed in SEEDS:
+        metrics = {"modes_covered": 6.0 + seed % 2}
+        write_run(results, seed=seed, metrics=metrics, params={"step_size": 0.1, "temperature": 1.0}, curves=moments())
+    names = "sgld (schedule.step_size=0.1)", "sgld (schedule.step_size=0.02)"
+    (row,) = answer(*names, "--metric", "modes_covered")
+    assert (row["a"], row["b"], row["pairs"]) == (*names, 10)
+    rows = answer("csgld", "sgld", "--metric", "modes_covered")
+    assert [row["b"] for row in rows] == sorted(names)
+    code, _, err = bench("compare", "sgld", "sgld")
+    assert code == 2
+    assert "told apart by label or group key" in err
+    code, _, err = bench("compare", "sgld (schedule.step_size=0.3)", "csgld")
+    assert code == 2
+    assert names[0] in err
+
+
+def test_of_several_versions_of_the_code_a_method_means_the_newest(bench, results):
+    for seed in SEEDS:
+        write_run(
+            results, seed=seed, metrics={"modes_covered": 9.0 + seed % 2}, curves=moments(), number=9, engine=2
+        )  # fmt: skip
+    code, out, err = bench("compare", "csgld", "sgld", "--metric", "modes_covered", "--json")
+    assert code == 0
+    (row,) = json.loads(out)
+    assert row["b_mean"] == 9.5
+    assert "is of older code and left out" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("csgld", "sgl"), "did you mean"),
+        (("csgld", "hmc"), "hmc has no finished run"),
+        (("csgld", "sgld", "--metric", "modes_coverd"), "modes_covered"),
+        (("csgld", "sgld", "--metric", "low_error_share"), "not compared by seed"),
+        (("csgld", "sgld", "--task", "mixture5"), "no finished run of task 'mixture5'"),
+        (("csgld", "sgld", "--task", "mixture25@other"), "nothing to compare"),
+        (("csgld", "abcdef123456"), "there is no run or row abcdef123456"),
+    ],
+)
+def test_what_is_not_there_is_a_usage_error_that_helps(bench, words, said):
+    code, out, err = bench("compare", *words)
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def test_rows_of_other_fields_are_not_compared(bench, results):
+    write_run(results, method="sghmc", seed=0, metrics={"modes_covered": 5.0}, budget="paper")
+    code, _, err = bench("compare", "csgld", "sghmc")
+    assert code == 2
+    assert "csgld was run on: mixture25@csgmcmc, task version 1: quick budget" in err
+    assert "sghmc was run on: mixture25@csgmcmc, task version 1: paper budget" in err
+
+
+def test_a_lost_seed_is_named_and_the_verdict_withheld(bench, results):
+    write_run(results, method="sgld", seed=10, metrics={}, status="diverged")
+    write_run(results, method="csgld", seed=10, metrics={"modes_covered": 16.0})
+    code, out, _ = bench("compare", "csgld", "sgld", "--metric", "modes_covered")
+    assert code == 0
+    assert "undecided: B diverged in 1 of 11 seeds" in out
+    assert "seed 10: B diverged at step 120, chain 2" in out

@@ -1,0 +1,104 @@
+"""`bench gc`: lists first, deletes when told to, and leaves a database that does not miss what went."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from specs import made as spec
+
+from harness import environment
+from harness.cli.app import run
+from harness.ledger.attempt import Attempt
+from harness.ledger.ledger import Ledger
+from harness.ledger.locks import hold
+from harness.store import Store
+
+RESULT = {"key": spec().key, "seconds": {}, "metrics": []}
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    """A run that was interrupted, failed, and then was done; all of it in the database."""
+    made = Ledger(tmp_path / "results")
+    made.prepare()
+    for status in (None, "error", "done"):
+        attempt = Attempt.create(made.runs, spec(), environment.collect("cpu", ()))
+        attempt.event("started", position=0)
+        if status:
+            attempt.conclude({**RESULT, "status": status})
+    assert bench(made, "ingest") == 0
+    return made
+
+
+def bench(ledger, *words):
+    return run(["--results", str(ledger.root), *words])
+
+
+def contents(ledger):
+    return {path: path.read_bytes() for path in ledger.root.rglob("*") if path.is_file()}
+
+
+def statuses(ledger):
+    store = Store(ledger.root)
+    notes = store.refresh()
+    return sorted(row["status"] for row in store.rows("select status from attempt")), notes
+
+
+def test_without_delete_nothing_is_touched(ledger, capsys):
+    capsys.readouterr()
+    before = contents(ledger)
+    assert bench(ledger, "gc") == 0
+    said = capsys.readouterr()
+    assert "finished the run" in said.out
+    assert "1 thing, " in said.err
+    assert "nothing was deleted" in said.err
+    assert bench(ledger, "gc", "--json", "--failed") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["why"].partition(";")[0] for row in rows] == ["unfinished", "error"]
+    assert all(row["bytes"] > 0 and (ledger.root / row["path"]).is_dir() for row in rows)
+    assert contents(ledger) == before
+
+
+def test_what_was_deleted_is_forgotten_by_the_database(ledger, capsys):
+    assert bench(ledger, "gc", "--delete") == 0
+    assert statuses(ledger) == (["done", "error"], [])
+    assert bench(ledger, "gc", "--delete", "--failed") == 0
+    assert statuses(ledger) == (["done"], [])
+    assert bench(ledger, "ingest", "--verify") == 0
+    capsys.readouterr()
+    assert bench(ledger, "gc", "--delete") == 0
+    assert capsys.readouterr().err == "0 things, 0.0 MB deleted\n"
+
+
+def test_a_database_in_use_is_told_to_forget_later(ledger, capsys):
+    path = str(ledger.root / "results.duckdb")
+    code = f"import duckdb, sys\nwith duckdb.connect({path!r}):\n print(1, flush=True)\n sys.stdin.read()"
+    holder = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        holder.stdout.readline()
+        capsys.readouterr()
+        assert bench(ledger, "gc", "--delete") == 0
+        assert "`bench ingest --rebuild`" in capsys.readouterr().err
+    finally:
+        holder.communicate()
+    assert "no longer in" in statuses(ledger)[1][0]
+    assert bench(ledger, "ingest", "--rebuild") == 0
+    assert statuses(ledger) == (["done", "error"], [])
+
+
+def test_a_run_that_a_worker_has_is_left_alone(ledger, capsys):
+    with hold(ledger.lock(spec().key), 0):
+        before = contents(ledger)
+        capsys.readouterr()
+        assert bench(ledger, "gc", "--delete", "--json") == 0
+        assert json.loads(capsys.readouterr().out) == []
+        assert contents(ledger) == before
+
+
+def test_a_folder_that_is_not_there_has_nothing(tmp_path, capsys):
+    assert bench(Ledger(tmp_path / "nothing"), "gc", "--delete") == 0
+    assert not (tmp_path / "nothing").exists()
+    assert "0 things" in capsys.readouterr().err

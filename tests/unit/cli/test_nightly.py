@@ -1,0 +1,282 @@
+"""`bench nightly` on made-up results: exit codes, what is named, what is recorded, and when."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from nights import TINY, fabricate, write_suite
+
+from harness.cli.app import run
+from harness.execution import plan
+from harness.ledger import locks
+from harness.ledger.attempt import Attempt
+from harness.ledger.ledger import Ledger
+from harness.source import source_hash
+from harness.suite import read
+
+NUDGE = {"sgld": 1.0, "hmc": 2.0}
+
+
+def usual(spec):
+    return {"wasserstein2": NUDGE[spec.method] + 0.01 * (spec.seed**2 % 5), "modes_covered": 4.0 + spec.seed % 2}
+
+
+def worse_sgld(spec):
+    factor = 3.0 + 0.1 * (spec.seed % 3) if spec.method == "sgld" else 1.0
+    return {**usual(spec), "wasserstein2": usual(spec)["wasserstein2"] * factor}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def new_code(monkeypatch):
+    """Make all code look changed, as an edit of it would: other run keys, hence other runs."""
+
+    def change(word):
+        monkeypatch.setattr(plan, "source_hash", lambda target: source_hash(target)[:-8] + word * 8)
+
+    return change
+
+
+def nightly(here, *more, suite="tiny.toml"):
+    return run(["--results", str(here / "r"), "nightly", str(suite), "--out", str(here / "site"), *more])
+
+
+def nights(here):
+    return sorted(path.name for path in (here / "r" / "nights" / "tiny").glob("*.json"))
+
+
+def test_the_first_night_and_the_same_again(here, capsys):
+    fabricate(here / "r", write_suite(here), usual)
+    assert nightly(here) == 0
+    first = {path: path.read_bytes() for path in (here / "site").rglob("*") if path.is_file()}
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "the first night" in shown.err
+    assert nightly(here) == 0
+    assert {path: path.read_bytes() for path in (here / "site").rglob("*") if path.is_file()} == first
+    assert nights(here) == ["000001.json"]
+    assert "the first night" in (here / "site" / "index.html").read_text()
+
+
+def test_a_regression_ends_with_5_and_names_its_row_until_it_is_accepted(here, capsys, new_code):
+    suite = write_suite(here)
+    fabricate(here / "r", suite, usual)
+    assert nightly(here) == 0
+    new_code("b")
+    fabricate(here / "r", suite, worse_sgld)
+    capsys.readouterr()
+    for _ in range(2):
+        assert nightly(here) == 5
+        shown = capsys.readouterr()
+        (line,) = shown.out.splitlines()
+        assert line.startswith("sgld on mixture5@adaptive-drift, smoke, 8 chains: wasserstein2 is worse: 1.02 -> 3.14")
+        assert "1 regression" in shown.err
+    page = (here / "site" / "index.html").read_text()
+    assert "1 regression" in page
+    assert line.partition(":")[0] in page
+    assert nightly(here, "--accept") == 0
+    assert nightly(here) == 0
+    assert nights(here) == ["000001.json", "000002.json"]
+    assert json.loads((here / "r" / "nights" / "tiny" / "000002.json").read_text())["accepted"]
+
+
+def test_better_numbers_and_new_code_with_the_same_numbers_end_with_0(here, capsys, new_code):
+    suite = write_suite(here)
+    fabricate(here / "r", suite, worse_sgld)
+    assert nightly(here) == 0
+    new_code("b")
+    fabricate(here / "r", suite, usual)
+    capsys.readouterr()
+    assert nightly(here) == 0
+    assert "wasserstein2 is better" in capsys.readouterr().out
+    new_code("c")
+    fabricate(here / "r", suite, usual)
+    assert nightly(here) == 0
+    assert capsys.readouterr().out == ""
+    assert len(nights(here)) == 3
+
+
+def test_only_tonights_runs_are_on_the_page(here, new_code):
+    suite = write_suite(here)
+    fabricate(here / "r", suite, usual)
+    new_code("b")
+    fabricate(here / "r", suite, worse_sgld)
+    nightly(here)
+    records = json.loads((here / "site" / "leaderboard.json").read_text())
+    assert len({(record["label"], record["metric"]) for record in records}) == len(records) == 4
+    assert {record["label"] for record in records} == {"sgld", "hmc"}
+
+
+def test_json_has_every_comparison_as_a_flat_object(here, capsys, new_code):
+    suite = write_suite(here)
+    fabricate(here / "r", suite, usual)
+    nightly(here)
+    new_code("b")
+    fabricate(here / "r", suite, worse_sgld)
+    capsys.readouterr()
+    assert nightly(here, "--json") == 5
+    records = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert [record["outcome"] for record in records] == ["same", "same", "same", "worse"]
+    assert records[3]["p_after_holm"] < 0.05
+    assert records[3]["scale"] == "tonight / last"
+    assert records == json.loads((here / "site" / "night.json").read_text())
+
+
+def test_a_diverged_run_is_1_on_the_first_night_and_5_where_it_is_new(here, capsys, new_code):
+    suite = write_suite(here)
+    fabricate(here / "r", suite, usual)
+    assert nightly(here) == 0
+    new_code("b")
+    fabricate(here / "r", suite, usual, "diverged", only=lambda spec: spec.method == "hmc" and spec.seed == 3)
+    fabricate(here / "r", suite, usual)
+    capsys.readouterr()
+    assert nightly(here) == 5
+    assert "hmc on mixture5@adaptive-drift, smoke, 8 chains: diverged: seed 3" in capsys.readouterr().out
+    page = (here / "site" / "night.html").read_text()
+    assert "Runs without a result" in page
+    assert "made up: diverged" in page
+    other = write_suite(here, name="other.toml")
+    assert run(["--results", str(here / "r"), "nightly", str(other), "--out", str(here / "other")]) == 1
+
+
+def test_an_unfinished_night_is_published_as_such_and_is_no_last_night(here, capsys, monkeypatch):
+    suite = write_suite(here)
+    fabricate(here / "r", suite, usual, only=lambda spec: spec.seed != 2)
+    from harness.execution import local
+
+    def nothing(*_, **__):
+        return local.Outcome(failures=[(1, "held by another")])
+
+    monkeypatch.setattr(local, "launch", nothing)
+    assert nightly(here) == 1
+    assert "2 runs not finished" in capsys.readouterr().err
+    assert "2 runs not finished" in (here / "site" / "index.html").read_text()
+    assert nights(here) == []
+    fabricate(here / "r", suite, usual)
+    assert nightly(here) == 0
+    assert nights(here) == ["000001.json"]
+
+
+def test_an_interruption_publishes_nothing(here, capsys, monkeypatch):
+    suite = write_suite(here)
+    fabricate(here / "r", suite, usual, only=lambda spec: spec.seed != 2)
+    from harness.execution import local
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(local, "launch", interrupted)
+    assert nightly(here) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    assert not (here / "site").exists()
+    assert nights(here) == []
+
+
+def test_what_failed_before_is_run_again(here, monkeypatch):
+    suite = write_suite(here)
+    fabricate(here / "r", suite, usual, "timeout", only=lambda spec: spec.seed == 2)
+    fabricate(here / "r", suite, usual, only=lambda spec: spec.seed != 2)
+    from harness.execution import local
+
+    asked = []
+
+    def launch(jobs, *_, **__):
+        asked.extend(spec.seed for job in jobs for spec in job.specs)
+        fabricate(here / "r", suite, usual)
+        return local.Outcome()
+
+    monkeypatch.setattr(local, "launch", launch)
+    assert nightly(here) == 0
+    assert asked == [2, 2]
+
+
+def test_rows_whose_data_is_missing_are_left_out_with_the_reason(here, capsys, monkeypatch):
+    monkeypatch.setenv("BENCH_DATA", str(here / "nowhere"))
+    suite = write_suite(here, TINY.replace('["mixture5"]', '["mixture5", "blr-heart"]'))
+    fabricate(here / "r", suite, usual, only=lambda spec: spec.task.name == "mixture5")
+    assert nightly(here) == 0
+    assert "left out of run 1: data set heart" in capsys.readouterr().err
+    page = (here / "site" / "night.html").read_text()
+    assert re.search(r"Left out.*sgld on blr-heart@csgmcmc, smoke, 1 chain.*data set heart", page, re.DOTALL)
+    assert nights(here) == ["000001.json"]
+
+
+def test_a_second_command_on_the_suite_waits_and_then_says_who_is_at_it(here, capsys, monkeypatch):
+    fabricate(here / "r", write_suite(here), usual)
+    (here / "r" / "nights").mkdir()
+    monkeypatch.setattr("harness.cli.nightly.PATIENCE_SECONDS", 0.1)
+    with locks.hold(here / "r" / "nights" / "tiny.lock", 1.0):
+        assert nightly(here) == 1
+    assert "suite tiny is being done by process" in capsys.readouterr().err
+    assert nightly(here) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (TINY.replace("hmc", "hcm"), "tiny.toml, run 1: unknown sampler 'hcm'; did you mean hmc"),
+        (TINY.replace("mixture5", "mixture"), "tiny.toml, run 1: unknown task 'mixture'; did you mean mixture"),
+        (TINY.replace("smoke", "smok"), "tiny.toml, run 1: --budget 'smok'"),
+        (TINY.replace("coverage", "cover"), "unknown report 'cover'; did you mean coverage"),
+        (TINY + "settings = { sampler.frictoin = 1 }", "tiny.toml, run 1: unknown setting 'sampler.frictoin'"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_before_anything_is_made(here, capsys, text, words):
+    write_suite(here, text)
+    assert nightly(here) == 2
+    assert words in capsys.readouterr().err
+    assert not (here / "r").exists()
+    assert not (here / "site").exists()
+
+
+def test_a_report_that_fails_takes_no_other_with_it(here, capsys, monkeypatch):
+    from reports.tables.coverage import Coverage
+
+    def broken(*_):
+        raise ZeroDivisionError("<b>odd</b>")
+
+    monkeypatch.setattr(Coverage, "build", broken)
+    fabricate(here / "r", write_suite(here), usual)
+    assert nightly(here) == 3
+    assert "report coverage could not be made: ZeroDivisionError" in capsys.readouterr().err
+    page = (here / "site" / "index.html").read_text()
+    assert "ZeroDivisionError: &lt;b&gt;odd" in page
+    assert (here / "site" / "leaderboard.csv").exists()
+    assert nights(here) == ["000001.json"]
+
+
+def test_suites_are_listed(capsys):
+    assert run(["ls", "suites", "--json"]) == 0
+    listed = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert {"smoke", "nightly"} <= set(listed)
+    assert listed["smoke"]["commands"] == 3
+    assert listed["smoke"]["distribution"] == "sgmcmc-bench"
+
+
+def test_rows_are_named_by_what_was_asked_for(here):
+    from harness.nights import Entry
+
+    text = TINY.replace('budget = "smoke"', 'budget = "steps=900"\nchains = 1\nsweep = { schedule.a = [0.1, 0.25] }')
+    suite = read(write_suite(here, text.replace('["sgld", "hmc"]', '["sgld"]') + 'schedule = "polynomial"'))
+    request = suite.entries[0]
+    from harness.registry import registry
+
+    planned = plan.plan(registry(), request, Ledger(here / "r"))
+    assert {Entry(1, request, planned, {}).row(item.spec) for item in planned} == {
+        f"sgld on mixture5@adaptive-drift, gradients=900, 1 chain (schedule=polynomial, schedule.a={a})"
+        for a in (0.1, 0.25)
+    }
+
+
+def test_attempts_made_up_here_are_those_of_the_ledger(here):
+    fabricate(here / "r", write_suite(here), usual)
+    paths = list((here / "r" / "runs").glob("*/*/*"))
+    assert len(paths) == 10
+    assert all(Attempt(path).result()["status"] == "done" for path in paths)

@@ -1,0 +1,39 @@
+"""The bootstrap of the headline counts rows; here it is held to what it stands for: medians of resampled rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.diagnostics import bootstrap_low_error, gradients_to_low_error, last_crossing
+from harness.diagnostics.crossing import RESAMPLES, THRESHOLD
+
+B2 = st.sampled_from([0.0, 0.004, THRESHOLD, np.nextafter(THRESHOLD, 1), 0.012, 0.016, 0.5, np.inf, np.nan])
+
+
+def by_medians(curves, cost, seeds):
+    rows = [np.flatnonzero(seeds == seed) for seed in np.unique(seeds)]
+    drawn = np.random.default_rng(0).integers(len(rows), size=(RESAMPLES, len(rows)))
+    chosen = (curves[np.concatenate([rows[i] for i in picks])] for picks in drawn)
+    with np.errstate(over="ignore"):  # the mean of two infinite ones
+        return np.array([last_crossing(np.median(part, axis=0), cost, THRESHOLD) for part in chosen])
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data(), seeds=st.lists(st.integers(0, 4), min_size=1, max_size=9), points=st.integers(1, 4))
+def test_it_is_the_crossing_of_medians_of_resampled_rows(data, seeds, points):
+    row = st.lists(B2, min_size=points, max_size=points)
+    curves = np.array(data.draw(st.lists(row, min_size=len(seeds), max_size=len(seeds))))
+    curves[:, -1] = np.nan_to_num(curves[:, -1], nan=np.inf)  # so that no point is cut off
+    cost = np.arange(1.0, points + 1)
+    found = bootstrap_low_error(curves, cost, np.array(seeds))
+    np.testing.assert_array_equal(found, by_medians(np.where(np.isnan(curves), np.inf, curves), cost, np.array(seeds)))
+
+
+def test_the_interval_is_of_the_replicates():
+    curves = np.random.default_rng(1).choice([0.001, 0.5], size=(40, 6))
+    cost, seeds = np.arange(6.0), np.arange(40) // 4
+    found = gradients_to_low_error(curves, cost, seeds)
+    np.testing.assert_array_equal(found.replicates, bootstrap_low_error(curves, cost, seeds))
+    assert (found.low, found.high) == tuple(np.quantile(found.replicates, [0.025, 0.975], method="inverted_cdf"))

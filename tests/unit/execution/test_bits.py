@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from harness.execution.bits import differing_arrays, differing_results
+
+
+@pytest.fixture
+def folders(tmp_path):
+    for name in ("stored", "again"):
+        (tmp_path / name).mkdir()
+    return tmp_path / "stored", tmp_path / "again"
+
+
+def write(folder, **arrays):
+    save_file({name.replace("__", "/"): np.asarray(array) for name, array in arrays.items()}, folder / "x.safetensors")
+
+
+def differing(folders, ours, theirs, **options):
+    write(folders[0], **ours)
+    write(folders[1], **theirs)
+    return differing_arrays(*folders, "x.safetensors", **options)
+
+
+def test_equal_bits_are_no_difference_nan_included(folders):
+    arrays = {"a": np.array([1.0, np.nan, np.inf]), "b": np.arange(3)}
+    assert differing(folders, arrays, arrays) == []
+
+
+def test_zeros_of_two_signs_differ(folders):
+    (found,) = differing(folders, {"a": np.array([0.0])}, {"a": np.array([-0.0])})
+    assert (found.stored, found.again, found.largest) == ("0.0", "-0.0", 0.0)
+
+
+def test_the_first_draw_is_named_by_step_chain_and_coordinate(folders):
+    draws, steps = np.zeros((5, 3, 2), np.float32), np.array([10, 12, 14, 16, 18])
+    other = draws.copy()
+    other[2, 1, 1], other[4, 0, 0] = 0.5, np.nan
+    (found,) = differing(folders, {"draws": draws, "steps": steps}, {"draws": other, "steps": steps})
+    assert found.where == "step 14, chain 1, coordinate 1"
+    assert (found.stored, found.again) == ("0.0", "0.5")
+    assert (found.count, found.total, found.largest) == (2, 30, 0.5)
+
+
+def test_until_looks_at_no_later_draw(folders):
+    draws, steps = np.zeros((4, 1, 1), np.float32), np.array([1, 2, 3, 4])
+    other = draws.copy()
+    other[2] = 1.0
+    shorter = {"draws": other[:3], "steps": steps[:3]}
+    assert differing(folders, {"draws": draws, "steps": steps}, shorter, until=2) == []
+    assert len(differing(folders, {"draws": draws, "steps": steps}, shorter, until=3)) == 1
+    found = differing(folders, {"draws": draws, "steps": steps}, {"draws": draws[:1], "steps": steps[:1]}, until=2)
+    assert [(d.entry, d.stored, d.again) for d in found] == [
+        ("draws", "float32 (2, 1, 1)", "float32 (1, 1, 1)"),
+        ("steps", "int64 (2,)", "int64 (1,)"),
+    ]
+
+
+def test_shape_type_and_absence_are_differences(folders):
+    found = differing(
+        folders,
+        {"a": np.zeros(2), "b": np.zeros(2), "c": np.zeros(2)},
+        {"a": np.zeros(3), "b": np.zeros(2, np.float32), "d": np.zeros(1)},
+    )
+    assert [(d.entry, d.stored, d.again) for d in found] == [
+        ("a", "float64 (2,)", "float64 (3,)"),
+        ("b", "float64 (2,)", "float32 (2,)"),
+        ("c", "float64 (2,)", "absent"),
+        ("d", "absent", "float64 (1,)"),
+    ]
+
+
+def test_curves_are_named_by_chain_and_point(folders):
+    y = np.zeros((2, 3))
+    other = y.copy()
+    other[1, 2] = 1
+    (found,) = differing(folders, {"b2__y": y}, {"b2__y": other})
+    assert (found.entry, found.where) == ("b2/y", "chain 1, point 2")
+
+
+def test_a_file_that_does_not_read_is_an_error(folders):
+    (folders[0] / "x.safetensors").write_bytes(b"nothing")
+    write(folders[1], a=np.zeros(1))
+    with pytest.raises(ValueError, match="does not read"):
+        differing_arrays(*folders, "x.safetensors")
+
+
+def test_results_differ_in_what_a_run_decides_and_not_in_time():
+    def result(value, **changes):
+        return {
+            "status": "done", "steps_done": 5, "seconds": {"sampling": value}, "finished": str(value),
+            "metrics": [{"name": "m", "value": 1.0}],
+        } | changes  # fmt: skip
+
+    assert differing_results(result(1.0), result(2.0)) == []
+    found = differing_results(
+        result(1.0), result(1.0, status="diverged", step=3, metrics=[{"name": "m", "value": None}])
+    )
+    assert [(d.entry, d.stored, d.again) for d in found] == [
+        ("status", "done", "diverged"), ("step", "None", "3"), ("metric m", "1.0", "None"),
+    ]  # fmt: skip

@@ -1,0 +1,65 @@
+"""How planned runs become blocks: by group, at most as large as the task allows, shared out over idle cores."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from harness.execution import local
+
+LONG = local.SHARED_FROM
+
+
+def planned(groups=1, seeds=10, steps=LONG, chains=1, max_block=10_000):
+    """What `jobs` looks at of planned runs."""
+    return [
+        SimpleNamespace(
+            spec=SimpleNamespace(group=f"group {group}", seed=seed, steps=steps, chains=chains),
+            max_block=max_block,
+            data=(),
+        )
+        for group in range(groups)
+        for seed in range(seeds)
+    ]
+
+
+def blocks(runs, cores, tmp_path):
+    made = local.jobs(runs, tmp_path, (), (), cores)
+    assert sorted((s.group, s.seed) for job in made for s in job.specs) == sorted(
+        (p.spec.group, p.spec.seed) for p in runs
+    )
+    assert all(len({spec.group for spec in job.specs}) == 1 for job in made)
+    return [len(job.specs) for job in made]
+
+
+@pytest.mark.parametrize(
+    ("groups", "cores", "expected"),
+    [
+        (1, 1, [10]),
+        (1, 2, [5, 5]),
+        (1, 4, [3, 3, 3, 1]),
+        (1, 64, [1] * 10),
+        (2, 2, [10, 10]),
+        (3, 2, [10, 10, 10]),
+        (2, 5, [5, 5, 5, 5]),
+        (1, 0, [10]),
+    ],
+)
+def test_long_groups_are_shared_out_over_idle_cores(tmp_path, groups, cores, expected):
+    assert blocks(planned(groups), cores, tmp_path) == expected
+
+
+def test_short_groups_stay_together(tmp_path):
+    assert blocks(planned(seeds=4, steps=LONG // 5), 4, tmp_path) == [4]
+    assert blocks(planned(seeds=4, steps=LONG // 5, chains=10), 4, tmp_path) == [1] * 4
+
+
+def test_no_block_is_larger_than_the_task_allows(tmp_path):
+    assert blocks(planned(max_block=2), 1, tmp_path) == [2] * 5
+    assert blocks(planned(max_block=2), 2, tmp_path) == [2] * 5
+    assert blocks(planned(max_block=7), 2, tmp_path) == [5, 5]
+
+
+def test_nothing_planned_is_no_block(tmp_path):
+    assert blocks([], 4, tmp_path) == []

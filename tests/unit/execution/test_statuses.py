@@ -1,0 +1,260 @@
+"""Every status that an attempt may have: what makes it, how it stands in ledger and database, and what --retry does."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from contextlib import ExitStack
+
+import pytest
+import torch
+
+from harness.cli.app import run as bench
+from harness.cli.options import duration
+from harness.errors import UsageError
+from harness.execution import limit
+from harness.execution.plan import Request, plan
+from harness.execution.session import Session
+from harness.execution.worker import Job, Stop, _advance, _run
+from harness.ledger.ledger import Ledger
+from harness.ledger.locks import hold
+from harness.registry import registry
+from harness.store import Store
+
+COMMAND = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "steps=3000"]
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    made = Ledger(tmp_path / "results")
+    made.prepare()
+    return made
+
+
+def session(ledger, seeds=(0,), **given):
+    """One block of runs of COMMAND, opened as a worker does."""
+    asked = Request(["sgld"], ["mixture5"], seeds=list(seeds), chains=2, budget="steps=3000", given=given)
+    specs = [planned.spec for planned in plan(registry(), asked, ledger)]
+    said = []
+    (made,) = Session.open_all(ledger, specs, Job(specs, ledger.root, "cpu", "cpu-0"), lambda *it: said.append(it))
+    return made
+
+
+def raising(error):
+    def advance():
+        raise error
+
+    return advance
+
+
+def done(ledger):
+    _advance(session(ledger), Stop(), print)
+
+
+def diverged(ledger):
+    block = session(ledger)
+    block.loop.theta[0] = float("nan")
+    _advance(block, Stop(), print)
+
+
+def timeout(ledger):
+    _advance(session(ledger), Stop(), print, 1e-6)
+
+
+def out_of_memory(ledger):
+    block = session(ledger)
+    block.advance = raising(torch.OutOfMemoryError("no memory"))
+    _advance(block, Stop(), print)
+
+
+def error(ledger):
+    block = session(ledger)
+    block.advance = raising(ValueError("a plugin's own"))
+    _advance(block, Stop(), print)
+
+
+def cancelled(ledger):
+    _advance(session(ledger), Stop("cancelled"), print)
+
+
+def preempted(ledger):
+    _advance(session(ledger), Stop("preempted"), print)
+
+
+def orphaned(ledger):
+    session(ledger).advance()
+
+
+PRODUCERS = {f.__name__: f for f in (done, diverged, timeout, out_of_memory, error, cancelled, preempted, orphaned)}
+FAILED = ("timeout", "out_of_memory", "error")
+
+
+@pytest.mark.parametrize("status", PRODUCERS)
+def test_each_status_has_a_producer(ledger, status):
+    PRODUCERS[status](ledger)
+    (key,) = ledger.all_keys()
+    standing = ledger.standing(key)
+    assert standing.status == status
+    assert standing.cached == (status in ("done", "diverged"))
+    assert standing.failed == (status in FAILED)
+    assert (standing.unfinished is not None) == (status in ("cancelled", "preempted", "orphaned"))
+    store = Store(ledger.root)
+    assert store.refresh() == []
+    (row,) = store.rows("select status, concluded, reason from attempt")
+    assert (row["status"], row["concluded"]) == (status, standing.cached or standing.failed)
+    assert bool(row["reason"]) == (status == "diverged" or status in FAILED)
+    if standing.failed:
+        result = standing.attempt.result()
+        assert result["metrics"] == []
+        assert result["seconds"]["setup"] > 0
+        assert result["started"] == standing.attempt.events()[0]["time"]
+        assert not [path.name for path in standing.attempt.path.iterdir() if "checkpoint" in path.name]
+
+
+def test_a_held_unfinished_run_is_running(ledger):
+    orphaned(ledger)
+    (key,) = ledger.all_keys()
+    with hold(ledger.lock(key), 0):
+        assert ledger.standing(key).status == "running"
+
+
+def test_retry_runs_exactly_the_failed_ones_again(ledger, capsys):
+    _advance(session(ledger, seeds=(0,)), Stop(), print)
+    block = session(ledger, seeds=(1,))
+    block.loop.theta[0] = float("nan")
+    _advance(block, Stop(), print)
+    for seed, cause in ((2, torch.OutOfMemoryError("")), (3, ValueError(""))):
+        block = session(ledger, seeds=(seed,))
+        block.advance = raising(cause)
+        _advance(block, Stop(), print)
+    _advance(session(ledger, seeds=(4,)), Stop(), print, 1e-6)
+    before = {path.parent.name for path in ledger.runs.glob("*/*/*/result.json")}
+    assert len(before) == 5
+    command = ["--results", str(ledger.root), *COMMAND, "--seeds", "0-4", "--json"]
+    capsys.readouterr()
+    assert bench(command) == 1
+    said = capsys.readouterr()
+    assert [row["status"] for row in json.loads(said.out)] == ["done", "diverged", "out_of_memory", "error", "timeout"]
+    assert "2 done before (1 diverged), 0 to do" in said.err
+    assert said.err.count("--retry runs it again") == 3
+    assert {path.parent.name for path in ledger.runs.glob("*/*/*/result.json")} == before
+    assert bench([*command, "--retry"]) == 1  # for the one that diverged
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["status"] for row in rows] == ["done", "diverged", "done", "done", "done"]
+    assert [len(ledger.attempts(row["run_key"])) for row in rows] == [1, 1, 2, 2, 2]
+    assert bench([*command, "--retry", "--timeout", "1s"]) == 1
+    assert len(list(ledger.runs.glob("*/*/*/result.json"))) == 8
+
+
+def test_the_time_limit_is_no_part_of_the_key_and_reaches_the_worker(ledger, capsys):
+    command = ["--results", str(ledger.root), *COMMAND, "--seeds", "0", "--json"]
+    assert bench([*command, "--timeout", "0.001"]) == 1
+    (before,) = json.loads(capsys.readouterr().out)
+    assert before["status"] == "timeout"
+    assert "--timeout was 0.001 s" in before["reason"]
+    assert bench([*command, "--retry", "--timeout", "2h"]) == 0
+    (after,) = json.loads(capsys.readouterr().out)
+    assert (after["status"], after["run_key"]) == ("done", before["run_key"])
+
+
+def test_time_worked_before_an_interruption_counts(ledger):
+    block = session(ledger)
+    block.advance()
+    block.seconds["sampling"] += 100
+    block.suspend("cancelled")
+    resumed = session(ledger)
+    assert resumed.loop.position > 0
+    _advance(resumed, Stop(), print, 50)
+    (key,) = ledger.all_keys()
+    standing = ledger.standing(key)
+    assert standing.status == "timeout"
+    assert f"at step {resumed.loop.position} of 3000" in standing.reason
+    assert standing.attempt.result()["seconds"]["sampling"] > 100
+
+
+def test_what_is_finished_is_not_thrown_away_for_being_late(ledger):
+    block = session(ledger)
+    while not block.finished:
+        block.advance()
+    block.seconds["sampling"] += 100
+    _advance(block, Stop(), print, 50)
+    (key,) = ledger.all_keys()
+    assert ledger.standing(key).status == "done"
+
+
+@pytest.mark.parametrize("cause", [None, ValueError("broken")])
+def test_a_run_that_diverged_stays_so_when_its_block_fails(ledger, cause):
+    block = session(ledger, seeds=(0, 1))
+    block.loop.theta[0] = float("nan")
+    block.advance()
+    if cause:
+        block.advance = raising(cause)
+    _advance(block, Stop(), print, None if cause else 1e-6)
+    statuses = [ledger.standing(spec.key).status for spec in block.specs]
+    assert statuses == ["diverged", "error" if cause else "timeout"]
+    assert ledger.standing(block.specs[0].key).attempt.result()["step"] == 1
+
+
+def test_a_step_that_hangs_is_interrupted(ledger, monkeypatch):
+    monkeypatch.setattr(limit, "OVERTIME_SECONDS", 0.2)
+    block = session(ledger)
+
+    def hang():
+        while True:
+            time.sleep(0.01)
+
+    block.advance = hang
+    block.check_time = lambda _: None
+    _advance(block, Stop(), print, 0.1)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    (key,) = ledger.all_keys()
+    standing = ledger.standing(key)
+    assert standing.status == "timeout"
+    assert standing.reason == "interrupted within a step: --timeout was 0.1 s"
+    (trace,) = [event["text"] for event in standing.attempt.events() if event["event"] == "traceback"]
+    assert "in hang" in trace
+
+
+def test_a_resumed_attempt_began_when_it_began(ledger):
+    block = session(ledger)
+    block.advance()
+    block.suspend("cancelled")
+    began = block.attempts[0].events()[0]["time"]
+    time.sleep(0.01)
+    _advance(session(ledger), Stop(), print)
+    result = block.attempts[0].result()
+    assert result["started"] == began < result["finished"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        (None, None),
+        ("2h", 7200),
+        ("90s", 90),
+        ("30m", 1800),
+        ("90", 90),
+        ("1.5h", 5400),
+        (" 1 d ", 86_400),
+        ("0.5", 0.5),
+    ],
+)
+def test_a_time_in_words(text, seconds):
+    assert duration(text, "--timeout") == seconds
+
+
+@pytest.mark.parametrize("text", ["", "0", "0s", "-3", "h", "2 weeks", "nan", "inf", "1e9", "2h3"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(UsageError, match="--timeout"):
+        duration(text, "--timeout")
+
+
+def test_a_run_that_failed_while_another_launcher_waited_for_it_is_not_run_again_unasked(ledger):
+    made = session(ledger)
+    made.fail(RuntimeError("of another launcher"), "")
+    said = []
+    with ExitStack() as stack:
+        _run(Job(made.specs, ledger.root, "cpu", "cpu-0"), stack, Stop(), lambda kind, it: said.append((kind, it)))
+    assert [(kind, it["status"]) for kind, it in said] == [("finished", "error")]
+    assert len(ledger.attempts(made.specs[0].key)) == 1

@@ -1,0 +1,146 @@
+"""A result.json that is not what was written counts as no result: the run is done again, and the damaged one stays."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from specs import made as spec
+
+from harness.execution.beginning import open_attempt
+from harness.ledger.attempt import Attempt
+from harness.ledger.files import read_json, seal_holds, sealed
+from harness.ledger.ledger import Ledger
+from harness.spec import recorded_key
+
+HERE = {"id": "e"}
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    made = Ledger(tmp_path / "results")
+    made.prepare()
+    return made
+
+
+@pytest.fixture
+def attempt(ledger):
+    return Attempt.create(ledger.runs, spec(), HERE)
+
+
+def flip(path, place, bit=1):
+    content = bytearray(path.read_bytes())
+    content[place] ^= bit
+    path.write_bytes(content)
+
+
+def change(**members):
+    def damage(path):
+        path.write_text(json.dumps(json.loads(path.read_text()) | members))
+
+    return damage
+
+
+DAMAGE = {
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:-9]),
+    "empty": lambda path: path.write_bytes(b""),
+    "no object": lambda path: path.write_text("[1, 2]"),
+    "nested too deep": lambda path: path.write_text("[" * 100_000),
+    "not text": lambda path: path.write_bytes(b"\xff\xfe" * 40),
+    "another value": change(passes=7.0),
+    "another status": change(status="error"),
+    "another attempt": change(attempt="20260101T000000000-aaaaaa"),
+    "a directory": lambda path: (path.unlink(), path.mkdir()),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_result_is_not_trusted(ledger, attempt, damage):
+    attempt.conclude({"status": "done", "passes": 3.0, "metrics": []})
+    assert ledger.standing(spec().key).cached
+    DAMAGE[damage](attempt.path / "result.json")
+    standing = ledger.standing(spec().key)
+    assert standing.status == "damaged"
+    assert not standing.cached
+    assert not standing.failed
+    assert standing.unfinished is None
+    assert standing.reason.startswith("result.json ")
+    assert attempt.result() is None
+
+
+def test_no_flipped_bit_changes_a_value_unseen(attempt):
+    attempt.conclude({"status": "done", "metrics": [{"name": "a", "value": 0.25}]})
+    path = attempt.path / "result.json"
+    whole, record = path.read_bytes(), attempt.result()
+    passed = 0
+    for place in range(len(whole)):
+        for bit in (1, 32):
+            flip(path, place, bit)
+            found = attempt.result()
+            if found is not None:  # white space, or the name of the seal
+                passed += 1
+                assert {**found, "sha256": ""} == {**found, **record, "sha256": ""}, (place, bit)
+            path.write_bytes(whole)
+    assert passed < len(whole) / 5
+
+
+def test_a_run_with_a_damaged_result_is_done_again_in_a_new_attempt(ledger, attempt):
+    attempt.conclude({"status": "done"})
+    flip(attempt.path / "result.json", -20)
+    before = (attempt.path / "result.json").read_bytes()
+    again, checkpoint = open_attempt(ledger, spec(), HERE)
+    assert again.id != attempt.id
+    assert checkpoint is None
+    again.conclude({"status": "done"})
+    standing = ledger.standing(spec().key)
+    assert standing.cached
+    assert standing.attempt.id == again.id
+    assert (attempt.path / "result.json").read_bytes() == before
+
+
+def test_a_damaged_result_does_not_hide_a_whole_one(ledger, attempt):
+    attempt.conclude({"status": "diverged"})
+    later = attempt.create(ledger.runs, spec(), HERE)
+    later.conclude({"status": "done"})
+    flip(later.path / "result.json", -20)
+    assert ledger.standing(spec().key).attempt.id == attempt.id
+
+
+@pytest.mark.parametrize("name", ["spec.json", "environment.json"])
+def test_an_unfinished_attempt_with_a_damaged_record_is_not_gone_on_with(ledger, attempt, name):
+    assert open_attempt(ledger, spec(), HERE)[0].id == attempt.id
+    text = (attempt.path / name).read_text()
+    (attempt.path / name).write_text(text.replace('"steps": 10', '"steps": 11').replace('"e"', '"f"'))
+    assert open_attempt(ledger, spec(), HERE)[0].id != attempt.id
+
+
+def test_an_attempt_concludes_once_even_when_its_result_was_damaged(attempt):
+    attempt.conclude({"status": "done"})
+    flip(attempt.path / "result.json", -20)
+    with pytest.raises(ValueError, match="concluded already"):
+        attempt.conclude({"status": "done"})
+
+
+def test_a_result_from_before_seals_is_read(ledger, attempt):
+    attempt.conclude({"status": "done"})
+    path = attempt.path / "result.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({name: value for name, value in record.items() if name != "sha256"}))
+    assert ledger.standing(spec().key).cached
+
+
+def test_a_seal_is_of_the_values_not_of_their_layout():
+    record = sealed({"b": [1.5, -0.0, 1e-300, None], "a": {"é": True}})
+    assert seal_holds(json.loads(json.dumps(record, indent=4)))
+    assert not seal_holds({**record, "b": [1.5]})
+    assert not seal_holds({**record, "more": 1})
+
+
+def test_the_key_of_a_stored_record_is_that_of_its_spec(attempt):
+    record = read_json(attempt.path / "spec.json")
+    assert recorded_key(record) == record["key"] == spec().key
+    assert recorded_key({**record, "steps": 11}) == spec(steps=11).key
+    for name in ("steps", "sampler"):
+        assert recorded_key({other: value for other, value in record.items() if other != name}) == ""
+    assert recorded_key({**record, "task": 3}) == ""
+    assert recorded_key({**record, "burn_in": float("nan")}) == ""

@@ -1,0 +1,67 @@
+"""Which attempt a user means."""
+
+from __future__ import annotations
+
+import shutil
+
+import fabricated
+import pytest
+
+from harness.errors import DataError, UsageError
+from harness.ledger.find import concluded_attempt, run_key
+from harness.ledger.ledger import Ledger
+
+FIRST, SECOND = "abcdef01" + "0" * 56, "abcdef02" + "0" * 56
+
+
+def concluded(results, key, number=0, **changes):
+    folder = fabricated.unfinished(results, number=number, key=key)
+    return fabricated.conclude(folder, **changes)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger(tmp_path)
+
+
+def test_a_beginning_names_the_one_run_that_has_it(ledger):
+    folder = concluded(ledger.root, FIRST)
+    concluded(ledger.root, SECOND, number=1)
+    assert run_key(ledger, "ABCDEF01") == FIRST
+    assert concluded_attempt(ledger, FIRST[:10]).path == folder
+    assert concluded_attempt(ledger, folder.name).path == folder
+
+
+def test_several_runs_are_listed(ledger):
+    concluded(ledger.root, FIRST)
+    concluded(ledger.root, SECOND, number=1)
+    with pytest.raises(UsageError, match=r"abcdef begins 2 run keys.*abcdef010000 \(sgld on mixture25, seed 0\)"):
+        run_key(ledger, "abcdef")
+
+
+def test_the_attempt_that_counts_is_meant(ledger):
+    concluded(ledger.root, FIRST, number=1, status="error")
+    done = concluded(ledger.root, FIRST, number=2)
+    concluded(ledger.root, FIRST, number=3, status="error")
+    assert concluded_attempt(ledger, FIRST).path == done
+    shutil.rmtree(done)
+    assert concluded_attempt(ledger, FIRST).result()["status"] == "error"
+
+
+def test_a_run_without_a_result_has_nothing_to_compare_with(ledger):
+    fabricated.unfinished(ledger.root, key=FIRST, events=("created", "started", "cancelled"))
+    with pytest.raises(UsageError, match="is cancelled: it has no result yet"):
+        concluded_attempt(ledger, FIRST)
+
+
+def test_a_damaged_result_is_a_data_error(ledger):
+    folder = concluded(ledger.root, FIRST)
+    (folder / "result.json").write_text("{")
+    with pytest.raises(DataError, match=r"result\.json does not read"):
+        concluded_attempt(ledger, FIRST)
+
+
+@pytest.mark.parametrize("word", ["abcde", "sgld", "../..", "abcdefg", "*" * 8, ""])
+def test_what_is_no_key_is_refused(ledger, word):
+    with pytest.raises(UsageError, match="is neither a run key"):
+        concluded_attempt(ledger, word)

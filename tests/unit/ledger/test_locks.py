@@ -1,0 +1,77 @@
+"""Lock files come and go, yet no two processes ever hold the lock of one name."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from harness.ledger.locks import HeldError, held, hold, holder
+
+STRUGGLE = """
+import os, random, sys
+from pathlib import Path
+from harness.ledger.locks import held, hold
+folder, rounds = Path(sys.argv[1]), int(sys.argv[2])
+for _ in range(rounds):
+    with hold(folder / "run.lock", 60):
+        mark = os.open(folder / "inside", os.O_CREAT | os.O_EXCL)  # fails where another is inside
+        assert held(folder / "run.lock")
+        os.close(mark)
+        os.unlink(folder / "inside")
+        with (folder / "count").open("a") as stream:
+            stream.write("x")
+"""
+
+
+def test_many_processes_take_turns_though_the_file_goes_each_time(tmp_path):
+    words = [sys.executable, "-c", STRUGGLE, str(tmp_path), "60"]
+    crowd = [subprocess.Popen(words, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    errors = [process.communicate(timeout=120)[1] for process in crowd]
+    assert [process.returncode for process in crowd] == [0] * 4, errors
+    assert (tmp_path / "count").stat().st_size == 240
+    assert not (tmp_path / "run.lock").exists()
+
+
+def test_who_waited_on_a_file_that_went_holds_the_one_that_is_there(tmp_path):
+    path = tmp_path / "run.lock"
+    with hold(path, 0):
+        words = [sys.executable, "-c", STRUGGLE, str(tmp_path), "1"]
+        other = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        time.sleep(0.5)
+    assert other.wait(60) == 0, other.stderr.read()
+    other.stderr.close()
+    assert not path.exists()
+
+
+def test_the_lock_of_a_killed_holder_is_free_and_names_the_next(tmp_path):
+    path = tmp_path / "run.lock"
+    code = (
+        f"import time, pathlib, harness.ledger.locks as l\nwith l.hold(pathlib.Path({str(path)!r}), 0): time.sleep(60)"
+    )
+    other = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        deadline = time.monotonic() + 30
+        while not (path.exists() and path.stat().st_size) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert held(path)
+        with pytest.raises(HeldError, match=f"held by process {other.pid}"), hold(path, 0.1):
+            pass
+    finally:
+        other.kill()
+        other.wait()
+    assert path.exists()
+    assert not held(path)
+    with hold(path, 0):
+        assert json.loads(path.read_text())["pid"] == os.getpid()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 3}', "null"])
+def test_a_lock_file_with_other_text_names_nobody(tmp_path, text):
+    path = tmp_path / "run.lock"
+    path.write_text(text)
+    assert holder(path) == "another process"

@@ -1,0 +1,226 @@
+"""What counts as worse than the last night, and what does not."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from harness.nights import History, Metric, Night, Row, changes
+from harness.nights.changes import settled
+from harness.nights.night import from_json
+
+LAST = dict(enumerate([10.0, 11.0, 9.5, 10.4, 10.2]))
+
+
+def metric(values, direction="max", target=None, version=1):
+    found = dict(values) if isinstance(values, dict) else dict(enumerate(values))
+    return Metric(version, "1", direction, target, {seed: float(value) for seed, value in found.items()})
+
+
+def row(metrics, statuses=None, version=1, seeds=5, key="k"):
+    known = statuses or dict.fromkeys(range(seeds), "done")
+    return Row(version, {seed: f"{key}{seed}" for seed in known}, known, metrics, 1.0)
+
+
+def night(suite="s", **rows):
+    return Night(suite, rows)
+
+
+def outcomes(last, tonight, skipped=()):
+    return {(c.row, c.metric): c.outcome for c in changes(last, tonight, skipped)}
+
+
+def one(values, last=LAST, **kind):
+    """The outcome of a single metric."""
+    before, now = night(a=row({"m": metric(last, **kind)})), night(a=row({"m": metric(values, **kind)}))
+    return outcomes(before, now)["a", "m"]
+
+
+def scaled(factor, spread=0.01):
+    return {seed: value * factor * (1 + spread * (-1) ** seed) for seed, value in LAST.items()}
+
+
+@pytest.mark.parametrize(("direction", "lower", "higher"), [("max", "worse", "better"), ("min", "better", "worse")])
+def test_worse_and_better_follow_the_direction(direction, lower, higher):
+    assert one(scaled(0.5), direction=direction) == lower
+    assert one(scaled(2.0), direction=direction) == higher
+
+
+def test_with_a_target_it_is_the_distance_that_counts():
+    near, far = [1.01, 0.98, 1.02, 0.99, 1.015], [1.3, 0.7, 1.31, 0.72, 1.28]
+    assert one(far, dict(enumerate(near)), direction="target", target=1.0) == "worse"
+    assert one(near, dict(enumerate(far)), direction="target", target=1.0) == "better"
+    assert one(far, dict(enumerate(near)), direction="target") == "not compared"
+
+
+def test_the_same_numbers_and_rounding_are_no_change():
+    assert one(LAST) == "same"
+    assert one({seed: value * (1 - 1e-9) for seed, value in LAST.items()}) == "same"
+    assert one(dict.fromkeys(LAST, 0.0), dict.fromkeys(LAST, 0.0)) == "same"
+
+
+def test_noise_is_undecided():
+    assert one([10.3, 9.7, 11.0, 10.0, 10.1]) == "unclear"
+
+
+def test_a_collapse_is_seen_even_where_it_widens_the_spread():
+    assert one([2.0, 700.0, 90.0, 15.0, 3000.0], dict(enumerate([1.0, 1.1, 0.9, 1.0, 1.2])), direction="min") == "worse"
+    assert one([0, 0, 0, 0, 0], dict(enumerate([20, 21, 19, 22, 20]))) == "worse"
+
+
+def test_where_all_seeds_differ_alike_it_takes_seeds_enough():
+    assert one({s: v - 1 for s, v in enumerate([25.0] * 5)}, dict(enumerate([25.0] * 5))) == "unclear"
+    ten = dict(enumerate([25.0] * 10))
+    before, now = night(a=row({"m": metric(ten)}, seeds=10)), night(a=row({"m": metric([24.0] * 10)}, seeds=10))
+    assert outcomes(before, now)["a", "m"] == "worse"
+
+
+def test_two_seeds_get_no_verdict_and_it_is_said():
+    before, now = night(a=row({"m": metric([1.0, 1.1])}, seeds=2)), night(a=row({"m": metric([9.0, 9.5])}, seeds=2))
+    (change,) = changes(before, now)
+    assert (change.outcome, "2 pairs" in change.reason) == ("unclear", True)
+
+
+def test_holm_covers_all_rows_that_differ_and_only_those():
+    slight = {seed: v * (0.93 + 0.012 * seed) for seed, v in LAST.items()}
+    assert one(slight) == "worse"
+    noisy = {f"n{i}": row({"m": metric(LAST)}) for i in range(40)}
+    rolled = {f"n{i}": row({"m": metric(np.roll(list(LAST.values()), i % 4 + 1))}) for i in range(40)}
+    before, now = row({"m": metric(LAST)}), row({"m": metric(slight)})
+    assert outcomes(night(a=before, **noisy), night(a=now, **noisy))["a", "m"] == "worse"
+    assert outcomes(night(a=before, **noisy), night(a=now, **rolled))["a", "m"] == "unclear"
+
+
+def test_only_common_seeds_are_paired():
+    last = {seed: 10.0 + seed for seed in range(10)}
+    before = night(a=row({"m": metric(last)}, seeds=10))
+    now = night(a=row({"m": metric({**{s: v for s, v in last.items() if s < 5}, 50: 0.0})}, seeds=5))
+    assert outcomes(before, now)["a", "m"] == "same"
+
+
+def test_a_seed_that_newly_diverged_or_failed_is_a_regression_of_its_own_and_known_ones_are_not():
+    fine, lost = dict.fromkeys(range(5), "done"), {**dict.fromkeys(range(3), "done"), 3: "diverged", 4: "timeout"}
+    values = metric({s: LAST[s] for s in range(3)})
+    before, now = night(a=row({"m": metric(LAST)}, fine)), night(a=row({"m": values}, lost))
+    found = {c.outcome: c.reason for c in changes(before, now) if c.is_regression}
+    assert found == {"diverged": "seed 3, which had a result", "failed": "seed 4, which had a result"}
+    assert not any(c.is_regression for c in changes(now, now))
+    assert not any(c.is_regression for c in changes(now, before))
+
+
+def test_a_row_or_value_that_is_gone_is_a_regression_unless_the_suite_was_edited():
+    before = night(a=row({"m": metric(LAST)}), b=row({"m": metric(LAST), "n": metric(LAST)}))
+    now = night(b=row({"m": metric({}), "o": metric(LAST)}))
+    assert outcomes(before, now) == {("a", ""): "gone", ("b", "m"): "gone", ("b", "n"): "gone", ("b", "o"): "new"}
+    assert outcomes(before, replace(now, suite="edited"))["a", ""] == "dropped"
+    assert outcomes(before, now, {"a"})["a", ""] == "skipped"
+
+
+def test_a_rare_value_that_is_missing_tonight_is_none():
+    before, now = night(a=row({"m": metric({2: 5.0})})), night(a=row({"m": metric({})}))
+    assert outcomes(before, now)["a", "m"] == "not compared"
+
+
+def test_other_versions_of_a_task_or_metric_are_not_compared():
+    worse = {seed: value / 2 for seed, value in LAST.items()}
+    before = night(a=row({"m": metric(LAST)}), b=row({"m": metric(LAST)}))
+    now = night(a=row({"m": metric(worse)}, version=2), b=row({"m": metric(worse, version=2)}))
+    assert outcomes(before, now) == {("a", ""): "not compared", ("b", "m"): "not compared"}
+
+
+def test_the_first_night_has_nothing_to_compare_with():
+    assert outcomes(None, night(a=row({"m": metric(LAST)}))) == {("a", ""): "new"}
+
+
+def record(history, tonight, *, accepted=False):
+    last = history.last(tonight)
+    found = changes(last, tonight)
+    history.record(settled(last, tonight, found, accepted=accepted))
+    return {c.outcome for c in found}
+
+
+def test_a_regression_stays_one_until_it_recovers_or_is_accepted(tmp_path):
+    good, bad = night(a=row({"m": metric(LAST)})), night(a=row({"m": metric(scaled(0.5))}))
+    elsewhere = night(a=bad.rows["a"], b=row({"m": metric(LAST)}))
+    assert record(History(tmp_path, "s"), good) == {"new"}
+    assert record(History(tmp_path, "s"), bad) == {"worse"}
+    assert record(History(tmp_path, "s"), bad) == {"worse"}, "the same command again says the same"
+    assert record(History(tmp_path, "s"), elsewhere) == {"worse", "new"}, "another row's change does not clear it"
+    assert record(History(tmp_path, "s"), elsewhere, accepted=True) == {"worse", "new"}
+    assert len(list((tmp_path / "nights" / "s").glob("*.json"))) == 3
+    assert History(tmp_path, "s").again(elsewhere).accepted
+    assert record(History(tmp_path, "s"), bad) == {"same", "gone"}
+    assert record(History(tmp_path, "s"), good) == {"better", "gone"}
+
+
+def test_a_row_left_out_for_a_night_is_compared_with_the_night_before(tmp_path):
+    good, without = night(a=row({"m": metric(LAST)}), b=row({})), night(b=row({}))
+    record(History(tmp_path, "s"), good)
+    history = History(tmp_path, "s")
+    history.record(settled(good, without, changes(good, without, {"a"}), accepted=False))
+    bad = night(a=row({"m": metric(scaled(0.5))}), b=row({}))
+    assert outcomes(History(tmp_path, "s").last(bad), bad)["a", "m"] == "worse"
+
+
+def test_time_alone_makes_no_other_night(tmp_path):
+    first = night(a=row({"m": metric(LAST)}))
+    record(History(tmp_path, "s"), first)
+    slower = night(a=replace(first.rows["a"], seconds=99.0))
+    assert History(tmp_path, "s").again(slower) is not None
+    assert History(tmp_path, "s").last(slower) is None
+
+
+def test_a_damaged_record_is_left_out_by_name(tmp_path):
+    for factor in (1.0, 2.0):
+        record(History(tmp_path, "s"), night(a=row({"m": metric(scaled(factor))})))
+    first, second = sorted((tmp_path / "nights" / "s").glob("*.json"))
+    assert from_json(json.loads(second.read_text())) is not None
+    second.write_text(second.read_text().replace('"10', '"11', 1).replace("20.", "21.", 1))
+    (second.parent / "notes.json").write_text("{}")
+    history = History(tmp_path, "s")
+    assert len(history.notes) == 2
+    assert second.name in history.notes[0]
+    tonight = night(a=row({"m": metric(scaled(3.0))}))
+    assert history.last(tonight).digest == from_json(json.loads(first.read_text())).digest
+    history.record(tonight)
+    assert (second.parent / "000003.json").exists(), "the damaged one is not written over"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"format": 1}', '{"format": 1, "sha256": "x", "rows": 3}', "nonsense"]
+)
+def test_what_is_no_record_is_none(tmp_path, text):
+    folder = tmp_path / "nights" / "s"
+    folder.mkdir(parents=True)
+    (folder / "000001.json").write_text(text)
+    assert len(History(tmp_path, "s").notes) == 1
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("seeds", [5, 10])
+def test_false_alarms_are_rare_where_all_numbers_are_drawn_anew(seeds):
+    """Nights of 60 values of many kinds, all redrawn from the same law: at most 5 % may have any regression."""
+    rng = np.random.default_rng(7)
+    kinds = [
+        (lambda: rng.lognormal(0, 0.3, seeds), "min", None),
+        (lambda: rng.lognormal(2, 1.5, seeds), "max", None),
+        (lambda: rng.poisson(20, seeds), "max", None),
+        (lambda: rng.binomial(25, 0.97, seeds), "max", None),
+        (lambda: 1 + 0.1 * rng.standard_normal(seeds), "target", 1.0),
+        (lambda: rng.standard_t(2, seeds), "min", None),
+    ]
+
+    def drawn():
+        rows = {
+            f"r{i}": row({f"m{j}": metric(draw(), way, aim) for j, (draw, way, aim) in enumerate(kinds)}, seeds=seeds)
+            for i in range(10)
+        }
+        return night(**rows)
+
+    nights = [drawn() for _ in range(81)]
+    alarms = sum(any(c.is_regression for c in changes(a, b)) for a, b in itertools.pairwise(nights))
+    assert alarms <= 9  # of 80 at 5 %: 4 expected, more than 9 in one case in a hundred

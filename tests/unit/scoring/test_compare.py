@@ -1,0 +1,221 @@
+"""Comparisons of two rows: what is paired, what is tested, when there is a verdict."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from scored import low_error, moments, store, write_run
+
+from harness.report import Request
+from harness.scoring import Comparison, compare, compare_values, judge, score_fields
+
+LOW_ERROR = "gradients_to_low_error"
+
+
+def rows(a, b):
+    return dict(enumerate(a)), dict(enumerate(b))
+
+
+def write(results, method, values, seeds=None, metric="modes_covered", curves=None, **changes):
+    for i, value in enumerate(values):
+        seed = i if seeds is None else seeds[i]
+        own = curves(seed) if curves else None
+        write_run(results, method=method, seed=seed, metrics={metric: value}, curves=own, **changes)
+
+
+def score_of(results):
+    (score,) = score_fields(store(results), Request())
+    return score, {group.method: group for group in score.groups}
+
+
+def compared(results, metric="modes_covered"):
+    score, groups = score_of(results)
+    return score.compare(groups["csgld"], groups["sgld"], metric)
+
+
+def test_ten_pairs_are_tested_by_permutation_and_have_a_t_interval():
+    found = compare_values(*rows([s + 10 + s % 3 for s in range(10)], range(10)), "max")
+    assert (found.a, found.b, found.effect) == (pytest.approx(15.4), 4.5, pytest.approx(10.9))
+    assert found.interval == "t 95 % (x2.26)"
+    assert found.low < 10.9 < found.high
+    assert (found.p, "permutation" in found.test) == (2 / 2**10, True)
+    assert judge([found])[0].better == "a"
+
+
+def test_three_to_nine_pairs_have_a_paired_t_and_two_have_no_verdict():
+    found = compare_values(*rows([1.0, 2.0, 3.5], [0.0, 1.1, 2.4]), "max")
+    assert "paired t" in found.test
+    assert judge([found])[0].better == "a"
+    (short,) = judge([compare_values(*rows([1.0, 2.0], [0.0, 1.1]), "max")])
+    assert (short.p, short.better) == (None, "")
+    assert "2 pairs of seeds: a verdict needs 3, a claim 10" in short.withheld
+
+
+@pytest.mark.parametrize(
+    ("direction", "target", "better"),
+    [("max", None, "a"), ("min", None, "b"), ("target", 1.0, "b"), ("target", None, "")],
+)
+def test_better_is_where_the_metric_says(direction, target, better):
+    a, b = rows([2.0 + 0.1 * s for s in range(10)], [1.0 + 0.01 * s for s in range(10)])
+    (found,) = judge([compare_values(a, b, direction, target)])
+    assert found.better == better
+
+
+def test_distances_from_the_target_are_compared_not_values():
+    a, b = rows([0.5] * 5 + [1.5] * 5, [1.1, 0.9] * 5)
+    found = compare_values(a, b, "target", 1.0)
+    assert found.effect == pytest.approx(0.4)
+    assert (found.a, found.b) == (1.0, pytest.approx(1.0))
+
+
+def test_equal_values_are_undecided_with_a_range():
+    (found,) = judge([compare_values(*rows([1.0] * 10, [1.0] * 10), "max")])
+    assert (found.effect, found.interval, found.p, found.better) == (0.0, "range", 1.0, "")
+
+
+def test_holm_is_over_all_that_was_tested():
+    weak = compare_values(*rows([0.1, 0.3, 0.35, 0.2, 0.5], [0.0, 0.0, 0.2, 0.1, 0.2]), "max")
+    assert 0.01 < weak.p < 0.05
+    assert judge([weak])[0].better == "a"
+    untested = compare_values({0: 1.0}, {0: 2.0}, "max")
+    found = judge([weak, untested, weak, weak, weak])
+    assert [c.better for c in found] == [""] * 5
+    assert found[0].adjusted == pytest.approx(4 * weak.p)
+    assert found[1].adjusted is None
+
+
+def test_seeds_that_one_side_did_not_run_are_left_out_and_named(tmp_path):
+    write(tmp_path, "csgld", [10.0, 11.0, 12.5, 13.0])
+    write(tmp_path, "sgld", [5.0, 6.1, 7.0], seeds=[1, 2, 7])
+    found = compared(tmp_path)
+    assert found.pairs == (1, 2)
+    assert found.unpaired == {0: "B was not run", 3: "B was not run", 7: "A was not run"}
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "reason"),
+    [("diverged", "A diverged at step 120, chain 2", "A diverged in 1 of 11 seeds"),
+     ("error", "A failed (error); --retry runs it again", "A failed in 1 of 11 seeds")],
+)  # fmt: skip
+def test_a_seed_that_was_lost_withholds_the_verdict(tmp_path, status, text, reason):
+    write(tmp_path, "csgld", [20.0 + s / 10 for s in range(10)])
+    write(tmp_path, "csgld", [None], seeds=[10], status=status)
+    write(tmp_path, "sgld", [5.0] * 11)
+    (found,) = judge([compared(tmp_path)])
+    assert found.unpaired == {10: text}
+    assert (found.withheld, found.better) == (reason, "")
+    assert found.p == 2 / 2**10
+
+
+def test_a_run_without_a_value_withholds_the_verdict(tmp_path):
+    write(tmp_path, "csgld", [*[20.0 + s / 10 for s in range(10)], None])
+    write(tmp_path, "sgld", [5.0] * 11)
+    (found,) = judge([compared(tmp_path)])
+    assert (found.withheld, found.better) == ("A has no value in 1 of 11 seeds", "")
+
+
+def test_versions_of_a_metric_are_not_mixed(tmp_path):
+    write(tmp_path, "csgld", [20.0, 21.0, 22.5], versions={"modes_covered": 2})
+    write(tmp_path, "sgld", [5.0, 6.0, 7.0])
+    found = compared(tmp_path)
+    assert (found.version, found.pairs) == (2, ())
+    assert "version 1 of the metric, not 2" in found.unpaired[0]
+    assert "`bench rescore`" in found.unpaired[0]
+
+
+def test_a_metric_of_neither_is_none(tmp_path):
+    write(tmp_path, "csgld", [20.0])
+    write(tmp_path, "sgld", [5.0])
+    assert compared(tmp_path, "no_such_metric") is None
+
+
+def test_low_error_is_compared_by_its_ratio(tmp_path):
+    write(tmp_path, "csgld", [1.0] * 10, curves=lambda seed: moments() | low_error([200.0 + 20 * seed] * 4))
+    write(tmp_path, "sgld", [1.0] * 10, curves=lambda seed: moments() | low_error([600.0 + 20 * seed] * 4))
+    score, groups = score_of(tmp_path)
+    (found,) = judge([score.compare(groups["csgld"], groups["sgld"], LOW_ERROR)])
+    assert found.scale == "ratio"
+    assert found.a == score.estimate(groups["csgld"], LOW_ERROR).mean
+    assert found.b == score.estimate(groups["sgld"], LOW_ERROR).mean
+    assert found.effect == pytest.approx(found.a / found.b)
+    assert found.low < found.effect < found.high < 1
+    assert (found.p, found.better) == (2 / 2**10, "a")
+
+
+def test_never_is_worse_than_late_and_a_diverged_seed_counts_as_never(tmp_path):
+    write(tmp_path, "csgld", [1.0] * 10, curves=lambda _: moments() | low_error([900.0] * 4))
+    write(tmp_path, "sgld", [1.0] * 4, curves=lambda _: moments() | low_error([100.0] * 4))
+    write(tmp_path, "sgld", [None] * 6, seeds=range(4, 10), status="diverged")
+    (found,) = judge([compared(tmp_path, LOW_ERROR)])
+    assert len(found.pairs) == 10
+    assert (found.b, found.effect) == (math.inf, 0.0)
+    assert (found.favours, found.better) == ("a", "")  # four seeds of ten say the other thing
+    assert found.p > 0.3
+
+
+def test_a_difference_that_all_seeds_show_alike_is_found(tmp_path):
+    """A median of all chains does not move when a few seeds change sides: the test is of seeds one by one."""
+    for method, cost in (("csgld", 300.0), ("sgld", 600.0)):
+        write(tmp_path, method, [1.0] * 10, curves=lambda _, cost=cost: moments() | low_error([cost] * 4))
+    (found,) = judge([compared(tmp_path, LOW_ERROR)])
+    assert (found.p, found.better) == (2 / 2**10, "a")
+
+
+@pytest.mark.parametrize(
+    ("chains", "seeds", "reason"),
+    [
+        (4, 3, "needs 32 chains x seeds, has 12"),
+        (16, 2, "2 pairs of seeds: a verdict needs 3, a claim 10"),
+        (4, 8, "a seed never gets there: a test needs 10 pairs, not 8"),
+    ],
+)
+def test_low_error_needs_chains_and_seeds(tmp_path, chains, seeds, reason):
+    def curves(cost):
+        return lambda seed: moments() | low_error([cost if seed < 7 else 2000.0] * chains, chains)
+
+    for method, cost in (("csgld", 300.0), ("sgld", 600.0)):
+        write(tmp_path, method, [1.0] * seeds, curves=curves(cost), chains=chains)
+    (found,) = judge([compared(tmp_path, LOW_ERROR)])
+    assert found.withheld == reason
+    assert (found.p, found.better) == (None, "")
+
+
+def test_low_error_on_eight_seeds_has_a_paired_t_of_logarithms(tmp_path):
+    for method, cost, slope in (("csgld", 300.0, 40), ("sgld", 600.0, 21)):
+        costs = [cost + slope * seed for seed in range(8)]
+        write(tmp_path, method, [1.0] * 8, curves=lambda seed, costs=costs: moments() | low_error([costs[seed]] * 4))
+    (found,) = judge([compared(tmp_path, LOW_ERROR)])
+    assert found.test == "paired t, assumes normal differences, of log ratios by seed"
+    assert found.better == "a"
+
+
+def test_neither_getting_there_is_no_comparison(tmp_path):
+    for method in ("csgld", "sgld"):
+        write(tmp_path, method, [1.0] * 10, curves=lambda _: moments() | low_error([2000.0] * 4))
+    found = compared(tmp_path, LOW_ERROR)
+    assert (found.effect, found.p, found.withheld) == (None, None, "neither gets there")
+
+
+def test_costs_on_other_grids_are_compared_on_one_axis(tmp_path):
+    """hmc's kept draws lie at other costs than sgld's."""
+    write(tmp_path, "csgld", [1.0] * 10, curves=lambda _: moments() | low_error([400.0] * 4, points=20))
+    write(tmp_path, "sgld", [1.0] * 10, curves=lambda _: moments() | low_error([400.0] * 4, points=50))
+    score, groups = score_of(tmp_path)
+    found = score.compare(groups["csgld"], groups["sgld"], LOW_ERROR)
+    assert found.a == score.estimate(groups["csgld"], LOW_ERROR).mean
+    assert found.b == score.estimate(groups["sgld"], LOW_ERROR).mean
+
+
+def test_an_effective_size_behind_the_gate_gets_no_verdict(tmp_path):
+    shrunk = [moments(0.0, 0.5 + 0.001 * seed) for seed in range(10)]
+    sound = [moments(0.001 * (-1) ** seed, 1 + 0.001 * seed) for seed in range(10)]
+    write(tmp_path, "csgld", [4000.0 + s for s in range(10)], metric="ess_bulk", curves=lambda s: shrunk[s])
+    write(tmp_path, "sgld", [100.0 + s for s in range(10)], metric="ess_bulk", curves=lambda s: sound[s])
+    score, groups = score_of(tmp_path)
+    found = compare(groups["csgld"], groups["sgld"], "ess_bulk")
+    ungated = judge([Comparison(**{**vars(found), "unit": "1"})])[0]
+    assert ungated.better == "a"
+    write_unit = score.compare(groups["csgld"], groups["sgld"], "ess_bulk")
+    assert judge([write_unit])[0].better == ""
+    assert write_unit.withheld.startswith("A is biased: ")

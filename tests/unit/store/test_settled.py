@@ -1,0 +1,222 @@
+"""What is settled is not read again; nothing that comes, goes or changes is missed, however coarse the clock."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+
+import fabricated
+import pytest
+
+from harness.store import Store, connection, scan, settled
+
+SECOND = 10**9
+STATES = "select attempt, status, concluded from attempt order by all"
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "results")
+
+
+@pytest.fixture
+def later(monkeypatch):
+    """Seconds pass without waiting for them."""
+    passed = [0]
+    real = time.time_ns
+    monkeypatch.setattr(settled.time, "time_ns", lambda: real() + passed[0] * SECOND)
+
+    def wait(seconds=10):
+        passed[0] += seconds
+
+    return wait
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """The parts whose folders were listed since it was last cleared."""
+    listed = []
+    directories = scan._directories
+
+    def listing(folder):
+        place = folder.partition("/runs/")[2]
+        if place and "/" not in place:
+            listed.append(place)
+        return directories(folder)
+
+    monkeypatch.setattr(scan, "_directories", listing)
+    return listed
+
+
+def settle(store, later):
+    store.refresh()
+    later()
+    assert store.refresh() == []
+
+
+def part(folder):
+    return folder.parent.parent.name
+
+
+def test_settled_parts_are_not_read_and_new_runs_are_found(store, later, read):
+    for seed in range(5):
+        fabricated.concluded(store.results, seed)
+    settle(store, later)
+    read.clear()
+    store.refresh()
+    assert read == []
+    new = fabricated.concluded(store.results, 6)
+    store.refresh()
+    assert read == [part(new)]
+    assert len(store.rows("select 1 from attempt")) == 6
+
+
+def test_nothing_is_settled_by_a_look_that_found_something_or_came_too_soon(store, later, read):
+    folder = fabricated.concluded(store.results)
+    store.refresh()
+    store.refresh()
+    assert not (store.results / "results.settled.json").exists()
+    later()
+    store.refresh()
+    assert (store.results / "results.settled.json").exists()
+    read.clear()
+    store.refresh()
+    assert read == []
+    later(-60)  # a clock set back: the folders are from the future
+    store.refresh()
+    assert read == [part(folder)]
+
+
+def test_another_attempt_at_an_old_run_is_found(store, later):
+    fabricated.concluded(store.results, number=1, status="error", reason="it broke", metrics=[])
+    settle(store, later)
+    fabricated.concluded(store.results, number=2)
+    store.refresh()
+    assert store.rows("select status from result") == [{"status": "done"}]
+
+
+def test_an_unfinished_attempt_is_read_again_though_its_part_is_settled(store, later, read):
+    folder = fabricated.unfinished(store.results)
+    settle(store, later)
+    fabricated.conclude(folder)
+    read.clear()
+    store.refresh()
+    assert read == []
+    assert store.rows("select status from attempt") == [{"status": "done"}]
+
+
+def test_an_attempt_copied_with_its_times_is_found(store, later, tmp_path):
+    first = fabricated.concluded(store.results, number=1, status="error", reason="it broke", metrics=[])
+    settle(store, later)
+    other = fabricated.concluded(tmp_path / "other", number=2)
+    times = [(path, path.stat()) for path in (first.parent, first.parent.parent)]
+    shutil.copytree(other, first.parent / other.name)
+    for path, before in times:
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    store.refresh()
+    assert len(store.rows("select 1 from attempt")) == 2
+
+
+def test_what_is_not_whole_is_told_each_time_and_taken_when_it_is(store, later):
+    folder = fabricated.concluded(store.results)
+    whole = (folder / "result.json").read_text()
+    (folder / "result.json").write_text(whole[:-9])
+    for _ in range(3):
+        (note,) = store.refresh()
+        assert "is left out" in note
+        later()
+    (folder / "result.json").write_text(whole)  # this changes no folder
+    assert store.refresh() == []
+    assert store.rows("select status from attempt") == [{"status": "done"}]
+
+
+def test_attempts_that_are_gone_are_told_each_time(store, later):
+    for seed in range(3):
+        gone = fabricated.concluded(store.results, seed)
+    settle(store, later)
+    shutil.rmtree(gone.parent)
+    for _ in range(3):
+        (note,) = store.refresh()
+        assert "1 attempts are no longer in" in note
+        later()
+
+
+@pytest.mark.parametrize("how", ["forgotten", "restored", "write-ahead log"])
+def test_a_database_that_lacks_something_again_gets_it_again(store, later, how, tmp_path):
+    fabricated.concluded(store.results, 1)
+    store.refresh()
+    shutil.copy2(store.path, tmp_path / "older")
+    second = fabricated.concluded(store.results, 2)
+    settle(store, later)
+    if how == "forgotten":
+        store.forget([second.name])
+    elif how == "restored":
+        shutil.copy2(tmp_path / "older", store.path)
+    else:
+        with connection.writing(store.path) as db:  # as a kill after the commit leaves it
+            db.execute("set checkpoint_threshold = '1GB'")
+            db.execute("pragma disable_checkpoint_on_shutdown")
+            db.execute("delete from attempt where attempt = ?", [second.name])
+        assert (store.results / "results.duckdb.wal").exists()
+    later()
+    assert store.refresh() == []
+    assert len(store.rows("select 1 from attempt")) == 2
+
+
+class CoarseDisk:
+    """Folders whose change times tick every two seconds, and that show neither links nor sizes."""
+
+    def __init__(self, monkeypatch):
+        self.now = 1_000 * SECOND
+        self.changed = {}
+        monkeypatch.setattr(settled, "_entries", self.entries)
+        monkeypatch.setattr(settled.time, "time_ns", lambda: self.now)
+        monkeypatch.setattr(settled, "_identity", self.identity)
+
+    def identity(self, database):
+        """Every content of the database is told from every other; only the folders' times are coarse here."""
+        return [database.stat().st_mtime_ns, database.stat().st_ino] if database.exists() else []
+
+    def touch(self, folder):
+        self.changed[str(folder)] = self.now - self.now % (2 * SECOND)
+
+    def entries(self, folder):
+        for name in os.listdir(folder):  # noqa: PTH208 - as the one that it stands for
+            yield name, 0, self.changed[f"{folder}/{name}"], 1, 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_is_missed_where_the_clock_is_coarse(store, monkeypatch, seed):
+    disk, draw = CoarseDisk(monkeypatch), random.Random(seed)
+    settled_once = False
+    (store.results / "runs").mkdir(parents=True)
+    for number in range(40):
+        action = draw.choice(["begin", "begin", "conclude", "remove", "look", "look"])
+        run = draw.randrange(3)
+        folders = sorted((store.results / "runs").glob("*/*/*"))
+        if action == "begin":
+            make = draw.choice([fabricated.concluded, fabricated.unfinished])
+            disk.touch(make(store.results, run, number).parent)
+        elif action == "conclude":
+            for folder in folders:
+                if not (folder / "result.json").exists():
+                    fabricated.conclude(folder)
+                    break
+        elif action == "remove" and folders:
+            folder = draw.choice(folders)
+            shutil.rmtree(folder)
+            disk.touch(folder.parent)
+        if action == "look":
+            store.refresh()
+            notes = store.refresh()
+            there = {folder.name for folder in (store.results / "runs").glob("*/*/*")}
+            states = {row["attempt"]: row for row in store.rows(STATES)} if there or store.path.exists() else {}
+            assert there <= states.keys()
+            assert states.keys() <= there or any("no longer" in note for note in notes)
+            concluded = {f.name for f in (store.results / "runs").glob("*/*/*") if (f / "result.json").exists()}
+            assert {name for name in there if states[name]["concluded"]} == concluded
+            settled_once |= bool(settled.look(store.results, store.path).parts)
+        disk.now += draw.choice([0, 0, 0, SECOND // 10, 5 * SECOND])
+    assert settled_once
