@@ -30,7 +30,7 @@ def foreign(what: str) -> Iterator[None]:
 def told(error: BaseException) -> str:
     """Type and message of an error, on one line and not too long; of one that cannot even say it, the type."""
     try:
-        text = " ".join(str(error).split())
+        text = " ".join(str(error).split()).encode(errors="replace").decode()
     except BaseException:  # noqa: BLE001 - a plugin's own exception
         text = ""
     name = type(error).__name__

@@ -135,7 +135,7 @@ def _to_float(value: Any) -> float | None:
     if isinstance(value, bool):
         return None
     try:
-        return float(value)
+        return float(value) + 0.0  # minus zero is zero, and the same run
     except (TypeError, ValueError, OverflowError):
         return None
 

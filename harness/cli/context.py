@@ -24,6 +24,8 @@ class Context:
     debug: bool = False
 
 
+WIDEST = 300
+"""Characters of a cell; --json has all."""
 _current = Context(Path("bench-results").absolute())
 
 
@@ -66,8 +68,9 @@ def print_json(rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _cell(value: Any) -> str:
-    """A value on one line."""
-    return "" if value is None else harmless(str(value).replace("\n", " ").replace("\t", " "))
+    """A value on one line, and cut where one row would make all others too wide to read."""
+    text = "" if value is None else harmless(str(value).replace("\n", " ").replace("\t", " "))
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."
 
 
 def print_rows(rows: list[dict[str, Any]], columns: list[str]) -> None:

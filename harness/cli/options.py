@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.errors import UsageError
-from harness.execution.plan import Request, parse_seeds, parse_settings
+
+if TYPE_CHECKING:
+    from harness.execution.plan import Request
 
 Samplers = Annotated[list[str], typer.Option("--sampler", help="Samplers or methods, a,b,c.")]
 Tasks = Annotated[list[str], typer.Option("--task", help="Tasks, a,b,c; TASK@PROTOCOL picks a protocol.")]

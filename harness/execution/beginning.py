@@ -61,6 +61,7 @@ def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tupl
     unfinished = ledger.standing(spec.key).unfinished
     if unfinished is None or not _is_ours(unfinished, spec, here):
         return Attempt.create(ledger.runs, spec, here), None
+    unfinished.describe(spec)  # what no key holds of the record on disk may be damaged, or of another command
     checkpoint = unfinished.load_checkpoint()
     if checkpoint is not None and _draws_fit(unfinished, checkpoint, spec):
         return unfinished, checkpoint

@@ -11,6 +11,7 @@ import torch
 
 from harness.errors import DataError
 from harness.execution.limit import OutOfTimeError
+from harness.foreign import told
 from harness.ledger.attempt import Attempt, now
 from harness.spec import RunSpec
 
@@ -29,7 +30,7 @@ def writing() -> Iterator[None]:
 def fail_all(
     attempts: Sequence[Attempt],
     specs: Sequence[RunSpec],
-    error: Exception,
+    error: BaseException,
     trace: str,
     send: Send,
     position: int = 0,
@@ -51,9 +52,9 @@ def fail_all(
         send("finished", {"key": spec.key, "status": status, "reason": reason})
 
 
-def _failure(error: Exception) -> tuple[str, str]:
+def _failure(error: BaseException) -> tuple[str, str]:
     """The status of a run that an error ended, and the reason in words."""
     if isinstance(error, OutOfTimeError):
         return "timeout", str(error)
     lack = isinstance(error, torch.OutOfMemoryError | MemoryError)
-    return "out_of_memory" if lack else "error", f"{type(error).__name__}: {error}"
+    return "out_of_memory" if lack else "error", told(error)

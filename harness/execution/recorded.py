@@ -45,10 +45,12 @@ def installed(offer: Offer, part: Component) -> Component:
 
 def code(attempt: Attempt) -> str:
     """The distributions that an attempt ran with, with versions and commits."""
-    known = (read_json(attempt.path / "environment.json") or {}).get("code") or {}
+    known = (read_json(attempt.path / "environment.json") or {}).get("code")
     words = []
-    for name, entry in known.items():
+    for name, entry in known.items() if isinstance(known, dict) else ():
+        if not isinstance(entry, dict):  # damaged
+            continue
         dirty = "+changes" if entry.get("dirty") else ""
-        commit = f", commit {entry['commit'][:12]}{dirty}" if entry.get("commit") else ""
+        commit = f", commit {str(entry['commit'])[:12]}{dirty}" if entry.get("commit") else ""
         words.append(f"{name} {entry.get('version')}{commit}")
     return "; ".join(words) or "an environment that is not recorded"

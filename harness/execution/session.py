@@ -146,7 +146,7 @@ class Session:
             for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
                 try:
                     outcome = run.observer.outcome() if run.divergence is None else None
-                except Exception as error:  # noqa: BLE001 - whatever it was is the reason of this run
+                except BaseException as error:  # noqa: BLE001 - whatever it was is the reason of this run
                     trace = traceback.format_exc()
                     fail_all([attempt], [spec], error, trace, self.send, self.loop.position, self._share())
                 else:
@@ -154,7 +154,7 @@ class Session:
         for future in written:
             future.result()
 
-    def fail(self, error: Exception, trace: str) -> None:
+    def fail(self, error: BaseException, trace: str) -> None:
         """Conclude with a status that says why there is no result. What diverged before has one: that it did."""
         for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
             if run.divergence and attempt.result() is None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from harness.errors import BenchError, DataError, UsageError
 from harness.execution.limit import interrupted_after
+from harness.foreign import told
 from harness.ledger.ledger import Ledger
 from harness.ledger.locks import HeldError, hold
 from harness.ledger.notices import Notice, ranges
@@ -75,8 +76,8 @@ def work(job: Job, pipe: Connection) -> None:
         send("end", {})
     except BenchError as error:
         send("failed", {"message": str(error), "exit_code": error.exit_code, "held": isinstance(error, HeldError)})
-    except Exception as error:  # noqa: BLE001 - whatever it was, the launcher must hear of it
-        message = f"worker failed: {type(error).__name__}: {error}"
+    except BaseException as error:  # noqa: BLE001 - whatever it was, the launcher must hear of it
+        message = f"worker failed: {told(error)}"
         send("failed", {"message": message, "exit_code": 1, "held": False, "traceback": traceback.format_exc()})
 
 
@@ -197,16 +198,16 @@ def _advance(
 ) -> None:
     """Drive a session to its end, telling the launcher how far it is, writing checkpoints by the clock."""
     pause = _checkpoint_seconds()
-    saved = told = time.monotonic()
+    saved = spoken = time.monotonic()
     try:
         with interrupted_after(timeout):
             while not session.finished and not stop.reason:
                 session.check_time(timeout)
                 session.advance()
                 now = time.monotonic()
-                if now - told > PROGRESS_SECONDS or session.finished:
+                if now - spoken > PROGRESS_SECONDS or session.finished:
                     send("progress", session.progress())
-                    told = now
+                    spoken = now
                 if now - saved > pause:
                     session.checkpoint()
                     saved = time.monotonic()
@@ -218,7 +219,7 @@ def _advance(
             session.suspend(stop.reason)
     except DataError:
         raise
-    except Exception as error:  # noqa: BLE001 - the runs of this block failed; their rows say how
+    except BaseException as error:  # noqa: BLE001 - the runs of this block failed; their rows say how
         session.fail(error, traceback.format_exc())
 
 

@@ -13,15 +13,13 @@ import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_arrays
-from safetensors.numpy import save as save_arrays
+from typing import TYPE_CHECKING, Any
 
 from harness.ledger.files import read_bytes, regular, seal_holds, sealed, write_json, write_whole
 from harness.spec import RunSpec
+
+if TYPE_CHECKING:  # imported where arrays are read or written: to see that there is nothing to do needs none
+    import numpy as np
 
 CONTINUABLE = ("cancelled", "preempted", "orphaned")
 FINAL = ("done", "diverged")
@@ -58,9 +56,13 @@ class Attempt:
         attempt = cls(runs / spec.key[:2] / spec.key / name)
         attempt.path.mkdir(parents=True)
         write_json(attempt.path / "environment.json", environment)
-        write_json(attempt.path / "spec.json", spec.to_json())
+        attempt.describe(spec)
         attempt.event("created")
         return attempt
+
+    def describe(self, spec: RunSpec) -> None:
+        """Write spec.json."""
+        write_json(self.path / "spec.json", spec.to_json())
 
     def event(self, name: str, **fields: Any) -> None:
         """Append one line to events.jsonl; a line that a crash cut off is ended first, so it spoils no other."""
@@ -74,15 +76,21 @@ class Attempt:
 
     def save_checkpoint(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Replace the checkpoint. Digests tell a damaged one, or damaged draws beside it, from whole ones."""
+        import numpy as np
+        from safetensors.numpy import save
+
         plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
         plain[DRAWN] = np.frombuffer(self._drawn.digest(), np.uint8)
-        write_whole(self.path / _CHECKPOINT, save_arrays(plain, metadata={"sha256": _digest(plain)}))
+        write_whole(self.path / _CHECKPOINT, save(plain, metadata={"sha256": _digest(plain)}))
 
     def load_checkpoint(self) -> dict[str, np.ndarray] | None:
         """The checkpoint; None where there is none or it is damaged."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
         try:
             content = read_bytes(self.path / _CHECKPOINT)
-            arrays = load_arrays(content)
+            arrays = load(content)
             header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
             digest = header["__metadata__"]["sha256"]
         except (OSError, SafetensorError, ValueError, KeyError, TypeError, RecursionError):
@@ -91,6 +99,8 @@ class Attempt:
 
     def append_draws(self, draws: np.ndarray) -> None:
         """Add float32 draws (B, C, D) to those on disk."""
+        import numpy as np
+
         with (self.path / "draws.part").open("ab") as stream:
             content = np.ascontiguousarray(draws, dtype=np.float32).tobytes()
             stream.write(content)
@@ -120,19 +130,25 @@ class Attempt:
 
         draws.part stays until `conclude`: a crash before result.json must find what its checkpoint counts on.
         """
+        import numpy as np
+        from safetensors.numpy import save
+
         path = self.path / "draws.part"
         there = path.exists() and path.stat().st_size > 0
         flat = np.memmap(path, dtype=np.float32, mode="r") if there else np.empty(0, np.float32)
         draws = flat.reshape(-1, chains, dim)
-        content = save_arrays({"draws": draws, "steps": steps[: len(draws)].astype(np.int64)})
+        content = save({"draws": draws, "steps": steps[: len(draws)].astype(np.int64)})
         write_whole(self.path / "draws.safetensors", content)
         return len(draws)
 
     def save_arrays(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Write NAME.safetensors (nothing where there are no arrays)."""
         if arrays:
+            import numpy as np
+            from safetensors.numpy import save
+
             plain = {key: np.asarray(array, order="C") for key, array in arrays.items()}
-            write_whole(self.path / f"{name}.safetensors", save_arrays(plain))
+            write_whole(self.path / f"{name}.safetensors", save(plain))
 
     def conclude(self, result: Mapping[str, Any]) -> None:
         """Write result.json with the checksums of the other files and its own: the attempt is final from here on."""
@@ -213,6 +229,8 @@ def _damage(record: Any, attempt: str) -> str:
 
 
 def _digest(arrays: Mapping[str, np.ndarray]) -> str:
+    import numpy as np
+
     total = hashlib.sha256()
     for name in sorted(arrays):
         total.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())

@@ -18,6 +18,8 @@ class StepNoise:
 
     def __init__(self, slots: Sequence[Slot]) -> None:
         self.slots = slots
+        self.count = len(slots)
+        self.kinds = [slot.kind for slot in slots]
         self.values: Sequence[Tensor] = ()
         self.next = 0
 
@@ -28,23 +30,26 @@ class StepNoise:
 
     def finish(self) -> None:
         """End a step; raises `PluginError` where it left noise unasked for."""
-        if self.next != len(self.slots):
+        if self.next != self.count:
             raise self._changed(f"asked {self.next} times")
 
     def normal(self, like: Tensor) -> Tensor:
         """The normals of this slot."""
-        return self._take("normal", like.shape[1:])
+        return self._take("normal", like.shape)
 
     def uniform(self, shape: Sequence[int]) -> Tensor:
         """The uniforms of this slot."""
-        return self._take("uniform", shape[1:])
+        return self._take("uniform", shape)
 
     def _take(self, kind: str, shape: Sequence[int]) -> Tensor:
+        """The next value, if its slot is of this kind and (chains first) shape; undrawn ones, 0-dim, have any shape."""
         k = self.next
-        self.next += 1
-        if k >= len(self.slots) or self.slots[k].kind != kind or self.slots[k].shape != tuple(shape):
-            raise self._changed(f"asked for {kind} {tuple(shape)} in call {self.next}")
-        return self.values[k]
+        self.next = k + 1
+        if k < self.count and self.kinds[k] == kind:
+            value = self.values[k]
+            if value.shape == shape or (not value.ndim and self.slots[k].shape == tuple(shape[1:])):
+                return value
+        raise self._changed(f"asked for {kind} {tuple(shape[1:])} in call {self.next}")
 
     def _changed(self, what: str) -> PluginError:
         asked = ", ".join(f"{slot.kind} {slot.shape}" for slot in self.slots)

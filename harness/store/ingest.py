@@ -34,11 +34,12 @@ _REPLACE = {
     "attempt": "insert or replace into attempt by name select * from incoming",
 }
 """What is done with rows whose key is there already; of the other tables they are the same."""
+_ANY = " union all ".join(f"(select 1 from {table} limit 1)" for table in _KEYS)  # noqa: S608 - named above
 
 
 def ingest(db: DuckDBPyConnection, found: News) -> None:
     """Put news into an open, writable database; attempts that another process concluded meanwhile are skipped."""
-    blank = not db.execute("select 1 from attempt limit 1").fetchall()
+    blank = not db.execute(_ANY).fetchall()
     have = set() if blank else _concluded(db, found)
     records = [record for record in found.records if record.attempt not in have]
     rows: dict[str, list[Row]] = {}
@@ -51,12 +52,15 @@ def ingest(db: DuckDBPyConnection, found: News) -> None:
     if not blank:
         db.execute("delete from event where attempt in (select unnest(?))", [[r.attempt for r in records]])
     for table, members in rows.items():
-        _insert(db, table, members, set() if blank else _keys(db, table, members))
+        if blank:
+            _execute(db, table, _PLAIN.format(table), members)
+        else:
+            _insert(db, table, members)
     _insert_curves(db, [curve for record in records for curve in record.curves])
     if found.papers is not None:
         for table in PAPERS:
             db.execute(f"delete from {table}")  # noqa: S608 - one of the three names above
-            _insert(db, table, found.papers[table], set())
+            _insert(db, table, found.papers[table])
     db.execute("commit")
     db.execute("checkpoint")
 
@@ -79,9 +83,10 @@ def _concluded(db: DuckDBPyConnection, found: News) -> set[str]:
     return {attempt for (attempt,) in db.execute(query, [names]).fetchall()}
 
 
-def _insert(db: DuckDBPyConnection, table: str, rows: list[Row], there: set[tuple[Any, ...]]) -> None:
-    """Insert the rows; those whose keys are `there`, which are few, in their own, slower way."""
+def _insert(db: DuckDBPyConnection, table: str, rows: list[Row]) -> None:
+    """Insert the rows; those that are there, which are few, in their own, slower way."""
     key = _KEYS.get(table, ())
+    there = _keys(db, table, key, rows) if key and rows else set()
     old = [row for row in rows if tuple(row[name] for name in key) in there]
     new = [row for row in rows if tuple(row[name] for name in key) not in there] if old else rows
     _execute(db, table, _PLAIN.format(table), new)
@@ -89,11 +94,8 @@ def _insert(db: DuckDBPyConnection, table: str, rows: list[Row], there: set[tupl
         _execute(db, table, _REPLACE[table], old)
 
 
-def _keys(db: DuckDBPyConnection, table: str, rows: list[Row]) -> set[tuple[Any, ...]]:
+def _keys(db: DuckDBPyConnection, table: str, key: tuple[str, ...], rows: list[Row]) -> set[tuple[Any, ...]]:
     """The keys that the table has of these rows, and perhaps others."""
-    key = _KEYS.get(table)
-    if not key:
-        return set()
     query = f"select {', '.join(key)} from {table} where {key[0]} in (select unnest(?::varchar[]))"  # noqa: S608 - ours
     return set(db.execute(query, [list({row[key[0]] for row in rows})]).fetchall())
 

@@ -31,7 +31,7 @@ def load(text: str, where: str) -> dict[str, Any]:
         raise Malformed(f"{where} does not read: {error}") from None
     if not isinstance(value, dict):
         raise Malformed(f"{where} is not a JSON object")
-    if _HALF.search(text) and not _is_text(json.dumps(value, ensure_ascii=False)):
+    if _HALF.search(text) and not is_text(json.dumps(value, ensure_ascii=False)):
         raise Malformed(f"{where} holds half a character, which is no text")
     return value
 
@@ -85,7 +85,8 @@ def _convert(column: Column, value: Any, where: str) -> Any:
     raise Malformed(f"{where}: {column.name} = {value!r:.40} is not a {column.type}")
 
 
-def _is_text(value: str) -> bool:
+def is_text(value: str) -> bool:
+    """Whether it has whole characters only: half of one comes from JSON's escapes, or from bytes of a command."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -98,7 +99,7 @@ def _refuse(name: str) -> Any:
 
 
 _FITS: dict[str, Callable[[Any], bool]] = {
-    "varchar": lambda value: type(value) is str and (value.isascii() or _is_text(value)),
+    "varchar": lambda value: type(value) is str and (value.isascii() or is_text(value)),
     "bigint": lambda value: type(value) is int and -(2**63) <= value < 2**63,
     "double": lambda value: type(value) is float and math.isfinite(value),
     "boolean": lambda value: type(value) is bool,

@@ -14,6 +14,7 @@ from harness.store import connection, schema
 from harness.store.connection import Busy, Damaged, Refused
 from harness.store.ingest import forget, ingest
 from harness.store.news import Known, News, damaged_since, known, news
+from harness.store.record import is_text
 from harness.store.settled import keep, look
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class Store:
             return found.notes
         try:
             with connection.writing(self.path) as db:
-                if damaged := damaged_since(self.results, db, found):
+                if existed and (damaged := damaged_since(self.results, db, found)):
                     forget(db, damaged)
                 ingest(db, found)
         except Refused as refusal:
@@ -158,7 +159,7 @@ class Store:
             raise DataError(f"{self.path} cannot be read: {error}") from error
         except Damaged as error:
             raise DataError(f"{self.path} is damaged ({error}); `bench ingest --rebuild` makes it anew") from error
-        except (duckdb.Error, UnicodeError) as error:
+        except duckdb.Error as error:
             raise UsageError(f"the query failed: {error}") from error
         except RuntimeError as error:
             if "interrupted" in str(error):  # what DuckDB makes of Ctrl-C
@@ -186,6 +187,8 @@ class Store:
 
 def _check_query(db: DuckDBPyConnection, query: str) -> None:
     """Raise `UsageError` unless it is one statement, and one that reads; that it can do no more is the connection's."""
+    if not is_text(query):
+        raise UsageError("the query failed: it holds bytes that are no text")
     statements = db.extract_statements(query)
     if len(statements) != 1:
         raise UsageError(f"one query at a time; there {'are' if statements else 'is'} {len(statements) or 'none'} here")

@@ -14,12 +14,15 @@ SGLD_CHAINS = (1, 40, 1_000, 10_000)
 OTHER_CHAINS = (40, 1_000)
 LOGISTIC_CHAINS = (1, 40)
 PROFILE_CHAINS = SGLD_CHAINS
+OVERHEAD_CHAINS = (1, 40, 1_000)
+OBSERVED_CHAINS = OTHER_CHAINS
+FLOAT32_CHAINS = 40
 MANY = 10_000
 """At this many chains a block of ours is ten million chain-steps: only the rows of the main table."""
 
 
 def groups(*, quick: bool) -> list[list[Case]]:
-    """All groups; with `quick` one number of chains for each sampler."""
+    """All groups; with `quick` one number of chains and the main rows only."""
     sgld, others, logistic = ((40,), (40,), (40,)) if quick else (SGLD_CHAINS, OTHER_CHAINS, LOGISTIC_CHAINS)
     found = [_sgld(chains) for chains in sgld]
     found += [_sghmc(chains) for chains in others]
@@ -27,12 +30,17 @@ def groups(*, quick: bool) -> list[list[Case]]:
     found += [[*_ours("hmc", chains), Case("blackjax", "hmc", chains, SCORE)] for chains in others]
     if not lacking_data():
         found += [_logistic(chains) for chains in logistic]
-    return found
+    return [[case for case in cases if not (quick and case.extra)] for cases in found]
 
 
 def profiled(*, quick: bool) -> Sequence[int]:
     """Numbers of chains whose time is taken apart."""
     return (40,) if quick else PROFILE_CHAINS
+
+
+def bare(*, quick: bool) -> Sequence[int]:
+    """Numbers of chains at which the loop is held against bare ones."""
+    return (40,) if quick else OVERHEAD_CHAINS
 
 
 def lacking_data() -> str:
@@ -53,16 +61,14 @@ def _sgld(chains: int) -> list[Case]:
         Case("blackjax", "sgld", chains, ONE),
         Case("posteriors", "sgld", chains),
     ]
-    if chains == MANY:
-        return _ours("sgld", chains) + peers
-    return [
-        *_ours("sgld", chains),
-        *(Case("bench", "sgld", chains, f"{mode}, observed") for mode in MODES),
-        *(Case("torch", "sgld", chains, form) for form in ("same arithmetic", "by hand")),
-        *peers,
-        Case("blackjax", "sgld", chains, GRAD),
-        Case("blackjax", "sgld", chains, SCORE, dtype="float32"),
-    ]
+    cases = _ours("sgld", chains) + peers
+    if chains != MANY:
+        cases += [Case("torch", "sgld", chains, "by hand"), Case("blackjax", "sgld", chains, GRAD)]
+    if chains in OBSERVED_CHAINS:
+        cases += [Case("bench", "sgld", chains, f"{mode}, observed") for mode in MODES]
+    if chains == FLOAT32_CHAINS:
+        cases += [Case("blackjax", "sgld", chains, SCORE, dtype="float32")]
+    return cases
 
 
 def _sghmc(chains: int) -> list[Case]:

@@ -13,6 +13,8 @@ import os
 import random
 from pathlib import Path
 
+import numpy as np
+
 MOST_NAMES = 30_000
 """Of one file: file systems have a limit."""
 METRICS = tuple(f"metric_{i}" for i in range(10))
@@ -25,13 +27,17 @@ ENVIRONMENT = {
 }  # fmt: skip
 
 
-def fill(results: Path, methods: int, tasks: int, seeds: int, first_seed: int = 0) -> int:
-    """Finished attempts of methods x tasks x seeds, ten metrics each; returns how many."""
+def fill(results: Path, methods: int, tasks: int, seeds: int, *, curves: bool = False) -> int:
+    """Finished attempts of methods x tasks x seeds, ten metrics each; returns how many. The curves, if any, are
+    those of a smoke run on a mixture: fourteen of 70 points and 4 chains, the same in every attempt.
+    """
     results.mkdir(parents=True, exist_ok=True)
     (results / "ledger.json").write_text('{"layout": 1}')
     texts = {"environment.json": json.dumps(ENVIRONMENT), "events.jsonl": EVENTS}
     draw = random.Random(0)
-    wanted = itertools.product(range(methods), range(tasks), range(first_seed, first_seed + seeds))
+    content = _curves() if curves else b""
+    files = {"curves.safetensors": hashlib.sha256(content).hexdigest()} if curves else {}
+    wanted = itertools.product(range(methods), range(tasks), range(seeds))
     number = 0
     for number, (method, task, seed) in enumerate(wanted, start=1):
         document = _spec(f"method-{method}", f"task-{task}", seed)
@@ -41,10 +47,38 @@ def fill(results: Path, methods: int, tasks: int, seeds: int, first_seed: int = 
         _write(f"{folder}/spec.json", document)
         level = method / methods
         values = [level + draw.gauss(0, 0.1) for _ in METRICS]
-        _write(f"{folder}/result.json", _result(attempt, document["key"], values))
+        _write(f"{folder}/result.json", _result(attempt, document["key"], values, files))
+        if curves:
+            Path(folder, "curves.safetensors").write_bytes(content)
         for name, text in texts.items():
             _link(results / f".{name}-{number // MOST_NAMES}", text, f"{folder}/{name}")
     return number
+
+
+def finish(results: Path, sampler: str, task: str, seeds: int) -> None:
+    """Results of real runs, as a command plans them, made up: done, and nothing more."""
+    from harness.execution.plan import Request, plan
+    from harness.ledger.ledger import Ledger
+    from harness.registry import registry
+
+    ledger = Ledger(results)
+    ledger.prepare()
+    asked = Request([sampler], [task], seeds=range(seeds), chains=4, budget="smoke")
+    for number, planned in enumerate(plan(registry(), asked, ledger)):
+        spec = planned.spec
+        attempt = f"20260102T{number:09d}-{spec.key[:6]}"
+        folder = f"{ledger.runs}/{spec.key[:2]}/{spec.key}/{attempt}"
+        os.makedirs(folder)  # noqa: PTH103 - as above
+        _write(f"{folder}/spec.json", spec.to_json())
+        _write(f"{folder}/result.json", _result(attempt, spec.key, [0.0] * len(METRICS), {}))
+
+
+def _curves() -> bytes:
+    from safetensors.numpy import save
+
+    x = np.geomspace(1.0, 1e4, 70)
+    y = np.random.default_rng(0).random((4, 70))
+    return save({f"curve_{i}/{axis}": part + i for i in range(14) for axis, part in (("x", x), ("y", y))})
 
 
 def _spec(method: str, task: str, seed: int) -> dict[str, object]:
@@ -64,7 +98,7 @@ def _spec(method: str, task: str, seed: int) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _result(attempt: str, key: str, values: list[float]) -> dict[str, object]:
+def _result(attempt: str, key: str, values: list[float], files: dict[str, str]) -> dict[str, object]:
     return {
         "attempt": attempt, "key": key, "status": "done", "reason": None, "step": None, "chain": None,
         "started": "2026-01-02T03:04:05+00:00", "finished": "2026-01-02T03:05:05.250000+00:00",
@@ -78,7 +112,7 @@ def _result(attempt: str, key: str, values: list[float]) -> dict[str, object]:
             }
             for name, value in zip(METRICS, values, strict=True)
         ],
-        "files": {},
+        "files": files,
     }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import memory
 import page
-from cases import MANY, MODES, groups, lacking_data, profiled
+from cases import MANY, MODES, bare, groups, lacking_data, profiled
 from setting import Case
 from tables import plural
 
@@ -121,6 +121,16 @@ def measure_profile(environment: Mapping[str, str], seconds: float, *, quick: bo
     return rows
 
 
+def measure_overhead(environment: Mapping[str, str], rounds: int, seconds: float, *, quick: bool) -> list[Any]:
+    """The plain loop over bare ones, for each number of chains."""
+    rows = []
+    for chains in bare(quick=quick):
+        say(f"loop overhead: {plural(chains)}")
+        ratios = answer_of("overhead.py", str(chains), str(rounds), str(seconds), environment=environment)
+        rows.append({"chains": chains, **ratios})
+    return rows
+
+
 def measure_memory(states: int, environment: Mapping[str, str], *, quick: bool) -> list[dict[str, Any]]:
     """Peak memory of runs that keep `states` states; one chain, whose steps are the most, compiled only."""
     rows = []
@@ -151,7 +161,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=HERE.parents[1], help="where BENCHMARKS.md and docs/ are")
     asked = parser.parse_args()
     began = time.time()
-    rounds, seconds = (2, 0.1) if asked.quick else (5, 0.3)
+    rounds, seconds = (2, 0.1) if asked.quick else (5, 0.25)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
     with tempfile.TemporaryDirectory() as cache:
         if not asked.quick:  # an empty cache: the times of compilation are those of a first run
@@ -161,6 +171,7 @@ def main() -> None:
         for cases in groups(quick=asked.quick):
             few = min(rounds, 3) if cases[0].chains == MANY else rounds
             results += measure_group(cases, few, seconds, environment)
+        overhead = measure_overhead(environment, rounds, seconds, quick=asked.quick)
         profile = measure_profile(environment, seconds, quick=asked.quick)
         most = measure_memory(1_000_000 if asked.quick else 10_000_000, environment, quick=asked.quick)
     record = {
@@ -172,6 +183,7 @@ def main() -> None:
         "machine": page.machine(),
         "limits": limits,
         "results": results,
+        "overhead": overhead,
         "profile": profile,
         "memory": most,
         "commands": measure_commands(),

@@ -44,6 +44,11 @@ class Case:
         extra += [self.dtype] if self.dtype != "float64" else []
         return f"{self.library} ({', '.join(extra)})" if extra else self.library
 
+    @property
+    def extra(self) -> bool:
+        """Whether it is a row beside the main ones."""
+        return self.dtype != "float64" or self.form.endswith("observed")
+
     def to_json(self) -> dict[str, object]:
         """As a flat object."""
         return {**asdict(self), "name": self.name}

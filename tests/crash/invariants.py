@@ -121,7 +121,8 @@ def _leftovers(scene, found):
         concluded = Attempt(attempt).result() is not None
         for path in attempt.iterdir():
             extra = path.name.startswith(".") or (concluded and path.name in TRANSIENT[:2])
-            if extra and str(path.relative_to(scene.results)) not in listed:
+            names = {str(path.relative_to(scene.results)), str(attempt.relative_to(scene.results))}
+            if extra and not names & listed:
                 found.append(str(path.relative_to(scene.results)))
 
 

@@ -6,8 +6,8 @@ import json
 import struct
 
 NUMBERS = {
-    "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "BF16": 2, "F16": 2, "F32": 4, "I64": 8, "U64": 8, "C64": 8,
-    "F64": 8, "F4": 1, "F6_E2M3": 1, "X9": 8,
+    "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "BF16": 2, "F16": 2, "F32": 4, "I64": 8, "U64": 8,
+    "C64": 8, "F64": 8, "F4": 1, "F6_E2M3": 1, "X9": 8,
 }  # fmt: skip
 """A type and the bytes of a number, roughly: some are no types of this format, or none that numpy has."""
 

@@ -50,10 +50,10 @@ def write(path, document):
 
 def _places(document, at=()):
     """The path of every member of a document, the document itself first."""
-    members = document.items() if isinstance(document, dict) else enumerate(document)
     found = [at]
-    for key, member in members if isinstance(document, dict | list) else ():
-        found += _places(member, (*at, key))
+    if isinstance(document, dict | list):
+        for key, inside in document.items() if isinstance(document, dict) else enumerate(document):
+            found += _places(inside, (*at, key))
     return found
 
 
@@ -199,8 +199,9 @@ def called(text):
 
     def change(folder):
         moved = folder.rename(folder.with_name(_name(text)))
-        document = json.loads((moved / "result.json").read_text())
-        (moved / "result.json").write_text(json.dumps(document | {"attempt": moved.name}))
+        if (moved / "result.json").exists():
+            document = json.loads((moved / "result.json").read_text())
+            (moved / "result.json").write_text(json.dumps(document | {"attempt": moved.name}))
         return moved
 
     return Damage(f"the attempt is called {text!r:.40}", change)
@@ -221,19 +222,20 @@ def copied_run(end):
     """A whole run copied beside itself, as a user does before he edits."""
     return Damage(
         f"a copy of the run ends in {end!r}",
-        lambda folder: None if shutil.copytree(folder.parent, f"{folder.parent}{end}") else None,
+        lambda folder: [shutil.copytree(folder.parent, f"{folder.parent}{end}")],
     )
 
 
 LINES = (
     b"[" * 100_000, b"{" * 5, b'{"event": 1, "time": 2}', b'{"event": "x"}', b'{"time": "2026-01-01"}', b"\xff\xfe\x00",
-    b'{"time": "2026-01-02T03:04:05+00:00", "event": "\\ud800"}', b'{"time": "0001-01-01T00:00:00+23:59", "event": "x"}',
-    b'{"time": "9999-12-31T23:59:59-23:59", "event": "x"}', b"null", b"[]", b"x" * 1_000_000, b"\x00" * 4096,
+    b'{"time": "2026-01-02T03:04:05+00:00", "event": "\\ud800"}', b"null",
+    b'{"time": "0001-01-01T00:00:00+23:59", "event": "x"}', b'{"time": "9999-12-31T23:59:59-23:59", "event": "x"}',
+    b"[]", b"x" * 1_000_000, b"\x00" * 4096,
     b'{"time": "2026-01-02T03:04:05", "event": "running"}', b"1" * 5000, b"\x1b[31m",
 )  # fmt: skip
 NAMES = (
-    "'; drop table attempt; --", "\x1b[31m", "\u202e", "-rf", " ", "a\nb", '"', "x" * 250, "\udcff\udcfe", "0" * 64, "<b>",
-    "\U0001f600", "20260102T235959-0000ff",
+    "'; drop table attempt; --", "\x1b[31m", "\u202e", "-rf", " ", "a\nb", '"', "x" * 250, "\udcff\udcfe", "0" * 64,
+    "<b>", "\U0001f600", "20260102T235959-0000ff",
 )  # fmt: skip
 STARTS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\x00", b" ", b"/**/", b"\x1b[31m")
 KEYS = ("key", "status", "metrics", "seed", "id", "steps", "files", *WORDS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import shutil
 import tempfile
 from pathlib import Path
@@ -13,10 +12,10 @@ import nights
 import pytest
 from fuzz.damage import KINDS, damages, replaced
 from fuzz.hostile import control
+from fuzz.running import bench, ends_well
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.cli.app import run
 from harness.errors import BenchError
 from harness.execution.plan import Request, plan
 from harness.execution.recorded import code, recorded_spec
@@ -41,23 +40,6 @@ VERBS = (
 def contents(results):
     with connection.reading(results / "results.duckdb") as db:
         return {table: db.execute(f"from {table} order by all").fetchall() for table in TABLES}
-
-
-def bench(results, *words):
-    """Exit code, stdout and stderr of a command in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = run(["--results", str(results), *words])
-    return code, out.getvalue(), err.getvalue()
-
-
-def check_ends_well(results, *words):
-    code, out, err = bench(results, *words)
-    assert "Traceback" not in out + err
-    assert "internal error" not in err, (words, err[-1000:])
-    assert code in {0, 2, 4}, (words, err[-1000:])
-    assert control(out + err) == [], words
-    return code
 
 
 @pytest.fixture(scope="module")
@@ -89,16 +71,16 @@ def check_named_or_harmless(store, places, notes):
     """Each attempt is in a note, or in the database as the ledger has it; none makes the ledger fail."""
     ledger = Ledger(store.results)
     rows = {row["path"]: row for row in store.rows("select path, status, concluded from attempt")}
-    for place in places:
+    for place, damage in places.items():
         standing = ledger.standing(place.parent.name)
         for record in (recorded_spec, code):
             with contextlib.suppress(BenchError):
                 record(Attempt(place))
         row = rows.get(str(place.relative_to(store.results)))
         if row is None:
-            assert any(str(place) in note or str(place.parent) in note for note in notes), place
+            assert any(str(place) in note or str(place.parent) in note for note in notes), (damage, standing)
         else:
-            assert row["concluded"] == (standing.status in FINAL + FAILED), (place, row, standing)
+            assert row["concluded"] == (standing.status in FINAL + FAILED), (damage, row, standing)
 
 
 @given(
@@ -112,7 +94,7 @@ def test_malformed_attempts_are_named_and_cost_no_neighbour(healthy, harm, verbs
         shutil.copytree(healthy, results)
         store = Store(results)
         before = contents(results)
-        places = [spoil(results, i, damage, concluded=done) for i, (damage, done) in enumerate(harm)]
+        places = {spoil(results, i, damage, concluded=done): damage for i, (damage, done) in enumerate(harm)}
         notes = store.refresh()
         after = contents(results)
         for table in TABLES:
@@ -120,7 +102,7 @@ def test_malformed_attempts_are_named_and_cost_no_neighbour(healthy, harm, verbs
         check_named_or_harmless(store, places, notes)
         assert store.refresh() == notes
         for words in verbs:
-            check_ends_well(results, *words)
+            ends_well(results, *words, codes={0, 2, 4})
         assert sorted(store.rebuild()) == sorted(notes)
         assert contents(results) == after
 
@@ -133,7 +115,7 @@ def test_each_verb_ends_well_beside_malformed_attempts(healthy, tmp_path):
     for i, (file, kind) in enumerate(harm):
         spoil(results, i, replaced(file, kind), concluded=bool(i % 2))
     for words in VERBS:
-        check_ends_well(results, *words)
+        ends_well(results, *words, codes={0, 2, 4})
     assert bench(results, "run", *PLANNED)[2].startswith("2 runs: 2 done before, 0 to do")
 
 

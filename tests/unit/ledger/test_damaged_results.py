@@ -114,6 +114,14 @@ def test_an_unfinished_attempt_with_a_damaged_record_is_not_gone_on_with(ledger,
     assert open_attempt(ledger, spec(), HERE)[0].id != attempt.id
 
 
+def test_what_no_key_holds_of_a_damaged_spec_is_mended(ledger, attempt):
+    path = attempt.path / "spec.json"
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"provenance", b"prgvenance").replace(b'"budget": "smoke"', b'"budget": "smoky"'))
+    assert open_attempt(ledger, spec(), HERE)[0].id == attempt.id
+    assert path.read_bytes() == whole
+
+
 def test_an_attempt_concludes_once_even_when_its_result_was_damaged(attempt):
     attempt.conclude({"status": "done"})
     flip(attempt.path / "result.json", -20)

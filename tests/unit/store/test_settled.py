@@ -165,6 +165,15 @@ def test_a_database_that_lacks_something_again_gets_it_again(store, later, how, 
     assert len(store.rows("select 1 from attempt")) == 2
 
 
+def test_all_attempts_forgotten_are_read_again(store):
+    folders = [fabricated.concluded(store.results, seed) for seed in range(2)]
+    store.refresh()
+    store.forget(folder.name for folder in folders)
+    assert store.rows("select * from attempt") == []
+    assert store.refresh() == []
+    assert len(store.rows("select * from result")) == 2
+
+
 class CoarseDisk:
     """Folders whose change times tick every two seconds, and that show neither links nor sizes."""
 

@@ -1,0 +1,210 @@
+"""Whole commands, timed from outside: what a user waits for. `measure()` gives a record a thing.
+
+    python tests/benchmarks/commands.py --quick
+
+Medians of several repeats; the first one, which fills caches of the file system, does not count, but for a command that
+is to be measured from cold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import made_up
+
+BENCH = [sys.executable, "-c", "from harness.cli import main; main()"]
+NOTHING_TO_DO = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "4", "--budget", "smoke"]
+HEADLINE = ["run", "--sampler", "sgld,csgld", "--task", "mixture25", "--seeds", "0-9", "--chains", "4"]
+SMOKE_TASKS = ("mixture25", "blr-german")
+SMOKE_GOAL = 1.3
+WARM = """
+import sys, time
+from pathlib import Path
+from harness.store import Store
+results = Path(sys.argv[1])
+for _ in range(int(sys.argv[2]) + 1):
+    (results / "results.duckdb").unlink(missing_ok=True)
+    began = time.perf_counter()
+    assert not Store(results).refresh()
+    print(time.perf_counter() - began)
+"""
+SPACE = 4 * 2**30
+"""Bytes of memory that the largest results folder may take, beside which there must be as many left."""
+
+Record = dict[str, Any]
+
+
+def measure(*, quick: bool = False) -> list[Record]:
+    """All records: name, unit, value (the median), goal, spread (least and greatest), repeats. Lower is better."""
+    repeats, runs = (2, 2_000) if quick else (5, 100_000)
+    records: list[Record] = []
+    with tempfile.TemporaryDirectory(dir=_roomy()) as place:
+        folder = Path(place)
+        environment = {**os.environ, "BENCH_CACHE": str(folder / "cache")}
+        os.environ["BENCH_CACHE"] = environment["BENCH_CACHE"]
+        records += _small(folder, environment, repeats)
+        records += _ingests(folder, environment, repeats)
+        for shape in ((50, 20, runs // 1000), (runs // 100, 1, 100)):
+            records += _leaderboards(folder / "leaderboard", shape, environment, repeats)
+        records.append(_headline(folder, environment, 1 if quick else 3))
+        for task in SMOKE_TASKS:
+            records += _smoke(folder, task, environment, 1 if quick else 3)
+    return records
+
+
+def _small(folder: Path, environment: Mapping[str, str], repeats: int) -> list[Record]:
+    """The help, and the same command again over a thousand finished runs."""
+    _say("a thousand finished runs")
+    made_up.finish(folder / "finished", "sgld", "mixture5", 1000)
+    again = ["--results", str(folder / "finished"), *NOTHING_TO_DO, "--seeds", "0-999"]
+    return [
+        _record("`bench --help`", 0.25, _times(["--help"], environment, repeats)),
+        _record("the same command again, 1,000 runs finished", 1.0, _times(again, environment, repeats)),
+    ]
+
+
+def _ingests(folder: Path, environment: Mapping[str, str], repeats: int) -> list[Record]:
+    """Two hundred finished attempts, into a database that is not there yet."""
+    records = []
+    for words, goals, curves in (("", (0.1, 0.4), False), (", with the curves of a smoke run", (None, None), True)):
+        results = folder / f"ingest-{curves}"
+        attempts = made_up.fill(results, 5, 4, 10, curves=curves)
+        _say(f"{attempts} attempts ingested{words}")
+        command = [sys.executable, "-c", WARM, str(results), str(repeats)]
+        done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, check=True)
+        warm = [float(line) for line in done.stdout.split()][1:]
+        cold = _times(
+            ["--results", str(results), "ingest"], environment, repeats, lambda r=results: _without_database(r)
+        )
+        records += [
+            _record(f"{attempts} attempts ingested, in a process that did it before{words}", goals[0], warm),
+            _record(f"{attempts} attempts ingested, the whole command{words}", goals[1], cold),
+        ]
+    return records
+
+
+def _leaderboards(
+    results: Path, shape: tuple[int, int, int], environment: Mapping[str, str], repeats: int
+) -> list[Record]:
+    """The leaderboard of methods x tasks x seeds runs with ten metrics each, as a table."""
+    methods, tasks, seeds = shape
+    runs = methods * tasks * seeds
+    what = f"leaderboard of {runs:,} runs, {runs * len(made_up.METRICS):,} metrics, {methods} methods x {tasks} tasks"
+    _say(what)
+    made_up.fill(results, *shape)
+    _run(["--results", str(results), "ingest"], environment)
+    command = ["--results", str(results), "report", "leaderboard"]
+    time.sleep(2.5)  # folders that changed a moment ago are read again
+    looks = _times(command, environment, repeats, lambda: (results / "results.settled.json").unlink(missing_ok=True))
+    settled = _times(command, environment, repeats)
+    shutil.rmtree(results / "runs")
+    alone = _times(command, environment, repeats)
+    shutil.rmtree(results)
+    return [
+        _record(f"{what}: database alone", 3.0, alone),
+        _record(f"{what}: with the runs' folders, nothing new in them", 3.0, settled),
+        _record(f"{what}: with the runs' folders, looked through anew", None, looks),
+    ]
+
+
+def _headline(folder: Path, environment: Mapping[str, str], repeats: int) -> Record:
+    """Twenty runs at the paper's settings, nothing cached: no facts of classes, no compiled code."""
+    found = []
+    for number in range(repeats):
+        _say(f"bench {' '.join(HEADLINE)}: {number + 1} of {repeats}")
+        cold = {name: str(folder / f"cold-{number}" / name) for name in ("BENCH_CACHE", "TORCHINDUCTOR_CACHE_DIR")}
+        results = folder / f"cold-{number}" / "results"
+        found.append(_run(["--results", str(results), *HEADLINE], {**environment, **cold}))
+        shutil.rmtree(folder / f"cold-{number}")
+    return _record(f"`bench {' '.join(HEADLINE)}`, from cold", 15.0, found)
+
+
+def _smoke(folder: Path, task: str, environment: Mapping[str, str], repeats: int) -> list[Record]:
+    """Twenty smoke runs of one task, over the time of their sampling on the cores that were at work."""
+    _say(f"twenty smoke runs of {task}")
+    start = [_run([], environment, [sys.executable, "-c", "import torch, harness.execution.session"])]
+    ratios, without_start = [], []
+    for number in range(repeats + 1):
+        results = folder / f"smoke-{task}-{number}"
+        command = ["--results", str(results), "run", "--sampler", "sgld", "--task", task, "--seeds", "0-19"]
+        try:
+            seconds = _run([*command, "--budget", "smoke"], environment)
+        except subprocess.CalledProcessError as error:
+            _say(f"  not measured: {error.stderr.strip().splitlines()[-1]}")
+            return []
+        start.append(_run([], environment, [sys.executable, "-c", "import torch, harness.execution.session"]))
+        sampling = _sampling(results)
+        if number:  # the first one works out the facts of the classes
+            ratios.append(seconds / sampling)
+            without_start.append((seconds - min(start)) / sampling)
+    what = f"20 smoke runs of {task}, over the time of their sampling"
+    return [
+        _record(what, SMOKE_GOAL, ratios, "ratio"),
+        _record(f"{what}, without the import of torch", None, without_start, "ratio"),
+    ]
+
+
+def _sampling(results: Path) -> float:
+    """Seconds of sampling of all runs, over the blocks that were at work side by side."""
+    found = [json.loads(path.read_text()) for path in results.glob("runs/*/*/*/result.json")]
+    blocks = round(sum(1 / result["block_runs"] for result in found))
+    return sum(result["seconds"]["sampling"] for result in found) / min(blocks, len(os.sched_getaffinity(0)))
+
+
+def _times(
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    repeats: int,
+    before: Callable[[], object] = lambda: None,
+) -> list[float]:
+    """Seconds of a command, `repeats` times after one that does not count."""
+    found = []
+    for _ in range(repeats + 1):
+        before()
+        found.append(_run(words, environment))
+    return found[1:]
+
+
+def _run(words: Sequence[str], environment: Mapping[str, str], program: Sequence[str] = BENCH) -> float:
+    began = time.perf_counter()
+    subprocess.run([*program, *words], env=dict(environment), capture_output=True, text=True, check=True)
+    return time.perf_counter() - began
+
+
+def _record(name: str, goal: float | None, values: Sequence[float], unit: str = "s") -> Record:
+    return {
+        "name": name, "unit": unit, "value": statistics.median(values), "goal": goal,
+        "spread": [min(values), max(values)], "repeats": len(values),
+    }  # fmt: skip
+
+
+def _without_database(results: Path) -> None:
+    for path in results.glob("results.*"):
+        path.unlink()
+
+
+def _roomy() -> str | None:
+    """In memory, where there is room: half a million small files are slow to make on a disk, and slow to remove."""
+    memory = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
+    return str(memory) if memory.is_dir() and shutil.disk_usage(memory).free > SPACE else None
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 - a script
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a small trial of all of it")
+    print(json.dumps(measure(quick=parser.parse_args().quick), indent=1))  # noqa: T201 - a script
