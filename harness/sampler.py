@@ -101,7 +101,7 @@ class Sampler(Configurable):
         return None
 
     def check_steps(self, h: Sequence[float], T: Sequence[float]) -> None:
-        """Raise `UsageError` where these step sizes and temperatures, a stretch of a trajectory, are impossible here."""
+        """Raise `UsageError` where step sizes and temperatures, a stretch of a trajectory, are impossible here."""
 
     def limit_bias(self) -> float:
         """Stationary variance over T/lambda as h*lambda -> 0; 1 unless the target is biased by construction."""

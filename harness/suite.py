@@ -107,7 +107,7 @@ def _entry(place: str, run: Mapping[str, Any]) -> Request:
         tasks=_names(place, run, "tasks"),
         seeds=_seeds(place, run["seeds"]) if "seeds" in run else None,
         chains=_chains(place, run["chains"]) if "chains" in run else None,
-        budget=_text(place, run, "budget") if "budget" in run else "paper",
+        budget=_budget(place, run) if "budget" in run else "paper",
         given=given,
         sweep=sweep,
     )
@@ -117,6 +117,16 @@ def _refuse_unknown(place: str, table: Mapping[str, Any], known: tuple[str, ...]
     for key in table:
         if key not in known:
             raise UsageError(f"{place}: unknown key {key!r:.60}{near(key, known)}")
+
+
+def _budget(place: str, run: Mapping[str, Any]) -> str:
+    budget = _text(place, run, "budget")
+    if budget.startswith("seconds"):
+        raise UsageError(
+            f"{place}: budget = {budget!r} would be another number of steps in every night; "
+            "say smoke, quick, paper, steps=N or gradients=N"
+        )
+    return budget
 
 
 def _names(place: str, table: Mapping[str, Any], key: str) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ Devices = Annotated[str, typer.Option("--devices", help="cpu, or cuda:0,cuda:1,.
 Timeout = Annotated[
     str | None,
     typer.Option(
-        "--timeout", help="Longest that a run may work, as in 2h, 30m, 90s or 90; then it ends with the status timeout."
+        "--timeout", help="Longest work of runs that advance together: 2h, 30m, 90s, 90; then they end as timeout."
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="A list of flat objects on stdout.")]
@@ -48,6 +48,8 @@ def request(
     schedule: str | None,
 ) -> Request:
     """The request that the options make."""
+    from harness.execution.plan import Request, parse_seeds, parse_settings
+
     given: dict[str, Any] = dict(parse_settings(settings or [], "--set"))
     if schedule:
         given["schedule"] = schedule

@@ -62,7 +62,7 @@ def _print(found: Replay) -> None:
     if found.trace:
         print(found.trace.rstrip())
     reach = f" up to step {found.until:,}" if found.until is not None else ""
-    if found.same and found.compared:
+    if found.compared and not found.differences:
         print(f"same bits{reach}: {', '.join(found.compared)}")
     elif found.differences:
         print(f"not the same bits{reach}:")

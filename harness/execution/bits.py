@@ -63,6 +63,11 @@ def differing_arrays(stored: Path, again: Path, file: str, until: int | None = N
     return found
 
 
+def draws_until(path: Path, step: int) -> int:
+    """How many draws a file has up to a step. Raises as `differing_arrays`."""
+    return len(_until(_load(path), step).get("draws", ()))
+
+
 def _difference(file: str, name: str, ours: Arrays, theirs: Arrays) -> Difference | None:
     x, y = ours.get(name), theirs.get(name)
     if x is None or y is None or x.shape != y.shape or x.dtype != y.dtype:

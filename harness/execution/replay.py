@@ -13,7 +13,7 @@ from harness.data import DataFile
 from harness.data import checksum as data_checksum
 from harness.errors import DataError, UsageError
 from harness.execution.aside import call
-from harness.execution.bits import FILES, Difference, differing_arrays, differing_results
+from harness.execution.bits import FILES, Difference, differing_arrays, differing_results, draws_until
 from harness.execution.local import Listener
 from harness.execution.plan import data_files
 from harness.execution.recorded import code, installed, offer, recorded_spec
@@ -66,8 +66,8 @@ class Replay:
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs, of what was compared."""
-        return not self.differences
+        """Whether there was something to compare, all of it was there, and nothing differs."""
+        return not self.differences and not self.missing and bool(self.compared)
 
     def why(self) -> list[str]:
         """The facts that may explain the differences; where there are none, that too."""
@@ -138,15 +138,18 @@ def _compared(asked: Request, done: Mapping[str, Any]) -> Replay:
             continue
         if file not in kept and not (new / file).exists():
             continue
-        compared.append(file)
         try:
+            if until is not None and not draws_until(stored / file, until):
+                missing.append(f"{file} has no draw up to step {until:,}")
+                continue
+            compared.append(file)
             found += differing_arrays(stored, new, file, until)
         except (ValueError, OSError) as error:
             found.append(Difference(file, "", "", str(error), "reads"))
     if until is None:
         compared.append("result.json")
         found += differing_results(asked.stored, again)
-    elif FILES[0] not in compared:
+    elif FILES[0] not in compared and not missing:
         missing.append("no draws were kept")
     damaged = _damaged(stored, new, kept)
     environment = _environment(stored, new)

@@ -31,6 +31,8 @@ CHECKPOINT_SECONDS = 60.0
 LAST_CHECKPOINT_SECONDS = 10.0
 PROGRESS_SECONDS = 0.2
 PATIENCE_SECONDS = 10.0
+LEAST_PATIENCE_SECONDS = 0.5
+"""So that somebody who only asks whether a lock is held is not taken for its holder."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
     deadline = time.monotonic() + PATIENCE_SECONDS
     for spec in sorted(job.specs, key=lambda spec: spec.key):  # in one order, so that two launchers cannot cross
         try:
-            stack.enter_context(hold(ledger.lock(spec.key), max(0.0, deadline - time.monotonic())))
+            stack.enter_context(hold(ledger.lock(spec.key), max(LEAST_PATIENCE_SECONDS, deadline - time.monotonic())))
         except HeldError as error:
             send("held", {"key": spec.key, "message": str(error)})
             continue

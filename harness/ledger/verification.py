@@ -106,11 +106,11 @@ def _of_draws(attempt: Attempt, spec: Mapping[str, Any], result: Mapping[str, An
 def _of_rescored(attempt: Attempt) -> Iterator[Problem]:
     """What `bench rescore` put beside the result."""
     record, damage = rescored.read(attempt.path, read_bytes(attempt.path / "result.json"))
-    remedy = "delete it; `bench rescore` makes it again"
+    remedy = "delete it, then `bench ingest --rebuild`; `bench rescore` makes it again"
     if damage:
         yield Problem(attempt.path / rescored.FILE, damage.removeprefix(f"{rescored.FILE} "), remedy)
     for name, what in _unlike(attempt, record["files"]) if record else []:
-        yield Problem(attempt.path / name, what, f"delete {rescored.FILE} and it; `bench rescore` makes them again")
+        yield Problem(attempt.path / name, what, f"{remedy}, and {rescored.FILE} too")
 
 
 def _of_events(attempt: Attempt) -> Iterator[tuple[str, str]]:

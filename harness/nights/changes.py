@@ -19,6 +19,12 @@ ROUNDING = 1e-6
 WORSE = ("worse", "diverged", "failed", "gone")
 """The outcomes that are regressions."""
 
+MACHINE = tuple(status for status in FAILED if status != "error")
+"""Ends of a run that say something of the machine and nothing of the method (RULES.md, 4)."""
+
+LOST = 0.01
+"""Level of the test whether more seeds lost their value than found one."""
+
 
 @dataclass(frozen=True)
 class Change:
@@ -26,6 +32,7 @@ class Change:
 
     outcome     worse: by the metric's direction, p < .05 after Holm; diverged, failed: seeds that had a result;
                 gone: there is no such row or value any more; better; unclear: other values, no verdict;
+                unfinished: seeds ended by a time limit or for want of memory;
                 same; new; not compared; skipped: its data is not here; dropped: the suite does not ask for it any more
     comparison  tonight (a) against the last night (b), where their values differ
     """
@@ -68,7 +75,7 @@ def changes(last: Night | None, tonight: Night, skipped: Collection[str] = ()) -
 def settled(last: Night | None, tonight: Night, found: Collection[Change], *, accepted: bool) -> Night:
     """Tonight as it is recorded: with the standard that the next night is held to."""
     before = last.compared_with() if last else {}
-    kept = {change.row for change in found if change.outcome == "skipped"}
+    kept = {change.row for change in found if change.outcome in ("skipped", "unfinished")}
     if not accepted:
         kept |= {change.row for change in found if change.is_regression}
     standard = {name: before[name] for name in sorted(kept) if name in before}
@@ -83,7 +90,7 @@ def _of_row(name: str, before: Row, now: Row) -> Iterator[Change]:
         return
     fine = {seed for seed in before.statuses.keys() & now.statuses.keys() if seed not in before.lost()}
     lost = {seed: status for seed, status in now.lost().items() if seed in fine}
-    for outcome, statuses in (("diverged", ("diverged",)), ("failed", FAILED)):
+    for outcome, statuses in (("diverged", ("diverged",)), ("failed", ("error",)), ("unfinished", MACHINE)):
         seeds = [str(seed) for seed, status in sorted(lost.items()) if status in statuses]
         if seeds:
             noun = "seed" if len(seeds) == 1 else "seeds"
@@ -104,14 +111,22 @@ def _of_metric(row: str, name: str, before: Metric | None, now: Metric | None, s
     here = {seed: value for seed, value in now.values.items() if seed in seeds}
     if reason := _incomparable(before, now):
         return Change(row, name, "not compared", reason)
-    if not here and len(then) == len(seeds) >= FEWEST:
-        return Change(row, name, "gone", f"{len(then)} seeds had a value, none has")
+    lost, found = then.keys() - here.keys(), here.keys() - then.keys()
+    reason = f"{len(lost)} of {len(then)} seeds that had a value have none" if lost else ""
+    if lost and ((not here and len(then) == len(seeds) >= FEWEST) or _more_often(len(lost), len(found)) < LOST):
+        return Change(row, name, "gone", reason)
     pairs = then.keys() & here.keys()
     if not pairs:
         return Change(row, name, "not compared", "no seed has a value in both nights")
     if all(math.isclose(then[seed], here[seed], rel_tol=ROUNDING) for seed in pairs):
-        return Change(row, name, "same")
-    return Change(row, name, "unclear", comparison=replace(compare(here, then, now), metric=name))
+        return Change(row, name, "unclear" if lost else "same", reason)
+    return Change(row, name, "unclear", reason, comparison=replace(compare(here, then, now), metric=name))
+
+
+def _more_often(lost: int, found: int) -> float:
+    """p of a sign test: so many seeds or more lost a value, of all whose value came or went."""
+    n = lost + found
+    return sum(math.comb(n, k) for k in range(lost, n + 1)) / 2**n
 
 
 def _incomparable(before: Metric, now: Metric) -> str:
@@ -124,22 +139,33 @@ def _incomparable(before: Metric, now: Metric) -> str:
 def compare(tonight: Mapping[int, float], last: Mapping[int, float], metric: Metric) -> Comparison:
     """Tonight (a) against the last night (b): by their ratio where all values are positive, else by the difference.
 
-    The test is a paired t, of the logarithms where it is by ratio; where the seeds differ all alike it is sign flips.
-    (By sign flips alone, p is at least 2^(1-n) on n seeds, and over many rows Holm would let no change pass.)
+    The test is a paired t, of the logarithms where it is by ratio and not of counts; where the seeds differ all alike
+    it is sign flips. (By sign flips alone, p is at least 2^(1-n) on n seeds, and over many rows Holm would let no
+    change pass.)
     """
     made = compare_values(tonight, last, metric.direction, metric.target)
     made = replace(made, version=metric.version, unit=metric.unit)
     if made.p is None:
         return made
     a, b = ([_distance(values[seed], metric) for seed in made.pairs] for values in (tonight, last))
+    plain = _test([x - y for x, y in zip(a, b, strict=True)])
     if min(*a, *b) <= 0:
-        test = _test([x - y for x, y in zip(a, b, strict=True)])
-        return replace(made, p=test.p, test=test.method)
+        return replace(made, p=plain.p, test=plain.method)
     logs = [math.log(x / y) for x, y in zip(a, b, strict=True)]
     found, test = mean_interval(logs), _test(logs)
+    # Small counts that fall by one have logarithms that differ a little less than alike: a t of those means nothing.
+    counts = all(value.is_integer() for value in (*a, *b))
+    p, method = (plain.p, plain.method) if counts else (test.p, f"{test.method}, of logarithms")
     low, high = (None if end is None else _exp(end) for end in (found.low, found.high))
     return replace(
-        made, effect=_exp(found.mean), low=low, high=high, scale="ratio", p=test.p, test=f"{test.method}, of logarithms"
+        made,
+        effect=_exp(found.mean),
+        low=low,
+        high=high,
+        scale="ratio",
+        interval="t 95 %" if found.kind == "t" else found.kind,
+        p=p,
+        test=method,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from harness.errors import UsageError
 from harness.nights.night import Metric, Night, Row
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ class Entry:
     def row(self, spec: RunSpec) -> str:
         """The name of the row that a run belongs to: what was asked for, and nothing that code decides."""
         settings = {name: origin.value for name, origin in spec.origins.items() if origin.provenance == "user"}
-        if "schedule" in self.request.given:
-            settings["schedule"] = self.request.given["schedule"]
+        if "schedule" in {*self.request.given, *self.request.sweep}:
+            settings["schedule"] = spec.schedule.name
         chosen = ", ".join(f"{name}={value}" for name, value in sorted(settings.items()))
         chains = "1 chain" if spec.chains == 1 else f"{spec.chains} chains"
         device = "" if spec.device == "cpu" else f", {spec.device}"
@@ -50,7 +51,12 @@ def observe(suite: str, entries: Sequence[Entry], store: Store) -> Night:
         for planned in entry.planned:
             name = entry.row(planned.spec)
             if name not in left_out:
-                members.setdefault(name, {})[planned.spec.seed] = planned.spec
+                known = members.setdefault(name, {}).setdefault(planned.spec.seed, planned.spec)
+                if known.key != planned.spec.key:
+                    raise UsageError(
+                        f"seed {known.seed} of the row {name!r} is two runs, {known.key[:12]} and "
+                        f"{planned.spec.key[:12]}; a suite must say what sets them apart"
+                    )
     rows = {name: _row(specs, results, metrics) for name, specs in sorted(members.items())}
     return Night(suite, rows)
 

@@ -11,7 +11,7 @@ from harness.report import Column, Result, Table
 from harness.scoring.comparison import Comparison
 from harness.scoring.words import number
 
-TOLD = (*WORSE, "better", "skipped", "new", "dropped")
+TOLD = (*WORSE, "unfinished", "better", "skipped", "new", "dropped")
 """The outcomes that a reader is shown, in this order; all are in the records."""
 
 

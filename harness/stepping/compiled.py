@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import PluginError
+from harness.errors import BenchError, PluginError
 from harness.stepping.block import Advanced, Block
 from harness.stepping.modes import CPP_WRAPPER_FROM, torch_version
 from harness.stepping.noise import StepNoise
@@ -83,8 +83,8 @@ class Compiled:
             began = time.perf_counter()
             try:
                 self._made[kind] = _compile(_scan(sampler, potential, block), carry, steps)
-            except (torch.OutOfMemoryError, MemoryError):
-                raise
+            except (BenchError, torch.OutOfMemoryError, MemoryError):
+                raise  # a time limit, say, that ran out meanwhile
             except Exception as error:
                 what = str(error).strip().partition("\n")[0]
                 raise PluginError(

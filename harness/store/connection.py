@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.errors import DataError
 from harness.store import schema
@@ -15,6 +15,7 @@ from harness.store import schema
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+Answer = TypeVar("Answer")
 PATIENCE = 2.0
 """Seconds to wait for another process to close the database: an ingest takes a fraction of one."""
 
@@ -88,6 +89,21 @@ def in_memory() -> Iterator[DuckDBPyConnection]:
 def lock(db: DuckDBPyConnection) -> None:
     """Make an open connection unable to reach any file, for good."""
     db.execute("; ".join(f"set {name} = '{value}'" for name, value in _LOCKED.items()))
+
+
+def interruptible(db: DuckDBPyConnection, work: Callable[[], Answer]) -> Answer:
+    """What `work` on an open connection returns. Ctrl-C ends it, which DuckDB by itself notices only now and then."""
+    from concurrent.futures import ThreadPoolExecutor, wait
+
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(work)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            while not future.done():
+                db.interrupt()
+                wait([future], 0.05)
+            raise
 
 
 def told_apart(error: Exception, path: Path) -> Exception:

@@ -94,8 +94,12 @@ class Store:
         """The columns and rows of one query; a second column of the same name is called name_1."""
         with self._reading() as db:
             _check_query(db, query)
-            answer = db.execute(query, list(parameters))
-            return _distinct(column[0] for column in answer.description), answer.fetchall()
+
+            def answer() -> tuple[list[str], list[tuple[Any, ...]]]:
+                found = db.execute(query, list(parameters))
+                return _distinct(column[0] for column in found.description), found.fetchall()
+
+            return connection.interruptible(db, answer)
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """The rows of a query, each a dict by column."""
@@ -105,7 +109,7 @@ class Store:
     def frame(self, query: str, parameters: Sequence[Any] = ()) -> pl.DataFrame:
         """The rows of a query as a polars frame."""
         with self._reading() as db:
-            return db.sql(query, params=list(parameters)).pl()
+            return connection.interruptible(db, lambda: db.sql(query, params=list(parameters)).pl())
 
     @contextmanager
     def reading(self) -> Iterator[DuckDBPyConnection]:
@@ -161,10 +165,6 @@ class Store:
             raise DataError(f"{self.path} is damaged ({error}); `bench ingest --rebuild` makes it anew") from error
         except duckdb.Error as error:
             raise UsageError(f"the query failed: {error}") from error
-        except RuntimeError as error:
-            if "interrupted" in str(error):  # what DuckDB makes of Ctrl-C
-                raise KeyboardInterrupt from error
-            raise
 
     def _set_aside(self, damage: Damaged) -> list[str]:
         aside = self.path.with_name(f"{self.path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")

@@ -36,12 +36,14 @@ def _launcher(number):
 
 
 def _member(role, number):
-    def strike(scene, _):
-        there = [pid for pid, (name, _) in scene.site.processes().items() if name == role]
-        if there:
-            scene.send(scene.rng.choice(there), number)
-        else:
-            scene.notes.append(f"no {role} to strike")
+    def strike(scene, process):
+        while process.running():
+            there = [pid for pid, (name, _) in scene.site.processes().items() if name == role]
+            if there:
+                scene.send(scene.rng.choice(there), number)
+                return
+            time.sleep(0.05)
+        scene.notes.append(f"no {role} to strike any more")
 
     return strike
 

@@ -107,6 +107,7 @@ def leave_a_file(scene):
 def spoil_the_store(scene):
     import duckdb
 
+    scene.run(["ingest"])
     with duckdb.connect(str(scene.results / "results.duckdb")) as db:
         db.execute("update metric set value = 1")
 

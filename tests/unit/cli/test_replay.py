@@ -169,7 +169,7 @@ def test_a_file_that_is_gone_is_not_compared_and_said(results, replay):
     attempt = find(results, seed=4)
     (attempt.path / "draws.safetensors").unlink()
     code, out, _ = replay(key(attempt))
-    assert code == 0
+    assert code == 1
     assert "not compared: draws.safetensors is gone from the attempt" in out
 
 

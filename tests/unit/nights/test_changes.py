@@ -103,7 +103,7 @@ def test_only_common_seeds_are_paired():
 
 
 def test_a_seed_that_newly_diverged_or_failed_is_a_regression_of_its_own_and_known_ones_are_not():
-    fine, lost = dict.fromkeys(range(5), "done"), {**dict.fromkeys(range(3), "done"), 3: "diverged", 4: "timeout"}
+    fine, lost = dict.fromkeys(range(5), "done"), {**dict.fromkeys(range(3), "done"), 3: "diverged", 4: "error"}
     values = metric({s: LAST[s] for s in range(3)})
     before, now = night(a=row({"m": metric(LAST)}, fine)), night(a=row({"m": values}, lost))
     found = {c.outcome: c.reason for c in changes(before, now) if c.is_regression}
@@ -224,3 +224,24 @@ def test_false_alarms_are_rare_where_all_numbers_are_drawn_anew(seeds):
     nights = [drawn() for _ in range(81)]
     alarms = sum(any(c.is_regression for c in changes(a, b)) for a, b in itertools.pairwise(nights))
     assert alarms <= 9  # of 80 at 5 %: 4 expected, more than 9 in one case in a hundred
+
+
+def test_counts_that_move_alike_in_few_seeds_are_no_regression():
+    counts = {"a": row({"m": metric([25, 24, 25])}, seeds=3)}
+    (found,) = changes(night(**counts), night(a=row({"m": metric([24, 23, 24])}, seeds=3)))
+    assert (found.outcome, found.comparison.p) == ("unclear", 0.25)
+
+
+def test_a_value_that_most_seeds_lost_is_gone_and_one_that_some_lost_is_no_longer_the_same():
+    before = night(a=row({"m": metric(range(1, 11))}, seeds=10))
+    for left, outcome in ((1, "gone"), (5, "unclear"), (10, "same")):
+        now = night(a=row({"m": metric(range(1, left + 1))}, seeds=10))
+        assert outcomes(before, now)["a", "m"] == outcome
+
+
+def test_a_time_limit_is_no_regression_and_the_row_waits_for_the_next_night():
+    before = night(a=row({"m": metric(LAST)}))
+    late = night(a=row({"m": metric([])}, dict.fromkeys(range(5), "timeout")))
+    (found,) = changes(before, late)
+    assert (found.outcome, found.is_regression) == ("unfinished", False)
+    assert settled(before, late, [found], accepted=False).standard == before.rows
