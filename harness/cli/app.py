@@ -16,6 +16,8 @@ from harness.cli import context
 from harness.errors import BenchError, DataError, PluginError
 
 INTERRUPTED = 130
+LONGEST = 2000
+"""Characters of a message: it may quote what was given."""
 VERBS = {
     "run": "Run samplers on tasks.",
     "plan": "Say what `run` would do, and what it would cost.",
@@ -130,5 +132,5 @@ def _fail(message: str, code: int, *, debug: bool) -> int:
         import traceback
 
         traceback.print_exc()
-    context.say(f"bench: {message}")
+    context.say(f"bench: {message[:LONGEST]}{'...' if len(message) > LONGEST else ''}")
     return code

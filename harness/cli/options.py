@@ -51,7 +51,7 @@ def request(
     from harness.execution.plan import Request, parse_seeds, parse_settings
 
     given: dict[str, Any] = dict(parse_settings(settings or [], "--set"))
-    if schedule:
+    if schedule is not None:
         given["schedule"] = schedule
     swept = {name: values.split(",") for name, values in parse_settings(sweep or [], "--sweep").items()}
     both = sorted(set(given) & set(swept))

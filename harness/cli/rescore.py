@@ -38,7 +38,7 @@ def rescore(
     from harness.execution.outdated import outdated
 
     store = results.opened()
-    if store.aside:
+    if store.aside and store.results.is_dir():
         raise DataError(f"{store.path} is in use; the metrics in it would stay as they are: try again when it is free")
     found = outdated(
         store, context.plugins(), _words(store, "task", task), _words(store, "method", sampler), _split(metric) or ()

@@ -1,4 +1,4 @@
-"""The identity of a run: canonical whatever its settings are, and another one exactly when something that matters is."""
+"""The identity of a run: canonical whatever its settings are, another one exactly when something that matters is."""
 
 from __future__ import annotations
 
