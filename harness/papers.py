@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import PluginError
+from harness.ledger.files import read_bytes
 from harness.registry import Offer, Registry
 
 PROVENANCES = ("paper", "code", "inferred", "ours")
@@ -30,7 +31,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     """The [[settings]] of a paper's file, each with the id of the paper; `PluginError` names file, table and key."""
     here = f"paper file {path}"
     try:
-        document = tomllib.loads(path.read_bytes().decode())
+        document = tomllib.loads(read_bytes(path).decode())
     except OSError as error:
         raise PluginError(f"{here}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:

@@ -16,7 +16,7 @@ import pluggy
 from harness import hookspecs
 from harness.answers import NAME, records
 from harness.entries import UNKNOWN, Entry, entries
-from harness.errors import BenchError, UsageError
+from harness.errors import BenchError, PluginError, UsageError
 from harness.foreign import foreign
 from harness.hookspecs import GROUP, Info, Method
 from harness.parameters import near
@@ -192,8 +192,11 @@ def registry(files: tuple[str, ...] = ()) -> Registry:
 def load(target: str) -> Any:
     """Import the object that "package.module:Class" names."""
     module, _, attribute = target.partition(":")
-    with foreign(f"{target} does not load"):
-        return getattr(importlib.import_module(module), attribute)
+    try:
+        with foreign(f"{target} does not load"):
+            return getattr(importlib.import_module(module), attribute)
+    except UsageError as error:  # what a declaration in it says of itself
+        raise PluginError(f"{target} does not load: {error}") from error
 
 
 def _call(manager: pluggy.PluginManager, plugin: Plugin, hook: str, kind: type) -> list[Any]:

@@ -50,7 +50,8 @@ class Trajectory:
         import numpy as np
 
         steps = len(self)
-        burning = self.burn_in | (np.arange(steps) < burn_in)
+        burning = self.burn_in.copy()
+        burning[:burn_in] = True
         kept = np.flatnonzero(self.keep & ~burning)[thin - 1 :: thin]
         if not len(kept):
             raise UsageError(
@@ -86,6 +87,6 @@ class Schedule(Configurable):
             temperature=np.full(steps, self.temperature),
             keep=np.ones(steps, dtype=bool),
             evaluate=np.ones(steps, dtype=bool),
-            cycle=np.zeros(steps, dtype=np.int64),
+            cycle=np.broadcast_to(np.int64(0), (steps,)),
             burn_in=np.zeros(steps, dtype=bool),
         )

@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.errors import PluginError, UsageError
 from harness.execution.plan import Request, parse_seeds
+from harness.ledger.files import read_bytes
 from harness.parameters import near
 from harness.registry import NAME, Registry
 
@@ -57,7 +58,7 @@ def read(path: Path) -> Suite:
     if not NAME.fullmatch(path.stem):
         raise UsageError(f"{path}: a suite's file is named as {NAME.pattern}.toml, for it names folders too")
     try:
-        document = tomllib.loads(path.read_bytes().decode())
+        document = tomllib.loads(read_bytes(path).decode())
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; `bench ls suites` lists those that are installed") from error
     except (ValueError, RecursionError) as error:

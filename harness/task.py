@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.data import DataFile
-from harness.errors import PluginError
+from harness.errors import UsageError
 from harness.parameters import Configurable
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 def _require(right: bool, where: str, what: str) -> None:  # noqa: FBT001 - what is asked
     if not right:
-        raise PluginError(f"{where}: {what}")
+        raise UsageError(f"{where}: {what}")
 
 
 def _is_name(text: Any) -> bool:

@@ -75,7 +75,9 @@ class Ledger:
             )
 
     def check_version(self) -> None:
-        """Raise `DataError` where a newer version of sgmcmc-bench wrote this folder."""
+        """Raise `DataError` where a newer version of sgmcmc-bench wrote this folder, or it is none."""
+        if self.root.exists() and not self.root.is_dir():
+            raise DataError(f"{self.root} is a file; choose a folder by --results DIR or BENCH_RESULTS")
         record = read_json(self.root / "ledger.json")
         layout = record.get("layout") if record else LAYOUT
         if not isinstance(layout, int) or layout > LAYOUT:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -71,9 +72,16 @@ class Picture:
 
 
 def check_folder(folder: Path, name: str) -> None:
-    """Raise `UsageError` where `folder` holds other things than this site, which would be overwritten."""
+    """Make the folder; raise `UsageError` where it cannot be written to, or holds other things than this site."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--out {folder} is a file; choose a folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".probe-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UsageError(f"--out {folder} cannot be written to: {error.strerror}; choose another folder") from error
     if not (folder / INDEX).exists() and not (folder / MANIFEST).exists():
         return
     owner = (read_json(folder / MANIFEST) or {}).get("site")
@@ -89,7 +97,6 @@ def publish(site: Site, folder: Path) -> dict[str, str]:
     """
     check_folder(folder, site.name)
     files, problems = contents(site)
-    folder.mkdir(parents=True, exist_ok=True)
     before = (read_json(folder / MANIFEST) or {}).get("files")
     known = {name: digest for name, digest in before.items() if _is_own(name)} if isinstance(before, dict) else {}
     _write_manifest(folder, site.name, {**known, **_digests(files)})

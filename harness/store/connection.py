@@ -34,7 +34,8 @@ _LOCKED = {
 }
 _DAMAGE = re.compile(
     r"not a valid DuckDB database|checksum|could not read enough bytes|corrupt|failed to deserialize|"
-    r"serialization error|invalidated because of a previous fatal error|internal error|wal (file|was created|checkpoint)",
+    r"serialization error|invalidated because of a previous fatal error|internal error|"
+    r"wal (file|was created|checkpoint)",
     re.IGNORECASE,
 )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.ledger.files import read_bytes
 from harness.store.record import Malformed, Row, dump, row
 
 LABELS = {"table": "table_label", "row": "row_label", "column": "column_label"}
@@ -16,7 +17,7 @@ LABELS = {"table": "table_label", "row": "row_label", "column": "column_label"}
 def checksum(path: Path) -> str:
     """SHA-256 of a file; empty where it cannot be read."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return hashlib.sha256(read_bytes(path)).hexdigest()
     except OSError:
         return ""
 
@@ -39,7 +40,7 @@ def read(paths: Iterable[Path]) -> tuple[dict[str, list[Row]], list[str]]:
 
 
 def _paper(path: Path) -> dict[str, list[Row]]:
-    content = path.read_bytes()
+    content = read_bytes(path)
     document = tomllib.loads(content.decode())
     paper = document.get("paper")
     if not isinstance(paper, dict):

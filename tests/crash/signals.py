@@ -7,12 +7,18 @@ import time
 
 from crash.scene import NATURAL
 
+from harness.ledger.attempt import Attempt
+
 INTERRUPTED = 130
+GOES_ON = "interrupted; the same command goes on where it stopped"
 PAUSES = (0.0, 0.01, 0.1, 0.5, 1.0)
 
 
-def _fault(strike, codes):
-    """Once or twice: start the command, strike at a random moment, see all of it end; `codes` are what it may say."""
+def _fault(strike, codes, *, gently=True):
+    """Once or twice: start the command, strike at a random moment, see all of it end; `codes` are what it may say.
+
+    A fault that is gentle leaves the workers the time to write checkpoints.
+    """
 
     def fault(scene):
         for _ in range(scene.rng.choice([1, 1, 2])):
@@ -21,10 +27,24 @@ def _fault(strike, codes):
             scene.keep_finished()
             strike(scene, process)
             code = process.wait()
-            scene.check(code in (*codes, scene.expected_code()), f"exit code {code}: {process.stderr()}")
+            said = process.stderr()
+            scene.check(code in (*codes, scene.expected_code()), f"exit code {code}: {said}")
+            scene.check(code != INTERRUPTED or GOES_ON in said, f"it says not what to do: {said}")
             scene.ended()
+            if gently:
+                _suspended(scene)
 
     return fault
+
+
+def _suspended(scene):
+    """Every run under way was left with a checkpoint of where it was."""
+    for attempt in map(Attempt, scene.results.glob("runs/*/*/*")):
+        if attempt.result() is None:
+            last = attempt.events()[-1]
+            held = scene.checkpoints.get(attempt.path, 0)
+            whole = last["event"] in ("cancelled", "preempted") and last["position"] == held
+            scene.check(whole, f"{attempt.path} ended with {last} and a checkpoint at {held}")
 
 
 def _group(number):
@@ -58,9 +78,9 @@ ENDED = (INTERRUPTED, -signal.SIGINT)
 TERMINATED = (INTERRUPTED, -signal.SIGTERM)
 FAULTS = {
     "kill -9 of the launcher": _fault(_launcher(signal.SIGKILL), (-signal.SIGKILL,)),
-    "kill -9 of a worker": _fault(_member("worker", signal.SIGKILL), NATURAL),
-    "kill -9 of the fork server": _fault(_member("forkserver", signal.SIGKILL), NATURAL),
-    "kill -9 of the group": _fault(_group(signal.SIGKILL), (-signal.SIGKILL,)),
+    "kill -9 of a worker": _fault(_member("worker", signal.SIGKILL), NATURAL, gently=False),
+    "kill -9 of the fork server": _fault(_member("forkserver", signal.SIGKILL), NATURAL, gently=False),
+    "kill -9 of the group": _fault(_group(signal.SIGKILL), (-signal.SIGKILL,), gently=False),
     "SIGTERM to the launcher": _fault(_launcher(signal.SIGTERM), TERMINATED),
     "SIGTERM to a worker": _fault(_member("worker", signal.SIGTERM), NATURAL),
     "SIGTERM to the group": _fault(_group(signal.SIGTERM), TERMINATED),

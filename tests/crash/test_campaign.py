@@ -25,6 +25,10 @@ LEFT_TO_THE_LONG_FORM = {
     "draws.part of an unfinished run truncated",
     "spec.json of an unfinished run truncated",
     "environment.json of an unfinished run bit-flipped",
+    "draws.safetensors of a finished run truncated",
+    "curves.safetensors of a finished run truncated",
+    "spec.json of a finished run bit-flipped",
+    "environment.json of a finished run truncated",
     "a writer holds the database",
 }
 """Near relatives of those that are played here: three minutes of tests are enough."""

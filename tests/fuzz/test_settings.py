@@ -89,7 +89,7 @@ BUDGETS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(BUDGETS, st.sampled_from(("mixture5", "mixture25")), st.sampled_from(("sgld", "hmc")))
 def test_a_budget_is_a_number_of_steps_or_refused(budget, task, sampler):
     try:

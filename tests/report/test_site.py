@@ -136,3 +136,9 @@ def test_a_figure_that_cannot_be_drawn_is_a_problem_of_its_section_alone(tmp_pat
     assert problem == ("bad", "figure 'f' was not drawn: ValueError: no ink")
     assert "no ink" in (tmp_path / "index.html").read_text()
     assert (tmp_path / "good.csv").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_run(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"--out .*file/site cannot be written to: .*; choose another folder"):
+        sites.check_folder(tmp_path / "file" / "site", "smoke")

@@ -247,7 +247,20 @@ def test_watching_in_a_pipe_is_one_table(ledger, capsys):
 
 def test_a_worker_at_work_is_seen_from_outside(tmp_path):
     words = [sys.executable, "-c", "from harness.cli import main; main()", "--results", str(tmp_path), "run"]
-    words += ["--sampler", "sgld", "--task", "mixture5", "--seeds", "0-3", "--chains", "2", "--budget", "steps=3000000"]
+    words += [
+        "--sampler",
+        "sgld",
+        "--task",
+        "mixture5",
+        "--seeds",
+        "0-3",
+        "--chains",
+        "2",
+        "--budget",
+        "steps=3000000",
+        "--workers",
+        "1",
+    ]
     process = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
     ledger = Ledger(tmp_path)
     try:

@@ -1,0 +1,227 @@
+"""Plugin packages that are broken in any way: a row with the reason each, and everything else works."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import pytest
+from fuzz.hostile import control
+from fuzz.modules import ENTRIES, HEAD, METADATA, modules
+from fuzz.running import ends_well
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness import facts
+from harness.cli import plugins as verb
+from harness.cli import show
+from harness.entries import entries
+from harness.errors import BenchError
+from harness.registry import KINDS, Registry
+from harness.settings import find_pair
+
+TOGETHER, EXAMPLES = 50, 20
+"""So many packages beside one another, so many times: 1,000 packages."""
+LONGEST = 20_000
+"""Characters that are told of a package: of every hook and every offer a message, none of them long."""
+
+
+def install(folder, name, source, metadata=METADATA[0], entry=ENTRIES[0]):
+    """A distribution of one module."""
+    (folder / f"{name}.py").write_text(source, errors="surrogateescape")
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(metadata.format(name=name))
+    (info / "entry_points.txt").write_text(entry.format(name=name))
+
+
+@contextlib.contextmanager
+def importable(folder):
+    """The folder at the end of the path; its modules are forgotten afterwards."""
+    known = set(sys.modules)
+    sys.path.append(str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        sys.path_importer_cache.pop(str(folder), None)
+        for name in set(sys.modules) - known:
+            if name.startswith("broken"):
+                del sys.modules[name]
+
+
+def built_in(registry):
+    """What the built-in plugins offer."""
+    return sorted((o.kind, o.name) for kind in KINDS for o in registry.offers(kind) if o.distribution == "sgmcmc-bench")
+
+
+def mostly(choices):
+    """The first of some choices, more often than not."""
+    return st.one_of(st.just(choices[0]), st.just(choices[0]), st.sampled_from(choices))
+
+
+WELL = built_in(Registry())
+packages = st.lists(st.tuples(modules("NAME"), mostly(METADATA), mostly(ENTRIES)), min_size=TOGETHER, max_size=TOGETHER)
+
+
+@settings(max_examples=EXAMPLES)
+@given(packages)
+def test_a_broken_package_is_a_row_and_costs_no_other(drawn):
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+        for i, (source, metadata, entry) in enumerate(drawn):
+            install(Path(folder), f"broken{i}", source.replace("NAME", f"broken{i}"), metadata, entry)
+        with importable(folder):
+            registry = Registry()
+            rows = verb.listing(registry)
+            assert built_in(registry) == WELL
+            assert {found.name for found in entries().found} <= {row["plugin"] for row in rows}
+            for row in rows:
+                assert (row["status"] == "ok") == (not row["problems"])
+                assert len(row["problems"]) < LONGEST
+            use(registry)
+
+
+QUESTIONS = {
+    "samplers": [facts.fields, partial(facts.sampler_facts, params={}), partial(facts.own_settings, task="mixture5")],
+    "schedules": [facts.fields, partial(facts.schedule_facts, params={})],
+    "tasks": [facts.fields, facts.protocols, partial(facts.task_facts, params={})],
+    "methods": [],
+    "reports": [],
+}
+
+
+def use(registry):
+    """Ask everything of everything that is offered: answers, or errors that are meant for people."""
+    for kind in KINDS:
+        for offer in registry.offers(kind):
+            if offer.distribution == "sgmcmc-bench":
+                continue
+            for question in QUESTIONS[kind]:
+                with contextlib.suppress(BenchError):
+                    question(offer)
+            with contextlib.suppress(BenchError):
+                find_pair(registry, offer.name, "mixture5" if kind != "tasks" else offer.name)
+
+
+SAMPLER = """
+calls = []
+@dataclass(frozen=True, kw_only=True)
+class {name}(Sampler):
+    def step(self, theta, state, potential, h, T, noise):
+        calls.append(len(theta) == 8)  # the chains of mixture5
+        if sum(calls) > 25:  # not while it is looked at, but when it runs
+            {body}
+        return theta - h * potential.grad(theta), state
+"""
+HARMFUL = {
+    "Quits": "sys.exit(5)",
+    "Throws": "raise Base('gone')",
+    "Silent": "raise Mute()",
+    "Odd": "raise OSError('\\udcff' * 2000)",
+}
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A folder with packages, well and broken, as pip leaves them."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    offers = ", ".join(f"Info('{name.lower()}', 'harmful:{name}', '\\x1b[31m<b>{name}|')" for name in HARMFUL)
+    classes = "".join(SAMPLER.format(name=name, body=body) for name, body in HARMFUL.items())
+    install(folder, "harmful", f"{HEAD}{classes}@hook\ndef bench_samplers():\n    return [{offers}]\n", METADATA[-1])
+    install(folder, "broken1", HEAD + "sys.exit(3)\n")
+    install(folder, "broken2", HEAD + "raise Base('gone')\n")
+    install(folder, "broken3", HEAD + "@hook\ndef bench_samplers():\n    return [Info('../\\x1b[31m', 'm:A')]\n")
+    install(folder, "broken4", "", METADATA[1], ENTRIES[-1])
+    return folder
+
+
+def test_metadata_that_do_not_read_hide_no_plugin(site):
+    (site / "broken5-1.0.dist-info").mkdir()
+    (site / "broken5-1.0.dist-info" / "entry_points.txt").write_bytes(b"\xff\xfe[bench]\nx = y\n")
+    with importable(site), contextlib.redirect_stderr(io.StringIO()):
+        registry = Registry()
+    assert built_in(registry) == WELL
+    rows = {plugin.name: plugin for plugin in registry.plugins}
+    assert "its entry points do not read: UnicodeDecodeError" in rows["broken5-1.0.dist-info"].problems[0]
+    assert rows["harmful"].offers
+
+
+def test_as_a_user_meets_them(site, tmp_path):
+    """The real command line, with real runs, among broken packages."""
+    environment = {**os.environ, "PYTHONPATH": str(site), "BENCH_CACHE": str(tmp_path / "cache")}
+
+    def bench(*words):
+        command = ["bench", "--results", str(tmp_path / "results"), *words]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+        assert "internal error" not in done.stderr
+        assert control(done.stdout + done.stderr) == []
+        return done
+
+    listed = bench("plugins")
+    assert listed.returncode == 0
+    for word in ("SystemExit: 3", "Base: gone", "must match", "does not import"):
+        assert word in listed.stderr
+    samplers = ",".join(["sgld", *HARMFUL]).lower()
+    asked = ["--sampler", samplers, "--task", "mixture5", "--budget", "steps=50", "--seeds", "0"]
+    done = bench("run", *asked)
+    assert done.returncode == 1
+    assert done.stderr.endswith("1 done, 4 error\n")
+    rows = bench("ls", "runs").stdout
+    assert (rows.count(" done "), rows.count(" error ")) == (1, 4)
+    assert "SystemExit: 5" in rows
+
+
+ODD_NAMES = ("a b.py", "1.py", "x.y.py", "\x1b[31m.py", "json.py", "class.py", "x" * 200 + ".py", "-.py", "\udcff.py")
+ODD_CONTENT = (b"\x00", b"\xff\xfe", b"(" * 5000, b"x = " + b"-" * 100_000 + b"1", b"def f(:", b"\t x\n  y")
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_files_of_any_name(tmp_path, name):
+    file = tmp_path / name
+    file.write_text("raise SystemExit(3)\n")
+    ends_well(tmp_path / "results", "--plugin", str(file), "ls", "samplers", codes={2, 3})
+
+
+@pytest.mark.parametrize("content", ODD_CONTENT)
+def test_files_of_any_content(tmp_path, content):
+    file = tmp_path / "broken_file.py"
+    file.write_bytes(content)
+    _, _, err = ends_well(tmp_path / "results", "--plugin", str(file), "ls", "samplers", codes={3})
+    assert str(file) in err
+
+
+BODIES = (
+    "raise Base('x')",
+    "return 5",
+    "return Result(records=[{'a': [float('nan')]}])",
+    "return Result(tables=[5])",
+    "raise Mute()",
+    "sys.exit(1)",
+)
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_reports_that_fail_are_plugin_errors(tmp_path, body):
+    file = tmp_path / f"broken_report_{BODIES.index(body)}.py"
+    source = f"class R(Report):\n    def build(self, store, request): {body}\n"
+    offer = f"@hook\ndef bench_reports(): return [Info('r', '{file.stem}:R')]\n"
+    file.write_text(f"{HEAD}from harness import Result\n{source}{offer}")
+    form = "table" if "tables" in body else "json"
+    words = ["--plugin", str(file), "report", "r", "--format", form]
+    _, out, err = ends_well(tmp_path / "results", *words, codes={3})
+    assert out == ""
+    assert "report r" in err
+
+
+def test_pages_of_classes_that_do_harm_are_shown(site):
+    with importable(site), contextlib.redirect_stderr(io.StringIO()):
+        registry = Registry()
+        for name in HARMFUL:
+            assert show._record("sampler", name.lower(), registry)["name"] == name.lower()

@@ -1,0 +1,189 @@
+"""Papers and suites whose TOML is not what it should be: an error that names the file, and the others still count."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from pathlib import Path
+
+import fabricated
+import pytest
+from fuzz.running import ends_well
+from fuzz.tables import Text, document, spoilt, toml, values
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness import papers, suite
+from harness.errors import BenchError, PluginError, UsageError
+from harness.execution.plan import expand
+from harness.ledger.ledger import Ledger
+from harness.registry import Plugin, Registry
+from harness.settings import find_pair, resolve
+from harness.store import Store
+from harness.store import papers as reported
+
+PAPER = {
+    "paper": {"id": "bad-paper", "title": "A title", "citation": "Somebody, 2020", "versions": "one"},
+    "settings": [
+        {
+            "method": "sgld", "task": "mixture5", "protocol": "adaptive-drift", "schedule": "polynomial",
+            "summary": "s",
+            "values": {
+                "schedule.a": {"value": 0.05, "provenance": "paper", "source": "section 5"},
+                "schedule.gamma": {"value": 0.55, "provenance": "ours", "source": ""},
+            },
+        }
+    ],
+    "reported": [
+        {
+            "table": 4, "row": "SGLD", "column": "modes", "method": "sgld", "task": "mixture5", "chains": 1,
+            "metric": "modes_covered", "value": 1.8, "error": 0.1, "error_kind": "sd", "n": 10,
+        }
+    ],
+    "claim": [
+        {"table": 4, "statement": "x", "better": "csgld", "worse": "sgld", "task": "mixture5", "metric": "rhat"}
+    ],
+}  # fmt: skip
+SUITE = {
+    "summary": "what for",
+    "reports": ["coverage"],
+    "run": [
+        {
+            "samplers": ["sgld"], "tasks": ["mixture5"], "seeds": "0-2", "chains": 2, "budget": "smoke",
+            "settings": {"sampler": {"gradient_variance": 0.0}}, "sweep": {"schedule.step_size": [0.01, 0.1]},
+        }
+    ],
+}  # fmt: skip
+CASES = settings(max_examples=500)
+
+
+@pytest.fixture(scope="module")
+def known():
+    return Registry()
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    path = tmp_path_factory.mktemp("papers") / "good.toml"
+    path.write_text(fabricated.PAPER)
+    return path
+
+
+@contextlib.contextmanager
+def written(content):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bad.toml"
+        path.write_bytes(content)
+        yield path
+
+
+def test_the_documents_to_spoil_are_whole(known, good):
+    with written(document(PAPER).encode()) as path:
+        (table,) = papers.read(path)
+        assert table["values"]["schedule.a"]["value"] == 0.05
+        assert reported.read([path, good])[1] == []
+    with written(document(SUITE).encode()) as path:
+        assert len(expand(known, suite.read(path).entries[0])) == 6
+
+
+@CASES
+@given(spoilt(PAPER))
+def test_a_paper_is_read_or_named_and_the_others_count(known, good, content):
+    with written(content) as path:
+        rows, notes = reported.read([path, good])
+        assert "a-paper" in {row["paper"] for row in rows["paper"]}
+        assert [row["value"] for row in rows["reported_value"] if row["paper"] == "a-paper"] == [1.8]
+        assert all(str(path) in note for note in notes)
+        assert len(rows["paper"]) + len(notes) == 2
+        try:
+            tables = papers.read(path)
+        except PluginError as error:
+            tables = []
+            named = str(error)
+        else:
+            named = str(path)
+        assert str(path) in named
+        known.plugins.append(Plugin("bad", "bad-distribution", "1", "x", papers=[path]))
+        try:
+            with contextlib.suppress(UsageError if tables else ()):
+                resolve(
+                    known, find_pair(known, "sgld", "mixture5"), {"schedule.step_size": 0.01, "schedule": "constant"}
+                )
+        finally:
+            known.plugins.pop()
+
+
+@settings(max_examples=8)
+@given(st.lists(spoilt(PAPER), min_size=25, max_size=25, unique=True))
+def test_papers_go_into_the_database_or_are_named(good, contents):
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"bad-{i}.toml" for i in range(len(contents))]
+        for path, content in zip(paths, contents, strict=True):
+            path.write_bytes(content)
+        store = Store(Path(folder) / "results")
+        fabricated.concluded(store.results)
+        notes = store.refresh([*paths, good])
+        stored = store.rows("select paper from paper")
+        assert len(stored) + len(notes) == len(paths) + 1
+        assert {"paper": "a-paper"} in stored
+        for words in (["report", "leaderboard", "--json"], ["sql", "from claim, reported_value", "--json"]):
+            ends_well(store.results, *words, codes={0})
+
+
+def test_a_paper_that_does_not_read_stops_the_runs_of_its_own_plugin_alone(tmp_path, known):
+    bad = tmp_path / "bad.toml"
+    bad.write_text('[paper]\nid = "x"\n[[settings]]\nmethod = "sgld"\ntask = 3\nprotocol = "p"\n')
+    home = known.find("samplers", "sgld").distribution
+    message = r"bad.toml: \[\[settings\]\] 1: task = 3 is not text"
+    for distribution in ("elsewhere", home):
+        known.plugins.append(Plugin("bad", distribution, "1", "x", papers=[bad]))
+        try:
+            with pytest.raises(PluginError, match=message) if distribution == home else contextlib.nullcontext():
+                find_pair(known, "sgld", "mixture5")
+        finally:
+            known.plugins.pop()
+
+
+@CASES
+@given(spoilt(SUITE))
+def test_a_suite_is_read_or_named(known, content):
+    with written(content) as path:
+        try:
+            found = suite.read(path)
+        except UsageError as error:
+            named = str(error)
+        else:
+            named = str(found.path)
+            for entry in found.entries:
+                if len(entry.seeds or ()) < 20 and len(entry.sweep) < 3:
+                    with contextlib.suppress(BenchError):
+                        expand(known, entry)
+        assert str(path) in named
+
+
+def test_on_the_command_line_too(tmp_path):
+    for i, value in enumerate(("3", '"a"', "[1]", "[[[]]]", "{}", "1979-05-27", "[" * 5000, '"\\ud800"')):
+        path = tmp_path / f"bad-{i}.toml"
+        path.write_text(f"run = {value}\n")
+        _, out, err = ends_well(tmp_path / "results", "nightly", str(path), "--out", str(tmp_path / "out"), codes={2})
+        assert out == ""
+        assert str(path) in err
+    assert not (tmp_path / "out").exists()
+
+
+@settings(max_examples=40)
+@given(st.sampled_from(("ledger.json", "results.settled.json")), values.map(toml), st.booleans())
+def test_files_of_the_folder_itself_are_read_or_refused(name, content, wrapped):
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder) / "results"
+        Ledger(results).prepare()
+        fabricated.concluded(results)
+        text = json.dumps({"layout": content, "database": content, "parts": content}) if wrapped else content
+        (results / name).write_text(text.encode(errors="replace").decode())
+        code, out, err = ends_well(results, "sql", "select count(*) as n from run", "--json", codes={0, 4})
+        assert (json.loads(out) == [{"n": 1}]) if code == 0 else ("newer version" in err)
+
+
+def test_raw_text_is_text():
+    assert toml({"a": Text("nan")}) == '{"a" = nan}'
