@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -72,14 +71,12 @@ class Picture:
 
 
 def check_folder(folder: Path, name: str) -> None:
-    """Make the folder; raise `UsageError` where it cannot be written to, or holds other things than this site."""
+    """Raise `UsageError` where a folder cannot be made or written to, or holds other things than this site."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--out {folder} is a file; choose a folder")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".probe-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
+        with tempfile.TemporaryFile(dir=next(path for path in (folder, *folder.absolute().parents) if path.exists())):
+            pass
     except OSError as error:
         raise UsageError(f"--out {folder} cannot be written to: {error.strerror}; choose another folder") from error
     if not (folder / INDEX).exists() and not (folder / MANIFEST).exists():
@@ -96,6 +93,7 @@ def publish(site: Site, folder: Path) -> dict[str, str]:
     Returns the problems of the sections that could not be made, by name.
     """
     check_folder(folder, site.name)
+    folder.mkdir(parents=True, exist_ok=True)
     files, problems = contents(site)
     before = (read_json(folder / MANIFEST) or {}).get("files")
     known = {name: digest for name, digest in before.items() if _is_own(name)} if isinstance(before, dict) else {}

@@ -95,7 +95,7 @@ def test_a_file_that_is_not_there_not_text_or_not_a_name(tmp_path):
     with pytest.raises(UsageError, match="names folders"):
         read(write(tmp_path, RUN, "My Suite.toml"))
     (tmp_path / "folder.toml").mkdir()
-    with pytest.raises(UsageError, match="Is a directory"):
+    with pytest.raises(UsageError, match="not an ordinary file"):
         read(tmp_path / "folder.toml")
 
 
