@@ -9,9 +9,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from harness.chain_sequence import ChainSequence
     from harness.data import DataFile
     from harness.errors import BenchError, DataError, PluginError, RunError, UsageError
     from harness.hookspecs import Info, Method, hook
+    from harness.observers import MOMENT_METRICS, MomentObserver
     from harness.parameters import Configurable, param
     from harness.report import Column, Figure, Report, Request, Result, Table
     from harness.sampler import Noise, Potential, Sampler
@@ -19,9 +21,11 @@ if TYPE_CHECKING:
     from harness.task import Cost, Metric, Observer, Outcome, Problem, Protocol, Task, Truth
 
 _HOME = {
+    "harness.chain_sequence": ("ChainSequence",),
     "harness.data": ("DataFile",),
     "harness.errors": ("BenchError", "DataError", "PluginError", "RunError", "UsageError"),
     "harness.hookspecs": ("Info", "Method", "hook"),
+    "harness.observers": ("MOMENT_METRICS", "MomentObserver"),
     "harness.parameters": ("Configurable", "param"),
     "harness.report": ("Column", "Figure", "Report", "Request", "Result", "Table"),
     "harness.sampler": ("Noise", "Potential", "Sampler"),
@@ -31,9 +35,10 @@ _HOME = {
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
-    "BenchError", "Column", "Configurable", "Cost", "DataError", "DataFile", "Figure", "Info", "Method", "Metric",
-    "Noise", "Observer", "Outcome", "PluginError", "Potential", "Problem", "Protocol", "Report", "Request", "Result",
-    "RunError", "Sampler", "Schedule", "Table", "Task", "Trajectory", "Truth", "UsageError", "hook", "param",
+    "MOMENT_METRICS", "BenchError", "ChainSequence", "Column", "Configurable", "Cost", "DataError", "DataFile",
+    "Figure", "Info", "Method", "Metric", "MomentObserver", "Noise", "Observer", "Outcome", "PluginError",
+    "Potential", "Problem", "Protocol", "Report", "Request", "Result", "RunError", "Sampler", "Schedule", "Table",
+    "Task", "Trajectory", "Truth", "UsageError", "hook", "param",
 ]  # fmt: skip
 
 

@@ -11,8 +11,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness import DataFile, Metric, Observer, Problem, Protocol, Task, Truth, UsageError, param
-from tasks.chain_sequence import ChainSequence
+from harness import (
+    MOMENT_METRICS,
+    ChainSequence,
+    DataFile,
+    Metric,
+    Observer,
+    Problem,
+    Protocol,
+    Task,
+    Truth,
+    UsageError,
+    param,
+)
 from tasks.datasets import uci
 
 if TYPE_CHECKING:
@@ -170,8 +181,7 @@ class LogisticTask(Task):
         Metric("ess_bulk", "max", "draws", "rank-normalised split-chain ESS of all chains, worst coordinate"),
         Metric("ess_tail", "max", "draws", "the same for the 5 % and 95 % quantiles"),
         Metric("rhat", "min", "1", "rank-normalised split R-hat, worst coordinate"),
-        Metric("mean_error", "min", "sd", "largest error of a mean over the coordinates, T = 1"),
-        Metric("variance_ratio", "target", "1", "sample over true variance, worst coordinate, T = 1", target=1.0),
+        *MOMENT_METRICS,
         Metric("temperature", "target", "1", "configurational temperature, mean over directions", target=1.0),
         Metric("temperature_min", "target", "1", "the coldest eigendirection of the Hessian at the mode", target=1.0),
         Metric("temperature_max", "target", "1", "the hottest eigendirection of the Hessian at the mode", target=1.0),

@@ -16,7 +16,7 @@ from harness.diagnostics import (
     reference_ess,
     tail_ess,
 )
-from tasks.moments_observer import MomentErrors, finite_or_none, from_tensors, pick, to_tensors
+from harness.observers import MomentErrors, finite_or_none, from_tensors, pick, to_tensors
 from tasks.regression.laplace import gradient, laplace
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import Metric, Observer, Problem, Task, Truth, param
-from tasks.chain_sequence import ChainSequence
+from harness import MOMENT_METRICS, ChainSequence, Metric, Observer, Problem, Task, Truth, param
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -212,7 +211,6 @@ def mixture_metrics(primary: str, within: float, share: float) -> tuple[Metric, 
             "wasserstein2_baseline", "target", "1",
             "the same distance for independent exact draws, on average",
         ),
-        Metric("mean_error", "min", "sd", "largest error of a mean over the coordinates, T = 1"),
-        Metric("variance_ratio", "target", "1", "sample over true variance, worst coordinate, T = 1", target=1.0),
+        *MOMENT_METRICS,
     )  # fmt: skip
     return tuple(sorted(metrics, key=lambda metric: metric.name != primary))

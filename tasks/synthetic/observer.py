@@ -10,7 +10,7 @@ import numpy as np
 
 from harness import Observer, Outcome
 from harness.diagnostics import ModeCounts, wasserstein2
-from tasks.moments_observer import (
+from harness.observers import (
     MomentErrors,
     draw_grid,
     finite_or_none,

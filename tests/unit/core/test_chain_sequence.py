@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import torch
 
+from harness.chain_sequence import ChainSequence
 from harness.randomness import Streams
-from tasks.chain_sequence import ChainSequence
 
 
 def sequence(chains=3):

@@ -1,4 +1,4 @@
-"""What every observer of a task with a truth does: errors of moments, and the curves of the headline."""
+"""What every observer of a task with a truth does: errors of moments, and the curves that rankings are made of."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.diagnostics import LowError, Moments, RunningMoments, mean_error, variance_ratio
+from harness.task import Metric, Observer, Outcome
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Cost, Trajectory, Truth
+    from harness.schedule import Trajectory
+    from harness.task import Cost, Truth
 
     Array = NDArray[np.float64]
     Curve = tuple[Array, Array]
@@ -78,6 +80,44 @@ class MomentErrors:
         """Go on from `state`."""
         self.low_error.load(from_tensors(state, "low_error"))
         self.running.load(from_tensors(state, "running"))
+
+
+MOMENT_METRICS = (
+    Metric("mean_error", "min", "sd", "largest error of a mean over the coordinates, T = 1"),
+    Metric("variance_ratio", "target", "1", "sample over true variance, worst coordinate, T = 1", target=1.0),
+)
+"""What `MomentObserver` reports: a task that uses it lists these among its metrics."""
+
+
+class MomentObserver(Observer):
+    """The metrics and curves of `MomentErrors`: all that a task with a truth needs to be ranked.
+
+    A task with metrics of its own derives from it and adds to what `observe`, `outcome`, `state` and `load` do.
+    """
+
+    def __init__(self, truth: Truth, trajectory: Trajectory, cost: Cost) -> None:
+        self.errors = MomentErrors(truth, trajectory, cost)
+        self.seen = 0
+
+    def observe(self, draws: Tensor, weights: Tensor, steps: NDArray[np.int64]) -> None:
+        """Add a block of draws."""
+        self.errors.update(draws.cpu().numpy(), weights.cpu().numpy())
+        self.seen += len(draws)
+
+    def outcome(self) -> Outcome:
+        """The metrics `MOMENT_METRICS`, none of which has a value before the first draw, and the curves."""
+        if not self.seen:
+            return Outcome({metric.name: None for metric in MOMENT_METRICS})
+        return Outcome(self.errors.metrics(), self.errors.curves())
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that `load` needs."""
+        return self.errors.state() | to_tensors({"moments": {"seen": np.array(self.seen)}})
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state`."""
+        self.errors.load(state)
+        self.seen = int(from_tensors(state, "moments")["seen"])
 
 
 def steps_of_draws(trajectory: Trajectory, counts: NDArray[np.int64]) -> NDArray[np.int64]:
