@@ -22,7 +22,7 @@ from harness.registry import Offer, load
 from harness.source import source_hash
 from harness.spec import ENGINE
 
-FORMAT = 1
+FORMAT = 2
 DTYPES = ("float32", "float64")
 
 
@@ -67,6 +67,7 @@ def sampler_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
             raise PluginError(f"{_target(offer)} makes no gradient call a step: it declares {counts}")
         return {
             **counts,
+            "refresh_every": _whole(sampler, "refresh_every", 0),
             "needs": sorted(sampler.needs),
             "stability_limit": _rounded(stability_limit(sampler)),
         }

@@ -7,7 +7,6 @@ restored run meets the same cuts.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 
 from harness.errors import PluginError
+from harness.kept import Divergence, Run
 from harness.randomness import ChainNoise, Slot, Streams
 from harness.stepping import Block, CountingPotential, DirectNoise, split, stepper
 from harness.task import Cost
@@ -27,16 +27,7 @@ if TYPE_CHECKING:
     from harness.sampler import Sampler, State
     from harness.schedule import Trajectory
     from harness.stepping import Advanced
-    from harness.task import Batch, Observer, Problem, Task
-
-
-@dataclass(frozen=True)
-class Divergence:
-    """Where a chain became non-finite: the step, counted from 1, the chain within its run, the end of the block."""
-
-    step: int
-    chain: int
-    seen_at: int
+    from harness.task import Batch, Problem, Task
 
 
 @dataclass
@@ -48,51 +39,11 @@ class Clock:
     observing: float = 0.0
 
 
-class Run:
-    """One run within the block: its rows, its observer, the draws not yet fetched, and its divergence if any.
-
-    `last_finite` is where the chain that diverged first was, (D,), one step before; only in the loop that saw it.
-    """
-
-    def __init__(self, rows: slice, observer: Observer, stride: int) -> None:
-        self.rows = rows
-        self.observer = observer
-        self.stride = stride
-        self.kept = 0
-        self.stored = 0
-        self.pending: list[np.ndarray] = []
-        self.divergence: Divergence | None = None
-        self.last_finite: Tensor | None = None
-        self.log_weight_unit = math.nan
-
-    def take(self, draws: Tensor, log_weights: Tensor, steps: np.ndarray) -> None:
-        """Observe kept draws (B, C, D) and put every `stride`-th aside for the draws file, as float32.
-
-        Weights count from that of the first draw: only their ratios mean something, and exp has a limit.
-        """
-        if self.divergence is not None or not len(steps):
-            return
-        if math.isnan(self.log_weight_unit):
-            self.log_weight_unit = float(log_weights[0].max())
-        self.observer.observe(draws, (log_weights - self.log_weight_unit).exp(), steps)
-        first = -self.kept % self.stride
-        self.pending.append(draws[first :: self.stride].to(torch.float32).cpu().numpy())
-        self.kept += len(steps)
-        self.stored += len(self.pending[-1])
-
-    def fetch(self) -> np.ndarray | None:
-        """The draws (B, C, D) put aside since the last call."""
-        if not self.pending:
-            return None
-        draws = np.concatenate(self.pending)
-        self.pending = []
-        return draws
-
-
 class Loop:
     """R runs of C chains each that differ only in their seed, as R*C rows of one tensor.
 
-    `streams` has one entry a row, run after run; `mode` is how steps are executed (see `harness.stepping`).
+    `streams` has one entry a row, run after run; `mode` is how steps are executed (see `harness.stepping`); `weights`
+    is "equal", or "step-size" for draws that weigh as much as the step that made them, times the sampler's weights.
     `advance_block` does one block; `position` counts finished steps.
     """
 
@@ -105,12 +56,14 @@ class Loop:
         chains: int,
         *,
         mode: str = "plain",
+        weights: str = "equal",
         device: str = "cpu",
         draw_stride: int = 1,
     ) -> None:
         self.sampler = sampler
         self.stepper = stepper(mode)
         self.trajectory = trajectory
+        self.by_step_size = weights == "step-size"
         self.device = device
         self.dtype: torch.dtype = getattr(torch, task.dtype)
         self.problem: Problem = task.build(streams, device)
@@ -124,7 +77,7 @@ class Loop:
         slots, per_step = self._probe(task, len(streams))
         self.cost = Cost(at_start, per_step)
         self.noise = ChainNoise([s.fastest("noise", device, self.dtype) for s in streams], slots)
-        self.ends = dict(cut(trajectory, self.noise.block_length(self.problem.dim)))
+        self.ends = dict(cut(trajectory, self.noise.block_length(self.problem.dim), sampler.refresh_every))
         self.runs = [
             Run(rows, self.problem.observer(rows, trajectory, self.cost), draw_stride)
             for rows in (slice(r, r + chains) for r in range(0, len(streams), chains))
@@ -168,16 +121,19 @@ class Loop:
         weight = self.sampler.log_weight(state)
         if weight is not None and weight.shape != (rows,):
             raise self._broken(f"log_weight: shape {tuple(weight.shape)} is not one number a chain, ({rows},)")
-        return noise.slots, _passes(self._check_calls(potential, 1), task)
+        per_step = _passes(self._check_calls(potential, 1), task)
+        return noise.slots, per_step + (1 / self.sampler.refresh_every if self.sampler.refresh_every else 0)
 
-    def _check_calls(self, potential: CountingPotential, steps: int) -> tuple[int, int]:
+    def _check_calls(
+        self, potential: CountingPotential, steps: int, what: str = "step", each: tuple[int, int] | None = None
+    ) -> tuple[int, int]:
         """The gradients asked for in some steps; raises where they are not those declared (0 steps: not compared)."""
-        declared = (self.sampler.gradients_per_step, self.sampler.full_gradients_per_step)
+        declared = each or (self.sampler.gradients_per_step, self.sampler.full_gradients_per_step)
         counted = potential.take_counts()
         if steps and counted != (declared[0] * steps, declared[1] * steps):
             raise PluginError(
                 f"{type(self.sampler).__name__} declares (gradients_per_step, full_gradients_per_step) = {declared}, "
-                f"its step makes {counted} calls" + (f" in {steps} steps" if steps > 1 else "")
+                f"its {what} makes {counted} calls" + (f" in {steps} steps" if steps > 1 else "")
             )
         return counted
 
@@ -190,6 +146,8 @@ class Loop:
         """Do the block that starts at `position`."""
         start, stop = self.position, self.ends[self.position]
         began = time.perf_counter()
+        if start and self.sampler.refresh_every and start % self.sampler.refresh_every == 0:
+            self._refresh()
         block = self._block(start, stop)
         before = (self.theta, self.state)
         compiling = self.stepper.compiling
@@ -206,6 +164,11 @@ class Loop:
             self._locate(before, block, start)
         self._observe(done, start, stop)
         self.clock.observing += time.perf_counter() - sampled
+
+    def _refresh(self) -> None:
+        with torch.no_grad():
+            self.state = self.sampler.refresh(self.theta, dict(self.state), self.potential)
+        self._check_calls(self.potential, 1, "refresh", (0, 1))
 
     def _block(self, start: int, stop: int) -> Block:
         heated = bool(self.trajectory.temperature[start] > 0)
@@ -225,6 +188,8 @@ class Loop:
             return
         logs = draws.new_zeros(draws.shape[:2]) if done.log_weights is None else done.log_weights
         steps = np.flatnonzero(self.trajectory.keep[start:stop]) + start + 1
+        if self.by_step_size:
+            logs = logs + self.h[torch.from_numpy(steps - 1).to(self.device)].log()[:, None]
         for run in self.runs:
             run.take(draws[:, run.rows], logs[:, run.rows], steps)
 
@@ -282,9 +247,10 @@ class Loop:
             run.log_weight_unit = float(tensors["log_weight_unit"])
 
 
-def cut(trajectory: Trajectory, length: int) -> Iterator[tuple[int, int]]:
-    """The blocks (start, stop) of a trajectory: one stage each, at most `length` steps."""
-    stage = np.stack([trajectory.temperature > 0, trajectory.burn_in])
+def cut(trajectory: Trajectory, length: int, refresh_every: int = 0) -> Iterator[tuple[int, int]]:
+    """The blocks (start, stop) of a trajectory: one stage each, no refresh within, at most `length` steps."""
+    era = np.arange(len(trajectory)) // (refresh_every or len(trajectory))
+    stage = np.stack([trajectory.temperature > 0, trajectory.burn_in, era])
     edges = np.flatnonzero((stage[:, 1:] != stage[:, :-1]).any(axis=0)) + 1
     for start, stop in zip([0, *edges.tolist()], [*edges.tolist(), len(trajectory)], strict=True):
         yield from ((s, min(s + length, stop)) for s in range(start, stop, length))

@@ -6,9 +6,9 @@ exp(-U/T), and the step size h multiplies grad U. C chains of dimension D are on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from harness.parameters import Configurable
 
@@ -47,6 +47,18 @@ class Potential(Protocol):
     def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """U (C,) and grad U (C, D). Costs one gradient."""
 
+    def scores(self, x: Tensor) -> Tensor:
+        """Gradients of -log p(x_i | theta) for each example i of the batch, (C, n, D). Costs one gradient.
+
+        For samplers that declare the need "scores".
+        """
+
+    def metric(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The inverse metric D (C, D, D), and Gamma_i = sum_j dD_ij/dtheta_j (C, D), at x. Costs nothing.
+
+        For samplers that declare the need "metric".
+        """
+
     @property
     def full(self) -> Potential:
         """U on all the data: each call costs one pass through the data."""
@@ -58,19 +70,23 @@ class Sampler(Configurable):
 
     Declarations (class attributes, all optional):
 
-    gradients_per_step       calls of `potential.grad` or `value_and_grad` a step makes; a fixed number
-    full_gradients_per_step  the same for `potential.full`; may be a property of the hyperparameters
-    needs                    what it asks of a potential beyond gradients ("terms", "metric", ...)
+    gradients_per_step       calls of `potential.grad`, `value_and_grad` or `scores` a step makes; a fixed number
+    full_gradients_per_step  the same for `potential.full`
+    refresh_every            `refresh` is called before every so many steps; 0: never
+    needs                    what it asks of a potential beyond gradients ("terms", "scores", "metric")
     adaptive                 state entries that the linear law holds fixed (psgld's V)
-    zero_temperature         the optimiser that a step equals at T = 0: "sgd", "heavy-ball", ...; None where none
+    zero_temperature         the optimiser that a step equals at T = 0: the name of one that is known ("sgd",
+                             "heavy-ball", "adam", ...), or a function (sampler, theta, memory, g, h) -> (theta, memory)
+                             written apart from `step`, memory being a dict that starts empty; None where none
     exempt                   law of `bench check` -> reason why it does not apply
     """
 
     gradients_per_step: ClassVar[int] = 1
     full_gradients_per_step: ClassVar[int] = 0
+    refresh_every: ClassVar[int] = 0
     needs: ClassVar[frozenset[str]] = frozenset()
     adaptive: ClassVar[tuple[str, ...]] = ()
-    zero_temperature: ClassVar[str | None] = "sgd"
+    zero_temperature: ClassVar[str | Callable[..., Any] | None] = "sgd"
     exempt: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
@@ -96,6 +112,10 @@ class Sampler(Configurable):
         """Called after each burn-in step only; what it sets is frozen before the first kept draw."""
         return state
 
+    def refresh(self, theta: Tensor, state: State, potential: Potential) -> State:
+        """The state before every `refresh_every`-th step, the first excepted; asks for one full gradient."""
+        return state
+
     def log_weight(self, state: State) -> Tensor | None:
         """log importance weight of the current draw, shape (C,); None where all draws weigh the same."""
         return None
@@ -103,8 +123,11 @@ class Sampler(Configurable):
     def check_steps(self, h: Sequence[float], T: Sequence[float]) -> None:
         """Raise `UsageError` where step sizes and temperatures, a stretch of a trajectory, are impossible here."""
 
-    def limit_bias(self) -> float:
-        """Stationary variance over T/lambda as h*lambda -> 0; 1 unless the target is biased by construction."""
+    def limit_bias(self) -> float | None:
+        """Stationary variance over T/lambda as h*lambda -> 0; 1 unless the target is biased by construction.
+
+        0 for an optimiser, which draws no noise; None where there is no stationary law.
+        """
         return 1.0
 
     def rescale(self, c: float) -> tuple[Sampler, float]:

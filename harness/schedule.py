@@ -69,10 +69,15 @@ class Trajectory:
 class Schedule(Configurable):
     """Base of every schedule: a frozen dataclass; `step_sizes` (or `trajectory`) is all that one writes.
 
-    Steps count from k = 1, as in the papers. `steps_per_epoch` is 1 for a density without data.
+    Steps count from k = 1, as in the papers. `steps_per_epoch` is 1 for a density without data. With `weights` =
+    "step-size" a draw of step k weighs h_k, as averages along a falling step size have it: sum h_k f_k / sum h_k
+    (Welling and Teh 2011; Kim, Song, Liang 2022, theorem 3.1).
     """
 
     temperature: float = param(1.0, "[0, inf)", "T of the target exp(-U/T)", source="the posterior itself")
+    weights: str = param(
+        "equal", choices=("equal", "step-size"), meaning="of draws, in every estimate", source="as all have it"
+    )
 
     def step_sizes(self, steps: int, steps_per_epoch: int) -> NDArray[np.float64]:
         """Step size h of each step, float64, shape (steps,)."""

@@ -192,6 +192,14 @@ class Problem(ABC):
         """grad U (C, D)."""
         return self.energy_and_gradient(theta, batch)[1]
 
+    def scores(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """Gradients of the likelihood terms of a batch, (C, n, D), where the task provides "scores"."""
+        raise NotImplementedError(f"{type(self).__name__} has no scores")
+
+    def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """The inverse metric (C, D, D) and its divergence (C, D), where the task provides "metric"."""
+        raise NotImplementedError(f"{type(self).__name__} has no metric")
+
     @abstractmethod
     def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
         """An observer for the run whose chains are `rows`."""
@@ -212,7 +220,7 @@ class Task(Configurable):
     protocols  the first is the default
     metrics    the first is the primary one
     datasets   files it reads, with checksums
-    provides   what samplers may need beyond gradients ("terms", "metric", ...)
+    provides   what samplers may need beyond gradients: "terms", "scores", "metric"
     prior_precision  of a prior N(0, I / prior_precision), where the prior is one
     """
 

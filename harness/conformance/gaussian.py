@@ -77,6 +77,15 @@ class GaussianProblem(Problem):
         """U (C,) and grad U (C, D)."""
         return self.energy(theta, batch), self.gradient(theta, batch)
 
+    def scores(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """Each coordinate's part of U is a term: its gradient is 0 but for that coordinate, (C, D, D)."""
+        return self.gradient(theta, batch).diag_embed()
+
+    def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """The Hessian of U: D = 1 / (c lambda) on the diagonal, which is constant."""
+        inverse = (1 / (self.scale * self.curvature)).expand_as(theta)
+        return inverse.diag_embed(), theta.new_zeros(theta.shape)
+
     def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Recorder:
         """An observer that keeps every draw."""
         return Recorder()
@@ -97,7 +106,7 @@ class GaussianTask(Task):
 
     protocols: ClassVar[Sequence[Protocol]] = ()
     metrics: ClassVar[Sequence[Metric]] = ()
-    provides: ClassVar[frozenset[str]] = frozenset({"terms"})
+    provides: ClassVar[frozenset[str]] = frozenset({"terms", "scores", "metric"})
 
     curvatures: tuple[float, ...] = param((0.5, 1.0, 2.0), meaning="lambda, eigenvalues of the Hessian")
     scale: float = param(1.0, "(0, inf)", "c, multiplies U")

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from harness.conformance.gaussian import GaussianTask, Recorder
-from harness.conformance.linear import stability_limit
+from harness.conformance.linear import SHORT, stability_limit
 from harness.loop import Loop
 from harness.randomness import Streams
 from harness.schedule import Trajectory
@@ -62,6 +62,11 @@ def trajectory(
         cycle=np.zeros(len(h), dtype=np.int64),
         burn_in=burning,
     )
+
+
+def heat(sampler: Sampler, T: float) -> float:
+    """T, or so little of it that entries which adapt to the gradient do not move: their law is that of small noise."""
+    return T * SHORT**2 if sampler.adaptive else T
 
 
 def safe_x(sampler: Sampler, share: float, *, otherwise: float = 1.0) -> float:

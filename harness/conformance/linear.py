@@ -8,15 +8,17 @@ error of the stochastic gradient, a step is
 so z stays Gaussian and its covariance follows P <- A P A' + B B' + V G G', V the variance of a coordinate of b. The
 columns of A, B and G are the answers of `step` to basis vectors, each in a chain of its own. Whether the sampler is
 linear is not declared but seen: by how far the answers to random vectors are from the sum of those to basis vectors.
-State entries named in `adaptive`, and those that are not floating point, are held at the values `init` gives them.
+State entries named in `adaptive`, and those that are not floating point, are held at the values `init` gives them; a
+sampler that has such entries is asked about vectors so short that within the step they do not change either.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
 LINEAR = 1e-9
 """Largest relative superposition error of a linear sampler; rounding gives some 1e-15."""
+
+SHORT = 1e-6
+"""Length of the vectors for a sampler with adaptive entries: V <- b V + (1 - b) g^2 answers by the square of it."""
 
 LARGEST_X = 1e3
 """Where the search for a stability limit ends."""
@@ -148,6 +153,21 @@ class Probe:
         return self.join(*self.sampler.step(theta, self.state(z), potential, self.h, self.T, ScriptedNoise(script)))
 
 
+def frozen(sampler: Sampler) -> Sampler:
+    """The same sampler, its adaptive entries staying as they are: what the linear law of such a sampler is about."""
+    cls = type(sampler)
+    held = cls.adaptive
+    if not held:
+        return sampler
+
+    def step(self: Sampler, theta: Tensor, state: State, *given: Any) -> tuple[Tensor, State]:
+        theta, new = cls.step(self, theta, state, *given)
+        return theta, {**new, **{name: state[name] for name in held}}
+
+    kind = type(cls.__name__, (cls,), {"step": step})
+    return kind(**{field.name: getattr(sampler, field.name) for field in dataclasses.fields(sampler)})
+
+
 def derive(sampler: Sampler, h: float, T: float, curvature: Sequence[float] = (1.0,)) -> LinearStep:
     """A, B and G of one step of size h at temperature T on a quadratic potential of these curvatures."""
     D = len(curvature)
@@ -158,10 +178,11 @@ def derive(sampler: Sampler, h: float, T: float, curvature: Sequence[float] = (1
         random = torch.randn((8, n + m + D), generator=Streams(0, 0, ("probe",)).torch("vectors"), dtype=torch.float64)
         random = random * torch.tensor([0.1, 0.1, 1.0, 1.0, 1.0, 1.0, 30.0, 30.0], dtype=torch.float64)[:, None]
         origin = torch.zeros((1, n + m + D), dtype=torch.float64)
-        vectors = torch.cat([origin, torch.eye(n + m + D, dtype=torch.float64), random])
+        size = SHORT if sampler.adaptive else 1.0
+        vectors = size * torch.cat([origin, torch.eye(n + m + D, dtype=torch.float64), random])
         z, xi, slope = vectors.split([n, m, D], dim=1)
-        answers = probe.answer(z, xi, slope, lam)
-        repeated = probe.answer(z, xi, slope, lam)
+        answers = probe.answer(z, xi, slope, lam) / size
+        repeated = probe.answer(z, xi, slope, lam) / size
     base, columns, found = answers[0], answers[1 : 1 + n + m + D] - answers[0], answers[1 + n + m + D :]
     expected = base + (random[:, :, None] * columns).sum(1)
     error = ((found - expected).abs().amax(1) / expected.abs().amax(1).clamp(min=1e-300)).max()
@@ -194,14 +215,15 @@ def stability_limit(sampler: Sampler) -> float | None:
 def _radii(probe: Probe, x: Array) -> Array:
     """Spectral radius of A at each x (X,): the curvature is x, the step size 1."""
     n = probe.size
+    size = SHORT if probe.sampler.adaptive else 1.0
     with torch.no_grad():
-        z = torch.eye(n, dtype=torch.float64).repeat(len(x), 1)
+        z = size * torch.eye(n, dtype=torch.float64).repeat(len(x), 1)
         curvature = torch.from_numpy(x).repeat_interleave(n)[:, None]
         xi = torch.zeros((len(z), probe.noise_size), dtype=torch.float64)
         answers = probe.answer(z, xi, torch.zeros_like(curvature), curvature)
         origin = torch.zeros_like(z)
         answers = answers - probe.answer(origin, xi, torch.zeros_like(curvature), curvature)
-    columns = answers.reshape(len(x), n, n).numpy()
+    columns = answers.reshape(len(x), n, n).numpy() / size
     return np.abs(np.linalg.eigvals(columns)).max(axis=1)
 
 

@@ -44,7 +44,15 @@ def build(specs: Sequence[RunSpec], job: Job) -> Loop:
     stride = -(-bytes_kept // DRAW_BYTES) or 1
     streams = [Streams(s.seed, chain, (spec.task.name,)) for s in specs for chain in range(spec.chains)]
     return Loop(
-        task, sampler, trajectory, streams, spec.chains, mode=spec.compile, device=job.device, draw_stride=stride
+        task,
+        sampler,
+        trajectory,
+        streams,
+        spec.chains,
+        mode=spec.compile,
+        weights=schedule.weights,
+        device=job.device,
+        draw_stride=stride,
     )
 
 

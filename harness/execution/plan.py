@@ -123,7 +123,8 @@ def passes_per_step(pair: Pair, sampler_params: Mapping[str, Any], task_params: 
     sampler = facts.sampler_facts(pair.sampler, sampler_params)
     task = facts.task_facts(pair.task, task_params)
     share = task["batch_terms"] / task["terms"]
-    return float(sampler["gradients_per_step"] * share + sampler["full_gradients_per_step"])
+    refreshing = 1 / sampler["refresh_every"] if sampler["refresh_every"] else 0
+    return float(sampler["gradients_per_step"] * share + sampler["full_gradients_per_step"] + refreshing)
 
 
 def parse_seeds(text: str) -> list[int]:

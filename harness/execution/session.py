@@ -19,9 +19,10 @@ from harness.execution.limit import OutOfTimeError
 from harness.execution.measured import curve_arrays, metric_records
 from harness.execution.worker import Job
 from harness.facts import instance
+from harness.kept import Run
 from harness.ledger.attempt import Attempt, now
 from harness.ledger.ledger import Ledger
-from harness.loop import Loop, Run
+from harness.loop import Loop
 from harness.spec import RunSpec
 from harness.task import Outcome
 

@@ -34,6 +34,14 @@ class BoundPotential:
         """U (C,) and grad U (C, D) at x."""
         return self._problem.energy_and_gradient(x, self._batch)
 
+    def scores(self, x: Tensor) -> Tensor:
+        """Gradients of the likelihood terms of the batch (C, n, D) at x."""
+        return self._problem.scores(x, self._batch)
+
+    def metric(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The inverse metric (C, D, D) and its divergence (C, D) at x."""
+        return self._problem.metric(x)
+
     @property
     def full(self) -> BoundPotential:
         """U on all the data."""
@@ -57,6 +65,11 @@ class CountingPotential(BoundPotential):
         """U (C,) and grad U (C, D) at x, counted."""
         self.calls += 1
         return self._problem.energy_and_gradient(x, self._batch)
+
+    def scores(self, x: Tensor) -> Tensor:
+        """Gradients of the likelihood terms (C, n, D) at x, counted as one."""
+        self.calls += 1
+        return self._problem.scores(x, self._batch)
 
     @property
     def full(self) -> CountingPotential:

@@ -24,8 +24,12 @@ class HMC(Sampler):
 
         log s <- log s + (t + 10)^-0.6 (min(1, exp(-dH / T)) - acceptance),
 
-    and it is frozen from the first draw on. State: energy (C,) and gradient (C, D) at theta, and (C, 1) each log s,
-    t and the last acceptance probability. L full gradients a step, none on minibatches.
+    and it is frozen from the first draw on. Without `resample`, r is drawn once: it goes on where a proposal is
+    accepted and turns round where one is refused. The target stays invariant, but a chain keeps to the level of
+    H that it started on, give or take the error of the leapfrog steps: it is not ergodic.
+
+    State: energy (C,) and gradient (C, D) at theta, and (C, 1) each log s, t and the last acceptance probability; r
+    (C, D) where it is kept. L full gradients a step, none on minibatches.
 
     Source: R. M. Neal, "MCMC using Hamiltonian dynamics", 2011; C. Andrieu, J. Thoms, "A tutorial on adaptive MCMC",
     Statistics and Computing 18, 2008 (adaptation, algorithm 4).
@@ -38,6 +42,7 @@ class HMC(Sampler):
     jitter: float = param(
         0.5, "[0, 1)", "share by which the step size varies", source="ours: 0.2 resonates on blr-german"
     )
+    resample: bool = param(True, meaning="whether each proposal draws r anew", source="Neal 2011")
     acceptance: float = param(0.8, "(0, 1)", "mean acceptance wanted", source="between Neal's 0.65 and 0.9")
 
     @property
@@ -47,14 +52,13 @@ class HMC(Sampler):
     def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
         energy, gradient = potential.full.value_and_grad(theta)
         zero = theta.new_zeros((len(theta), 1))
-        return {
-            "energy": energy, "gradient": gradient, "log_scale": zero, "adapted": zero, "accept": zero,
-        }  # fmt: skip
+        state = {"energy": energy, "gradient": gradient, "log_scale": zero, "adapted": zero, "accept": zero}
+        return state if self.resample else {**state, "r": T.sqrt() * noise.normal(theta)}
 
     def step(
         self, theta: Tensor, state: dict[str, Tensor], potential: Potential, h: Tensor, T: Tensor, noise: Noise
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        momentum = T.sqrt() * noise.normal(theta)
+        momentum = T.sqrt() * noise.normal(theta) if self.resample else state["r"]
         jitter = 1 + self.jitter * (2 * noise.uniform((len(theta), 1)) - 1)
         threshold = noise.uniform((len(theta), 1)).log()
         epsilon = h.sqrt() * state["log_scale"].exp() * jitter
@@ -73,8 +77,11 @@ class HMC(Sampler):
         accept = log_ratio.nan_to_num(nan=float("-inf")).clamp(max=0).exp()
         lost = ~theta.isfinite().all(1, keepdim=True)  # a chain that is lost stays lost, and is seen to be
         moved = (threshold < log_ratio) | lost
+        kept = {} if self.resample else {"r": r.where(moved, -momentum)}
         return x.where(moved, theta), {
-            **state,
+            **kept,
+            "log_scale": state["log_scale"],
+            "adapted": state["adapted"],
             "energy": energy.where(moved[:, 0], state["energy"]),
             "gradient": gradient.where(moved, state["gradient"]),
             "accept": accept,

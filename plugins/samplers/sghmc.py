@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from harness import Noise, Potential, Sampler, param
+from plugins.samplers import correction
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 class SGHMC(Sampler):
     """Underdamped Langevin dynamics in the velocity form; alpha is the friction, 1 - alpha the momentum.
 
-        v     <- (1 - alpha) v - h grad U(theta) + sqrt(2 alpha h T) xi,    xi ~ N(0, I)
+        v     <- (1 - alpha) v - h grad U(theta) + sqrt(2 alpha h T - h^2 V) xi,    xi ~ N(0, I)
         theta <- theta + v
 
     Target exp(-U/T) as h -> 0. The new velocity moves the position (symplectic Euler): with x = h lambda the
@@ -26,12 +28,17 @@ class SGHMC(Sampler):
     In the physical form with mass M, friction C and step epsilon: h = epsilon^2 / M, alpha = epsilon C / M. A change of
     h carries v over as it is. State: v, started at N(0, h T). One gradient a step.
 
+    V is the variance of one coordinate of the stochastic gradient where it is known: that much of the noise is there
+    already (beta-hat of the paper is h V / (2 T)). With alpha = 0 nothing takes the energy of that noise away: the
+    step preserves volume (det A = 1), and E[U] grows without end, in proportion to V. It has no stationary law.
+
     Source: T. Chen, E. B. Fox, C. Guestrin, "Stochastic Gradient Hamiltonian Monte Carlo", ICML 2014, eq. 15.
     """
 
     zero_temperature: ClassVar[str] = "heavy-ball"
 
-    friction: float = param(0.1, "(0, 1]", "alpha, one minus the momentum", source="momentum 0.9 of Kim et al. 2022")
+    friction: float = param(0.1, "[0, 1]", "alpha, one minus the momentum", source="momentum 0.9 of Kim et al. 2022")
+    gradient_variance: float = param(0.0, "[0, inf)", "V, taken off the injected noise", source="none, as published")
 
     def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
         return {"v": (h * T).sqrt() * noise.normal(theta)}
@@ -40,6 +47,16 @@ class SGHMC(Sampler):
         self, theta: Tensor, state: dict[str, Tensor], potential: Potential, h: Tensor, T: Tensor, noise: Noise
     ) -> tuple[Tensor, dict[str, Tensor]]:
         alpha = self.friction
-        kick = (2 * alpha * h * T).sqrt() * noise.normal(theta)
+        variance = 2 * alpha * h * T - h * h * self.gradient_variance
+        kick = variance.clamp(min=0).sqrt() * noise.normal(theta)
         v = (1 - alpha) * state["v"] - h * potential.grad(theta) + kick
         return theta + v, {"v": v}
+
+    def check_steps(self, h: Sequence[float], T: Sequence[float]) -> None:
+        correction.check("sghmc", h, T, self.gradient_variance, 2 * self.friction)
+
+    def limit_bias(self) -> float | None:
+        return 1.0 if self.friction else None
+
+    def rescale(self, c: float) -> tuple[Sampler, float]:
+        return replace(self, gradient_variance=c * c * self.gradient_variance), 1 / c

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from harness import Noise, Potential, Sampler, UsageError, param
+from harness import Noise, Potential, Sampler, param
+from plugins.samplers import correction
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,13 +39,7 @@ class SGLD(Sampler):
         return theta - h * potential.grad(theta) + variance.clamp(min=0).sqrt() * xi, state
 
     def check_steps(self, h: Sequence[float], T: Sequence[float]) -> None:
-        V = self.gradient_variance
-        worst = max((step for step, heat in zip(h, T, strict=True) if step * V > 2 * heat > 0), default=None)
-        if worst is not None:
-            raise UsageError(
-                f"sgld: gradient_variance = {V:g} is more noise than a step of h = {worst:g} may have: "
-                "h^2 V > 2 h T; lower the step size"
-            )
+        correction.check("sgld", h, T, self.gradient_variance, 2)
 
     def rescale(self, c: float) -> tuple[Sampler, float]:
         return replace(self, gradient_variance=c * c * self.gradient_variance), 1 / c

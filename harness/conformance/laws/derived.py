@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.conformance.law import TEMPERATURES, Broken, Law, Skip, safe_x
+from harness.conformance.law import TEMPERATURES, Broken, Law, Skip, heat, safe_x
 from harness.conformance.linear import LinearStep, derive
 
 if TYPE_CHECKING:
@@ -22,8 +22,11 @@ SHARES = (1e-5, 1e-6)
 def check(sampler: Sampler) -> None:
     """lambda P_theta / T -> limit_bias, with an error of first order, at T = 0.5, 1, 3 and for unlike curvatures."""
     limit = sampler.limit_bias()
+    if not limit:
+        _no_target(sampler, limit)
+        return
     for T in TEMPERATURES:
-        large, small = (_ratio(sampler, safe_x(sampler, share), T) for share in SHARES)
+        large, small = (_ratio(sampler, safe_x(sampler, share), heat(sampler, T)) for share in SHARES)
         order = SHARES[0] / SHARES[1]
         bias = (order * small - large) / (order - 1) - limit * np.eye(len(CURVATURES))
         worst = bias.flat[np.abs(bias).argmax()]
@@ -42,6 +45,19 @@ def check(sampler: Sampler) -> None:
                 f"at T = {T:g} the bias is not of first order in h: lambda var(theta)/T is {large.max():.5g} "
                 f"at {SHARES[0]:g} of the stability limit"
             )
+
+
+def _no_target(sampler: Sampler, limit: float | None) -> None:
+    """An optimiser contracts and asks for no noise; what declares no stationary law has none."""
+    step = derive(sampler, safe_x(sampler, 0.3) / max(CURVATURES), heat(sampler, 1.0), CURVATURES)
+    if limit == 0 and step.B.size:
+        raise Broken(f"limit_bias declares an optimiser, and a step asks for {step.B.shape[1]} random numbers")
+    _require(step)
+    if limit == 0 and step.radius >= 1:
+        raise Broken(f"at 0.3 of the stability limit it does not contract (spectral radius {step.radius:.12g})")
+    if limit is None and step.radius < 1 - 1e-9:
+        raise Broken(f"limit_bias declares no stationary law, and there is one (spectral radius {step.radius:.6g})")
+    raise Skip("an optimiser: it draws no noise" if limit == 0 else "by its own declaration it has no stationary law")
 
 
 def _ratio(sampler: Sampler, x: float, T: float) -> NDArray[np.float64]:

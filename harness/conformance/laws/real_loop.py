@@ -6,7 +6,7 @@ A sampler that is neither linear nor a Metropolis kernel is run until it is stat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 
 from harness.conformance.gaussian import GaussianTask
-from harness.conformance.law import Broken, Law, draws, finish, loop, safe_x, trajectory
+from harness.conformance.law import Broken, Law, Skip, draws, finish, heat, loop, safe_x, trajectory
 from harness.conformance.laws import stationary
-from harness.conformance.linear import LinearStep, Probe, along, derive, propagate
+from harness.conformance.linear import LinearStep, Probe, along, derive, frozen, propagate
 from harness.randomness import Streams
 
 if TYPE_CHECKING:
@@ -61,13 +61,26 @@ class Setting:
         return f"T = {self.T:g}, h at {self.share:g} of the limit, gradient variance {self.variance:g}{cycles}"
 
 
+OPTIMISER = "an optimiser that is not linear: there is no law to hold its loop to"
 SETTINGS = (Setting(0.5, 1.0), Setting(0.1, 0.5, 1.0), Setting(0.5, 3.0, 2.0, cyclical=True))
+
+
+def settings_for(sampler: Sampler) -> list[Setting]:
+    """The settings in the units of this sampler; what has no noise of its own is seen under that of its gradients."""
+    least = 0.0 if sampler.limit_bias() else 1.0
+    return [
+        replace(setting, T=heat(sampler, setting.T), variance=heat(sampler, max(setting.variance, least)))
+        for setting in SETTINGS
+    ]
 
 
 def check(sampler: Sampler) -> None:
     """All p-values of all settings at LEVEL, by Bonferroni; what fails gets one repeat with a fresh seed."""
-    if all(_is_linear(sampler, setting) or _is_metropolis(sampler, setting) for setting in SETTINGS):
-        _hold(SETTINGS, lambda setting, seed: p_values(sampler, setting, seed))
+    sampler, settings = frozen(sampler), settings_for(sampler)
+    if all(_is_linear(sampler, setting) or _is_metropolis(sampler, setting) for setting in settings):
+        _hold(settings, lambda setting, seed: p_values(sampler, setting, seed))
+    elif not sampler.limit_bias():
+        raise Skip("not linear, and it declares no stationary law" if sampler.limit_bias() is None else OPTIMISER)
     else:
         _hold(stationary.targets(sampler), lambda target, seed: stationary.p_values(sampler, target, seed))
 
@@ -105,9 +118,7 @@ def _linear(sampler: Sampler, setting: Setting, seed: int) -> dict[str, float]:
 
     path = setting.path(sampler)
     steps = along(sampler, path, CURVATURES)
-    P = derive(sampler, float(path.step_size[0]), setting.T, CURVATURES).stationary(setting.variance)
-    if P is None:
-        raise Broken(f"no stationary law to start from ({setting})")
+    P = _start(sampler, setting)
     kept, last = run_from(sampler, setting, P, seed)
     white = innovations(kept, steps, P, setting.variance)
     P_last = propagate(sampler, path, CURVATURES, P, setting.variance)[-1]
@@ -119,6 +130,20 @@ def _linear(sampler: Sampler, setting: Setting, seed: int) -> dict[str, float]:
         "mean of the path": float(2 * norm.sf(abs(mean))),
         "variance of position and state after the last step": _chi_square(*_whitened(last, P_last)),
     }
+
+
+def _start(sampler: Sampler, setting: Setting) -> Array:
+    """The covariance of position and state to start from: the stationary one, or T where it is declared there is none.
+
+    An optimiser has one by the noise of its gradients.
+    """
+    step = derive(sampler, float(setting.path(sampler).step_size[0]), setting.T, CURVATURES)
+    if sampler.limit_bias() is None:
+        return setting.T * np.eye(len(step.A))
+    P = step.stationary(setting.variance)
+    if P is None:
+        raise Broken(f"no stationary law to start from ({setting})")
+    return P
 
 
 def run_from(sampler: Sampler, setting: Setting, P: Array, seed: int) -> tuple[Array, Array]:

@@ -130,7 +130,7 @@ def targets(sampler: Sampler) -> list[Target]:
 
 def p_values(sampler: Sampler, target: Target, seed: int) -> dict[str, float]:
     """p-values of each statistic as h -> 0, by what was found."""
-    exact = sampler.limit_bias() * target.variance
+    exact = _bias(sampler) * target.variance
     coarse, fine = _runs(sampler, target, exact, seed)
     found = {}
     for name, (at_h, at_half, should) in {
@@ -149,6 +149,12 @@ def p_values(sampler: Sampler, target: Target, seed: int) -> dict[str, float]:
             f"started ({target})"
         )
     return found
+
+
+def _bias(sampler: Sampler) -> float:
+    bias = sampler.limit_bias()
+    assert bias, "without a stationary law there is nothing to simulate"
+    return bias
 
 
 def _tail(off: float, error: float) -> float:
@@ -185,7 +191,7 @@ def _runs(sampler: Sampler, target: Target, exact: float, seed: int) -> tuple[Sa
 def _run(sampler: Sampler, target: Target, path: Trajectory, seed: int) -> Sample:
     """The real loop along a trajectory."""
     sampler.check_steps(path.step_size.tolist(), path.temperature.tolist())
-    running = loop(sampler, target.task(sampler.limit_bias()), path, CHAINS, seed)
+    running = loop(sampler, target.task(_bias(sampler)), path, CHAINS, seed)
     start = running.theta.clone()
     finish(running)
     recorder = running.runs[0].observer

@@ -17,50 +17,79 @@ if TYPE_CHECKING:
 
     from harness.sampler import Sampler
 
-    Rule = Callable[[Any, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    Memory = dict[str, Tensor]
+    Rule = Callable[[Any, Tensor, Memory, Tensor, Tensor], tuple[Tensor, Memory]]
 
 CHAINS = 4
 STEPS = 12
 
 
-def sgd(_: Any, theta: Tensor, memory: Tensor, g: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+def sgd(_: Any, theta: Tensor, memory: Memory, g: Tensor, h: Tensor) -> tuple[Tensor, Memory]:
     """theta <- theta - h g."""
     return theta - h * g, memory
 
 
-def heavy_ball(sampler: Any, theta: Tensor, memory: Tensor, g: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+def heavy_ball(sampler: Any, theta: Tensor, memory: Memory, g: Tensor, h: Tensor) -> tuple[Tensor, Memory]:
     """v <- (1 - friction) v - h g; theta <- theta + v."""
-    v = (1 - sampler.friction) * memory - h * g
-    return theta + v, v
+    v = (1 - sampler.friction) * memory.get("v", 0 * g) - h * g
+    return theta + v, {"v": v}
 
 
-def lagged_momentum(sampler: Any, theta: Tensor, memory: Tensor, g: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+def lagged_momentum(sampler: Any, theta: Tensor, memory: Memory, g: Tensor, h: Tensor) -> tuple[Tensor, Memory]:
     """theta <- theta - h (g + a m); m <- beta1 m + (1 - beta1) g."""
-    return theta - h * (g + sampler.a * memory), sampler.beta1 * memory + (1 - sampler.beta1) * g
+    m = memory.get("m", 0 * g)
+    return theta - h * (g + sampler.a * m), {"m": sampler.beta1 * m + (1 - sampler.beta1) * g}
 
 
-OPTIMISERS: dict[str, Rule] = {"sgd": sgd, "heavy-ball": heavy_ball, "lagged-momentum": lagged_momentum}
+def rmsprop(sampler: Any, theta: Tensor, memory: Memory, g: Tensor, h: Tensor) -> tuple[Tensor, Memory]:
+    """V <- decay V + (1 - decay) g^2 from g^2; theta <- theta - h g / (lam + sqrt(V))."""
+    V = sampler.decay * memory.get("V", g * g) + (1 - sampler.decay) * g * g
+    return theta - h * g / (sampler.lam + V.sqrt()), {"V": V}
+
+
+def adam(sampler: Any, theta: Tensor, memory: Memory, g: Tensor, h: Tensor) -> tuple[Tensor, Memory]:
+    """theta <- theta - h m^ / (sqrt(V^) + lam), both means free of their start at 0."""
+    t = memory.get("t", torch.zeros((), dtype=g.dtype)) + 1
+    m = sampler.beta1 * memory.get("m", 0 * g) + (1 - sampler.beta1) * g
+    V = sampler.beta2 * memory.get("V", 0 * g) + (1 - sampler.beta2) * g * g
+    moved = theta - h * (m / (1 - sampler.beta1**t)) / ((V / (1 - sampler.beta2**t)).sqrt() + sampler.lam)
+    return moved, {"t": t, "m": m, "V": V}
+
+
+OPTIMISERS: dict[str, Rule] = {
+    "sgd": sgd, "heavy-ball": heavy_ball, "lagged-momentum": lagged_momentum, "rmsprop": rmsprop, "adam": adam,
+}  # fmt: skip
 
 
 def check(sampler: Sampler) -> None:
     """The loop at T = 0, under varying step sizes and stochastic gradients, against the declared rule."""
     if sampler.zero_temperature is None:
         raise Skip("declares no optimiser: zero_temperature is None")
-    rule = OPTIMISERS.get(sampler.zero_temperature)
-    if rule is None:
-        raise Broken(f"zero_temperature = {sampler.zero_temperature!r} is not one of {', '.join(sorted(OPTIMISERS))}")
+    name, rule = _rule(sampler)
     task = GaussianTask(variance=0.5)
     path = trajectory(varying(sampler, task, STEPS), 0.0)
     found = path_of(sampler, task, path, CHAINS)
     problem = task.build(streams(CHAINS), "cpu")
     theta, slopes = problem.initial(), problem.draw_batches(STEPS)["slope"]
-    memory = torch.zeros_like(theta)
+    memory: Memory = {}
     for k, h in enumerate(torch.from_numpy(path.step_size)):
         theta, memory = rule(sampler, theta, memory, problem.gradient(theta, {"slope": slopes[k]}), h)
         gap = distance(found[k], theta)
         if not gap < 1e-12:
-            raise Broken(f"at T = 0 step {k + 1} differs from {sampler.zero_temperature!r} by {gap:.2g} (relative)")
+            raise Broken(f"at T = 0 step {k + 1} differs from {name!r} by {gap:.2g} (relative)")
     _draws_nothing(sampler, task)
+
+
+def _rule(sampler: Sampler) -> tuple[str, Rule]:
+    """The declared optimiser: one of those above, or the author's own function."""
+    declared = type(sampler).zero_temperature
+    if callable(declared):
+        return declared.__name__, declared
+    if declared not in OPTIMISERS:
+        raise Broken(
+            f"zero_temperature = {declared!r} is neither a function nor one of {', '.join(sorted(OPTIMISERS))}"
+        )
+    return declared, OPTIMISERS[declared]
 
 
 def _draws_nothing(sampler: Sampler, task: GaussianTask) -> None:
