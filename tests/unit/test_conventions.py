@@ -3,48 +3,185 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from harness import conventions
+from harness.conventions import (
+    CONVENTIONS,
+    DEVINTERP,
+    HERE,
+    MEAN_LOSS,
+    MOMENTUM,
+    PHYSICAL,
+    POSTERIORS,
+    VELOCITY,
+    WELLING_TEH,
+    Step,
+    equivalents,
+)
 
 CASES = [(0.02, 1.0, 1), (1e-6, 1.0, 50_000), (3e-7, 2e-5, 50_000), (0.01, 0.5, 270)]
+GRADIENT, POSITION, VELOCITY_BEFORE, NORMAL = 3.0, 0.4, -0.2, 1.3
+CLOSE = 1e-12
+
+positive = st.floats(1e-9, 1e3)
 
 
-def here(h, T):
-    """Drift for a full-data gradient of 1, and noise variance."""
-    return pytest.approx((h, 2 * h * T))
+@st.composite
+def steps(draw):
+    step = Step(h=draw(positive), T=draw(positive), N=draw(st.integers(1, 10**7)), alpha=draw(st.floats(1e-3, 1)))
+    largest = 2 * step.alpha * step.T / step.h  # beyond it there is more noise than 2 alpha h T to take V off
+    return Step(**{**vars(step), "V": draw(st.floats(0, largest)), "M": draw(positive)})
+
+
+def as_said_by(convention, step):
+    """The step, without what this convention does not speak of."""
+    plain = Step(h=step.h, T=step.T, N=step.N)
+    if not convention.friction:
+        return plain
+    said = {name: getattr(step, name) for name in ("alpha", "V", "M") if name in convention.back}
+    return Step(**{**vars(plain), **said})
+
+
+def numbers(record):
+    return [record[name] for name in sorted(record) if record[name] is not None]
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS, ids=lambda c: c.name)
+@given(step=steps())
+def test_there_and_back(convention, step):
+    step = as_said_by(convention, step)
+    assert convention.can_say(step)
+    settings = convention.to(step)
+    assert numbers(vars(convention.from_(settings, step.N))) == pytest.approx(numbers(vars(step)), rel=CLOSE, abs=0)
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS, ids=lambda c: c.name)
+@given(step=steps())
+def test_back_and_there(convention, step):
+    settings = convention.to(as_said_by(convention, step))
+    assert convention.to(convention.from_(settings, step.N)) == pytest.approx(settings, rel=CLOSE, abs=0)
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS, ids=lambda c: c.name)
+@given(step=steps())
+def test_the_formulas_say_what_the_code_does(convention, step):
+    step = as_said_by(convention, step)
+    settings = convention.to(step)
+    known = {"sqrt": math.sqrt, **vars(step)}
+    assert {name: eval(text, known) for name, text in convention.settings.items()} == pytest.approx(settings, rel=CLOSE)  # noqa: S307
+    known = {"N": step.N, **settings}
+    ours = {name: eval(text, known) for name, text in convention.back.items()}  # noqa: S307
+    assert ours == pytest.approx({name: getattr(step, name) for name in convention.back}, rel=CLOSE)
+
+
+def position_after(form, s, N, T):
+    """One step from POSITION in the form's own words, for a full-data gradient of GRADIENT, its noise NORMAL."""
+    mean = GRADIENT / N
+    drift, variance = {
+        HERE: lambda: (s["h"] * GRADIENT, 2 * s["h"] * T),
+        WELLING_TEH: lambda: (s["epsilon"] / 2 * GRADIENT / T, s["epsilon"]),
+        MEAN_LOSS: lambda: (s["lr"] * mean, 2 * s["lr"] * T / N),
+        POSTERIORS: lambda: (s["lr"] * mean, 2 * s["lr"] * s["temperature"]),
+        DEVINTERP: lambda: (s["lr"] / 2 * s["nbeta"] * mean, s["lr"]),
+    }[form]()
+    return POSITION - drift + math.sqrt(variance) * NORMAL
 
 
 @pytest.mark.parametrize(("h", "T", "N"), CASES)
-def test_drift_and_noise_are_those_of_the_step_here(h, T, N):
-    welling_teh = conventions.welling_teh(h, T).settings["epsilon"]
-    assert (welling_teh / 2 / T, welling_teh) == here(h, T)
-    mean_loss = conventions.mean_loss(h, T, N).settings
-    assert (mean_loss["lr"] / N, 2 * mean_loss["lr"] * mean_loss["T"] / N) == here(h, T)
-    posteriors = conventions.posteriors(h, T, N).settings
-    assert (posteriors["lr"] / N, 2 * posteriors["lr"] * posteriors["temperature"]) == here(h, T)
-    devinterp = conventions.devinterp(h, T, N).settings
-    assert (devinterp["lr"] / 2 * devinterp["nbeta"] / N, devinterp["lr"]) == here(h, T)
+@pytest.mark.parametrize("form", [HERE, WELLING_TEH, MEAN_LOSS, POSTERIORS, DEVINTERP], ids=lambda c: c.name)
+def test_a_step_in_its_own_words_is_ours(form, h, T, N):
+    ours = POSITION - h * GRADIENT + math.sqrt(2 * h * T) * NORMAL
+    assert position_after(form, form.to(Step(h=h, T=T, N=N)), N, T) == pytest.approx(ours, rel=CLOSE)
+
+
+def velocity(s, v, g, _):
+    kick = math.sqrt(2 * (s["alpha"] - s["beta"]) * s["eta"] * s["T"]) * NORMAL
+    return (1 - s["alpha"]) * v - s["eta"] * g + kick
+
+
+def physical(s, v, g, _):
+    epsilon, C, M = s["epsilon"], s["C"], s["M"]
+    r = M * v / epsilon
+    r = r - epsilon * g - epsilon * C * r / M + math.sqrt(2 * (C - s["B"]) * epsilon * s["T"]) * NORMAL
+    return epsilon * r / M
+
+
+def momentum(s, v, g, N):
+    kick = math.sqrt(2 * (1 - s["momentum"]) * s["lr"] * s["T"] / N) * NORMAL
+    return s["momentum"] * v - s["lr"] * g / N + kick
 
 
 @pytest.mark.parametrize("mass", [1.0, 4.0])
-def test_physical_sghmc_makes_the_same_step(mass):
-    h, alpha, T, gradient, v, xi = 0.01, 0.1, 0.7, 3.0, -0.2, 1.3
-    settings = conventions.physical(h, alpha, mass).settings
-    epsilon, C, M = settings["epsilon"], settings["C"], settings["M"]
-    r = M * v / epsilon
-    r = r - epsilon * gradient - epsilon * C * r / M + math.sqrt(2 * C * epsilon * T) * xi
-    ours = (1 - alpha) * v - h * gradient + math.sqrt(2 * alpha * h * T) * xi
-    assert epsilon * r / M == pytest.approx(ours)
+@pytest.mark.parametrize(
+    ("form", "after", "V"),
+    [(VELOCITY, velocity, 3.0), (PHYSICAL, physical, 3.0), (MOMENTUM, momentum, 0.0)],
+    ids=["velocity", "physical", "momentum"],
+)
+def test_a_step_with_momentum_in_its_own_words_is_ours(form, after, V, mass):
+    step = Step(h=0.01, T=0.7, N=270, alpha=0.1, V=V, M=mass)
+    injected = 2 * step.alpha * step.h * step.T - step.h**2 * V
+    ours = (1 - step.alpha) * VELOCITY_BEFORE - step.h * GRADIENT + math.sqrt(injected) * NORMAL
+    assert after(form.to(step), VELOCITY_BEFORE, GRADIENT, step.N) == pytest.approx(ours, rel=CLOSE)
+
+
+def test_the_order_of_the_slides_is_ours_half_a_step_later():
+    """theta by the old r, then grad U at the new theta: the positions are those of velocity first, one index on."""
+    step, curvature = Step(h=0.01, alpha=0.1, M=4.0), 2.0
+    s = PHYSICAL.to(step)
+    epsilon, C, M = s["epsilon"], s["C"], s["M"]
+    theta, v = POSITION, VELOCITY_BEFORE
+    slides, r = POSITION, M * VELOCITY_BEFORE / epsilon
+    ours, theirs = [theta + v], []
+    for _ in range(5):
+        theta += v  # the position that velocity first has at the end of a step, and the next one starts from
+        v = (1 - step.alpha) * v - step.h * curvature * theta
+        ours.append(theta + v)
+        slides += epsilon * r / M
+        r = r - epsilon * curvature * slides - epsilon * C * r / M
+        theirs.append(slides)
+    assert theirs == pytest.approx(ours[:-1], rel=CLOSE)
 
 
 def test_published_numbers():
-    assert conventions.mean_loss(0.5 / 50_000, 2e-5, 50_000).settings["lr"] == pytest.approx(0.5)
-    assert conventions.posteriors(1e-6, 1.0, 50_000).settings["temperature"] == pytest.approx(1 / 50_000)
-    assert conventions.momentum(0.01, 0.1, 10).settings == {"lr": 0.1, "momentum": 0.9}
+    N = 50_000
+    adaptive_drift = Step(h=0.1 / N, T=1e-5, N=N)
+    assert MEAN_LOSS.to(adaptive_drift) == pytest.approx({"lr": 0.1, "T": 1e-5})
+    assert MEAN_LOSS.from_({"lr": 0.1, "T": 1e-5}, N).h == pytest.approx(adaptive_drift.h)
+    csgmcmc = Step(h=0.5 / N, T=2e-5, N=N)
+    assert MEAN_LOSS.to(csgmcmc) == pytest.approx({"lr": 0.5, "T": 2e-5})
+    assert MEAN_LOSS.from_({"lr": 0.5, "T": 2e-5}, N).h == pytest.approx(csgmcmc.h)
+    assert MOMENTUM.from_({"lr": 0.5, "momentum": 0.1, "T": 2e-5}, N).alpha == pytest.approx(0.9)
+    figure_1 = PHYSICAL.from_({"epsilon": 0.1, "C": 3.0, "M": 1.0, "B": 0.2, "T": 1.0}, 1)  # of Chen et al.'s code
+    assert (figure_1.h, figure_1.alpha, figure_1.V) == pytest.approx((0.01, 0.3, 4.0))
+
+
+def test_one_temperature_of_one_over_n_is_the_posterior_and_the_other_is_not():
+    N = 50_000
+    here = (POSTERIORS.from_({"lr": 0.05, "temperature": 1 / N}, N), MEAN_LOSS.from_({"lr": 0.05, "T": 1 / N}, N))
+    assert [step.T for step in here] == pytest.approx([1, 1 / N])
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        "sgmcmc-bench", "Kim et al.", "Zhang et al.", "blackjax", "SGMCMCJax SGLD",
+        "Welling and Teh", "pSGLD", "TensorFlow Probability", "JavierAntoran", "devinterp",
+        "csgmcmc SGLD", "csgmcmc SGHMC", "ML-SGHMC bayesnn", "bnn_priors", "posteriors", "adaptive drift CIFAR",
+        "Chen et al. 2014, eq. 15", "Chen et al. 2014, eq. 13", "alpha_k is eta", "slides", "SGD with momentum",
+    ],
+)  # fmt: skip
+def test_everyone_has_an_entry(user):
+    assert any(user in name for convention in CONVENTIONS for name in convention.used_by)
 
 
 def test_what_divides_by_the_temperature_is_left_out_at_zero():
-    names = [e.convention for e in conventions.equivalents(0.1, 0.0, 10, alpha=0.1)]
+    names = [e.convention for e in equivalents(0.1, 0.0, 10, alpha=0.1)]
     assert "devinterp" not in names
-    assert len(names) == 4
-    assert len(conventions.equivalents(0.1, 1.0, 10)) == 4
+    assert len(names) == 5
+    assert len(equivalents(0.1, 1.0, 10)) == 4
+
+
+def test_what_has_no_words_for_a_known_gradient_noise_says_nothing():
+    step = Step(h=0.01, alpha=0.1, V=1.0)
+    assert [c.name for c in CONVENTIONS if c.can_say(step)] == [VELOCITY.name, PHYSICAL.name]
