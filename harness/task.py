@@ -182,11 +182,12 @@ class Problem(ABC):
         """U (C,) and grad U (C, D); by automatic differentiation unless the task knows better."""
         import torch
 
-        with torch.enable_grad():
-            x = theta.detach().requires_grad_(True)
+        def total(x: Tensor) -> tuple[Tensor, Tensor]:
             value = self.energy(x, batch)
-            (gradient,) = torch.autograd.grad(value.sum(), x)
-        return value.detach(), gradient
+            return value.sum(), value
+
+        gradient, value = torch.func.grad(total, has_aux=True)(theta)  # unlike autograd.grad, it can be compiled
+        return value, gradient
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """grad U (C, D)."""
