@@ -1,5 +1,30 @@
 """The laws that every sampler and task keeps: what `bench check` runs, and plugin authors in their own tests.
 
-A plugin's own test asks `harness.conformance.suite.check_sampler(MySampler())` and asserts that no result has the
-outcome "failed".
+A plugin's own test says by one fixture what it is about, and inherits a test for every law:
+
+    from harness.conformance import SamplerLaws
+
+    class TestMySampler(SamplerLaws):
+        @pytest.fixture
+        def sampler(self):
+            return MySampler()
+
+`TaskLaws` with a fixture `task` does the same for a task. Importing this package imports neither torch nor pytest.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.conformance.inherited import SamplerLaws, TaskLaws
+
+__all__ = ["SamplerLaws", "TaskLaws"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'harness.conformance' has no attribute {name!r}")
+    from harness.conformance import inherited
+
+    return getattr(inherited, name)

@@ -27,7 +27,6 @@ class Automatic(Mixture5):
 
 @pytest.mark.parametrize("law", ["gradient is that of the energy", "chains do not interact", "compiled is plain"])
 def test_it_keeps_the_laws(law):
-    torch.set_num_threads(1)
     (result,) = check_task(Automatic(), [law])
     assert result.outcome == "passed", result.message
 
