@@ -33,6 +33,7 @@ VERBS = {
     "ingest": "Bring the database up to date with the runs on disk.",
     "gc": "List or delete what the results folder no longer needs.",
     "check": "Hold samplers and tasks to their laws.",
+    "new": "Write a package with a sampler, schedule, task or report.",
     "plugins": "List the plugins and what is wrong with them.",
     "doctor": "Check versions, folders, data sets, plugins and GPU.",
     "data": "List, fetch and verify the data sets that tasks read.",

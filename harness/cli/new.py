@@ -1,0 +1,80 @@
+"""`bench new`: a package with a sampler, schedule, task or report of one's own, to be edited."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import keyword
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.answers import LONGEST, NAME
+from harness.cli import context
+from harness.errors import UsageError
+from harness.kit.package import KINDS, Package, write
+from harness.parameters import near
+from harness.registry import KINDS as OFFERED
+from harness.registry import Registry
+
+NEXT = {
+    "sampler": ("bench check {name}", "bench run --sampler {name},sgld --task mixture5"),
+    "schedule": (
+        "python -m pytest {folder}",
+        "bench run --sampler sgld --schedule {name} --set schedule.step_size=0.05 --task mixture5",
+    ),
+    "task": ("bench check {name}", "bench run --sampler sgld --task {name}"),
+    "report": ("python -m pytest {folder}", "bench report {name}"),
+}
+"""Kind -> how to check it and how to use it, once it is installed."""
+
+
+def new(
+    kind: Annotated[str, typer.Argument(help="sampler, schedule, task or report.")],
+    name: Annotated[str, typer.Argument(help="Its name: small letters, digits and hyphens.")],
+    into: Annotated[Path | None, typer.Option(help="Folder to make the package in; default: here.")] = None,
+) -> None:
+    """Write a package, as a new folder NAME, that installs, works and passes its checks; then edit it."""
+    if kind not in KINDS:
+        raise UsageError(f"unknown kind {kind!r:.80}{near(kind, KINDS)}")
+    _check_name(name, context.plugins())
+    folder = write(Package(kind, name), into or Path())
+    shown = shlex.quote(str(folder))
+    install = "pip install -e " + shlex.quote(f"{folder if folder.is_absolute() else f'./{folder}'}[test]")
+    context.put(f"made the {kind} {name} in {shown}; edit {shlex.quote(str(folder / 'src'))}, then")
+    for command in (install, *NEXT[kind]):
+        context.put(f"  {command.format(name=name, folder=shown)}")
+
+
+def _check_name(name: str, registry: Registry) -> None:
+    """Raise `UsageError` where a package of this name could not be installed beside what is there."""
+    if not NAME.fullmatch(name) or name.endswith("-") or len(name) > LONGEST:
+        raise UsageError(
+            f"name {name!r:.80} must match {NAME.pattern}, not end in a hyphen, and be at most {LONGEST} long"
+        )
+    for offered in OFFERED:
+        for offer in registry.offers(offered):
+            if offer.name == name:
+                raise UsageError(
+                    f"there is a {offered[:-1]} {name!r} already, of {offer.distribution}; choose another name"
+                )
+    if keyword.iskeyword(name):
+        raise UsageError(f"{name!r} cannot be the name of a Python package; choose another name")
+    if _importable(name.replace("-", "_")) or _installed(name):
+        raise UsageError(f"a Python package {name!r} is installed already; choose another name")
+
+
+def _importable(module: str) -> bool:
+    """Whether there is code of that name: a mere folder beside the command is none."""
+    spec = importlib.util.find_spec(module)
+    return spec is not None and spec.origin is not None
+
+
+def _installed(distribution: str) -> bool:
+    try:
+        importlib.metadata.distribution(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""What `bench new` writes: packages that work as they are, to be edited into something else."""
