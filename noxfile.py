@@ -87,6 +87,14 @@ def types(session: nox.Session) -> None:
 
 
 @nox.session
+def docs(session: nox.Session) -> None:
+    """Write the generated pages of docs/ anew: the data dictionary and a page a sampler. The tests hold them equal."""
+    session.install(".")
+    for module in ("harness.store.dictionary", "harness.pages"):
+        session.run("python", "-m", module, env=ONE_THREAD)
+
+
+@nox.session
 def benchmarks(session: nox.Session) -> None:
     """Speed beside peers, into BENCHMARKS.md; quiet machine, ten minutes. With `-- --quick`, a short trial of it."""
     session.install(".", *PEERS)

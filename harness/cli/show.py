@@ -56,7 +56,7 @@ def _kind(name: str, registry: Registry) -> str:
 
 
 def _record(kind: str, name: str, registry: Registry) -> dict[str, Any]:
-    from harness.cli.pages import offers, run, task
+    from harness.cli.pages import offers, run, sampler, task
 
     if kind == "run":
         if not KEY.fullmatch(name):
@@ -69,7 +69,7 @@ def _record(kind: str, name: str, registry: Registry) -> dict[str, Any]:
             return task.task(offer)
         if kind == "method":
             return offers.method(offer, registry)
-        return offers.sampler(offer) if kind == "sampler" else offers.schedule(offer)
+        return sampler.sampler(offer, registry) if kind == "sampler" else offers.schedule(offer)
 
 
 def _print(record: dict[str, Any]) -> None:

@@ -21,30 +21,39 @@ STYLE = {
     "svg.fonttype": "path",
 }
 DPI = 160
+METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
+"""Kinds of files, and what is left out of each so that its bytes do not tell when and by what it was written."""
 
 
 def save(figure: Figure, folder: Path) -> list[Path]:
     """Draw a figure and write NAME.svg and NAME.png into a folder; returns both paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = file_name(figure.name)
+    paths = [folder / f"{name}.{kind}" for kind in METADATA]
+    for path, content in zip(paths, drawn(figure, *METADATA), strict=True):
+        path.write_bytes(content)
+    return paths
+
+
+def drawn(figure: Figure, *kinds: str) -> list[bytes]:
+    """Draw a figure; the contents of a file of each kind, "svg" or "png"."""
     import matplotlib.style
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
-    folder.mkdir(parents=True, exist_ok=True)
-    name = file_name(figure.name)
-    paths = [folder / f"{name}.svg", folder / f"{name}.png"]
+    contents = []
     with warnings.catch_warnings(), matplotlib.style.context(["default", {**STYLE, "svg.hashsalt": figure.name}]):
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a box stands for it
-        content = [io.BytesIO(), io.BytesIO()]
         with foreign(f"figure {figure.name!r:.80} was not drawn"):
             canvas = Canvas(figsize=figure.size)
             FigureCanvasAgg(canvas)
             figure.draw(canvas)
             _tame(canvas)
-            canvas.savefig(content[0], format="svg", metadata={"Date": None, "Creator": None}, dpi=DPI)
-            canvas.savefig(content[1], format="png", metadata={"Software": None}, dpi=DPI)
-    for path, stream in zip(paths, content, strict=True):
-        path.write_bytes(stream.getvalue())
-    return paths
+            for kind in kinds:
+                stream = io.BytesIO()
+                canvas.savefig(stream, format=kind, metadata=METADATA[kind], dpi=DPI)
+                contents.append(stream.getvalue())
+    return contents
 
 
 def file_name(name: str) -> str:

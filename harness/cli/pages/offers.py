@@ -1,4 +1,4 @@
-"""The records of samplers, methods and schedules."""
+"""The records of methods and schedules, and what they share with those of samplers and tasks."""
 
 from __future__ import annotations
 
@@ -44,38 +44,6 @@ def hyperparameters(offer: Offer) -> list[dict[str, Any]]:
         }
         for field in facts.fields(offer)
     ]
-
-
-def sampler(offer: Offer) -> dict[str, Any]:
-    """A sampler: equation, cost, state, needs, hyperparameters, stability limit, limit bias.
-
-    stability_limit   largest h times curvature that is stable, at the defaults; None where the sampler is not linear
-    limit_bias        stationary variance over T/curvature as h goes to 0; 1 where the target is exact in that limit
-    """
-    cls = loaded(offer)
-    record = {**head(offer), "description": text(offer), "hyperparameters": hyperparameters(offer)}
-    record |= {
-        "needs": sorted(cls.needs), "adaptive": list(cls.adaptive), "zero_temperature": cls.zero_temperature,
-        "exempt": [{"law": law, "reason": reason} for law, reason in cls.exempt.items()],
-    }  # fmt: skip
-    unknown = ("gradients_per_step", "full_gradients_per_step", "stability_limit", "limit_bias", "state")
-    record |= dict.fromkeys(unknown)
-    if any(row["required"] for row in record["hyperparameters"]):
-        return record | {"note": "it has no defaults for all hyperparameters, so what follows from them is not shown"}
-    try:
-        made = cls()
-        found = facts.sampler_facts(offer, {})
-        record |= {name: found[name] for name in unknown[:3]}
-        return record | {"limit_bias": made.limit_bias(), "state": _state(made)}
-    except Exception as error:  # noqa: BLE001 - a plugin may fail in any way, and its page is still worth showing
-        return record | {"note": f"what follows from the defaults is not shown: {type(error).__name__}: {error}"}
-
-
-def _state(made: Any) -> list[str]:
-    """The names of what it carries from step to step."""
-    from harness.conformance.linear import Probe
-
-    return sorted(Probe(made, h=0.01, T=1.0, dim=2).start)
 
 
 def schedule(offer: Offer) -> dict[str, Any]:

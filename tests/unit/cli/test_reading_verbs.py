@@ -204,9 +204,11 @@ def test_show_sampler_has_its_limits(answer):
     assert record["kind"] == "sampler"
     assert "(1 - alpha) v" in record["description"]
     assert record["stability_limit"] == pytest.approx(2 * (2 - 0.1), rel=1e-3)
-    assert (record["gradients_per_step"], record["state"], record["limit_bias"]) == (1, ["v"], 1.0)
-    (friction,) = record["hyperparameters"]
-    assert (friction["name"], friction["default"], friction["allowed"]) == ("friction", 0.1, "(0, 1]")
+    assert (record["gradients_per_step"], record["limit_bias"]) == (1, 1.0)
+    assert record["state"] == [{"entry": "v", "shape": "(C, D)", "type": "real", "adaptive": ""}]
+    assert record["stationary_variance"][0]["lambda var/T"] == "1"
+    (friction,) = (row for row in record["hyperparameters"] if row["name"] == "friction")
+    assert (friction["name"], friction["default"], friction["allowed"]) == ("friction", 0.1, "[0, 1]")
     (msgld,) = answer("show", "sampler", "msgld")
     assert msgld["limit_bias"] == pytest.approx(0.5)
 

@@ -1,0 +1,55 @@
+"""Write the pages of a distribution's samplers: `python -m harness.pages [FOLDER [DISTRIBUTION]]`.
+
+Without arguments into docs/samplers, of the samplers that come with the harness. Pages of others there are removed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.cli.pages.sampler import UNLIMITED, no_curve, sampler
+from harness.pages import figure, index
+from harness.pages.sampler import page
+from harness.registry import Registry, load, registry
+from harness.rendering.figures import drawn
+
+HOME = Path(__file__).resolve().parents[2] / "docs" / "samplers"
+OWN = "sgmcmc-bench"
+
+
+def records(known: Registry, distribution: str = OWN) -> list[dict[str, Any]]:
+    """The records of the samplers of a distribution, by name."""
+    return [sampler(offer, known) for offer in known.offers("samplers") if offer.distribution == distribution]
+
+
+def texts(found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The Markdown files, by name."""
+    return {"README.md": index.index(found), **{f"{record['name']}.md": page(record) for record in found}}
+
+
+def picture(record: Mapping[str, Any]) -> bytes:
+    """The SVG of a sampler that has a stationary variance."""
+    limit = None if record["stability_limit"] == UNLIMITED else record["stability_limit"]
+    made = load(record["class"])()
+    return drawn(figure.stationary(record["name"], made, limit, record["limit_bias"]), "svg")[0]
+
+
+def write(folder: Path = HOME, distribution: str = OWN) -> None:
+    """All files, and no other .md or .svg."""
+    found = records(registry(), distribution)
+    files = {name: text.encode() for name, text in texts(found).items()}
+    files |= {f"{record['name']}.svg": picture(record) for record in found if not no_curve(record)}
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in (*folder.glob("*.md"), *folder.glob("*.svg")):
+        if path.name not in files:
+            path.unlink()
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+if __name__ == "__main__":
+    asked = sys.argv[1:]
+    write(Path(asked[0]) if asked else HOME, *asked[1:2])

@@ -1,0 +1,168 @@
+"""The pages of docs/samplers are those that `python -m harness.pages` writes."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from harness.cli.pages import stationary
+from harness.cli.pages.sampler import no_conversions, no_curve, sampler
+from harness.pages.__main__ import HOME, OWN, picture, records, texts, write
+from harness.pages.words import prose
+from harness.registry import registry
+from plugins.samplers.msgld import MSGLD
+from plugins.samplers.sghmc import SGHMC
+from plugins.samplers.sgld import SGLD
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "samplers"
+
+
+@pytest.fixture(scope="module")
+def found():
+    return records(registry())
+
+
+@pytest.fixture(scope="module")
+def record(found):
+    return {record["name"]: record for record in found}.__getitem__
+
+
+def test_the_pages_in_the_docs_are_generated(found):
+    assert {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")} == texts(found)
+
+
+def test_every_curve_has_its_picture(found):
+    assert {path.stem for path in DOCS.glob("*.svg")} == {r["name"] for r in found if not no_curve(r)}
+
+
+def test_pages_are_the_same_bytes_again(tmp_path, monkeypatch, record):
+    monkeypatch.setattr("harness.pages.__main__.records", lambda *_: [record("msgld"), record("hmc")])
+    (tmp_path / "gone.md").write_text("of a sampler that is gone")
+    write(tmp_path)
+    first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert sorted(first) == ["README.md", "hmc.md", "msgld.md", "msgld.svg"]
+    write(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == first
+    assert b"<svg" in picture(record("msgld"))
+
+
+def test_no_sampler_breaks_its_page(found):
+    assert found
+    assert all(r["distribution"] == OWN for r in found)
+    assert {r["name"]: r["note"] for r in found if "note" in r} == {}
+    for r in found:
+        assert not [row for row in r["laws"] if row["outcome"] == "failed"]
+        json.dumps(r, allow_nan=False)
+
+
+def test_page_and_terminal_have_one_source(bench_json, record):
+    assert bench_json("show", "sampler", "msgld") == json.loads(json.dumps(record("msgld")))
+
+
+@pytest.fixture
+def bench_json(capsys):
+    from harness.cli import main
+
+    def command(*words):
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "--json"])
+        assert not ended.value.code
+        return json.loads(capsys.readouterr().out)[0]
+
+    return command
+
+
+@pytest.mark.parametrize("x", [0.01, 0.5, 1.5])
+def test_the_curve_is_the_closed_form(x):
+    ((_, exact, noisy),) = stationary.curve(SGLD(), [x])
+    assert exact == pytest.approx(1 / (1 - x / 2), rel=1e-9)
+    assert noisy == pytest.approx((1 + x * stationary.NOISE / 2) / (1 - x / 2), rel=1e-9)
+    ((_, exact, _),) = stationary.curve(SGHMC(friction=0.1), [x])
+    assert exact == pytest.approx(1 / (1 - x / 3.8), rel=1e-9)
+
+
+def test_the_bias_of_construction_is_visible():
+    ((_, exact, _),) = stationary.curve(MSGLD(a=5.0), [1e-4])
+    assert exact == pytest.approx(0.1675, abs=1e-4)  # var at h = 1e-4, a = 5, beta1 = 0.9, truth 1
+
+
+def test_what_has_no_curve_says_why(record):
+    assert no_curve(record("sgld")) == ""
+    assert "no linear law" in no_curve(record("hmc"))
+    assert record("hmc")["stability_limit"] is None
+    assert "not a multiple" in no_conversions(record("hmc"))
+
+
+def test_shapes_are_in_terms_of_chains_and_dimensions(record):
+    shapes = {row["entry"]: row["shape"] for row in record("hmc")["state"]}
+    assert (shapes["energy"], shapes["gradient"], shapes["log_scale"]) == ("(C,)", "(C, D)", "(C, 1)")
+
+
+def test_methods_and_scaling_are_found(record):
+    assert [row["method"] for row in record("sghmc")["methods"]] == ["csghmc"]
+    scaling = {row["setting"]: row["becomes"] for row in record("sgld")["scaling"]}
+    assert scaling == {"h": "c^-1 h", "gradient_variance": "c^2 gradient_variance"}
+
+
+def test_conversions_of_the_example(record):
+    examples = {row["convention"]: row["example"] for row in record("sghmc")["conversions"]}
+    assert examples["posteriors"] == "lr = 0.1, temperature = 2e-05"
+    assert examples["momentum on the mean loss (csgmcmc)"] == "lr = 0.1, momentum = 0.9, T = 1"
+
+
+def test_unlimited_stability_is_no_number():
+    assert stationary.reach(math.inf) == stationary.ENDLESS
+    assert stationary.reach(None) == stationary.ENDLESS
+    assert stationary.reach(0.5) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("the *past* and a * b * c", r"the *past* and a \* b \* c"),
+        ("`theta_1` of h_k", r"`theta_1` of h\_k"),
+        ("text\n\n    x <- y * z_1\n\nmore_", "text\n\n    x <- y * z_1\n\nmore\\_"),
+    ],
+)
+def test_prose(text, shown):
+    assert prose(text) == shown
+
+
+def test_the_folder_is_where_the_docs_are():
+    assert HOME == DOCS
+
+
+def test_a_sampler_without_defaults_has_a_page(tmp_path):
+    (tmp_path / "bare_sampler.py").write_text(BARE)
+    from harness.pages.sampler import page
+    from harness.registry import Registry
+
+    known = Registry([str(tmp_path / "bare_sampler.py")])
+    text = page(sampler(known.find("samplers", "bare"), known))
+    assert "no defaults for all hyperparameters" in text
+    assert "There is no exact curve" in text
+
+
+BARE = '''
+from dataclasses import dataclass
+
+from harness import Info, Sampler, hook, param
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bare(Sampler):
+    """Nothing."""
+
+    a: float = param(allowed="(0, 1)", meaning="without a default")
+
+    def step(self, theta, state, potential, h, T, noise):
+        return theta - h * self.a * potential.grad(theta), state
+
+
+@hook
+def bench_samplers():
+    return [Info("bare", "bare_sampler:Bare", "nothing")]
+'''
