@@ -23,10 +23,10 @@ class BAOAB(Sampler):
     Target exp(-U/T) as h -> 0. On a quadratic the stationary variance of theta is T / lambda at *every* stable step,
     h lambda < 4, whatever the friction; gradient noise of variance V still adds to it.
 
-    B A O A B with half a kick at either end needs the gradient at one point twice, or kept. The last half kick of a step
-    and the first of the next stand at one theta: done at once, they walk through the same positions with one gradient a
-    step and none remembered. v is the velocity before that kick, started at N(0, h T). In the physical form with mass 1,
-    friction gamma and step epsilon: h = epsilon^2, c = exp(-gamma epsilon). State: v. One gradient a step.
+    B A O A B with half a kick at either end needs the gradient at one point twice, or kept. The last half kick of a
+    step and the first of the next stand at one theta: done at once, they walk through the same positions with one
+    gradient a step and none remembered. v is the velocity before that kick, started at N(0, h T). In the physical form
+    with mass 1, friction gamma and step epsilon: h = epsilon^2, c = exp(-gamma epsilon). State: v. One gradient a step.
 
     Source: B. Leimkuhler, C. Matthews, "Rational Construction of Stochastic Numerical Methods for Molecular Sampling",
     Applied Mathematics Research eXpress 2013.

@@ -21,10 +21,11 @@ class PMSGLD(Sampler):
         V     <- decay V + (1 - decay) g^2
 
     m and V lag: they do not contain the current g. With V held still it is msgld in each coordinate with step h G:
-    stationary variance T / lambda / (1 + a) as h -> 0. G changes with theta and Gamma_i = dG_i / dtheta_i is dropped, as
-    psgld drops it: with exact gradients and steps so small that m and V are g and g^2, the density is proportional to
-    (lam + |g|) exp(-(1 + a) U / T). V is of the full-data gradient; a setting for the mean gradient has lam / N and
-    h / N instead. State: m from 0, V from the g^2 of one gradient at the start. One gradient a step.
+    stationary variance T / lambda / (1 + a) as h -> 0. G changes with theta and Gamma_i = dG_i / dtheta_i is dropped,
+    as psgld drops it: with exact gradients and steps so small that m and V are g and g^2, the density is proportional
+    to (lam + |g|) exp(-(1 + a) U / T). V is of the full-data gradient: settings for the mean gradient, from which lam
+    and h follow by a factor N, are as psgld's. State: m from 0, V from the g^2 of one gradient at the start. One
+    gradient a step.
 
     Source: ours, from algorithm 1 of S. Kim, Q. Song, F. Liang, "Stochastic gradient Langevin dynamics with adaptive
     drifts", Journal of Statistical Computation and Simulation 92, 2022, which names the combination and gives no
