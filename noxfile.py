@@ -22,7 +22,7 @@ nox.options.error_on_external_run = True
 PROJECT = nox.project.load_toml("pyproject.toml")["project"]
 DEPENDENCIES = {Requirement(line).name: line for line in PROJECT["dependencies"]}
 TOOLS = {Requirement(line).name: line for line in PROJECT["optional-dependencies"]["dev"]}
-PYTEST = [TOOLS[name] for name in ("pytest", "pytest-xdist", "hypothesis", "hatchling")]
+PYTEST = [TOOLS[name] for name in ("pytest", "pytest-xdist", "hypothesis", "hatchling", "ruff")]
 
 # Dependencies that carry types of their own and are small; pyproject.toml tells mypy to skip the others.
 TYPED = ["duckdb", "filelock", "jinja2", "numpy", "packaging", "platformdirs", "pluggy"]

@@ -1,0 +1,139 @@
+"""`bench new`: what it refuses, that it overwrites nothing, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import ast
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.cli.app import run
+from harness.errors import UsageError
+from harness.kit.package import KINDS, Package, write
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def everything(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_says_what_it_made_and_the_three_commands_that_come_next(kind, here, capsys):
+    assert run(["new", kind, "my-own", "--into", "with space"]) == 0
+    first, *commands = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"made the {kind} my-own in 'with space/my-own'")
+    words = [shlex.split(command) for command in commands]
+    assert words[0] == ["pip", "install", "-e", "./with space/my-own[test]"]
+    assert words[1] in (["bench", "check", "my-own"], ["python", "-m", "pytest", "with space/my-own"])
+    assert words[2][0] == "bench"
+    assert "my-own" in " ".join(words[2])
+    assert {f"with space/my-own/src/my_own/{kind}.py", "with space/my-own/tests/test_my_own.py"} <= everything(here)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["x", "a--b", "sampler", "observer-2", "moment", "z" * 64])
+def test_every_file_is_whole_whatever_the_name(kind, name):
+    files = Package(kind, name).files()
+    for place, text in files.items():
+        assert text.strip(), place
+        assert "$" not in text.replace("$1", "").replace("$2", "").replace("$3", ""), place
+        if place.endswith(".py"):
+            ast.parse(text, place)
+    project = tomllib.loads(files["pyproject.toml"])
+    assert project["project"]["entry-points"]["bench"] == {name: name.replace("-", "_")}
+    assert Package(kind, name).cls not in harness.__all__
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["sampler", "My-own"], "must match [a-z][a-z0-9-]*"),
+        (["sampler", "2nd"], "must match"),
+        (["sampler", "../away"], "must match"),
+        (["sampler", "a/b"], "must match"),
+        (["sampler", "my_own"], "must match"),
+        (["sampler", ""], "must match"),
+        (["sampler", "own\n"], "must match"),
+        (["task", "own-"], "not end in a hyphen"),
+        (["task", "a" * 65], "at most 64 long"),
+        (["sampler", "sgld"], "there is a sampler 'sgld' already, of sgmcmc-bench"),
+        (["sampler", "csgld"], "there is a method 'csgld' already"),
+        (["sampler", "leaderboard"], "there is a report 'leaderboard' already"),
+        (["schedule", "cyclical"], "there is a schedule 'cyclical' already"),
+        (["task", "mixture5"], "there is a task 'mixture5' already"),
+        (["report", "ess"], "there is a report 'ess' already"),
+        (["sampler", "class"], "cannot be the name of a Python package"),
+        (["sampler", "torch"], "a Python package 'torch' is installed already"),
+        (["report", "json"], "a Python package 'json' is installed already"),
+        (["sampler", "scikit-learn"], "a Python package 'scikit-learn' is installed already"),
+        (["sampler", "sgmcmc-bench"], "a Python package 'sgmcmc-bench' is installed already"),
+        (["task", "plugins"], "a Python package 'plugins' is installed already"),
+        (["smapler", "own"], "unknown kind 'smapler'; did you mean sampler?"),
+        (["method", "own"], "unknown kind 'method'"),
+    ],
+)
+def test_a_name_that_could_not_be_used_is_refused_and_nothing_is_left(words, reason, here, capsys):
+    assert run(["new", *words, "--into", "deep/er"]) == 2
+    told = capsys.readouterr()
+    assert reason in told.err
+    assert not told.out
+    assert not everything(here)
+
+
+def test_a_folder_that_is_there_is_left_as_it_is(here, capsys):
+    assert run(["new", "sampler", "own"]) == 0
+    (here / "own/src/own/sampler.py").write_text("mine now")
+    before = everything(here)
+    assert run(["new", "task", "own"]) == 2
+    assert "own is there already, and nothing is overwritten" in capsys.readouterr().err
+    assert everything(here) == before
+    assert (here / "own/src/own/sampler.py").read_text() == "mine now"
+    (here / "empty").mkdir()
+    (here / "dangling").symlink_to("nowhere")
+    for name in ("empty", "dangling"):
+        assert run(["new", "task", name]) == 2
+    assert not list((here / "empty").iterdir())
+
+
+@pytest.mark.parametrize("into", ["a-file", "a-file/deeper", "b" * 300, "x/" + "b" * 300])
+def test_a_folder_that_cannot_be_made_is_said_and_nothing_is_left(into, here, capsys):
+    (here / "a-file").write_text("kept")
+    assert run(["new", "sampler", "own", "--into", into]) == 2
+    assert "choose another folder by --into DIR" in capsys.readouterr().err
+    assert everything(here) == {"a-file"}
+
+
+@pytest.mark.parametrize("obstacle", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_what_was_begun_is_removed_where_it_cannot_be_finished(obstacle, here, monkeypatch):
+    (here / "there").mkdir()
+    write_text, written = Path.write_text, []
+
+    def fail_at_the_third(path, *arguments, **options):
+        written.append(path)
+        if len(written) == 3:
+            raise obstacle
+        return write_text(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "write_text", fail_at_the_third)
+    with pytest.raises(UsageError if isinstance(obstacle, OSError) else KeyboardInterrupt):
+        write(Package("task", "own"), Path("there/new/er"))
+    assert len(written) == 3
+    assert everything(here) == {"there"}
+
+
+def test_neither_making_a_package_nor_starting_pytest_imports_anything_heavy():
+    heavy = "{'torch', 'numpy', 'polars', 'duckdb', 'scipy'}"
+    made = f"import sys; from harness.cli.app import run; code = run(['new', 'task', 'own']); h = {heavy} - {{'numpy'}}"
+    subprocess.run([sys.executable, "-c", f"{made}; sys.exit(code or len(h & sys.modules.keys()))"], check=True)
+    started = f"import sys, harness.conformance.plugin; sys.exit(len(({heavy} | {{'typer'}}) & sys.modules.keys()))"
+    subprocess.run([sys.executable, "-c", started], check=True)
