@@ -1,0 +1,88 @@
+"""The commands of docs/tutorial.md, in their order and as they stand there, and what the page says that they show."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from harness import Request
+from harness.store import Store
+from reports.tables.leaderboard import Leaderboard
+
+TUTORIAL = (Path(__file__).parents[2] / "docs/tutorial.md").read_text()
+
+
+def blocks():
+    """(language, text) of every block."""
+    return re.findall(r"```(\w+)\n(.*?)```", TUTORIAL, flags=re.DOTALL)
+
+
+def commands():
+    """The words of every command."""
+    return [shlex.split(line) for language, text in blocks() if language == "sh" for line in text.splitlines()]
+
+
+def follow(folder, site):
+    """Do what the page says, from top to bottom: each command's first words -> what it printed."""
+    path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {name: value for name, value in os.environ.items() if name != "BENCH_RESULTS"} | {"PYTHONPATH": path}
+    printed = {}
+    for language, text in blocks():
+        if language == "python":
+            place = text.partition("\n")[0].removeprefix("# ")
+            assert (folder / place).is_file(), place  # the page replaces what `bench new` wrote
+            (folder / place).write_text(text)
+        for line in text.splitlines() if language == "sh" else []:
+            words = in_this_environment(shlex.split(line), site)
+            call = subprocess.run(
+                words, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
+            )
+            assert call.returncode == 0, (line, call.stdout + call.stderr)
+            printed[" ".join(line.split()[:2])] = call.stdout
+    return printed
+
+
+def in_this_environment(words, site):
+    """The same command by this interpreter; pip installs into a folder, from what is on this machine."""
+    if words[0] == "bench":
+        return [sys.executable, "-c", "from harness.cli import main; main()", *words[1:]]
+    if words[:2] == ["pip", "install"]:
+        options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--target", str(site)]
+        return [sys.executable, "-m", "pip", "install", *options, *(word for word in words[2:] if word != "-e")]
+    assert words[:3] == ["python", "-m", "pytest"], words
+    return [sys.executable, *words[1:], "-k", "not compiled"]  # `bench check` compiles, which takes long
+
+
+def test_the_page_goes_from_a_new_package_to_a_comparison():
+    verbs = [words[1] if words[0] == "bench" else words[0] for words in commands()]
+    assert verbs == ["new", "pip", "show", "check", "python", "run", "report", "compare"]
+
+
+def test_its_commands_show_what_it_says(tmp_path):
+    (tmp_path / "site").mkdir()
+    printed = follow(tmp_path, tmp_path / "site")
+    assert "T / lambda at every stable step size" in printed["bench show"]
+    outcomes = [line.split()[2] for line in printed["bench check"].splitlines()[1:]]
+    assert len(outcomes) > 8
+    assert set(outcomes) == {"passed"}
+    assert re.search(r"\d+ passed, 1 deselected", printed["python -m"])
+    assert "ranked" in next(line for line in printed["bench report"].splitlines() if " averaged " in line)
+    (row,) = [line for line in printed["bench compare"].splitlines() if line.startswith("averaged")]
+    assert row.split()[-1] == "averaged"
+    check_records(Store(tmp_path / "bench-results"))
+
+
+def check_records(store):
+    """Both are ranked, and their draws are as wide as the page says."""
+    records = Leaderboard().build(store, Request()).records
+    rows = [record for record in records if record["ranked_by"]]
+    assert {(row["method"], row["seeds"]) for row in rows} == {("averaged", 10), ("sgld", 10)}
+    assert all(row["rank"] is not None for row in rows), rows
+    ratio = {record["method"]: record for record in records if record["metric"] == "within_mode_covariance_ratio"}
+    assert ratio["averaged"]["high"] < ratio["sgld"]["low"]
+    for method, record in ratio.items():
+        assert f"{record['mean']:.2f} for `{method}`" in TUTORIAL
