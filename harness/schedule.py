@@ -42,6 +42,13 @@ class Trajectory:
     def __len__(self) -> int:
         return len(self.step_size)
 
+    def quiet(self, steps: int) -> Trajectory:
+        """The first `steps` steps at T = 0 and not kept."""
+        import numpy as np
+
+        on = np.arange(len(self)) >= steps
+        return replace(self, temperature=self.temperature * on, keep=self.keep & on, evaluate=self.evaluate & on)
+
     def with_burn_in(self, burn_in: int, thin: int = 1) -> Trajectory:
         """Drop the first `burn_in` steps and keep every `thin`-th of the draws that remain.
 

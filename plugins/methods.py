@@ -9,6 +9,12 @@ from harness import Method, hook
 def bench_methods() -> list[Method]:
     """The methods of this package."""
     return [
+        Method("casgld", "asgld", "cyclical", "cyclical ASGLD (a pairing of both papers)"),
+        Method("cmsgld", "msgld", "cyclical", "cyclical MSGLD (a pairing of both papers)"),
         Method("csghmc", "sghmc", "cyclical", "cyclical SGHMC (Zhang et al. 2020)"),
         Method("csgld", "sgld", "cyclical", "cyclical SGLD (Zhang et al. 2020)"),
+        Method("hmc-persistent", "hmc", "", "HMC that never draws its momentum anew", {"sampler.resample": False}),
+        Method("sghmc-frictionless", "sghmc", "", "SGHMC without friction or noise", {"sampler.friction": 0.0}),
+        Method("snapshot-sgd", "sgd", "snapshot", "snapshot ensemble of SGD (Huang et al. 2017)"),
+        Method("snapshot-sgdm", "sgdm", "snapshot", "snapshot ensemble of SGD with momentum (Huang et al. 2017)"),
     ]

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from harness.parameters import param
+from harness.randomness import load_states, states
 from harness.task import Cost, Metric, Observer, Outcome, Problem, Protocol, Task
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class GaussianProblem(Problem):
         self.variance = variance
         self.spread = spread
         self.streams = streams
-        self.order = [s.torch("order") for s in streams] if variance else []
+        self.order = [s.numpy("order") for s in streams] if variance else []
 
     def initial(self) -> Tensor:
         """N(0, spread / lambda), (C, D)."""
@@ -55,8 +56,8 @@ class GaussianProblem(Problem):
         if not self.order:
             return {}
         size = (steps, self.dim)
-        drawn = [torch.randn(size, generator=g, dtype=self.curvature.dtype) for g in self.order]
-        return {"slope": self.variance**0.5 * torch.stack(drawn, dim=1)}
+        drawn = [torch.from_numpy(g.standard_normal(size)) for g in self.order]
+        return {"slope": self.variance**0.5 * torch.stack(drawn, dim=1).to(self.curvature.dtype)}
 
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """U (C,)."""
@@ -92,12 +93,12 @@ class GaussianProblem(Problem):
 
     def state(self) -> dict[str, Tensor]:
         """States of the generators that the slopes come from."""
-        return {"order": torch.stack([g.get_state() for g in self.order])} if self.order else {}
+        return {"order": states(self.order)} if self.order else {}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Put the generators where `state` was taken."""
-        for generator, row in zip(self.order, state.get("order", ()), strict=True):
-            generator.set_state(row.clone())
+        if self.order:
+            load_states(self.order, state["order"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,8 +141,8 @@ class Recorder(Observer):
         self.weights.append(weights)
 
     def draws(self) -> Tensor:
-        """All draws, (B, C, D)."""
-        return torch.cat(self.blocks)
+        """All draws, (B, C, D); (0, 0, 0) where the run diverged before the first."""
+        return torch.cat(self.blocks) if self.blocks else torch.empty((0, 0, 0))
 
     def outcome(self) -> Outcome:
         """No metrics."""

@@ -10,12 +10,26 @@ def bench_samplers() -> list[Info]:
     """The samplers of this package."""
     return [
         Info("adadelta-sgld", "plugins.samplers.adadelta_sgld:AdadeltaSGLD", "SGLD with a drift by Adadelta (ours)"),
+        Info("adam", "plugins.samplers.adam:Adam", "Adam (Kingma, Ba 2015), an optimiser"),
         Info("adamax-sgld", "plugins.samplers.adamax_sgld:AdamaxSGLD", "SGLD with a drift by Adamax (ours)"),
+        Info("asgld", "plugins.samplers.asgld:ASGLD", "SGLD with a drift biased by Adam (Kim et al. 2022)"),
         Info("baoab", "plugins.samplers.baoab:BAOAB", "Langevin by the BAOAB splitting (Leimkuhler, Matthews 2013)"),
+        Info(
+            "contour-sgld",
+            "plugins.samplers.contour_sgld:ContourSGLD",
+            "SGLD on a flattened landscape (Deng et al. 2020)",
+        ),
         Info("hmc", "plugins.samplers.hmc:HMC", "Hamiltonian Monte Carlo, full gradients, Metropolis"),
         Info("msgld", "plugins.samplers.msgld:MSGLD", "SGLD with a momentum-biased drift (Kim et al. 2022)"),
         Info("msgld-corrected", "plugins.samplers.msgld_corrected:MSGLDCorrected", "msgld at (1 + a) T (ours)"),
         Info("pmsgld", "plugins.samplers.pmsgld:PMSGLD", "MSGLD under the preconditioner of psgld, lagged (ours)"),
+        Info("psgld", "plugins.samplers.psgld:PSGLD", "SGLD preconditioned as RMSprop (Li et al. 2016)"),
+        Info(
+            "santa", "plugins.samplers.santa:Santa", "annealed thermostats (Chen et al. 2016), an optimiser in the end"
+        ),
+        Info("sgd", "plugins.samplers.sgd:SGD", "stochastic gradient descent, an optimiser"),
+        Info("sgdm", "plugins.samplers.sgdm:SGDM", "SGD with momentum in the velocity form, an optimiser"),
         Info("sghmc", "plugins.samplers.sghmc:SGHMC", "stochastic gradient HMC, velocity first (Chen et al. 2014)"),
         Info("sgld", "plugins.samplers.sgld:SGLD", "stochastic gradient Langevin dynamics (Welling, Teh 2011)"),
+        Info("sgnht", "plugins.samplers.sgnht:SGNHT", "Langevin with a thermostat for its friction (Ding et al. 2014)"),
     ]

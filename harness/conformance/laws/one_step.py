@@ -8,7 +8,7 @@ import torch
 
 from harness.conformance.gaussian import GaussianProblem
 from harness.conformance.law import TEMPERATURES, Broken, Law, distance, safe_x
-from harness.conformance.linear import Probe, ScriptedNoise, derive
+from harness.conformance.linear import SHORT, Probe, ScriptedNoise, derive
 from harness.randomness import Streams
 from harness.stepping import BoundPotential
 
@@ -37,7 +37,9 @@ def _own_action(sampler: Sampler, h: float, T: float) -> None:
         return
     with torch.no_grad():
         probe = Probe(sampler, h, T, D)
-        z, xi, b = _normals(ROWS, probe.size + probe.noise_size + D).split([probe.size, probe.noise_size, D], dim=1)
+        size = SHORT if sampler.adaptive else 1.0
+        points = size * _normals(ROWS, probe.size + probe.noise_size + D)
+        z, xi, b = points.split([probe.size, probe.noise_size, D], dim=1)
         found = probe.answer(z, xi, b, torch.tensor(CURVATURES, dtype=torch.float64))
     A, B, G = (torch.from_numpy(part) for part in (step.A, step.B, step.G))
     gap = distance(found, z @ A.T + xi @ B.T + b @ G.T)

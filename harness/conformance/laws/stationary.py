@@ -37,14 +37,14 @@ KEPT = 20.0
 MEMORY = 0.2
 """Largest share of the start that the first kept draws may remember, on average; chance alone gives 0.02."""
 
-CHANGE = 0.1
+CHANGE = 0.05
 """Largest relative change from h to h/2 of which the first order may be taken off."""
 
 FAR = 10.0
 """Times the exact variance: chains that have gone so far need no longer runs to be seen wrong."""
 
-COARSEST, FINEST = 0.1, 0.025
-"""x = h times curvature of the longer step."""
+COARSEST, FINEST = 0.1, 0.1 / 16
+"""x = h times curvature of the longer step; a quarter of it is tried where it is too long."""
 
 LONGEST = 16
 
@@ -170,11 +170,12 @@ def _runs(sampler: Sampler, target: Target, exact: float, seed: int) -> tuple[Sa
     plan = Plan()
     while True:
         finest = plan.x <= FINEST
+        shorter = replace(plan, x=plan.x / 4)
         try:
             coarse, fine = (_run(sampler, target, plan.path(target, halvings), seed) for halvings in (0, 1))
         except (UsageError, Broken) as reason:
             if not finest:
-                plan = replace(plan, x=FINEST)
+                plan = shorter
                 continue
             if isinstance(reason, Broken):
                 raise
@@ -183,7 +184,7 @@ def _runs(sampler: Sampler, target: Target, exact: float, seed: int) -> tuple[Sa
         if near and plan.stretch < LONGEST and max(coarse.memory(), fine.memory()) > MEMORY:
             plan = replace(plan, stretch=4 * plan.stretch)
         elif abs(coarse.variance() - fine.variance()) > CHANGE * exact and not finest:
-            plan = replace(plan, x=FINEST)
+            plan = shorter
         else:
             return coarse, fine
 
