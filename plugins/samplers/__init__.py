@@ -25,11 +25,20 @@ def bench_samplers() -> list[Info]:
         Info("pmsgld", "plugins.samplers.pmsgld:PMSGLD", "MSGLD under the preconditioner of psgld, lagged (ours)"),
         Info("psgld", "plugins.samplers.psgld:PSGLD", "SGLD preconditioned as RMSprop (Li et al. 2016)"),
         Info(
+            "relativistic-sghmc",
+            "plugins.samplers.relativistic_sghmc:RelativisticSGHMC",
+            "SGHMC with bounded speed (Lu et al. 2017)",
+        ),
+        Info("resgld", "plugins.samplers.resgld:RESGLD", "replica-exchange SGLD (Deng et al. 2020)"),
+        Info(
             "santa", "plugins.samplers.santa:Santa", "annealed thermostats (Chen et al. 2016), an optimiser in the end"
         ),
         Info("sgd", "plugins.samplers.sgd:SGD", "stochastic gradient descent, an optimiser"),
         Info("sgdm", "plugins.samplers.sgdm:SGDM", "SGD with momentum in the velocity form, an optimiser"),
+        Info("sgfs", "plugins.samplers.sgfs:SGFS", "stochastic gradient Fisher scoring (Ahn et al. 2012)"),
         Info("sghmc", "plugins.samplers.sghmc:SGHMC", "stochastic gradient HMC, velocity first (Chen et al. 2014)"),
         Info("sgld", "plugins.samplers.sgld:SGLD", "stochastic gradient Langevin dynamics (Welling, Teh 2011)"),
         Info("sgnht", "plugins.samplers.sgnht:SGNHT", "Langevin with a thermostat for its friction (Ding et al. 2014)"),
+        Info("sgrld", "plugins.samplers.sgrld:SGRLD", "Langevin dynamics in a metric (Patterson, Teh 2013)"),
+        Info("sqnlmc", "plugins.samplers.sqnlmc:SQNLMC", "quasi-Newton Langevin, HAMCMC (Simsekli et al. 2016)"),
     ]

@@ -1,0 +1,99 @@
+"""Stochastic quasi-Newton Langevin Monte Carlo (Simsekli et al. 2016): curvature from the history of the chain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from harness import Noise, Potential, Sampler, param
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FLATTEST = 0.01
+"""Least curvature y's / s's of a pair, in units of b, that enters H: a flatter one would make H explode."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SQNLMC(Sampler):
+    """Langevin steps preconditioned by an L-BFGS inverse Hessian H, from the position M steps back (HAMCMC).
+
+        theta_t = theta_{t-M} - h H g + sqrt(2 h T) S xi,    g = grad U(theta_{t-M}),  S S' = H,  xi ~ N(0, I)
+
+    H depends on the past but not on theta_{t-M}, the position that moves: so exp(-U/T) needs no Gamma term, and is the
+    target as h -> 0. Each of the M interleaved chains is sgld in the coordinates that make H the identity: with H held
+    still, variance (T / lambda) / (1 - x/2) with x an eigenvalue of h H times the Hessian, stable for x < 2. h has no
+    unit: about 1 is a Newton step once H is right.
+
+    H is BFGS from I / b through M pairs s = theta_{t-1} - theta_{t-M}, y = the difference of the gradients there, both
+    on the batch of step t; a pair of less curvature than b / 100 is left out. The pairs are those of steps t - 2M + 1
+    to t - M, all of whose positions are older than theta_{t-M}. Through p = s / y's and q = y - sqrt(y's / s'Bs) B s,
+    with B the inverse of H so far, S is a product of factors I - p q'. b should be at least the largest curvature of U
+    at the start, for the first steps are sgld with h / b.
+
+    State: the M - 1 positions before the last (C, M - 1, D), and the last 2M - 1 pairs s and y. Two gradients a step:
+    at theta_{t-1}, for the pair, and at theta_{t-M}.
+
+    Source: U. Simsekli, R. Badeau, A. T. Cemgil, G. Richard, "Stochastic Quasi-Newton Langevin Monte Carlo", ICML 2016.
+    Checked against its abstract only, which has no equation: the update, and H without theta_{t-M}, are from memory of
+    section 3. Which pairs are taken, and on which batch, is ours (the paper's are of neighbouring positions); S is
+    the product form of K. W. Brodlie, A. R. Gourlay, J. Greenstadt, 1973, derived anew.
+    """
+
+    gradients_per_step: ClassVar[int] = 2
+    adaptive: ClassVar[tuple[str, ...]] = ("s", "y")
+    zero_temperature: ClassVar[None] = None
+
+    memory: int = param(3, "[2, 100]", "M, lag and number of pairs", source="ours")
+    b: float = param(1.0, "(0, inf)", "curvature of U where no pair tells", source="ours")
+
+    def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
+        none = theta.new_zeros((len(theta), 2 * self.memory - 1, theta.shape[1]))
+        return {"past": theta[:, None].repeat(1, self.memory - 1, 1), "s": none, "y": none}
+
+    def step(
+        self, theta: Tensor, state: dict[str, Tensor], potential: Potential, h: Tensor, T: Tensor, noise: Noise
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        start = state["past"][:, 0]
+        g_last, g = potential.grad(theta), potential.grad(start)
+        factors = self.factors(state["s"][:, : self.memory], state["y"][:, : self.memory])
+        v = g / self.b**0.5
+        for p, q in reversed(factors):
+            v = v - q * dot(p, v)
+        v = (2 * h * T).sqrt() * noise.normal(theta) - h * v
+        for p, q in factors:
+            v = v - p * dot(q, v)
+        lost = ~theta.isfinite().all(1, keepdim=True)  # a chain that is lost stays lost, and is seen to be
+        new = {"past": theta, "s": theta - start, "y": g_last - g}
+        moved = (start + v / self.b**0.5).where(~lost, theta)
+        return moved, {name: append(state[name], row) for name, row in new.items()}
+
+    def factors(self, s: Tensor, y: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """p and q (C, D) for each of the pairs s and y (C, M, D), oldest first; zeros for a pair that is left out."""
+        pairs: list[tuple[Tensor, ...]] = []
+        for s_i, y_i in zip(s.unbind(1), y.unbind(1), strict=True):
+            Bs = self.b * s_i
+            for y_j, Bs_j, per_ys, per_sBs in pairs:
+                Bs = Bs + y_j * (dot(y_j, s_i) * per_ys) - Bs_j * (dot(Bs_j, s_i) * per_sBs)
+            ys, sBs = dot(y_i, s_i), dot(s_i, Bs)
+            steep = ys > FLATTEST * self.b * dot(s_i, s_i)
+            pairs.append((y_i, Bs, *((1 / x.where(steep, 1)).where(steep, 0) for x in (ys, sBs))))
+        return [
+            (s_i * per_ys, y_i - (dot(y_i, s_i) * per_sBs).sqrt() * Bs)
+            for s_i, (y_i, Bs, per_ys, per_sBs) in zip(s.unbind(1), pairs, strict=True)
+        ]
+
+    def rescale(self, c: float) -> tuple[Sampler, float]:
+        return replace(self, b=c * self.b), 1.0
+
+
+def dot(one: Tensor, other: Tensor) -> Tensor:
+    """The product of each row (C, 1)."""
+    return (one * other).sum(1, keepdim=True)
+
+
+def append(rows: Tensor, row: Tensor) -> Tensor:
+    """Rows (C, K, D) without the first, and one more (C, D) at the end."""
+    import torch
+
+    return torch.cat([rows[:, 1:], row[:, None]], 1)
