@@ -3,7 +3,7 @@
 Chains lie innermost and are filled up to a multiple of `LANES`, so that every chain is computed by the same vector
 instructions whatever number of them there is: a run's bits do not depend on its neighbours. Filling chains are copies
 of the first and are dropped. `scan` wants a carry that is new, contiguous and not shared: every leaf is copied here,
-so that authors of samplers need not know.
+so that authors of samplers need not know. State entries go in the order of their names, for `scan` knows them by place.
 
 `scan` is a prototype in torch; this file is the only one that uses it.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -58,7 +59,7 @@ class Compiled:
         chains = len(theta)
         rows = torch.arange(-(-chains // LANES) * LANES, device=theta.device)
         rows[chains:] = 0
-        carry = {"theta": _lanes(theta, rows, 0), "state": {n: _lanes(leaf, rows, 0) for n, leaf in state.items()}}
+        carry = {"theta": _lanes(theta, rows, 0), "state": {n: _lanes(state[n], rows, 0) for n in sorted(state)}}
         steps = {
             "h": block.h,
             "T": block.T,
@@ -101,7 +102,8 @@ def _compile(function: Function, carry: Lanes, steps: Lanes) -> Function:
     from torch._dynamo import mark_dynamic
     from torch.utils import _pytree as tree
 
-    logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)  # it misses a GPU where none is asked for
+    for noisy in ("torch.utils.cpp_extension", "torch._inductor"):  # a GPU that none asked for, calls it cannot inline
+        logging.getLogger(noisy).setLevel(logging.ERROR)
     options = {"cpp_wrapper": torch_version() >= CPP_WRAPPER_FROM, "compile_threads": 1}
     # Not dynamic but for what is marked: else torch would guess from earlier runs what may vary in this one.
     compiled = torch.compile(function, fullgraph=True, dynamic=False, options=options)
@@ -111,7 +113,9 @@ def _compile(function: Function, carry: Lanes, steps: Lanes) -> Function:
             mark_dynamic(leaf, 0)
         return compiled(carry, steps)
 
-    call(carry, tree.tree_map(lambda leaf: leaf[:FEWEST].clone(), steps))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of torch about torch
+        call(carry, tree.tree_map(lambda leaf: leaf[:FEWEST].clone(), steps))
     return call
 
 
@@ -136,7 +140,7 @@ def _scan(sampler: Sampler, potential: BoundPotential, block: Block) -> Function
         weight = sampler.log_weight(state)
         if weight is not None:
             out["log_weight"] = _fresh(weight)
-        return {"theta": _fresh(theta), "state": {name: _fresh(leaf) for name, leaf in state.items()}}, out
+        return {"theta": _fresh(theta), "state": {name: _fresh(state[name]) for name in sorted(state)}}, out
 
     def whole(carry: Lanes, steps: Lanes) -> tuple[Lanes, Lanes]:
         return scan(one, carry, steps)

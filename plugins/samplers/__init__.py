@@ -22,7 +22,7 @@ def bench_samplers() -> list[Info]:
         Info("hmc", "plugins.samplers.hmc:HMC", "Hamiltonian Monte Carlo, full gradients, Metropolis"),
         Info("msgld", "plugins.samplers.msgld:MSGLD", "SGLD with a momentum-biased drift (Kim et al. 2022)"),
         Info("msgld-corrected", "plugins.samplers.msgld_corrected:MSGLDCorrected", "msgld at (1 + a) T (ours)"),
-        Info("ngvi", "plugins.samplers.ngvi:NGVI", "variational mixture by natural gradients (Lin et al. 2019), a baseline"),
+        Info("ngvi", "plugins.samplers.ngvi:NGVI", "variational mixture by natural gradients (Lin et al. 2019)"),
         Info("pmsgld", "plugins.samplers.pmsgld:PMSGLD", "MSGLD under the preconditioner of psgld, lagged (ours)"),
         Info("psgld", "plugins.samplers.psgld:PSGLD", "SGLD preconditioned as RMSprop (Li et al. 2016)"),
         Info(
