@@ -26,7 +26,8 @@ STAGES = Cyclical(step_size=0.02, cycles=2, beta=0.5, explore_with_noise=False)
 
 
 class Awkward(SGLD):
-    """A state that scan refuses as it comes: a leaf that never changes, one shared with theta, twins, an integer."""
+    """A state that scan refuses, or mixes up, as it comes: a leaf that never changes, one shared with theta, twins, an
+    integer; and entries in another order than at first."""
 
     def init(self, theta, potential, h, T, noise):
         same = torch.zeros_like(theta)
@@ -34,7 +35,7 @@ class Awkward(SGLD):
 
     def step(self, theta, state, potential, h, T, noise):
         theta, _ = super().step(theta, {}, potential, h, T, noise)
-        return theta, {"fixed": state["fixed"], "last": theta, "twin": theta, "steps": state["steps"] + 1}
+        return theta, {"steps": state["steps"] + 1, "twin": theta, "last": theta, "fixed": state["fixed"]}
 
     def adapt(self, state, h, T):
         return {**state, "fixed": state["fixed"] + 1}
