@@ -96,7 +96,9 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def benchmarks(session: nox.Session) -> None:
-    """Speed beside peers, into BENCHMARKS.md; quiet machine, ten minutes. With `-- --quick`, a short trial of it."""
+    """Speed beside peers, into BENCHMARKS.md; quiet machine, 40 minutes. With `-- --quick`, a short trial of it; with
+    `-- --samplers`, the update of every sampler alone, eight minutes.
+    """
     session.install(".", *PEERS)
     session.run("python", "tests/benchmarks/run.py", *session.posargs)
 

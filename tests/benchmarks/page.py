@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import chart
+import samplers
 from cases import GRAD, ONE
 from explained import explained, least, profile_table
 from overhead import FORMS
@@ -106,6 +107,7 @@ peers {batch} indices drawn with replacement, which costs less.
 
 {logistic}
 
+{samplers}
 ## Memory
 
 The largest process of a whole `bench run --sampler sgld --task mixture25`, every state kept and observed; of those on
@@ -133,7 +135,23 @@ def write(record: Mapping[str, Any], root: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "measurements.json").write_text(json.dumps(record, indent=1) + "\n")
     figures(record, folder)
-    (root / "BENCHMARKS.md").write_text(text(record))
+    (root / "BENCHMARKS.md").write_text(text(record, _samplers(folder)))
+
+
+def write_samplers(record: Mapping[str, Any], root: Path) -> None:
+    """The numbers of `samplers`, and the page with them where the rest was measured before."""
+    folder = root / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / samplers.FILE).write_text(json.dumps(record, indent=1) + "\n")
+    if (folder / "measurements.json").exists():
+        rest = json.loads((folder / "measurements.json").read_text())
+        (root / "BENCHMARKS.md").write_text(text(rest, _samplers(folder)))
+
+
+def _samplers(folder: Path) -> str:
+    """The section of all samplers, where they were measured."""
+    path = folder / samplers.FILE
+    return samplers.section(json.loads(path.read_text())) if path.exists() else ""
 
 
 def figures(record: Mapping[str, Any], folder: Path) -> None:
@@ -148,8 +166,8 @@ def figures(record: Mapping[str, Any], folder: Path) -> None:
         chart.profile(record["profile"], least(record), folder / "profile")
 
 
-def text(record: Mapping[str, Any]) -> str:
-    """The page."""
+def text(record: Mapping[str, Any], every_sampler: str = "") -> str:
+    """The page, with the section of all samplers."""
     results = record["results"]
     sgld, sghmc, hmc = (Table(results, method) for method in ("sgld", "sghmc", "hmc"))
     logistic = Table(results, "sgld", "blr-german")
@@ -178,6 +196,7 @@ def text(record: Mapping[str, Any]) -> str:
         msgld=Table(results, "msgld").markdown(),
         hmc=hmc.markdown(),
         hmc_ratios=hmc.ratio_markdown(OURS),
+        samplers=every_sampler,
         logistic=f"Not measured: {record['lacking']}." if record["lacking"] else both(logistic),
         memory=memory_table(record["memory"]),
         commands=commands(record["commands"]) if record["commands"] else "Not measured.",

@@ -1,4 +1,5 @@
-"""Measure everything and write BENCHMARKS.md: `nox -s benchmarks`, or `-- --quick` for a pass that tries all of it.
+"""Measure everything and write BENCHMARKS.md: `nox -s benchmarks`, or `-- --quick` for a pass that tries all of it;
+`-- --samplers` measures the update of every sampler, and nothing else.
 
 Each case has a process of its own on one core; the processes of a group are ready at once and are measured in turn, so
 that what else the machine does meets all of them alike. All numbers are kept in docs/benchmarks/measurements.json.
@@ -21,6 +22,7 @@ from typing import Any
 import commands
 import memory
 import page
+import samplers
 from cases import MANY, MODES, bare, groups, lacking_data, profiled
 from setting import Case
 from tables import plural
@@ -144,10 +146,18 @@ def measure_memory(states: int, environment: Mapping[str, str], *, quick: bool) 
     return rows
 
 
+def measure_samplers(only: Sequence[str], environment: Mapping[str, str], root: Path, *, quick: bool) -> None:
+    """The part of `samplers`, alone: its numbers, and the page with them."""
+    record = samplers.measure(environment, quick=quick, only=only)
+    page.write_samplers(record, root)
+    say(f"measured {len(record['rows'])} samplers in {record['minutes']:.1f} minutes")
+
+
 def main() -> None:
     """Measure, keep the numbers, write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a short pass over all of it, not for the record")
+    parser.add_argument("--samplers", nargs="*", metavar="NAME", help="only the update of all samplers, or of these")
     parser.add_argument("--out", type=Path, default=HERE.parents[1], help="where BENCHMARKS.md and docs/ are")
     asked = parser.parse_args()
     began = time.time()
@@ -156,6 +166,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as cache:
         if not asked.quick:  # an empty cache: the times of compilation are those of a first run
             environment["TORCHINDUCTOR_CACHE_DIR"] = cache
+        if asked.samplers is not None:
+            measure_samplers(asked.samplers, environment, asked.out, quick=asked.quick)
+            return
         limits = answer_of("limits.py", "1" if asked.quick else "4", environment=environment)
         results = []
         for cases in groups(quick=asked.quick):

@@ -46,26 +46,32 @@ def make_loop(case: Case, *, silent: bool = True) -> Any:
     """A loop at the start of a long trajectory of constant h."""
     import torch
 
-    from harness.loop import Loop
     from plugins.samplers.hmc import HMC
     from plugins.samplers.msgld import MSGLD
     from plugins.samplers.sghmc import SGHMC
     from plugins.samplers.sgld import SGLD
-    from plugins.schedules.constant import Constant
     from tasks.regression.blr import German
     from tasks.synthetic.mixture25 import Mixture25
 
     torch.set_num_threads(1)
     samplers = {"sgld": SGLD(), "msgld": MSGLD(), "sghmc": SGHMC(friction=FRICTION), "hmc": HMC(leapfrog=LEAPFROG)}
     task = German(batch=BATCH) if case.task == "blr-german" else Mixture25(gradient_noise=0.0)
-    steps = int(np.clip(CHAIN_STEPS // case.chains, 10_000, MOST_STEPS))
-    trajectory = Constant(step_size=step_size(case)).trajectory(steps, task.steps_per_epoch())
-    mode = case.form.partition(",")[0]
-    options = {} if mode == "plain" else {"mode": mode}
-    loop = Loop(task, samplers[case.method], trajectory, streams(case), case.chains, **options)
+    loop = looped(samplers[case.method], task, step_size(case), case)
     if silent:
         loop.runs[0].observer = Silent()
     return loop
+
+
+def looped(sampler: Any, task: Any, h: float, case: Case) -> Any:
+    """A loop of the case's chains and mode, at the start of a long trajectory of constant h."""
+    from harness.loop import Loop
+    from plugins.schedules.constant import Constant
+
+    steps = int(np.clip(CHAIN_STEPS // case.chains, 10_000, MOST_STEPS))
+    trajectory = Constant(step_size=h).trajectory(steps, task.steps_per_epoch())
+    mode = case.form.partition(",")[0]
+    options = {} if mode == "plain" else {"mode": mode}
+    return Loop(task, sampler, trajectory, streams(case), case.chains, **options)
 
 
 def prepare(case: Case) -> Work:

@@ -1,0 +1,213 @@
+"""The update of every registered sampler beside sgld's: `nox -s benchmarks -- --samplers`, within eight minutes.
+
+Each sampler has a process of its own (`update.py`). Two get ready at a time; then each is measured in turn with sgld's,
+A B A B, with nothing else going on. What fails, or is not ready in time, is a row with its reason.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tables import grid, number, spread
+
+REFERENCE = "sgld"
+DIM, CHAINS = 11_000_000, 1_000
+QUICK_DIM = 100_000
+ROUNDS, SECONDS = 5, 0.15
+LIMIT = 150.0
+"""Seconds after which a sampler that is not ready is given up."""
+
+ALLOWED = 2
+"""Vectors that a step may allocate beyond its state."""
+
+FILE = "samplers.json"
+UPDATE = Path(__file__).with_name("update.py")
+
+
+class Worker:
+    """The process of one sampler."""
+
+    def __init__(self, name: str, dim: int, core: int, environment: Mapping[str, str]) -> None:
+        self.name = name
+        self.problem = ""
+        asked = {"sampler": name, "dim": dim, "chains": CHAINS, "core": core}
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", str(UPDATE), json.dumps(asked)],
+            env=dict(environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True,
+        )  # fmt: skip
+        self.rounds: list[dict[str, float]] = []
+        self.facts: dict[str, Any] = {}
+
+    def get_ready(self) -> None:
+        """Wait until all is compiled."""
+        self.facts = self._answer()
+
+    def measure(self, seconds: float) -> dict[str, float]:
+        """Seconds of each thing that is timed; {} where it failed."""
+        if self.problem:
+            return {}
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{seconds}\n")
+        self.process.stdin.flush()
+        return self._answer()
+
+    def close(self) -> None:
+        """End the process."""
+        if self.process.poll() is None and self.problem:
+            self.process.kill()
+        self.process.communicate()
+        self.log.close()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], LIMIT)
+        line = self.process.stdout.readline() if ready else ""
+        if line:
+            return dict(json.loads(line))
+        self.log.seek(0)
+        lines = self.log.read().strip().splitlines() or ["no answer"]
+        self.problem = lines[-1] if ready else f"not ready after {LIMIT:g} s"
+        return {}
+
+
+def names(only: Sequence[str]) -> list[str]:
+    """All registered samplers, or those asked for; the reference first."""
+    from harness.registry import registry
+
+    found = [offer.name for offer in registry().offers("samplers")]
+    return [REFERENCE, *(name for name in found if name != REFERENCE and (not only or name in only))]
+
+
+def measure(environment: Mapping[str, str], *, quick: bool, only: Sequence[str] = ()) -> dict[str, Any]:
+    """The record: a row for each sampler, its rounds and those of sgld beside it."""
+    began = time.time()
+    dim, rounds, seconds = (QUICK_DIM, 2, 0.05) if quick else (DIM, ROUNDS, SECONDS)
+    first, *others = names(only)
+    reference = Worker(first, dim, 0, environment)
+    reference.get_ready()
+    rows = [_row(reference, [(pair, pair) for pair in (reference.measure(seconds) for _ in range(rounds))])]
+    for i in range(0, len(others), 2):
+        workers = [Worker(name, dim, core, environment) for core, name in enumerate(others[i : i + 2])]
+        for worker in workers:
+            worker.get_ready()
+        for worker in workers:
+            sys.stderr.write(f"{worker.name}: {worker.problem or 'measured in turn with sgld'}\n")
+            pairs = [(worker.measure(seconds), reference.measure(seconds)) for _ in range(rounds)]
+            rows.append(_row(worker, pairs))
+            worker.close()
+    reference.close()
+    return {
+        "quick": quick, "dim": dim, "chains": CHAINS, "rounds": rounds, "minutes": (time.time() - began) / 60,
+        "rows": rows,
+    }  # fmt: skip
+
+
+def _row(worker: Worker, pairs: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> dict[str, Any]:
+    """What a worker said of itself and measured; `sgld` is what the reference measured in turn with it."""
+    return {
+        "sampler": worker.name, "problem": worker.problem, **worker.facts,
+        "rounds": [dict(mine) for mine, _ in pairs], "sgld": [dict(other) for _, other in pairs],
+    }  # fmt: skip
+
+
+def section(record: Mapping[str, Any]) -> str:
+    """The section of BENCHMARKS.md."""
+    quick = " **A quick pass, not for the record.**" if record["quick"] else ""
+    return PAGE.format(
+        dim=record["dim"], chains=record["chains"], rounds=record["rounds"], minutes=record["minutes"], quick=quick,
+        speed=_speed(record), memory=_memory(record), verdict=_verdict(record), missing=_missing(record),
+    )  # fmt: skip
+
+
+PAGE = """\
+## Every sampler
+
+One step of one chain with {dim:,} parameters, float32, compiled with the copies back into theta and state; on a
+diagonal Gaussian, whose gradient costs a vector read and is part of the compiled update. Noise is drawn beforehand.
+What a step *must move* is theta and what changes of the state, read and written once, the rest of the state, the noise
+and the curvatures, read once; *over a copy* is its time over that of a plain copy of as many bytes, measured in turn
+with it. Gradients on all the data cost no more here than others: what is seen is the updates, without `refresh`. The
+last two columns are the harness's own compiled loop on mixture25, {chains:,} chains, nanoseconds of a chain-step.
+Ratios are of {rounds} rounds, each beside one of sgld's. All of it took {minutes:.0f} minutes.{quick}
+
+{speed}
+
+**Memory.** What a step allocates, its results included, in vectors of one number a parameter: at most at once beyond
+the state. *Compiled* is the step above, whose results go into buffers that are there; *plain* is one torch call after
+the other. The goal is {allowed}. {verdict}
+
+{memory}
+{missing}""".replace("{allowed}", str(ALLOWED))
+
+
+def _speed(record: Mapping[str, Any]) -> str:
+    lines = [
+        ["", "state, vectors", "normals, vectors", "ms a step", "over sgld", "must move, MiB", "over a copy",
+         "mixture25, ns", "over sgld"]
+    ]  # fmt: skip
+    for row in record["rows"]:
+        flat, mixed = row.get("flat", {}), row.get("mixture", {})
+        if "moved" not in flat and "chain_steps" not in mixed:
+            continue
+        cells = [""] * 6
+        if "moved" in flat:
+            moved = 4 * record["dim"] * flat["moved"]
+            copied = [r["copy"] * flat["moved"] / 2 for r in row["rounds"] if r]  # a copy moves two vectors
+            step = _all(row, "step")
+            cells = [
+                number(flat["state"]), number(flat["normals"]), spread([1e3 * s for s in step]), _ratio(row, "step"),
+                number(moved / 2**20), spread([s / c for s, c in zip(step, copied, strict=True)]),
+            ]  # fmt: skip
+        ns = [1e9 * s / mixed["chain_steps"] for s in _all(row, "block")]
+        lines.append([row["sampler"], *cells, spread(ns), _ratio(row, "block")])
+    return grid(lines)
+
+
+def _all(row: Mapping[str, Any], what: str) -> list[float]:
+    return [r[what] for r in row["rounds"] if what in r]
+
+
+def _ratio(row: Mapping[str, Any], what: str) -> str:
+    pairs = zip(row["rounds"], row["sgld"], strict=True)
+    return spread([mine[what] / other[what] for mine, other in pairs if what in mine and what in other])
+
+
+def _measured(record: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    return [(row["sampler"], row["flat"]) for row in record["rows"] if "moved" in row.get("flat", {})]
+
+
+def _memory(record: Mapping[str, Any]) -> str:
+    lines = [["", "state", "plain, beyond the state", "compiled, beyond the state"]]
+    for name, flat in _measured(record):
+        beyond = [number(max(flat[peak] - flat["state"], 0.0)) for peak in ("plain_peak", "compiled_peak")]
+        lines.append([name, number(flat["state"]), *beyond])
+    return grid(lines)
+
+
+def _verdict(record: Mapping[str, Any]) -> str:
+    words = []
+    for mode in ("compiled", "plain"):
+        beyond = {name: flat[f"{mode}_peak"] - flat["state"] - ALLOWED for name, flat in _measured(record)}
+        over = [f"{name} by {number(more)}" for name, more in beyond.items() if more > 0.01]
+        words.append(
+            f"{mode.capitalize()}, " + (f"it is exceeded by {', '.join(over)}." if over else "all keep to it.")
+        )
+    return " ".join(words)
+
+
+def _missing(record: Mapping[str, Any]) -> str:
+    reasons = []
+    for row in record["rows"]:
+        parts = {"": row["problem"], "flat vector: ": row.get("flat", {}).get("left_out")}
+        parts["mixture25: "] = row.get("mixture", {}).get("left_out")
+        reasons += [f"- {row['sampler']}: {part}{why}" for part, why in parts.items() if why]
+    return "\n".join(["", "Left out:", "", *reasons, ""]) if reasons else ""
