@@ -106,12 +106,13 @@ class ScriptedNoise:
 class Probe:
     """One sampler at one (h, T), asked about many vectors at once: every row of the arguments is a chain."""
 
-    def __init__(self, sampler: Sampler, h: float, T: float, dim: int) -> None:
+    def __init__(self, sampler: Sampler, h: float, T: float, curvature: Sequence[float]) -> None:
         self.sampler = sampler
-        self.dim = dim
+        self.dim = dim = len(curvature)
         self.h, self.T = (torch.tensor(v, dtype=torch.float64) for v in (h, T))
         theta = torch.ones((1, dim), dtype=torch.float64)
-        potential = BoundPotential(GaussianProblem(torch.ones(dim, dtype=torch.float64)), 1)
+        lam = torch.tensor(tuple(curvature), dtype=torch.float64)
+        potential = BoundPotential(GaussianProblem(lam), 1)  # what `init` learns of U must be true of it
         noise = DirectNoise([Streams(0, 0, ("probe",)).torch("sampler-init")], torch.float64)
         self.start: State = sampler.init(theta, potential, self.h, self.T, noise)
         asked = ScriptedNoise()
@@ -173,7 +174,7 @@ def derive(sampler: Sampler, h: float, T: float, curvature: Sequence[float] = (1
     D = len(curvature)
     lam = torch.tensor(tuple(curvature), dtype=torch.float64)
     with torch.no_grad():
-        probe = Probe(sampler, h, T, D)
+        probe = Probe(sampler, h, T, curvature)
         n, m = probe.size, probe.noise_size
         random = torch.randn((8, n + m + D), generator=Streams(0, 0, ("probe",)).torch("vectors"), dtype=torch.float64)
         random = random * torch.tensor([0.1, 0.1, 1.0, 1.0, 1.0, 1.0, 30.0, 30.0], dtype=torch.float64)[:, None]
@@ -201,7 +202,7 @@ def stability_limit(sampler: Sampler) -> float | None:
     """
     if sampler.needs - GaussianTask.provides or not derive(sampler, 1.0, 1.0).linear:
         return None
-    probe = Probe(sampler, 1.0, 1.0, 1)
+    probe = Probe(sampler, 1.0, 1.0, (1.0,))
     grid = np.geomspace(1e-5, LARGEST_X, 400)
     for _ in range(9):
         above = _radii(probe, grid) > 1 + 1e-13

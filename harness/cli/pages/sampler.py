@@ -77,7 +77,7 @@ def state(made: Any) -> list[dict[str, Any]]:
     """What it carries from step to step, a row an entry: the shape in terms of C chains and D dimensions."""
     from harness.conformance.linear import Probe
 
-    few, many = (Probe(made, h=0.01, T=1.0, dim=dim).start for dim in DIMS)
+    few, many = (Probe(made, h=0.01, T=1.0, curvature=(1.0,) * dim).start for dim in DIMS)
     return [
         {
             "entry": name,

@@ -36,7 +36,7 @@ def _own_action(sampler: Sampler, h: float, T: float) -> None:
     if not step.linear:
         return
     with torch.no_grad():
-        probe = Probe(sampler, h, T, D)
+        probe = Probe(sampler, h, T, CURVATURES)
         size = SHORT if sampler.adaptive else 1.0
         points = size * _normals(ROWS, probe.size + probe.noise_size + D)
         z, xi, b = points.split([probe.size, probe.noise_size, D], dim=1)
@@ -51,7 +51,7 @@ def _chain_by_chain(sampler: Sampler, h: float) -> None:
     """With h and T as (C, 1) tensors, each chain makes the step that it makes alone with its own h and T, 0-dim."""
     steps = h * (0.5 + torch.arange(ROWS, dtype=torch.float64) / ROWS)[:, None]
     heats = (0.5 + torch.arange(ROWS, dtype=torch.float64))[:, None]
-    probe = Probe(sampler, h, 1.0, len(CURVATURES))
+    probe = Probe(sampler, h, 1.0, CURVATURES)
     theta, b = _normals(2 * ROWS, len(CURVATURES)).chunk(2)
     script = [_numbers(slot.kind, (ROWS, *slot.shape)) for slot in probe.slots]
     problem = GaussianProblem(torch.tensor(CURVATURES, dtype=torch.float64))

@@ -96,7 +96,7 @@ def _draws_nothing(sampler: Sampler, task: GaussianTask) -> None:
     """A step at T = 0 answers to no noise, whatever it is handed."""
     h = float(varying(sampler, task, 1)[0])
     running = loop(sampler, task, trajectory([h], 0.0), CHAINS)
-    slots = Probe(sampler, h, 1.0, task.dim()).slots
+    slots = Probe(sampler, h, 1.0, task.curvatures).slots
     potential = BoundPotential(running.problem, 1)
     answers = []
     for value in (0.25, 0.75):
