@@ -25,6 +25,7 @@ from harness import (
     param,
 )
 from tasks.datasets import uci
+from tasks.regression.laplace import laplace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -127,6 +128,26 @@ class LogisticProblem(Problem):
         scale = self._scale(batch)
         return torch.cat([x - scale * (rows * (-m).sigmoid()[:, :, None]).sum(1) for x, rows, m in groups])
 
+    def scores(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """Those of the terms of a batch, (C, n, D), without the prior; zeros in the empty places of a short batch."""
+        import torch
+
+        n = self.terms if batch is None else self.task.batch_terms()
+        groups = self._groups(theta, batch)
+        return torch.cat([-(rows * (-m).sigmoid()[:, :, None])[:, :n] for _, rows, m in groups])
+
+    def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """The Hessian of U at its mode, everywhere: its inverse, and no divergence."""
+        return self.inverse_metric.expand(len(theta), -1, -1), theta.new_zeros(theta.shape)
+
+    @functools.cached_property
+    def inverse_metric(self) -> Tensor:
+        """The inverse of the Hessian of U at the mode, (D, D)."""
+        import torch
+
+        _, values, vectors = laplace(self.task.design())
+        return torch.from_numpy(vectors / values @ vectors.T).to(self.device)
+
     def _scale(self, batch: Batch | None) -> int:
         return 1 if batch is None else self.batches
 
@@ -166,7 +187,7 @@ class LogisticTask(Task):
     positive: ClassVar[int]
     shape: ClassVar[tuple[int, int]]
     prior_precision: ClassVar[float] = 1.0
-    provides: ClassVar = frozenset({"terms"})
+    provides: ClassVar = frozenset({"terms", "scores", "metric"})
     protocols: ClassVar = (
         Protocol(
             "csgmcmc",

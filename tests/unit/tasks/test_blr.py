@@ -202,3 +202,30 @@ def test_the_reference_run_is_the_same_twice_and_its_record_is_refused_when_shor
     assert np.array_equal(one, two)
     with pytest.raises(RunError, match="run longer"):
         truth.record(task, one)
+
+
+@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("batch", [None, 64])
+def test_scores_and_prior_make_the_gradient(name, batch):
+    task = type(TASKS[name])(batch=batch)
+    problem = build(task, chains=3)
+    theta = problem.initial()
+    stretch = problem.draw_batches(task.steps_per_epoch())
+    for k in range(task.steps_per_epoch()):
+        drawn = {key: rows[k] for key, rows in stretch.items()} or None
+        scores = problem.scores(theta, drawn)
+        assert scores.shape == (3, task.batch_terms(), task.dim())
+        whole = theta + task.steps_per_epoch() * scores.sum(1)
+        torch.testing.assert_close(whole, problem.gradient(theta, drawn), rtol=1e-10, atol=1e-10)
+        alone = problem.scores(theta[1:2], drawn and {key: rows[1:2] for key, rows in drawn.items()})
+        assert torch.equal(alone, scores[1:2])
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_metric_is_the_hessian_at_the_mode(name):
+    problem = build(TASKS[name])
+    inverse, divergence = problem.metric(problem.initial())
+    design = TASKS[name].design()
+    product = inverse[1].numpy() @ hessian(design, laplace(design).mode)
+    np.testing.assert_allclose(product, np.eye(problem.dim), atol=1e-10)
+    assert torch.equal(divergence, torch.zeros_like(divergence))
