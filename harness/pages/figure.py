@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from harness.cli.pages.stationary import Point
     from harness.sampler import Sampler
 
-POINTS = 48
-LEAST, MOST = 1e-4, 0.985
-"""Shares of the stability limit that the curves go from and to."""
+SHARES = np.concatenate([np.geomspace(1e-4, 0.5, 32), np.linspace(0.5, 0.985, 24)[1:]])
+"""Of the stability limit, where the curves have points: their ends are steep."""
 
 HIGHEST = 3.0
 """Where the picture ends above; every curve goes to infinity at the stability limit."""
@@ -23,7 +22,7 @@ HIGHEST = 3.0
 
 def stationary(name: str, sampler: Sampler, limit: float | None, bias: float) -> Figure:
     """Both curves, the limit as h -> 0, and the target, which is 1."""
-    points = curve(sampler, np.geomspace(LEAST, MOST, POINTS) * reach(limit))
+    points = curve(sampler, SHARES * reach(limit))
     return Figure(
         name=name,
         draw=lambda canvas: _draw(canvas, points, limit, bias),

@@ -100,11 +100,12 @@ def _variance(record: Record) -> list[str]:
     reason = no_curve(record)
     if reason:
         return [f"There is no exact curve: {cell(reason)}."]
-    held = f" Adaptive entries ({', '.join(record['adaptive'])}) are held at their first values." * bool(
-        record["adaptive"]
+    adaptive = ", ".join(record["adaptive"])
+    held = (
+        f" Adaptive entries ({adaptive}) are held as `init` sets them at theta = 1: it is the law of the first steps."
     )
     return [
-        CURVE + held,
+        CURVE + held * bool(adaptive),
         f"![stationary variance]({record['name']}.svg)",
         table(record["stationary_variance"], _same(*record["stationary_variance"][0])),
     ]

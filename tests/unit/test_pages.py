@@ -102,7 +102,7 @@ def test_shapes_are_in_terms_of_chains_and_dimensions(record):
 
 
 def test_methods_and_scaling_are_found(record):
-    assert [row["method"] for row in record("sghmc")["methods"]] == ["csghmc"]
+    assert "csghmc" in {row["method"] for row in record("sghmc")["methods"]}
     scaling = {row["setting"]: row["becomes"] for row in record("sgld")["scaling"]}
     assert scaling == {"h": "c^-1 h", "gradient_variance": "c^2 gradient_variance"}
 

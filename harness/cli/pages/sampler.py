@@ -25,6 +25,8 @@ QUICK = ("derived-law", "zero-temperature", "scale")
 UNLIMITED = "unlimited"
 """The stability limit of a sampler that is stable everywhere."""
 
+OWN_RULE = "an optimiser of its own"
+
 DERIVED = (
     "gradients_per_step", "full_gradients_per_step", "stability_limit", "limit_bias", "state", "stationary_variance",
     "scaling", "laws", "conversions",
@@ -43,17 +45,14 @@ def sampler(offer: Offer, registry: Registry) -> dict[str, Any]:
     """
     cls = loaded(offer)
     record = {**head(offer), "description": text(offer), "hyperparameters": hyperparameters(offer)}
-    record |= {
-        "needs": sorted(cls.needs), "adaptive": list(cls.adaptive), "refresh_every": cls.refresh_every or None,
-        "zero_temperature": getattr(cls.zero_temperature, "__name__", cls.zero_temperature),
-        "methods": methods(offer, registry),
-    }  # fmt: skip
+    record |= {**declared(cls), "methods": methods(offer, registry)}
     record |= dict.fromkeys(DERIVED)
     if any(row["required"] for row in record["hyperparameters"]):
         return record | {"note": "it has no defaults for all hyperparameters, so what follows from them is not shown"}
     notes: list[str] = []
     made = _asked(cls, notes)
     if made is not None:
+        record |= declared(made)
         record |= _asked(lambda: _costs(offer), notes) or {}
         record["limit_bias"] = _asked(made.limit_bias, notes)
         record["state"] = _asked(lambda: state(made), notes)
@@ -62,6 +61,18 @@ def sampler(offer: Offer, registry: Registry) -> dict[str, Any]:
         record["scaling"] = _asked(lambda: scaling(made), notes)
         record["conversions"] = conversions(made) if not no_conversions(record) else []
     return record | ({"note": "; ".join(dict.fromkeys(notes))} if notes else {})
+
+
+def declared(thing: Any) -> dict[str, Any]:
+    """What a sampler says of itself, or its class: what there depends on hyperparameters is left out."""
+    named = {name: getattr(thing, name) for name in ("needs", "adaptive", "refresh_every", "zero_temperature")}
+    said = {name: None if isinstance(value, property) else value for name, value in named.items()}
+    rule = said["zero_temperature"]
+    return {
+        "needs": sorted(said["needs"] or ()), "adaptive": list(said["adaptive"] or ()),
+        "refresh_every": said["refresh_every"] or None,
+        "zero_temperature": OWN_RULE if callable(rule) else rule,
+    }  # fmt: skip
 
 
 def methods(offer: Offer, registry: Registry) -> list[dict[str, str]]:

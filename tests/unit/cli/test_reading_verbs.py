@@ -74,7 +74,7 @@ def test_ls_runs_filters(answer, options, seeds):
     [
         (["ls", "sampler"], "did you mean samplers"),
         (["ls", "runs", "--task", "mixture26"], "mixture25"),
-        (["ls", "runs", "--method", "scgld"], "csgld"),
+        (["ls", "runs", "--method", "csgl"], "csgld"),
         (["ls", "runs", "--status", "dones"], "done"),
         (["ls", "tasks", "--method", "sgld"], "choose among runs"),
         (["show", "csgdl"], "csgld"),
