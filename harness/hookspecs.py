@@ -32,7 +32,7 @@ class Info:
 
 @dataclass(frozen=True)
 class Method:
-    """A named pairing of a sampler and a schedule: csgld = sgld x cyclical."""
+    """A named pairing of a sampler and a schedule: csgld = sgld x cyclical; `schedule` "" leaves it to the command."""
 
     name: str
     sampler: str

@@ -73,6 +73,6 @@ def _unknown_parts(plugin: Plugin, registry: Registry) -> list[str]:
     for offer in plugin.offers:
         for kind in ("samplers", "schedules") if offer.kind == "methods" else ():
             part = getattr(offer.info, kind[:-1])
-            if part.rpartition(":")[2] not in {known.name for known in registry.offers(kind)}:
+            if part and part.rpartition(":")[2] not in {known.name for known in registry.offers(kind)}:
                 wrong.append(f"method {offer.name!r}: there is no {kind[:-1]} {part!r}")
     return wrong

@@ -12,7 +12,7 @@ from plugins.schedules.cyclical import Cyclical
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot(Schedule):
-    """M cosine cycles; only the last step of each is kept.
+    """M cosine cycles; only the last step of each is kept, and nothing of steps that are left over.
 
         h_k = h0/2 (cos(pi ((k - 1) mod C) / C) + 1),    C = K / M
 
@@ -31,5 +31,5 @@ class Snapshot(Schedule):
             step_size=self.step_size, cycles=self.cycles, beta=0.0, rounding=self.rounding,
             temperature=self.temperature,
         ).trajectory(steps, steps_per_epoch)  # fmt: skip
-        ends = np.append(cosine.cycle[1:] != cosine.cycle[:-1], True)
+        ends = np.append(cosine.cycle[1:] != cosine.cycle[:-1], True) & (cosine.cycle < self.cycles)
         return replace(cosine, keep=ends, evaluate=ends)
