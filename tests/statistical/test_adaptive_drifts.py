@@ -1,0 +1,156 @@
+"""The relatives of msgld and asgld: their equations by hand, their law with the scale held still, and when it moves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernels import Line, simulated, stepped
+from scipy.integrate import quad
+
+from harness.conformance.linear import derive, stability_limit, stationary_variance
+from plugins.samplers.adadelta_sgld import AdadeltaSGLD
+from plugins.samplers.adamax_sgld import AdamaxSGLD
+from plugins.samplers.msgld import MSGLD
+from plugins.samplers.msgld_corrected import MSGLDCorrected
+from plugins.samplers.pmsgld import PMSGLD
+from plugins.samplers.sgld import SGLD
+
+SHAPE = (4, 3)
+CUBE = Line(lambda x: x.square().square() / 4, lambda x: x * x.square())
+NORMAL = Line(lambda x: x.square() / 2, lambda x: x)
+
+
+@pytest.fixture(name="T", params=[0.5, 1.0, 3.0])
+def temperature(request):
+    return request.param
+
+
+@pytest.fixture(params=[0.003, 0.4])
+def h(request):
+    return request.param
+
+
+@pytest.fixture
+def numbers():
+    theta, m, xi, V, W = np.random.default_rng(7).standard_normal((5, *SHAPE))
+    return theta, m, xi, V**2, W**2
+
+
+def same(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_a_step_of_adamax_sgld(numbers, h, T):
+    theta, m, xi, u, _ = numbers
+    found, state = stepped(
+        AdamaxSGLD(a=5.0, beta1=0.8, beta2=0.95, lam=0.1), theta, {"m": m, "u": u}, CUBE.potential(), h, T, xi
+    )
+    g = theta**3
+    same(found, theta - h * (g + 5 * m / (u + 0.1)) + np.sqrt(2 * h * T) * xi)
+    same(state["m"], 0.8 * m + 0.2 * g)
+    same(state["u"], np.where(np.abs(g) > 0.95 * u, np.abs(g), 0.95 * u))
+
+
+def test_a_step_of_adadelta_sgld(numbers, h, T):
+    theta, p, xi, V, W = numbers
+    sampler = AdadeltaSGLD(a=2.0, rho=0.9, lam=0.3, eps=0.2)
+    found, state = stepped(sampler, theta, {"p": p, "V": V, "W": W}, CUBE.potential(), h, T, xi)
+    g, d = theta**3, np.sqrt(W + 0.2) / np.sqrt(V + 0.3) * p
+    same(found, theta - h * (g + 2 * d) + np.sqrt(2 * h * T) * xi)
+    same(state["p"], g)
+    same(state["V"], 0.9 * V + 0.1 * g**2)
+    same(state["W"], 0.9 * W + 0.1 * d**2)
+
+
+def test_a_step_of_pmsgld(numbers, h, T):
+    theta, m, xi, V, _ = numbers
+    sampler = PMSGLD(a=4.0, beta1=0.8, decay=0.9, lam=0.2)
+    found, state = stepped(sampler, theta, {"m": m, "V": V}, CUBE.potential(), h, T, xi)
+    g, G = theta**3, 1 / (0.2 + np.sqrt(V))
+    same(found, theta - h * G * (g + 4 * m) + np.sqrt(2 * h * T * G) * xi)
+    same(state["m"], 0.8 * m + 0.2 * g)
+    same(state["V"], 0.9 * V + 0.1 * g**2)
+
+
+def test_a_step_of_corrected_msgld(numbers, h, T):
+    theta, m, xi, _, _ = numbers
+    found, state = stepped(MSGLDCorrected(a=4.0, beta1=0.8), theta, {"m": m}, CUBE.potential(), h, T, xi)
+    g = theta**3
+    same(found, theta - h * (g + 4 * m) + np.sqrt(2 * h * 5 * T) * xi)
+    same(state["m"], 0.8 * m + 0.2 * g)
+
+
+@pytest.mark.parametrize("a", [0.02, 0.1])
+@pytest.mark.parametrize("beta1", [0.0, 0.9])
+@pytest.mark.parametrize("share", [1e-3, 0.3, 0.9])
+def test_with_its_scale_at_rest_adamax_sgld_is_msgld(a, beta1, share):
+    sampler, msgld = AdamaxSGLD(a=a, beta1=beta1, lam=0.01), MSGLD(a=a / 0.01, beta1=beta1)
+    x = share * stability_limit(msgld)
+    assert stability_limit(sampler) == pytest.approx(stability_limit(msgld), rel=1e-6)
+    assert stationary_variance(sampler, x, 1.0) == pytest.approx(stationary_variance(msgld, x, 1.0), rel=1e-6)
+
+
+@pytest.mark.parametrize(("lam", "eps"), [(1e-6, 1e-6), (1e-4, 4e-4), (1.0, 0.01)])
+@pytest.mark.parametrize("share", [1e-3, 0.3, 0.9])
+def test_with_its_scales_at_rest_adadelta_sgld_is_msgld_without_smoothing(lam, eps, share):
+    sampler, msgld = AdadeltaSGLD(a=1.5, lam=lam, eps=eps), MSGLD(a=1.5 * np.sqrt(eps / lam), beta1=0.0)
+    x = share * stability_limit(msgld)
+    assert stationary_variance(sampler, x, 1.0) == pytest.approx(stationary_variance(msgld, x, 1.0), rel=1e-6)
+
+
+@pytest.mark.parametrize("a", [0.0, 1.0, 10.0])
+@pytest.mark.parametrize("lam", [1e-5, 3.0])
+def test_with_its_scale_at_rest_pmsgld_is_msgld_of_another_step(a, lam):
+    """V is 1 at the start: G = 1 / (1 + lam)."""
+    sampler, msgld = PMSGLD(a=a, lam=lam), MSGLD(a=a)
+    limit = stability_limit(msgld)
+    assert stability_limit(sampler) == pytest.approx((1 + lam) * limit, rel=1e-6)
+    for share in (1e-3, 0.3, 0.9):
+        found = stationary_variance(sampler, share * limit * (1 + lam), 2.0)
+        assert found == pytest.approx(stationary_variance(msgld, share * limit, 2.0), rel=1e-6)
+
+
+@pytest.mark.parametrize("a", [0.0, 1.0, 10.0])
+@pytest.mark.parametrize("share", [1e-3, 0.3, 0.9])
+def test_corrected_msgld_is_wider_by_its_factor(a, share):
+    x = share * stability_limit(MSGLD(a=a))
+    expected = (1 + a) * stationary_variance(MSGLD(a=a), x, 1.5)
+    assert stationary_variance(MSGLDCorrected(a=a), x, 1.5) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_caveat_of_corrected_msgld():
+    """Where the correction is right it is sgld with a longer step; at a = 10, x = 0.1 it is 13 times too wide."""
+    slow, stiff = 1e-5, 0.1
+    corrected, plain = (
+        np.linalg.eigvals(derive(sampler, step, 1.0).A).real.max()
+        for sampler, step in ((MSGLDCorrected(a=10.0), slow), (SGLD(), 11 * slow))
+    )
+    assert 1 - corrected == pytest.approx(1 - plain, rel=1e-2)
+    assert stationary_variance(MSGLDCorrected(a=10.0), slow, 1.0) == pytest.approx(1.0, abs=2e-3)
+    assert stationary_variance(MSGLDCorrected(a=10.0), stiff, 1.0) == pytest.approx(13.0, abs=0.05)
+
+
+def variance(density):
+    return quad(lambda x: x * x * density(x), 0, 12)[0] / quad(density, 0, 12)[0]
+
+
+SLOW = {
+    "adamax": (AdamaxSGLD(beta1=0.5, beta2=0.5, lam=1e-6), variance(lambda x: np.exp(-x * x / 2 - x)), 0.475),
+    "pmsgld": (PMSGLD(beta1=0.5, decay=0.5, lam=0.1), variance(lambda x: (0.1 + x) * np.exp(-x * x)), 0.925),
+    "adadelta": (AdadeltaSGLD(rho=0.5, lam=1.0, eps=1.0), 0.5, 0.5),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", SLOW)
+def test_the_law_of_small_steps_is_biased_as_the_quadrature_says(name):
+    """On a standard normal; 4,000 chains, the first order in h taken off, four standard errors of the chains' means."""
+    sampler, exact, printed = SLOW[name]
+    assert exact == pytest.approx(printed, abs=1e-3)
+    start = np.random.default_rng(3).standard_normal((4000, 1))
+    long, short = (
+        np.square(simulated(sampler, NORMAL, h, 1.0, start, round(5 / h), round(10 / h), seed=4)).mean(0)
+        for h in (0.02, 0.01)
+    )
+    found = 2 * short - long
+    assert found.mean() == pytest.approx(exact, abs=4 * found.std() / np.sqrt(len(found)))
