@@ -107,8 +107,15 @@ def draws(running: Loop) -> Tensor:
 
 
 def path_of(sampler: Sampler, task: GaussianTask, path: Trajectory, rows: int, seed: int = 0) -> Tensor:
-    """All draws (K, C, D) of the loop along a trajectory."""
-    return draws(finish(loop(sampler, task, path, rows, seed)))
+    """All draws (K, C, D) of the loop along a trajectory, on which it should stay finite."""
+    running = finish(loop(sampler, task, path, rows, seed))
+    lost = running.runs[0].divergence
+    if lost is not None:
+        x = float(path.step_size.max()) * task.curvature()
+        raise Broken(
+            f"on a Gaussian in {task.dim()} dimensions it goes to infinity by step {lost.step}, h lambda = {x:.3g}"
+        )
+    return draws(running)
 
 
 def in_batches(task: Task) -> Task:

@@ -79,7 +79,7 @@ class LinearStep:
         """P = A P A' + Q (n, n); None where A is not stable."""
         from scipy.linalg import solve_discrete_lyapunov
 
-        if not self.linear or self.radius >= 1:
+        if not self.linear or self.radius >= 1 - 1e-13:
             return None
         return solve_discrete_lyapunov(self.A, self.injected(gradient_variance))
 

@@ -20,9 +20,10 @@ class SGNHT(Sampler):
         alpha <- alpha + |v|^2 / D - h T
 
     Whatever noise the gradient has, alpha grows until v has the variance h T: the time average of |v|^2 / (D h T) is 1
-    at every h, and alpha comes to about a + h V / (2 T), V being the variance of a coordinate of the gradient. On a
-    quadratic potential the variance of theta then tends to (1 - alpha/2) T / lambda as h -> 0, for the kinetic energy
-    of this discretisation stands at half steps. alpha is a sum of fluctuations of size 1 / sqrt(D): with few
+    at every h. With V the variance of a coordinate of the gradient that is where alpha (2 - alpha) = 2 a + h V / T, so
+    alpha comes to 1 - sqrt(1 - 2 a - h V / T), about a + h V / (2 T). On a quadratic potential the variance of theta
+    then tends to (1 - alpha/2) T / lambda as h -> 0, since this discretisation has v right where sghmc has theta. alpha
+    is a sum of fluctuations of size 1 / sqrt(D): with few
     coordinates it wanders below 0 and a chain may diverge (3 of 200 at D = 2, a = 0.1).
 
     State: v, started at N(0, h T), and alpha (C, 1), started at a. One gradient a step.
@@ -33,7 +34,7 @@ class SGNHT(Sampler):
 
     zero_temperature: ClassVar[None] = None
 
-    a: float = param(0.01, "(0, 1]", "strength of the injected noise, and first friction", source="Ding et al. 2014")
+    a: float = param(0.01, "(0, 0.5)", "strength of the injected noise, and first friction", source="Ding et al. 2014")
 
     def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
         friction = theta.new_full((len(theta), 1), self.a)
@@ -47,4 +48,4 @@ class SGNHT(Sampler):
         return theta + v, {"v": v, "alpha": state["alpha"] + v.square().mean(1, keepdim=True) - h * T}
 
     def limit_bias(self) -> float:
-        return 1 - self.a / 2
+        return (1 + (1 - 2 * self.a) ** 0.5) / 2

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 import torch
 
 from harness.conformance.gaussian import GaussianTask
-from harness.conformance.law import Broken, Law, path_of, safe_x, same, trajectory, varying
+from harness.conformance.law import Broken, Law, draws, finish, loop, path_of, safe_x, same, trajectory, varying
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from harness.sampler import Sampler
+    from harness.schedule import Trajectory
 
 COMPANIES = (1, 2, 5, 40)
 STEPS = 12
@@ -26,9 +29,9 @@ def check(sampler: Sampler) -> None:
         "below the stability limit": trajectory(varying(sampler, task, STEPS), 1.0, burn_in=4),
         "past the stability limit": trajectory([past] * STEPS, 1.0),
     }.items():
-        paths = {rows: path_of(sampler, task, path, rows) for rows in COMPANIES}
+        paths = {rows: _path(sampler, task, path, rows) for rows in COMPANIES}
         crowd = paths[max(COMPANIES)]
-        if not same(path_of(sampler, task, path, max(COMPANIES)), crowd):
+        if not same(_path(sampler, task, path, max(COMPANIES)), crowd):
             raise Broken(f"{where} two runs with the same seed differ")
         for rows, alone in paths.items():
             if not same(alone, crowd[:, :rows]):
@@ -37,6 +40,11 @@ def check(sampler: Sampler) -> None:
                 raise Broken(f"{where} chain {chain} of {rows} is off by {gap:.2g} from itself among {max(COMPANIES)}")
     if sampler.limit_bias() != 0:  # an optimiser has no noise to part its chains
         _no_shared_stream(sampler, task)
+
+
+def _path(sampler: Sampler, task: GaussianTask, path: Trajectory, rows: int) -> Tensor:
+    """All draws (K, C, D), of a run that may diverge."""
+    return draws(finish(loop(sampler, task, path, rows)))
 
 
 def _no_shared_stream(sampler: Sampler, task: GaussianTask) -> None:
