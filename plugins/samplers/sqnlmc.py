@@ -20,19 +20,19 @@ class SQNLMC(Sampler):
 
         theta_t = theta_{t-M} - h H g + sqrt(2 h T) S xi,    g = grad U(theta_{t-M}),  S S' = H,  xi ~ N(0, I)
 
-    H depends on the past but not on theta_{t-M}, the position that moves: so exp(-U/T) needs no Gamma term, and is the
-    target as h -> 0. Each of the M interleaved chains is sgld in the coordinates that make H the identity: with H held
-    still, variance (T / lambda) / (1 - x/2) with x an eigenvalue of h H times the Hessian, stable for x < 2. h has no
-    unit: about 1 is a Newton step once H is right.
+    These are M interleaved chains, and H comes from the others: from theta_{t-2M+2} to theta_{t-2} without
+    theta_{t-M}, nor any earlier position of the chain that moves. So exp(-U/T) needs no Gamma term, and is the target
+    as h -> 0; with theta_{t-2M} in H it would not be, for at small h it is theta_{t-M} but for little. Each chain is
+    sgld in the coordinates that make H the identity: with H held still, variance (T / lambda) / (1 - x/2) with x an
+    eigenvalue of h H times the Hessian, stable for x < 2. h has no unit: about 1 is a Newton step once H is right.
 
-    H is BFGS from I / b through M pairs s = theta_{t-1} - theta_{t-M}, y = the difference of the gradients there, both
-    on the batch of step t; a pair of less curvature than b / 100 is left out. The pairs are those of steps t - 2M + 1
-    to t - M, all of whose positions are older than theta_{t-M}. Through p = s / y's and q = y - sqrt(y's / s'Bs) B s,
-    with B the inverse of H so far, S is a product of factors I - p q'. b should be at least the largest curvature of U
-    at the start, for the first steps are sgld with h / b.
+    Step t adds a pair s = theta_{t-1} - theta_{t-M} and y, the difference of the gradients there, both on the batch of
+    step t; H is BFGS from I / b through the pairs of the last M - 2 steps, the latest last. A pair of less curvature
+    than b / 100 is left out. Through p = s / y's and q = y - sqrt(y's / s'Bs) B s, with B the inverse of H so far, S is
+    a product of factors I - p q'. b should be at least the largest curvature of U: the first steps are sgld with h / b.
 
-    State: the M - 1 positions before the last (C, M - 1, D), and the last 2M - 1 pairs s and y. Two gradients a step:
-    at theta_{t-1}, for the pair, and at theta_{t-M}.
+    State: the M - 1 positions before the last, (C, M - 1, D), and the M - 2 pairs s and y. Two gradients a step: at
+    theta_{t-1}, for the pair, and at theta_{t-M}.
 
     Source: U. Simsekli, R. Badeau, A. T. Cemgil, G. Richard, "Stochastic Quasi-Newton Langevin Monte Carlo", ICML 2016.
     Checked against its abstract only, which has no equation: the update, and H without theta_{t-M}, are from memory of
@@ -44,11 +44,11 @@ class SQNLMC(Sampler):
     adaptive: ClassVar[tuple[str, ...]] = ("s", "y")
     zero_temperature: ClassVar[None] = None
 
-    memory: int = param(3, "[2, 100]", "M, lag and number of pairs", source="ours")
+    memory: int = param(5, "[3, 100]", "M, lag of the move; M - 2 pairs make H", source="ours")
     b: float = param(1.0, "(0, inf)", "curvature of U where no pair tells", source="ours")
 
     def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
-        none = theta.new_zeros((len(theta), 2 * self.memory - 1, theta.shape[1]))
+        none = theta.new_zeros((len(theta), self.memory - 2, theta.shape[1]))
         return {"past": theta[:, None].repeat(1, self.memory - 1, 1), "s": none, "y": none}
 
     def step(
@@ -56,7 +56,7 @@ class SQNLMC(Sampler):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         start = state["past"][:, 0]
         g_last, g = potential.grad(theta), potential.grad(start)
-        factors = self.factors(state["s"][:, : self.memory], state["y"][:, : self.memory])
+        factors = self.factors(state["s"], state["y"])
         v = g / self.b**0.5
         for p, q in reversed(factors):
             v = v - q * dot(p, v)
@@ -69,7 +69,7 @@ class SQNLMC(Sampler):
         return moved, {name: append(state[name], row) for name, row in new.items()}
 
     def factors(self, s: Tensor, y: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """p and q (C, D) for each of the pairs s and y (C, M, D), oldest first; zeros for a pair that is left out."""
+        """p and q (C, D) for each of the pairs s and y (C, K, D), oldest first; zeros for a pair that is left out."""
         pairs: list[tuple[Tensor, ...]] = []
         for s_i, y_i in zip(s.unbind(1), y.unbind(1), strict=True):
             Bs = self.b * s_i
