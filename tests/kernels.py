@@ -10,7 +10,7 @@ from harness.stepping import BoundPotential
 
 
 def tensor(values):
-    return torch.as_tensor(np.asarray(values, dtype=np.float64))
+    return torch.from_numpy(np.array(values, dtype=np.float64))
 
 
 def stepped(sampler, theta, state, potential, h, T, *noise):
