@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-LINEAR = 1e-9
-"""Largest relative superposition error of a linear sampler; rounding gives some 1e-15."""
+LINEAR = 1e-8
+"""Largest relative superposition error of a linear sampler; rounding gives some 1e-15, with short vectors 1e-9."""
 
 SHORT = 1e-6
 """Length of the vectors for a sampler with adaptive entries: V <- b V + (1 - b) g^2 answers by the square of it."""

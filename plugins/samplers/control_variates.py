@@ -29,13 +29,16 @@ class Controlled:
 
     def grad(self, x: Tensor) -> Tensor:
         """The controlled gradient (C, D) at x."""
-        g = self.potential.grad(x)
-        return g - self.potential.grad(self.centre) + self.centre_gradient
+        return self.potential.grad(x) + self.correction()
 
     def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """U of the batch (C,) and the controlled gradient (C, D) at x."""
         value, g = self.potential.value_and_grad(x)
-        return value, g - self.potential.grad(self.centre) + self.centre_gradient
+        return value, g + self.correction()
+
+    def correction(self) -> Tensor:
+        """The error of the batch's gradient at the centre (C, D), sign turned round."""
+        return self.centre_gradient - self.potential.grad(self.centre)
 
     def scores(self, x: Tensor) -> Tensor:
         """Those of the potential."""

@@ -8,7 +8,7 @@ import torch
 
 from harness.conformance.gaussian import GaussianProblem
 from harness.conformance.law import TEMPERATURES, Broken, Law, distance, safe_x
-from harness.conformance.linear import SHORT, Probe, ScriptedNoise, derive
+from harness.conformance.linear import LINEAR, SHORT, Probe, ScriptedNoise, derive
 from harness.randomness import Streams
 from harness.stepping import BoundPotential
 
@@ -43,7 +43,7 @@ def _own_action(sampler: Sampler, h: float, T: float) -> None:
         found = probe.answer(z, xi, b, torch.tensor(CURVATURES, dtype=torch.float64))
     A, B, G = (torch.from_numpy(part) for part in (step.A, step.B, step.G))
     gap = distance(found, z @ A.T + xi @ B.T + b @ G.T)
-    if not gap < 1e-10:
+    if not gap < LINEAR:
         raise Broken(f"at T = {T:g} a step differs from its own A z + B xi + G b by {gap:.2g} (relative)")
 
 
