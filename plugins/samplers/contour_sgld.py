@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 class ContourSGLD(Sampler):
     """SGLD on a target whose m energy bins of width du are weighed down by the mass G that they are found to have.
 
-        c     = 1 + zeta T (log G_J - log G_{J-1}) / du,    J the bin of U(theta)
-        theta <- theta - h c grad U(theta) + sqrt(2 h T) xi,                     xi ~ N(0, I)
-        J     = floor((U(theta) - low) / du)
-        G     <- G + w G_J^zeta (e_J - G),    w = min(w1, w2 / (t^0.8 + 100))
+        s_j   = zeta T (log G_j - log G_{j-1}) / du,  within +-cap;  0 in the first bin and out of [low, high]
+        theta <- theta - h (1 + s_J) grad U(theta) + sqrt(2 h T) xi,     J the bin of U(theta)
+        G     <- G + w Psi(U)^zeta (e_J - G),     w = min(w1, w2 / (t^0.8 + 100)),  U, J at the new theta
 
-    The flattened target is exp(-U/T) / G_J^zeta, so a draw weighs G_J^zeta, and every estimate uses the weights. With
-    zeta = 0 it is sgld. Where G falls steeply with the energy, c is negative: the chain climbs. Energies out of [low,
-    high] count for the bin at that end, and c = 1 there, as in the first bin. Where gradients are stochastic the
-    energies are too, and the bins are noisy. Bins that are never met lose their mass, and c grows beside them: the
-    range is to be the one that the chain lives in.
+    Psi is the curve through G that s is the slope of: log Psi^zeta(U) rises by s_j du / T across bin j, and is that of
+    the heaviest bin there. The chain samples exp(-U/T) / Psi(U)^zeta, so a draw weighs Psi^zeta, and every estimate
+    uses the weights. With zeta = 0 it is sgld. Where G falls steeply with the energy, s is below -1: the chain climbs.
+    A bin that is never met loses its mass for ever, and beside it s has no bound but `cap`: [low, high] is to be the
+    range that the chain lives in. Where gradients are stochastic so are the energies, and the bins are noisy.
 
     A draw's weight needs its energy, so U and its gradient are asked for where a step ends, and the next one starts
-    with them. State: G (C, m), the gradient (C, D), J and the count of steps t, both (C, 1). One gradient a step.
+    with them. State: G (C, m), gradient (C, D), U (C, 1), the count of steps (C, 1), log weight (C,). One gradient a
+    step.
 
     Source: W. Deng, G. Lin, F. Liang, "A Contour Stochastic Gradient Langevin Dynamics Algorithm for Simulations of
-    Multi-modal Distributions", NeurIPS 2020, algorithm 1; the constants of w as in their code, whose in-place update of
-    G and whose rejection of moves out of a box are not followed.
+    Multi-modal Distributions", NeurIPS 2020, algorithm 1 and eq. 4 (Psi); the constants of w as in their code, whose
+    in-place update of G, weights G_J^zeta and rejection of moves out of a box are not followed. The cap is ours.
     """
 
     zero_temperature: ClassVar[None] = None
@@ -45,6 +45,7 @@ class ContourSGLD(Sampler):
     low: float = param(0.0, meaning="energy at the lower end of the first bin", source="ours: U of a task from 0 on")
     high: float = param(100.0, meaning="energy at the upper end of the last bin", source="ours")
     fastest: float = param(3e-3, "(0, 1)", "w1, largest rate of learning G", source="Deng et al. 2020, code")
+    cap: float = param(3.0, "(0, inf)", "largest |s|", source="ours: without it bins never met make steps explode")
     decay: float = param(10.0, "(0, inf)", "w2, of the later rate", source="Deng et al. 2020, code")
 
     def __post_init__(self) -> None:
@@ -62,41 +63,58 @@ class ContourSGLD(Sampler):
 
         energy, gradient = potential.value_and_grad(theta)
         falling = torch.arange(self.bins, 0, -1, dtype=theta.dtype, device=theta.device)
-        J = self._bin(energy)
         G = (falling / falling.sum()).expand(len(theta), -1).clone()
-        return {"G": G, "gradient": gradient, "J": J, "t": torch.zeros_like(J)}
+        return {
+            "G": G,
+            "gradient": gradient,
+            "energy": energy[:, None],
+            "t": theta.new_zeros((len(theta), 1), dtype=torch.int64),
+            "log_weight": self._flattening(G, energy[:, None], T)[1][:, 0],
+        }
 
     def step(
         self, theta: Tensor, state: dict[str, Tensor], potential: Potential, h: Tensor, T: Tensor, noise: Noise
     ) -> tuple[Tensor, dict[str, Tensor]]:
         import torch
 
-        G, J, t = state["G"], state["J"], state["t"] + 1
-        inside = (J > 0) & (self.bins > J)
-        slope = (self._mass(G, J).log() - self._mass(G, J - 1).log()) / self.width
-        drift = (1 + self.zeta * T * slope * inside) * state["gradient"]
-        theta = theta - h * drift + (2 * h * T).sqrt() * noise.normal(theta)
+        G, t = state["G"], state["t"] + 1
+        slope, _ = self._flattening(G, state["energy"], T)
+        theta = theta - h * (1 + slope) * state["gradient"] + (2 * h * T).sqrt() * noise.normal(theta)
 
         energy, gradient = potential.value_and_grad(theta)
-        J = self._bin(energy)
+        energy = energy[:, None]
+        share = self._flattening(G, energy, T)[1].exp()
         rate = (self.decay / ((0.8 * t.to(G.dtype).log()).exp() + 100)).clamp(max=self.fastest)
-        share = (self.zeta * self._mass(G, J).log()).exp()
-        here = (torch.arange(self.bins, device=G.device) == J.clamp(0, self.bins - 1)).to(G.dtype)
-        return theta, {"G": G + rate * share * (here - G), "gradient": gradient, "J": J, "t": t}
+        here = (torch.arange(self.bins, device=G.device) == self._bin(energy).clamp(0, self.bins - 1)).to(G.dtype)
+        G = G + rate * share * (here - G)
+        log_weight = self._flattening(G, energy, T)[1][:, 0]
+        return theta, {"G": G, "gradient": gradient, "energy": energy, "t": t, "log_weight": log_weight}
 
     def _bin(self, energy: Tensor) -> Tensor:
-        """J (C, 1) of energies (C,), -1 below the range and m above it; a lost chain's is -1."""
+        """The bin of each energy (C, 1): -1 below the range, m above it, -1 for a lost chain."""
         import torch
 
         place = ((energy - self.low) / self.width).floor().nan_to_num(nan=-1.0).clamp(-1, self.bins)
-        return place.to(torch.int64)[:, None]
+        return place.to(torch.int64)
 
-    def _mass(self, G: Tensor, J: Tensor) -> Tensor:
-        """G_J (C, 1), of the bins at the ends for energies out of range."""
-        return G.gather(1, J.clamp(0, self.bins - 1))
+    def _flattening(self, G: Tensor, energy: Tensor, T: Tensor) -> tuple[Tensor, Tensor]:
+        """s_J and log Psi^zeta, (C, 1) both, at energies (C, 1)."""
+        import torch
+
+        log_G = G.log()
+        s = (self.zeta * T * log_G.diff(dim=1) / self.width).clamp(-self.cap, self.cap)
+        s = torch.cat([torch.zeros_like(s[:, :1]), s], dim=1)
+        top = (s * self.width / T).cumsum(1)  # log Psi^zeta at the upper end of each bin, but for a constant
+        most, heaviest = log_G.max(dim=1, keepdim=True)
+        top = top + self.zeta * most - top.gather(1, heaviest)
+        J = self._bin(energy)
+        here = J.clamp(0, self.bins - 1)
+        slope = s.gather(1, here) * ((J >= 0) & (self.bins != J))
+        above = self.low + (here + 1) * self.width - energy
+        return slope, top.gather(1, here) - slope * above / T
 
     def log_weight(self, state: dict[str, Tensor]) -> Tensor:
-        return self.zeta * self._mass(state["G"], state["J"]).log()[:, 0]
+        return state["log_weight"]
 
     def rescale(self, c: float) -> tuple[Sampler, float]:
-        return replace(self, low=c * self.low, high=c * self.high), 1 / c
+        return replace(self, low=c * self.low, high=c * self.high), 1.0 / c
