@@ -1,0 +1,65 @@
+"""The samplers that have a proof of their own beside this one keep the laws away from their defaults too."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness.conformance.suite import check_samplers
+from plugins.samplers.adadelta_sgld import AdadeltaSGLD
+from plugins.samplers.adamax_sgld import AdamaxSGLD
+from plugins.samplers.baoab import BAOAB
+from plugins.samplers.msgld_corrected import MSGLDCorrected
+from plugins.samplers.pmsgld import PMSGLD
+from plugins.samplers.relativistic_sghmc import RelativisticSGHMC
+from plugins.samplers.resgld import RESGLD
+from plugins.samplers.sgfs import SGFS
+from plugins.samplers.sghmc_svrg import SGHMCSVRG
+from plugins.samplers.sgld_cv import SGLDCV, SGLDSVRG
+from plugins.samplers.sqnlmc import SQNLMC
+
+QUICK = ("derived-law", "one-step", "scale")
+SETTINGS = [
+    BAOAB(friction=0.01), BAOAB(friction=0.5), BAOAB(friction=1.0),
+    MSGLDCorrected(a=0.0), MSGLDCorrected(a=10.0), MSGLDCorrected(a=10.0, beta1=0.99),
+    AdamaxSGLD(a=0.0), AdamaxSGLD(a=10.0, lam=1.0), AdamaxSGLD(a=0.01, beta1=0.99, beta2=0.9),
+    AdadeltaSGLD(a=0.0), AdadeltaSGLD(a=10.0, rho=0.9), AdadeltaSGLD(a=2.0, lam=1e-4, eps=1e-2),
+    PMSGLD(a=0.0, lam=1.0), PMSGLD(a=10.0), PMSGLD(a=5.0, beta1=0.99, decay=0.9, lam=0.1),
+    SGFS(b=0.01), SGFS(b=10.0), SGFS(b=1e4),
+    SQNLMC(memory=3), SQNLMC(b=30.0), SQNLMC(memory=6, b=0.1),
+    RelativisticSGHMC(c=0.3), RelativisticSGHMC(mass=2.0, friction=0.2), RelativisticSGHMC(mass=0.2, c=20.0),
+    RESGLD(rate=0.0), RESGLD(ratio=10.0, rate=1.0), RESGLD(energy_variance=2.0),
+    SGLDCV(descent=0), SGLDCV(descent=7), SGLDCV(descent=500),
+    SGLDSVRG(period=1), SGLDSVRG(period=7), SGLDSVRG(period=1000),
+    SGHMCSVRG(friction=0.01), SGHMCSVRG(friction=0.5, period=3), SGHMCSVRG(friction=1.0),
+]  # fmt: skip
+RUN = [
+    BAOAB(friction=0.5), MSGLDCorrected(a=10.0), AdamaxSGLD(a=10.0, lam=1.0), AdadeltaSGLD(a=10.0, rho=0.9),
+    PMSGLD(a=5.0, beta1=0.99, decay=0.9, lam=0.1), SGFS(b=10.0), SQNLMC(memory=3, b=3.0), RESGLD(ratio=10.0, rate=0.5),
+    RelativisticSGHMC(mass=2.0, friction=2.0), SGLDSVRG(period=7), SGHMCSVRG(friction=0.5, period=3),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def broken(sampler, laws):
+    (results,) = check_samplers([sampler], laws)
+    assert any(result.outcome == "passed" for result in results)
+    return [result for result in results if result.outcome == "failed"]
+
+
+@pytest.mark.parametrize("sampler", SETTINGS, ids=repr)
+def test_the_quick_laws_are_kept(sampler):
+    assert broken(sampler, QUICK) == []
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("sampler", RUN, ids=repr)
+def test_the_real_loop_keeps_its_law(sampler):
+    assert broken(sampler, ("real-loop",)) == []
