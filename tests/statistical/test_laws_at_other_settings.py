@@ -26,7 +26,7 @@ SETTINGS = [
     AdadeltaSGLD(a=0.0), AdadeltaSGLD(a=10.0, rho=0.9), AdadeltaSGLD(a=2.0, lam=1e-4, eps=1e-2),
     PMSGLD(a=0.0, lam=1.0), PMSGLD(a=10.0), PMSGLD(a=5.0, beta1=0.99, decay=0.9, lam=0.1),
     SGFS(b=0.01), SGFS(b=10.0), SGFS(b=1e4),
-    SQNLMC(memory=3), SQNLMC(b=30.0), SQNLMC(memory=6, b=0.1),
+    SQNLMC(memory=3), SQNLMC(b=30.0), SQNLMC(memory=7, b=0.1),
     RelativisticSGHMC(c=0.3), RelativisticSGHMC(mass=2.0, friction=0.2), RelativisticSGHMC(mass=0.2, c=20.0),
     RESGLD(rate=0.0), RESGLD(ratio=10.0, rate=1.0), RESGLD(energy_variance=2.0),
     SGLDCV(descent=0), SGLDCV(descent=7), SGLDCV(descent=500),
