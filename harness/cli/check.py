@@ -1,7 +1,8 @@
-"""`bench check`: hold samplers and tasks to their laws."""
+"""`bench check`: hold samplers, schedules and tasks to their laws."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,19 +18,21 @@ from harness.registry import Offer, Registry
 if TYPE_CHECKING:
     from harness.conformance.suite import LawResult
 
+KINDS = ("samplers", "schedules", "tasks", "methods")
+EXAMPLES = {"float": 0.1, "int": 2}
 COLUMNS = ["name", "law", "outcome", "seconds", "message"]
 
 
 def check(
-    name: Annotated[list[str], typer.Argument(help="Samplers, methods (for their sampler) or tasks.")],
+    name: Annotated[list[str], typer.Argument(help="Samplers, schedules, methods (for both of theirs) or tasks.")],
     as_json: Json = False,
 ) -> int:
-    """Hold samplers and tasks, at their defaults, to the laws; exit code 1 where one is broken."""
-    offers = [_find(context.plugins(), word) for word in dict.fromkeys(name)]
-    made = {offer.name: (offer.kind, _at_defaults(offer)) for offer in offers}
+    """Hold samplers, schedules and tasks, at their defaults, to the laws; exit code 1 where one is broken."""
+    made = {word: _made(context.plugins(), word) for word in dict.fromkeys(name)}
     rows = [
-        {"name": word, "kind": made[word][0][:-1]} | vars(result)
-        for word, results in _results(made).items()
+        {"name": word, "kind": kind[:-1]} | vars(result)
+        for word, parts in _results(made).items()
+        for kind, results in parts
         for result in results
     ]
     if as_json:
@@ -39,36 +42,61 @@ def check(
     return int(any(row["outcome"] == "failed" for row in rows))
 
 
-def _results(made: dict[str, tuple[str, Any]]) -> dict[str, list[LawResult]]:
+Made = list[tuple[str, Any]]
+"""The kind and the object of everything that a name stands for."""
+
+
+def _results(made: dict[str, Made]) -> dict[str, list[tuple[str, list[LawResult]]]]:
     """The results of each name; all samplers together, since they share the fresh process of the restore law."""
     import torch
 
-    from harness.conformance.suite import check_samplers, check_task
+    from harness.conformance.suite import check_samplers, check_schedule, check_task
 
     torch.set_num_threads(1)
     context.say(f"checking {', '.join(made)}")
-    samplers = {word: thing for word, (kind, thing) in made.items() if kind == "samplers"}
-    results = dict(zip(samplers, check_samplers(list(samplers.values())), strict=True)) if samplers else {}
-    return {word: results[word] if word in results else check_task(thing) for word, (_, thing) in made.items()}
+    samplers = [thing for parts in made.values() for kind, thing in parts if kind == "samplers"]
+    held = iter(check_samplers(samplers) if samplers else [])
+    other: dict[str, Callable[[Any], list[LawResult]]] = {"schedules": check_schedule, "tasks": check_task}
+    return {
+        word: [(kind, next(held) if kind == "samplers" else other[kind](thing)) for kind, thing in parts]
+        for word, parts in made.items()
+    }
 
 
-def _find(registry: Registry, name: str) -> Offer:
-    """The sampler or task of that name; of a method, its sampler."""
+def _made(registry: Registry, name: str) -> Made:
+    """The sampler, schedule or task of that name; of a method, its sampler with its settings, and its schedule."""
     bare = name.rpartition(":")[2]
-    for kind in ("samplers", "tasks", "methods"):
+    for kind in KINDS:
         if any(offer.name == bare for offer in registry.offers(kind)):
             offer = registry.find(kind, name)
-            return registry.find("samplers", offer.info.sampler) if isinstance(offer.info, Method) else offer
-    known = [offer.name for kind in ("samplers", "tasks", "methods") for offer in registry.offers(kind)]
-    raise UsageError(f"unknown sampler or task {name!r}{near(bare, known)}")
+            if not isinstance(offer.info, Method):
+                return [(kind, _at_defaults(offer, {}))]
+            parts = [("samplers", offer.info.sampler), ("schedules", offer.info.schedule)]
+            return [
+                (kind, _at_defaults(registry.find(kind, part, prefer=offer.distribution), _of(offer.info, kind)))
+                for kind, part in parts
+                if part
+            ]
+    known = [offer.name for kind in KINDS for offer in registry.offers(kind)]
+    raise UsageError(f"unknown sampler, schedule, method or task {name!r}{near(bare, known)}")
 
 
-def _at_defaults(offer: Offer) -> Any:
+def _of(method: Method, kind: str) -> dict[str, Any]:
+    """The settings of a method's sampler or schedule, by field."""
+    prefix = f"{kind[:-1]}."
+    return {name.removeprefix(prefix): value for name, value in method.settings.items() if name.startswith(prefix)}
+
+
+def _at_defaults(offer: Offer, settings: dict[str, Any]) -> Any:
+    """The object at its defaults and these settings; a schedule's numbers without a default are made up."""
     cls = loaded(offer)
-    required = [field.name for field in schema(cls) if field.required]
+    required = [field for field in schema(cls) if field.required and field.name not in settings]
+    if offer.kind == "schedules":
+        settings = {**{field.name: EXAMPLES[field.type] for field in required if field.type in EXAMPLES}, **settings}
+        required = [field for field in required if field.name not in settings]
     if required:
         raise UsageError(
-            f"{offer.name} has no default for {', '.join(required)}; check an object of it in a test, with "
-            f"harness.conformance.suite.check_{offer.kind[:-1]}"
+            f"{offer.name} has no default for {', '.join(field.name for field in required)}; check an object of it in "
+            f"a test, with harness.conformance.suite.check_{offer.kind[:-1]}"
         )
-    return cls()
+    return cls(**settings)

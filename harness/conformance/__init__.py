@@ -1,4 +1,4 @@
-"""The laws that every sampler and task keeps: what `bench check` runs, and plugin authors in their own tests.
+"""The laws that every sampler, schedule and task keeps: what `bench check` runs, and plugin authors in their own tests.
 
 A plugin's own test says by one fixture what it is about, and inherits a test for every law:
 
@@ -9,7 +9,8 @@ A plugin's own test says by one fixture what it is about, and inherits a test fo
         def sampler(self):
             return MySampler()
 
-`TaskLaws` with a fixture `task` does the same for a task. Importing this package imports neither torch nor pytest.
+`ScheduleLaws` with a fixture `schedule` and `TaskLaws` with a fixture `task` do the same. Importing this package
+imports neither torch nor pytest.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.conformance.inherited import SamplerLaws, TaskLaws
+    from harness.conformance.inherited import SamplerLaws, ScheduleLaws, TaskLaws
 
-__all__ = ["SamplerLaws", "TaskLaws"]
+__all__ = ["SamplerLaws", "ScheduleLaws", "TaskLaws"]
 
 
 def __getattr__(name: str) -> Any:

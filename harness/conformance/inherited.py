@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 import torch
 
-from harness.conformance.suite import LAWS, LawResult, check_sampler, check_task
+from harness.conformance.schedule_laws import SCHEDULE_LAWS
+from harness.conformance.suite import LAWS, LawResult, check_sampler, check_schedule, check_task
 from harness.conformance.task_laws import TASK_LAWS
 from harness.errors import DataError, PluginError
 from harness.sampler import Sampler
+from harness.schedule import Schedule
 from harness.task import Task
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Laws:
-    """What both have in common: one thread, as in `bench check`, and the mark `laws`, so `-m "not laws"` is quick."""
+    """What they have in common: one thread, as in `bench check`, and the mark `laws`, so `-m "not laws"` is quick."""
 
     bench_laws: ClassVar[bool] = True
 
@@ -51,6 +53,15 @@ class TaskLaws(Laws):
     def test_law(self, task: Any, law: str) -> None:
         """Hold the task to one law; without its data the test is skipped."""
         _hold(_made(task, Task), law, check_task)
+
+
+class ScheduleLaws(Laws):
+    """A test class that derives from this one has a fixture `schedule`, an object or a class made at its defaults."""
+
+    @pytest.mark.parametrize("law", [name for name, _ in SCHEDULE_LAWS])
+    def test_law(self, schedule: Any, law: str) -> None:
+        """Hold the schedule to one law."""
+        _hold(_made(schedule, Schedule), law, check_schedule)
 
 
 def _made(thing: Any, base: type) -> Any:

@@ -28,6 +28,7 @@ from harness.errors import DataError, PluginError
 
 if TYPE_CHECKING:
     from harness.sampler import Sampler
+    from harness.schedule import Schedule
     from harness.task import Task
 
 LAWS: tuple[Law, ...] = tuple(
@@ -84,6 +85,13 @@ def check_task(task: Task, laws: Collection[str] | None = None) -> list[LawResul
     from harness.conformance.task_laws import TASK_LAWS
 
     return [_result(name, partial(law, task), "") for name, law in TASK_LAWS if laws is None or name in laws]
+
+
+def check_schedule(schedule: Schedule, laws: Collection[str] | None = None) -> list[LawResult]:
+    """Hold a schedule to all laws of schedules or those named."""
+    from harness.conformance.schedule_laws import SCHEDULE_LAWS
+
+    return [_result(name, partial(law, schedule), "") for name, law in SCHEDULE_LAWS if laws is None or name in laws]
 
 
 def _judge(sampler: Sampler, law: Law, i: int, resumption: Resumption | None) -> LawResult:

@@ -10,7 +10,9 @@ from plugins.schedules.constant import Constant
 from plugins.schedules.constant_then_polynomial import ConstantThenPolynomial
 from plugins.schedules.cyclical import Cyclical
 from plugins.schedules.polynomial import Polynomial
+from plugins.schedules.ramp_then_polynomial import RampThenPolynomial
 from plugins.schedules.step_decay import StepDecay
+from plugins.schedules.two_stages import TwoStages
 
 
 def test_cyclical_goldens_of_the_cifar_code():
@@ -104,3 +106,31 @@ def test_a_trajectory_that_cannot_be_is_refused(wrong):
 def test_temperature_scales_every_stage():
     made = Cyclical(step_size=1.0, cycles=1, beta=0.5, temperature=0.25).trajectory(4, 1)
     assert made.temperature.tolist() == [0, 0, 0.25, 0.25]
+
+
+def test_a_ramp_goes_down_without_noise_and_the_decay_is_kept():
+    made = RampThenPolynomial(start=0.1, end=0.001, a=0.01, gamma=0.5).trajectory(200, 1)
+    assert made.step_size[0] == 0.1
+    assert made.step_size[149] == pytest.approx(0.001, rel=1e-12)
+    assert np.allclose(np.diff(made.step_size[:150]), -0.099 / 149, rtol=1e-9)
+    assert np.allclose(made.step_size[150:], 0.01 * np.arange(1, 51) ** -0.5, rtol=1e-12)
+    assert np.array_equal(made.temperature, [0.0] * 150 + [1.0] * 50)
+    assert np.array_equal(made.keep, [False] * 150 + [True] * 50)
+
+
+def test_a_geometric_ramp_falls_by_one_factor():
+    made = RampThenPolynomial(start=0.1, end=0.001, a=0.01, shape="geometric", ramp_with_noise=True).trajectory(200, 1)
+    assert np.allclose(made.step_size[1:150] / made.step_size[:149], 0.01 ** (1 / 149), rtol=1e-12)
+    assert (made.temperature == 1).all()
+    assert made.keep.all()
+
+
+def test_two_stages_turn_the_noise_on_or_the_heat_down():
+    on = TwoStages(step_size=0.01, first_step_size=0.1).trajectory(200, 1)
+    assert np.array_equal(on.temperature, [0.0] * 150 + [1.0] * 50)
+    down = TwoStages(
+        step_size=0.05, first_step_size=0.5, first_temperature=1e-2, temperature=1e-5, share=0.4
+    ).trajectory(250, 1)
+    assert np.array_equal(down.temperature, [1e-2] * 100 + [1e-5] * 150)
+    assert np.array_equal(down.step_size, [0.5] * 100 + [0.05] * 150)
+    assert np.array_equal(down.keep, [False] * 100 + [True] * 150)
