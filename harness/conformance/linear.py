@@ -42,6 +42,9 @@ LINEAR = 1e-9
 SHORT = 1e-6
 """Length of the vectors for a sampler with adaptive entries: V <- b V + (1 - b) g^2 answers by the square of it."""
 
+DOUBLINGS = 60
+"""Enough for a spectral radius of 1 - 1e-16."""
+
 LARGEST_X = 1e3
 """Where the search for a stability limit ends."""
 
@@ -76,12 +79,16 @@ class LinearStep:
         return self.B @ self.B.T + gradient_variance * self.G @ self.G.T
 
     def stationary(self, gradient_variance: float = 0.0) -> Array | None:
-        """P = A P A' + Q (n, n); None where A is not stable."""
-        from scipy.linalg import solve_discrete_lyapunov
+        """P = A P A' + Q (n, n), the sum of A^k Q A'^k; None where A is not stable.
 
+        Summed by doubling: a bilinear transform loses digits where A has an eigenvalue near -1.
+        """
         if not self.linear or self.radius >= 1 - 1e-13:
             return None
-        return solve_discrete_lyapunov(self.A, self.injected(gradient_variance))
+        A, P = self.A, self.injected(gradient_variance)
+        for _ in range(DOUBLINGS):
+            P, A = P + A @ P @ A.T, A @ A
+        return P
 
 
 class ScriptedNoise:
