@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mutants import NoiseTimesRootTwo, OneNoiseForAllCoordinates, Plain, TemperatureIgnored, TemperatureSquared
+
+from harness import param
+from plugins.samplers.contour_sgld import ContourSGLD
+from plugins.samplers.sgrld import SGRLD
 
 
 class Tamed(Plain):
@@ -72,7 +78,49 @@ class WeightsInverted(Weighted):
         return -state["log_weight"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class QuickContour(ContourSGLD):
+    """Learns the landscape within the few thousand steps of the law, so that its weights matter."""
+
+    bins: int = param(20, "[2, 100000]", "m")
+    high: float = param(40.0, meaning="upper end")
+    fastest: float = param(0.02, "(0, 1)", "w1")
+    decay: float = param(100.0, "(0, inf)", "w2")
+
+
+class ContourWeightsDropped(QuickContour):
+    def log_weight(self, state):
+        return None
+
+
+class _Bent:
+    """A potential whose metric has another Gamma."""
+
+    def __init__(self, potential, factor):
+        self.potential, self.factor = potential, factor
+
+    def grad(self, x):
+        return self.potential.grad(x)
+
+    def metric(self, x):
+        D, gamma = self.potential.metric(x)
+        return D, self.factor * gamma
+
+
+class GammaSign(SGRLD):
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(theta, state, _Bent(potential, -1), h, T, noise)
+
+
+class GammaDropped(SGRLD):
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(theta, state, _Bent(potential, 0), h, T, noise)
+
+
 SEEN_BY = {
+    ContourWeightsDropped: {"real-loop"},
+    GammaSign: {"real-loop"},
+    GammaDropped: {"real-loop"},
     TamedNoiseTimesRootTwo: {"real-loop"},
     TamedNoiseTenTimesTooSmall: {"real-loop"},
     TamedWithoutNoise: {"real-loop"},

@@ -53,6 +53,11 @@ class QuarticProblem(GaussianProblem):
         """grad U = theta + theta^3, (C, D)."""
         return super().gradient(theta, batch) + theta * theta.square()
 
+    def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """The Hessian of U, which changes with theta: D = 1 / (1 + 3 theta^2) and its derivative."""
+        inverse = 1 / (1 + 3 * theta.square())
+        return inverse.diag_embed(), -6 * theta * inverse.square()
+
 
 @dataclass(frozen=True, kw_only=True)
 class QuarticTask(GaussianTask):

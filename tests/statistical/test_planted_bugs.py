@@ -7,7 +7,7 @@ import nonlinear_mutants
 import pytest
 import torch
 from mutants import Plain
-from nonlinear_mutants import Tamed, Weighted
+from nonlinear_mutants import QuickContour, Tamed, Weighted
 
 from harness.conformance.suite import check_samplers
 from harness.errors import UsageError
@@ -67,7 +67,9 @@ class Thermostat(Plain):
         return 0.95
 
 
-@pytest.mark.parametrize("sampler", [Tamed(), Weighted(), Thermostat()], ids=lambda sampler: type(sampler).__name__)
+@pytest.mark.parametrize(
+    "sampler", [Tamed(), Weighted(), Thermostat(), QuickContour()], ids=lambda sampler: type(sampler).__name__
+)
 def test_a_sampler_that_is_not_linear_is_run_until_it_is_stationary(sampler):
     (result,) = check_samplers([sampler], ["real-loop"])[0]
     assert (result.outcome, result.message) == ("passed", "")
