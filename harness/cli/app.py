@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from pathlib import Path
@@ -92,6 +93,9 @@ def options(
 def run(arguments: list[str]) -> int:
     """Run a command and return its exit code."""
     debug = "--debug" in arguments or bool(os.environ.get("BENCH_DEBUG"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # what the terminal's encoding lacks
     try:
         code = app(arguments, standalone_mode=False)
     except BrokenPipeError:

@@ -163,8 +163,10 @@ def _write(result: Result, text: str, file: Path | None, out: Path | None) -> No
             file.write_text(text, encoding="utf-8")
             context.say(f"wrote {file}")
         folder = file.parent if file is not None else context.current().results / "reports"
+        names: list[str] = []
         for figure in result.figures:
-            for path in figures.save(figure, folder):
+            names.append(figures.unused(figure.name, names))
+            for path in figures.save(figure, folder, names[-1]):
                 context.say(f"wrote {path}")
     except BrokenPipeError:
         raise

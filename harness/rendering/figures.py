@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,10 @@ METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None, "Creator": None}, "
 """Kinds of files, and what is left out of each so that its bytes do not tell when and by what it was written."""
 
 
-def save(figure: Figure, folder: Path) -> list[Path]:
+def save(figure: Figure, folder: Path, name: str = "") -> list[Path]:
     """Draw a figure and write NAME.svg and NAME.png into a folder; returns both paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    name = file_name(figure.name)
+    name = name or file_name(figure.name)
     paths = [folder / f"{name}.{kind}" for kind in METADATA]
     for path, content in zip(paths, drawn(figure, *METADATA), strict=True):
         path.write_bytes(content)
@@ -59,6 +60,16 @@ def drawn(figure: Figure, *kinds: str) -> list[bytes]:
 def file_name(name: str) -> str:
     """A figure's name as that of a file: made of names that plugins and runs give, it stays in its folder."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:100] or "figure"
+
+
+def unused(name: str, taken: Container[str]) -> str:
+    """The file name of a figure, numbered where it is another figure's too."""
+    slug, number = file_name(name), 1
+    found = slug
+    while found in taken:
+        number += 1
+        found = f"{slug}-{number}"
+    return found
 
 
 def _tame(canvas: Any) -> None:

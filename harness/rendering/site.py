@@ -159,14 +159,12 @@ def _links(section: Section, files: Mapping[str, bytes]) -> list[tuple[str, str]
 
 def _draw(figure: Figure, section: str, files: dict[str, bytes]) -> Picture:
     """Add a figure's files. A plugin names it, so the name may be another figure's too."""
-    slug, number = figures.file_name(figure.name), 1
-    name = slug
-    while f"figures/{section}/{name}.svg" in files:
-        number += 1
-        name = f"{slug}-{number}"
+    folder = f"figures/{section}/"
+    taken = {place.removeprefix(folder).removesuffix(".svg") for place in files if place.startswith(folder)}
+    name = figures.unused(figure.name, taken)
     with tempfile.TemporaryDirectory() as scratch:
-        saved = figures.save(replace(figure, name=name), Path(scratch))
-        places = [f"figures/{section}/{path.name}" for path in saved]
+        saved = figures.save(replace(figure, name=name), Path(scratch), name)
+        places = [f"{folder}{path.name}" for path in saved]
         files |= {place: path.read_bytes() for place, path in zip(places, saved, strict=True)}
     width, height = (round(inches * INCH) for inches in figure.size)
     return Picture(places[0], places[1], figure.caption or figure.name, width, height)

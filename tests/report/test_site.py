@@ -9,6 +9,7 @@ from published import check_pages, files
 
 from harness import UsageError
 from harness.ledger.files import write_whole
+from harness.rendering import figures
 from harness.rendering import site as sites
 from harness.rendering.site import Section, Site, publish
 from harness.report import Column, Figure, Result, Table
@@ -142,3 +143,10 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_run(tmp_path
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=r"--out .*file/site cannot be written to: .*; choose another folder"):
         sites.check_folder(tmp_path / "file" / "site", "smoke")
+
+
+def test_figures_whose_names_come_to_one_are_files_of_their_own():
+    names = []
+    for name in ("a/b", "a b", "a-b", "../a b"):
+        names.append(figures.unused(name, names))
+    assert names == ["a-b", "a-b-2", "a-b-3", "a-b-4"]
