@@ -249,9 +249,10 @@ class Loop:
 
 def cut(trajectory: Trajectory, length: int, refresh_every: int = 0) -> Iterator[tuple[int, int]]:
     """The blocks (start, stop) of a trajectory: one stage each, no refresh within, at most `length` steps."""
-    era = np.arange(len(trajectory)) // (refresh_every or len(trajectory))
-    stage = np.stack([trajectory.temperature > 0, trajectory.burn_in, era])
-    edges = np.flatnonzero((stage[:, 1:] != stage[:, :-1]).any(axis=0)) + 1
+    heated, burning = trajectory.temperature > 0, trajectory.burn_in
+    changes = np.flatnonzero((heated[1:] != heated[:-1]) | (burning[1:] != burning[:-1])) + 1
+    refreshes = range(refresh_every, len(trajectory), refresh_every) if refresh_every else ()
+    edges = np.union1d(changes, refreshes).astype(np.int64)
     for start, stop in zip([0, *edges.tolist()], [*edges.tolist(), len(trajectory)], strict=True):
         yield from ((s, min(s + length, stop)) for s in range(start, stop, length))
 
