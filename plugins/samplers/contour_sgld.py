@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -115,6 +115,10 @@ class ContourSGLD(Sampler):
 
     def log_weight(self, state: dict[str, Tensor]) -> Tensor:
         return state["log_weight"]
+
+    def check_steps(self, h: Sequence[float], T: Sequence[float]) -> None:
+        if min(T) <= 0:
+            raise UsageError("contour-sgld has no T = 0: its schedule must keep the temperature above 0 at every step")
 
     def rescale(self, c: float) -> tuple[Sampler, float]:
         return replace(self, low=c * self.low, high=c * self.high), 1.0 / c
