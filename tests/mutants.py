@@ -10,6 +10,7 @@ from harness import param
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
+from plugins.samplers.sqnlmc import SQNLMC
 
 
 class Plain(SGLD):
@@ -225,6 +226,19 @@ class GradientClipped(Plain):
         return theta - h * potential.grad(theta).clamp(-1, 1)
 
 
+class NoiseWithoutTheCurvature(SQNLMC):
+    """H in front of the gradient, 1 / b under the noise: right for as long as no pair has been seen."""
+
+    def step(self, theta, state, potential, h, T, noise):
+        theta, new = super().step(theta, state, potential, h, 0 * T, _Silent())
+        return theta + (2 * h * T / self.b).sqrt() * noise.normal(theta), new
+
+
+class _Silent:
+    def normal(self, like):
+        return torch.zeros_like(like)
+
+
 class StateInDouble(SGHMC):
     def init(self, theta, potential, h, T, noise):
         return {"v": torch.zeros(theta.shape, dtype=torch.float64)}
@@ -269,6 +283,7 @@ SEEN_BY = {
     MomentumBeforeUse: {"zero-temperature"},
     MomentumNotAveraged: {"zero-temperature", "derived-law"},
     BiasNotDeclared: {"derived-law"},
+    NoiseWithoutTheCurvature: {"derived-law"},
     GradientClipped: {"scale", "zero-temperature", "real-loop"},
     StateInDouble: {"hyperparameters"},
     RangeNotHeld: {"hyperparameters"},

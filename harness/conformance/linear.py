@@ -31,7 +31,7 @@ from harness.stepping import BoundPotential, DirectNoise
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.sampler import Sampler, State
+    from harness.sampler import Noise, Potential, Sampler, State
     from harness.schedule import Trajectory
 
     Array = NDArray[np.float64]
@@ -44,6 +44,9 @@ SHORT = 1e-6
 
 DOUBLINGS = 60
 """Enough for a spectral radius of 1 - 1e-16."""
+
+SETTLING = 12
+"""Steps that adaptive entries are given to become what they are for."""
 
 LARGEST_X = 1e3
 """Where the search for a stability limit ends."""
@@ -172,7 +175,26 @@ def frozen(sampler: Sampler) -> Sampler:
         theta, new = cls.step(self, theta, state, *given)
         return theta, {**new, **{name: state[name] for name in held}}
 
-    kind = type(cls.__name__, (cls,), {"step": step})
+    return _with(sampler, step=step)
+
+
+def settled(sampler: Sampler, h: float) -> Sampler:
+    """The same sampler, its adaptive entries starting as a few steps of size h at T = 1 leave them: seldom empty."""
+    cls = type(sampler)
+
+    def init(self: Sampler, theta: Tensor, potential: Potential, _: Tensor, __: Tensor, noise: Noise) -> State:
+        step_size, T = theta.new_tensor(h), theta.new_tensor(1.0)
+        start = state = cls.init(self, theta, potential, step_size, T, noise)
+        for _step in range(SETTLING):
+            theta, state = cls.step(self, theta, state, potential, step_size, T, noise)
+        return {**start, **{name: state[name] for name in cls.adaptive}}
+
+    return _with(sampler, init=init)
+
+
+def _with(sampler: Sampler, **methods: Any) -> Sampler:
+    """The same sampler with other methods."""
+    kind = type(type(sampler).__name__, (type(sampler),), methods)
     return kind(**{field.name: getattr(sampler, field.name) for field in dataclasses.fields(sampler)})
 
 
@@ -212,7 +234,7 @@ def stability_limit(sampler: Sampler) -> float | None:
     if sampler.needs - GaussianTask.provides or not derive(sampler, 1.0, 1.0).linear:
         return None
     probe = Probe(sampler, 1.0, 1.0, (1.0,))
-    grid = np.geomspace(1e-5, LARGEST_X, 400)
+    grid = np.geomspace(1e-9, LARGEST_X, 480)
     for _ in range(9):
         above = _radii(probe, grid) > 1 + 1e-13
         if not above.any():
