@@ -43,7 +43,7 @@ def collect(device: str, distributions: Iterable[str]) -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu": _cpu(),
-        "cores": _cores(),
+        "cores": cores(),
         "gpu": None,
         "torch": packages.get("torch"),
         "device": device,
@@ -132,7 +132,7 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _cores() -> int:
+def cores() -> int:
     """Cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +12,7 @@ import typer
 from harness.cli import context
 from harness.cli.classes import loaded
 from harness.cli.options import Json
+from harness.environment import cores
 from harness.errors import UsageError
 from harness.hookspecs import Method
 from harness.parameters import near, schema
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from harness.conformance.suite import LawResult
 
 KINDS = ("samplers", "schedules", "tasks", "methods")
+FEW = 4
+"""Names that one process checks: another takes seconds to import torch."""
+
 EXAMPLES = {"float": 0.1, "int": 2}
 COLUMNS = ["name", "law", "outcome", "seconds", "message"]
 
@@ -28,13 +34,12 @@ def check(
     as_json: Json = False,
 ) -> int:
     """Hold samplers, schedules and tasks, at their defaults, to the laws; exit code 1 where one is broken."""
-    made = {word: _made(context.plugins(), word) for word in dict.fromkeys(name)}
-    rows = [
-        {"name": word, "kind": kind[:-1]} | vars(result)
-        for word, parts in _results(made).items()
-        for kind, results in parts
-        for result in results
-    ]
+    words = list(dict.fromkeys(name))
+    for word in words:
+        _made(context.plugins(), word)  # what is wrong with a name is said before anything is checked
+    context.say(f"checking {', '.join(words)}")
+    found = _shared(words)
+    rows = [row for word in words for row in found[word]]
     if as_json:
         context.print_json(rows)
     else:
@@ -42,6 +47,26 @@ def check(
     return int(any(row["outcome"] == "failed" for row in rows))
 
 
+def _shared(words: list[str]) -> dict[str, list[Row]]:
+    """The rows of each name: few here, many in a process for each core."""
+    if len(words) < FEW:
+        return _rows(words)
+    parts = [part for k in range(cores()) if (part := words[k :: cores()])]
+    with ProcessPoolExecutor(
+        len(parts), multiprocessing.get_context("spawn"), context.set_current, (context.current(),)
+    ) as pool:
+        return dict(item for rows in pool.map(_rows, parts) for item in rows.items())
+
+
+def _rows(words: list[str]) -> dict[str, list[Row]]:
+    made = {word: _made(context.plugins(), word) for word in words}
+    return {
+        word: [{"name": word, "kind": kind[:-1]} | vars(result) for kind, results in parts for result in results]
+        for word, parts in _results(made).items()
+    }
+
+
+Row = dict[str, Any]
 Made = list[tuple[str, Any]]
 """The kind and the object of everything that a name stands for."""
 
@@ -53,7 +78,6 @@ def _results(made: dict[str, Made]) -> dict[str, list[tuple[str, list[LawResult]
     from harness.conformance.suite import check_samplers, check_schedule, check_task
 
     torch.set_num_threads(1)
-    context.say(f"checking {', '.join(made)}")
     samplers = [thing for parts in made.values() for kind, thing in parts if kind == "samplers"]
     held = iter(check_samplers(samplers) if samplers else [])
     other: dict[str, Callable[[Any], list[LawResult]]] = {"schedules": check_schedule, "tasks": check_task}

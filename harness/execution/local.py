@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from harness.environment import cores
 from harness.errors import BenchError, UsageError
 from harness.execution.plan import Planned
 from harness.execution.worker import Job, work
@@ -59,8 +59,7 @@ class _Child:
 
 def slots(devices: Sequence[str], workers: int | None) -> list[tuple[str, str]]:
     """(device, slot name) of each worker: one an accelerator; on CPU as many as asked for, or as there are cores."""
-    cores = workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    cpu = [("cpu", f"cpu-{i}") for i in range(cores)] if "cpu" in devices else []
+    cpu = [("cpu", f"cpu-{i}") for i in range(workers or cores())] if "cpu" in devices else []
     return [(device, device) for device in devices if device != "cpu"] + cpu
 
 

@@ -1,4 +1,4 @@
-"""The samplers that have a proof of their own beside this one keep the laws away from their defaults too."""
+"""The samplers keep the laws away from their defaults too: at the settings of the papers and at extremes."""
 
 from __future__ import annotations
 
@@ -7,19 +7,37 @@ import torch
 
 from harness.conformance.suite import check_samplers
 from plugins.samplers.adadelta_sgld import AdadeltaSGLD
+from plugins.samplers.adam import Adam
 from plugins.samplers.adamax_sgld import AdamaxSGLD
+from plugins.samplers.asgld import ASGLD
 from plugins.samplers.baoab import BAOAB
+from plugins.samplers.contour_sgld import ContourSGLD
+from plugins.samplers.hmc import HMC
 from plugins.samplers.msgld_corrected import MSGLDCorrected
+from plugins.samplers.ngvi import NGVI
 from plugins.samplers.pmsgld import PMSGLD
+from plugins.samplers.psgld import PSGLD
 from plugins.samplers.relativistic_sghmc import RelativisticSGHMC
 from plugins.samplers.resgld import RESGLD
+from plugins.samplers.santa import Santa
+from plugins.samplers.sgdm import SGDM
 from plugins.samplers.sgfs import SGFS
+from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sghmc_svrg import SGHMCSVRG
 from plugins.samplers.sgld_cv import SGLDCV, SGLDSVRG
+from plugins.samplers.sgnht import SGNHT
 from plugins.samplers.sqnlmc import SQNLMC
 
 QUICK = ("derived-law", "one-step", "scale")
 SETTINGS = [
+    SGDM(friction=0.01), SGDM(friction=0.5), SGDM(friction=1.0),
+    Adam(beta1=0.0), Adam(beta1=0.99, beta2=0.9), Adam(lam=10.0),
+    PSGLD(lam=1e-6), PSGLD(decay=0.9, lam=0.1), PSGLD(lam=10.0), PSGLD(gamma=True, lam=0.1),
+    ASGLD(a=0.0), ASGLD(a=10.0), ASGLD(a=1000.0), ASGLD(a=20.0, lam=1e-8), ASGLD(a=1.0, beta1=0.5, lam=1.0),
+    SGNHT(a=0.05), SGNHT(a=0.1), Santa(anneal=0.0), Santa(anneal=2.0, diffusion=0.0), Santa(lam=1e-8, friction=10.0),
+    ContourSGLD(bins=10, high=10.0), ContourSGLD(zeta=2.0, cap=0.5), ContourSGLD(zeta=0.0), NGVI(components=1),
+    NGVI(components=10, spread=0.1), HMC(resample=False), HMC(leapfrog=1, jitter=0.0), SGHMC(friction=0.0),
+    SGHMC(friction=0.5, gradient_variance=0.5), SGHMC(friction=0.9),
     BAOAB(friction=0.01), BAOAB(friction=0.5), BAOAB(friction=1.0),
     MSGLDCorrected(a=0.0), MSGLDCorrected(a=10.0), MSGLDCorrected(a=10.0, beta1=0.99),
     AdamaxSGLD(a=0.0), AdamaxSGLD(a=10.0, lam=1.0), AdamaxSGLD(a=0.01, beta1=0.99, beta2=0.9),
@@ -34,6 +52,9 @@ SETTINGS = [
     SGHMCSVRG(friction=0.01), SGHMCSVRG(friction=0.5, period=3), SGHMCSVRG(friction=1.0),
 ]  # fmt: skip
 RUN = [
+    SGDM(friction=0.5), PSGLD(lam=1e-6), PSGLD(decay=0.9, lam=10.0, gamma=True), ASGLD(a=1000.0),
+    ASGLD(a=10.0, lam=0.1),
+    SGNHT(a=0.1), HMC(resample=False), SGHMC(friction=0.0), SGHMC(friction=0.5, gradient_variance=0.5),
     BAOAB(friction=0.5), MSGLDCorrected(a=10.0), AdamaxSGLD(a=10.0, lam=1.0), AdadeltaSGLD(a=10.0, rho=0.9),
     PMSGLD(a=5.0, beta1=0.99, decay=0.9, lam=0.1), SGFS(b=10.0), SQNLMC(memory=3, b=3.0), RESGLD(ratio=10.0, rate=0.5),
     RelativisticSGHMC(mass=2.0, friction=2.0), SGLDSVRG(period=7), SGHMCSVRG(friction=0.5, period=3),
