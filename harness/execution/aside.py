@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from harness.errors import BenchError, RunError
-from harness.execution.local import Listener, forkserver_context
+from harness.execution.local import Listener, born
 
 Send = Callable[[str, dict[str, Any]], None]
 
@@ -25,10 +25,7 @@ def call(function: str, *arguments: Any, listen: Listener) -> Any:
     hears what it sends. An error there is raised here, with its exit code. The child ends with this process, and at
     Ctrl-C: a function that writes must write whole files.
     """
-    ours, theirs = (context := forkserver_context()).Pipe()
-    process = context.Process(target=_serve, args=(function, arguments, theirs), daemon=True)
-    process.start()
-    theirs.close()
+    process, ours = born(_serve, function, arguments)
     try:
         while True:
             try:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.environment import cores
-from harness.errors import BenchError, UsageError
+from harness.errors import BenchError, RunError, UsageError
 from harness.execution.plan import Planned
 from harness.execution.worker import Job, work
 
@@ -94,7 +94,6 @@ def launch(
     queue: Sequence[Job], places: Sequence[tuple[str, str]], listen: Listener, *, long_is_fine: bool = True
 ) -> Outcome:
     """Run all jobs, `len(places)` at a time. `listen(kind, payload)` hears every message of the workers."""
-    context = forkserver_context()
     waiting, free = list(queue), list(places)
     children: list[_Child] = []
     outcome = Outcome()
@@ -103,7 +102,7 @@ def launch(
         while waiting or children:
             while waiting and free:
                 device, slot = free.pop(0)
-                children.append(_start(context, waiting.pop(0), device, slot))
+                children.append(_start(waiting.pop(0), device, slot))
             for child in _heard(children, listen, outcome):
                 children.remove(child)
                 free.append((child.job.device, child.job.slot))
@@ -130,12 +129,29 @@ def forkserver_context() -> Any:
     return context
 
 
-def _start(context: Any, job: Job, device: str, slot: str) -> _Child:
+def born(target: Callable[..., None], *arguments: Any) -> tuple[Any, Connection]:
+    """A child that runs target(*arguments, pipe), and our end of the pipe. A fork server that died is replaced."""
+    try:
+        return _born(target, arguments)
+    except (EOFError, OSError):
+        try:
+            return _born(target, arguments)
+        except (EOFError, OSError) as error:
+            raise RunError(f"no worker can be started ({type(error).__name__}: {error})") from error
+
+
+def _born(target: Callable[..., None], arguments: tuple[Any, ...]) -> tuple[Any, Connection]:
+    context = forkserver_context()
     ours, theirs = context.Pipe()
+    with theirs:
+        process = context.Process(target=target, args=(*arguments, theirs), daemon=True)
+        process.start()
+    return process, ours
+
+
+def _start(job: Job, device: str, slot: str) -> _Child:
     placed = Job(**{**vars(job), "device": device, "slot": slot})
-    process = context.Process(target=work, args=(placed, theirs), daemon=True)
-    process.start()
-    theirs.close()
+    process, ours = born(work, placed)
     return _Child(placed, process, ours, time.monotonic())
 
 
