@@ -88,7 +88,9 @@ class QuickContour(ContourSGLD):
     decay: float = param(100.0, "(0, inf)", "w2")
 
 
-class ContourWeightsDropped(QuickContour):
+class ContourWeightsDropped(ContourSGLD):
+    """At the defaults, as an author's would be: slow to learn, and seen all the same."""
+
     def log_weight(self, state):
         return None
 

@@ -34,7 +34,9 @@ class SGNHT(Sampler):
 
     zero_temperature: ClassVar[None] = None
 
-    a: float = param(0.01, "(0, 0.5)", "strength of the injected noise, and first friction", source="Ding et al. 2014")
+    a: float = param(
+        0.01, "(0, 0.5)", "strength of the injected noise, and first friction", source="as posteriors, blackjax"
+    )
 
     def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
         friction = theta.new_full((len(theta), 1), self.a)

@@ -15,13 +15,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from harness.conformance.gaussian import GaussianTask, Recorder
+from harness.conformance.gaussian import GaussianProblem, GaussianTask, Recorder
 from harness.conformance.law import TEMPERATURES, Broken, Skip, finish, loop, trajectory
-from harness.conformance.linear import Probe
+from harness.conformance.linear import Probe, ScriptedNoise
 from harness.conformance.quartic import QuarticTask, second_moment
 from harness.errors import UsageError
+from harness.stepping import BoundPotential
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from harness.sampler import Sampler
     from harness.schedule import Trajectory
 
@@ -32,8 +35,8 @@ DIM = 20
 """Enough for a thermostat, which fluctuates wildly where it has few coordinates to see the temperature by."""
 
 FEW = 2
-"""For a sampler that weighs draws or makes choices, by the energy: among few coordinates it varies by as much as T, so
-swaps do happen and weights do matter within the length of a run."""
+"""For a sampler that weighs its draws or makes choices by the energy: among few coordinates it varies by as much as T,
+so swaps do happen and weights do matter within the length of a run."""
 
 BURN_IN = 6.0
 KEPT = 20.0
@@ -135,10 +138,24 @@ def targets(sampler: Sampler) -> list[Target]:
     return [Target(T, quartic, dim) for quartic in kinds for T in TEMPERATURES]
 
 
+class _Asked(BoundPotential):
+    """The standard normal in one dimension, which notes whether its energy is asked for."""
+
+    energy = False
+
+    def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """U (C,) and grad U (C, D) at x."""
+        self.energy = True
+        return super().value_and_grad(x)
+
+
 def _goes_by_energy(sampler: Sampler) -> bool:
-    """Whether it weighs its draws, or draws uniforms to make choices by."""
+    """Whether a step asks for the energy: to weigh its draw, or for a choice."""
     probe = Probe(sampler, COARSEST, 1.0, (1.0,))
-    return sampler.log_weight(probe.start) is not None or any(slot.kind == "uniform" for slot in probe.slots)
+    potential = _Asked(GaussianProblem(torch.ones(1, dtype=torch.float64)), 1)
+    theta = torch.ones((1, 1), dtype=torch.float64)
+    sampler.step(theta, dict(probe.start), potential, probe.h, probe.T, ScriptedNoise())
+    return potential.energy
 
 
 def p_values(sampler: Sampler, target: Target, seed: int) -> dict[str, float]:
