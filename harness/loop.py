@@ -87,6 +87,8 @@ class Loop:
         noise = DirectNoise([s.torch("sampler-init", self.device) for s in streams], self.dtype)
         potential = CountingPotential(self.problem, task.terms(), self._peek_batch())
         state = self.sampler.init(self.theta, potential, self.h[0], self.T[0], noise)
+        if not isinstance(state, dict):
+            raise self._broken(f"init: the state must be a dict of tensors, and is a {type(state).__name__}")
         for name, leaf in state.items():
             if not isinstance(leaf, torch.Tensor) or leaf.ndim < 1 or len(leaf) != len(streams):
                 raise self._broken(
@@ -119,8 +121,9 @@ class Loop:
         if state.keys() != self.state.keys():
             raise self._broken(f"step: state has entries {sorted(state)}, after init it had {sorted(self.state)}")
         weight = self.sampler.log_weight(state)
-        if weight is not None and weight.shape != (rows,):
-            raise self._broken(f"log_weight: shape {tuple(weight.shape)} is not one number a chain, ({rows},)")
+        if weight is not None and (not isinstance(weight, torch.Tensor) or weight.shape != (rows,)):
+            found = f"shape {tuple(weight.shape)}" if isinstance(weight, torch.Tensor) else f"a {type(weight).__name__}"
+            raise self._broken(f"log_weight: {found} is not one number a chain, ({rows},)")
         per_step = _passes(self._check_calls(potential, 1), task)
         return noise.slots, per_step + (1 / self.sampler.refresh_every if self.sampler.refresh_every else 0)
 
@@ -167,7 +170,11 @@ class Loop:
 
     def _refresh(self) -> None:
         with torch.no_grad():
-            self.state = self.sampler.refresh(self.theta, dict(self.state), self.potential)
+            state = self.sampler.refresh(self.theta, dict(self.state), self.potential)
+        same = isinstance(state, dict) and state.keys() == self.state.keys()
+        if not same or any(state[n].shape != leaf.shape for n, leaf in self.state.items()):
+            raise self._broken("refresh: it must return the whole state, each entry in the shape that init gave it")
+        self.state = state
         self._check_calls(self.potential, 1, "refresh", (0, 1))
 
     def _block(self, start: int, stop: int) -> Block:

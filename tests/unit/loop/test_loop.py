@@ -267,3 +267,34 @@ def test_a_refresh_that_asks_for_more_than_it_may_is_refused():
 
     with pytest.raises(PluginError, match=r"its refresh makes \(0, 2\) calls"):
         recorded(Greedy(), trajectory([0.1] * 50, 1.0))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [lambda _: None, lambda state: {"times": state["times"]}, lambda state: state | {"slope": 0 * state["times"]}],
+    ids=["nothing", "an entry less", "another shape"],
+)  # fmt: skip
+def test_a_refresh_that_returns_another_state_is_refused(changed):
+    class Other(Refreshed):
+        def refresh(self, theta, state, potential):
+            return changed(super().refresh(theta, state, potential))
+
+    with pytest.raises(PluginError, match="refresh: it must return the whole state"):
+        recorded(Other(), trajectory([0.1] * 50, 1.0))
+
+
+def test_a_state_that_is_no_dict_and_a_weight_that_is_no_tensor_are_refused():
+    class Stateless(SGLD):
+        def init(self, theta, potential, h, T, noise):
+            return None
+
+    class Constantly(SGLD):
+        def log_weight(self, state):
+            return 1.0
+
+    for sampler, said in (
+        (Stateless(), "init: the state must be a dict"),
+        (Constantly(), "log_weight: a float is not"),
+    ):
+        with pytest.raises(PluginError, match=said):
+            recorded(sampler, trajectory([0.1] * 5, 1.0))
