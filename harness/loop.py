@@ -7,6 +7,7 @@ restored run meets the same cuts.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -158,7 +159,10 @@ class Loop:
             done = self.stepper.advance(self.sampler, self.potential, self.theta, self.state, block)
         self._check_calls(self.potential, stop - start if self.stepper.counts else 0)
         self.theta, self.state, self.position = done.theta, done.state, stop
-        finite = torch.isfinite(self.theta).all(dim=1).cpu()
+        finite = torch.isfinite(self.theta).all(dim=1)
+        if done.log_weights is not None:
+            finite = finite & (done.log_weights < math.inf).all(dim=0)  # a NaN is not
+        finite = finite.cpu()
         compiling = self.stepper.compiling - compiling
         self.clock.compiling += compiling
         sampled = time.perf_counter()
@@ -207,7 +211,10 @@ class Loop:
                 self.sampler, self.potential, *before, replace(block, keep=np.ones(len(block), dtype=bool))
             )
         self.potential.take_counts()
-        lost = ~torch.isfinite(again.draws).all(dim=2).cpu().numpy()
+        finite = torch.isfinite(again.draws).all(dim=2)
+        if again.log_weights is not None:
+            finite = finite & (again.log_weights < math.inf)
+        lost = ~finite.cpu().numpy()
         first = np.where(lost.any(axis=0), start + 1 + lost.argmax(axis=0), len(self.trajectory) + 1)
         for run in self.runs:
             chain = int(first[run.rows].argmin())

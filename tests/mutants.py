@@ -10,6 +10,7 @@ from harness import param
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
+from plugins.samplers.sgld_cv import SGLDSVRG
 from plugins.samplers.sqnlmc import SQNLMC
 
 
@@ -252,7 +253,20 @@ class RangeNotHeld(Plain):
         object.__setattr__(self, "clip", float(self.clip))
 
 
+class RefreshDropped(SGLDSVRG):
+    def refresh(self, theta, state, potential):
+        potential.full.grad(theta)
+        return state
+
+
+class RefreshOnABatch(SGLDSVRG):
+    def refresh(self, theta, state, potential):
+        return {**state, "centre": theta, "centre_gradient": potential.grad(theta)}
+
+
 SEEN_BY = {
+    RefreshDropped: {"one-step"},
+    RefreshOnABatch: {"one-step"},
     NoiseTimesRootTwo: {"derived-law"},
     NoiseTwoPerCentTooWide: {"derived-law"},
     TemperatureIgnored: {"derived-law"},

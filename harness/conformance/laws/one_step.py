@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from harness.conformance.gaussian import GaussianProblem
-from harness.conformance.law import TEMPERATURES, Broken, Law, distance, safe_x
+from harness.conformance.law import TEMPERATURES, Broken, Law, distance, safe_x, same
 from harness.conformance.linear import LINEAR, SHORT, Probe, ScriptedNoise, derive
 from harness.randomness import Streams
-from harness.stepping import BoundPotential
+from harness.stepping import BoundPotential, CountingPotential
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,6 +27,8 @@ def check(sampler: Sampler) -> None:
     for T in TEMPERATURES:
         _own_action(sampler, x / max(CURVATURES), T)
     _chain_by_chain(sampler, x / max(CURVATURES))
+    if sampler.refresh_every:
+        _refresh(sampler, x / max(CURVATURES))
 
 
 def _own_action(sampler: Sampler, h: float, T: float) -> None:
@@ -75,6 +77,21 @@ def _chain_by_chain(sampler: Sampler, h: float) -> None:
                 raise Broken(
                     f"with h and T of shape (C, 1) chain {c} differs by {gap:.2g} (relative) from itself alone"
                 )
+
+
+def _refresh(sampler: Sampler, h: float) -> None:
+    """A refresh asks for one full gradient, and what it leaves depends on where it is made."""
+    state = Probe(sampler, h, 1.0, CURVATURES).start
+    left = []
+    for point in _normals(2, len(CURVATURES)).split(1):
+        potential = CountingPotential(GaussianProblem(torch.tensor(CURVATURES, dtype=torch.float64)), 1)
+        with torch.no_grad():
+            left.append(sampler.refresh(point, dict(state), potential))
+        calls, full = potential.take_counts()
+        if (calls, full) != (0, 1):
+            raise Broken(f"refresh makes {calls} gradient calls and {full} on the full potential, not 0 and 1")
+    if all(same(leaf, left[1][name]) for name, leaf in left[0].items()):
+        raise Broken("refresh leaves the same state wherever it is made")
 
 
 def _normals(rows: int, columns: int) -> Tensor:

@@ -298,3 +298,24 @@ def test_a_state_that_is_no_dict_and_a_weight_that_is_no_tensor_are_refused():
     ):
         with pytest.raises(PluginError, match=said):
             recorded(sampler, trajectory([0.1] * 5, 1.0))
+
+
+class LosesItsWeight(SGLD):
+    """Its second chain has no weight from the fifth step on."""
+
+    def init(self, theta, potential, h, T, noise):
+        return {"t": torch.zeros(len(theta))}
+
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(theta, {}, potential, h, T, noise)[0], {"t": state["t"] + 1}
+
+    def log_weight(self, state):
+        lost = (state["t"] >= 5) & (torch.arange(len(state["t"])) == 1)
+        zero = torch.where(state["t"] == 2, -torch.inf, 0.0)
+        return torch.where(lost, torch.nan, zero)
+
+
+def test_a_weight_that_is_no_number_is_a_divergence_and_a_weight_of_zero_is_not():
+    loop = recorded(LosesItsWeight(), trajectory([0.1] * 20, 1.0))
+    lost = loop.runs[0].divergence
+    assert (lost.step, lost.chain) == (5, 1)
