@@ -22,7 +22,7 @@ from harness.registry import Offer, load
 from harness.source import source_hash
 from harness.spec import ENGINE
 
-FORMAT = 2
+FORMAT = 3
 DTYPES = ("float32", "float64")
 
 
@@ -56,10 +56,13 @@ def resolve(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sampler_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Gradients a step, needs and stability limit (of h * curvature; None where not linear) of a sampler."""
+    """Gradients a step, needs and stability limit (of h * curvature; None where not linear) of a sampler.
+
+    `free_step`: h has no unit (it stays where U becomes c U), and the limit is one of h itself.
+    """
 
     def describe() -> dict[str, Any]:
-        from harness.conformance.linear import stability_limit
+        from harness.conformance.stability import working_limit
 
         sampler = instance(_target(offer), params)
         counts = {name: _whole(sampler, name, 0) for name in ("gradients_per_step", "full_gradients_per_step")}
@@ -69,7 +72,8 @@ def sampler_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
             **counts,
             "refresh_every": _whole(sampler, "refresh_every", 0),
             "needs": sorted(sampler.needs),
-            "stability_limit": _rounded(stability_limit(sampler)),
+            "stability_limit": _rounded(limit := working_limit(sampler)),
+            "free_step": limit is not None and sampler.rescale(2.0)[1] == 1.0,
         }
 
     return dict(_cached(offer, "sampler", params, describe))

@@ -182,18 +182,20 @@ def _untuned_step(
     wanted = [spec for spec in facts.fields(schedule) if spec.name == "step_size" and spec.required]
     if not wanted or "schedule.step_size" in origins:
         return
-    curvature = facts.task_facts(pair.task, task_params)["curvature"]
+    sampler = facts.sampler_facts(pair.sampler, sampler_params)
+    curvature = 1.0 if sampler["free_step"] else facts.task_facts(pair.task, task_params)["curvature"]
     if not curvature:
         raise UsageError(
             f"no step size is known for {pair.method.name} on {pair.task.name}; give one by --set schedule.step_size=H"
         )
-    limit = facts.sampler_facts(pair.sampler, sampler_params)["stability_limit"] or 2.0
+    limit = sampler["stability_limit"] or 2.0
     if not math.isfinite(limit):
         raise UsageError(
             f"{pair.method.name} has no stability limit to take a step size from; "
             "give one by --set schedule.step_size=H"
         )
-    text = f"{UNTUNED} of the stability limit {limit:.4g} / curvature {curvature:.4g}"
+    text = f"{UNTUNED} of the stability limit {limit:.4g}"
+    text += "" if sampler["free_step"] else f" / curvature {curvature:.4g}"
     origins["schedule.step_size"] = Origin(UNTUNED * limit / curvature, "untuned", text)
 
 

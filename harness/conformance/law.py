@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from harness.conformance.gaussian import GaussianTask, Recorder
-from harness.conformance.linear import SHORT, stability_limit
+from harness.conformance.linear import SHORT
+from harness.conformance.stability import stability_limit
 from harness.loop import Loop
 from harness.randomness import Streams
 from harness.schedule import Trajectory

@@ -46,10 +46,10 @@ DOUBLINGS = 60
 """Enough for a spectral radius of 1 - 1e-16."""
 
 SETTLING = 12
-"""Steps that adaptive entries are given to become what they are for."""
+RESTING, STAYING = 1e-7, 5000
+"""The step size and the number of steps after which running means of the gradient know it."""
 
-LARGEST_X = 1e3
-"""Where the search for a stability limit ends."""
+"""Steps that adaptive entries are given to become what they are for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,18 +178,27 @@ def frozen(sampler: Sampler) -> Sampler:
     return _with(sampler, step=step)
 
 
-def settled(sampler: Sampler, h: float) -> Sampler:
-    """The same sampler, its adaptive entries starting as a few steps of size h at T = 1 leave them: seldom empty."""
+def settled(sampler: Sampler, h: float, steps: int = SETTLING) -> Sampler:
+    """The same sampler, its adaptive entries starting as some steps of size h at T = 1 leave them: seldom empty."""
     cls = type(sampler)
+    known: dict[tuple[int, ...], State] = {}
 
     def init(self: Sampler, theta: Tensor, potential: Potential, _: Tensor, __: Tensor, noise: Noise) -> State:
         step_size, T = theta.new_tensor(h), theta.new_tensor(1.0)
-        start = state = cls.init(self, theta, potential, step_size, T, noise)
-        for _step in range(SETTLING):
-            theta, state = cls.step(self, theta, state, potential, step_size, T, noise)
-        return {**start, **{name: state[name] for name in cls.adaptive}}
+        start = cls.init(self, theta, potential, step_size, T, noise)
+        if theta.shape not in known:
+            x, state = theta, start
+            for _step in range(steps):
+                x, state = cls.step(self, x, state, potential, step_size, T, noise)
+            known[theta.shape] = {name: state[name] for name in cls.adaptive}
+        return {**start, **known[theta.shape]}
 
     return _with(sampler, init=init)
+
+
+def at_work(sampler: Sampler) -> Sampler:
+    """The same sampler, its adaptive entries held where a chain that stays near theta = 1, curvature 1, takes them."""
+    return settled(sampler, RESTING, STAYING) if sampler.adaptive else sampler
 
 
 def _with(sampler: Sampler, **methods: Any) -> Sampler:
@@ -224,39 +233,6 @@ def derive(sampler: Sampler, h: float, T: float, curvature: Sequence[float] = (1
     if T == 0:  # the harness draws no normals then: a sampler that keeps its noise in its state keeps zeros
         B = np.zeros_like(B)
     return LinearStep(A, B, G, probe.entries, float(error) if exact else math.inf, float(base.abs().max()))
-
-
-def stability_limit(sampler: Sampler) -> float | None:
-    """The least x = h lambda at which the spectral radius of A reaches 1; inf where none does up to 1000.
-
-    None where the sampler is not linear (Metropolis, thermostats) or needs more than gradients.
-    """
-    if sampler.needs - GaussianTask.provides or not derive(sampler, 1.0, 1.0).linear:
-        return None
-    probe = Probe(sampler, 1.0, 1.0, (1.0,))
-    grid = np.geomspace(1e-9, LARGEST_X, 480)
-    for _ in range(9):
-        above = _radii(probe, grid) > 1 + 1e-13
-        if not above.any():
-            return math.inf if grid[-1] == LARGEST_X else float(grid[-1])
-        first = int(above.argmax())
-        grid = np.linspace(grid[max(first - 1, 0)], grid[first], 33)
-    return float(grid[-1])
-
-
-def _radii(probe: Probe, x: Array) -> Array:
-    """Spectral radius of A at each x (X,): the curvature is x, the step size 1."""
-    n = probe.size
-    size = SHORT if probe.sampler.adaptive else 1.0
-    with torch.no_grad():
-        z = size * torch.eye(n, dtype=torch.float64).repeat(len(x), 1)
-        curvature = torch.from_numpy(x).repeat_interleave(n)[:, None]
-        xi = torch.zeros((len(z), probe.noise_size), dtype=torch.float64)
-        answers = probe.answer(z, xi, torch.zeros_like(curvature), curvature)
-        origin = torch.zeros_like(z)
-        answers = answers - probe.answer(origin, xi, torch.zeros_like(curvature), curvature)
-    columns = answers.reshape(len(x), n, n).numpy() / size
-    return np.abs(np.linalg.eigvals(columns)).max(axis=1)
 
 
 def stationary_variance(sampler: Sampler, x: float, T: float, gradient_variance: float = 0.0) -> float | None:

@@ -229,9 +229,10 @@ class Session:
         self.seconds = dict(zip(self.seconds, before.tolist(), strict=True))
 
     def _warn_of_instability(self) -> None:
-        from harness.conformance.linear import stability_limit
+        from harness.conformance.stability import working_limit
 
-        curvature, limit = self.task.curvature(), stability_limit(self.loop.sampler)
+        free = self.loop.sampler.rescale(2.0)[1] == 1.0  # then h has no unit, and the limit is one of h
+        curvature, limit = 1.0 if free else self.task.curvature(), working_limit(self.loop.sampler)
         largest = float(self.loop.trajectory.step_size.max())
         if not curvature or not limit or largest * curvature < limit:
             return

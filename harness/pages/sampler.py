@@ -102,7 +102,8 @@ def _variance(record: Record) -> list[str]:
         return [f"There is no exact curve: {cell(reason)}."]
     adaptive = ", ".join(record["adaptive"])
     held = (
-        f" Adaptive entries ({adaptive}) are held as `init` sets them at theta = 1: it is the law of the first steps."
+        f" Adaptive entries ({adaptive}) are held where a chain that stays near theta = 1 takes them; in a run they "
+        "follow theta, which changes the law further."
     )
     return [
         CURVE + held * bool(adaptive),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -34,8 +34,10 @@ class NGVI(Sampler):
 
     Source: W. Lin, M. E. Khan, M. Schmidt, "Fast and Simple Natural-Gradient Variational Inference with Mixture of
     Exponential-family Approximations", ICML 2019, section 4; the term in h^2 is that of W. Lin, M. Schmidt, M. E.
-    Khan, "Handling the Positive-Definite Constraint in the Bayesian Learning Rule", ICML 2020. Both from memory; the
-    fixed point, the rise of the bound and the mean of each estimate are tested. Start as in Kim et al. 2022, A.3.
+    Khan, "Handling the Positive-Definite Constraint in the Bayesian Learning Rule", ICML 2020. Verified against the
+    authors' code (yorkerlin/VB-MixEF, mix_gauss_cvi.m), which has the same three updates in the same order, but 2 K
+    draws a step, Hess U itself, a line search for P, and for pi a hundredth of the rate and a pull to equal shares.
+    Start as in Kim et al. 2022, A.3.
     """
 
     zero_temperature: ClassVar[None] = None
@@ -43,6 +45,10 @@ class NGVI(Sampler):
     components: int = param(5, "[1, 100]", "K, components of q", source="Kim et al. 2022, A.3 (mixture)")
     spread: float = param(1.5, "(0, inf)", "variance of the first means about the start", source="Kim et al. 2022, A.3")
     scale: float = param(1.0, "(0, inf)", "first variance of each component", source="Kim et al. 2022, A.3")
+
+    @classmethod
+    def settings(cls, task: str) -> Mapping[str, object]:
+        return {"schedule": "constant", "schedule.step_size": 0.005}
 
     def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
         import torch

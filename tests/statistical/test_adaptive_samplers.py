@@ -9,7 +9,8 @@ from scipy.integrate import quad
 
 from harness.conformance.gaussian import GaussianTask
 from harness.conformance.law import draws, finish, loop, trajectory
-from harness.conformance.linear import ScriptedNoise, derive, stability_limit
+from harness.conformance.linear import ScriptedNoise, derive
+from harness.conformance.stability import stability_limit
 from harness.errors import UsageError
 from plugins.samplers.asgld import ASGLD
 from plugins.samplers.msgld import MSGLD

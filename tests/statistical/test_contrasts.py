@@ -8,7 +8,8 @@ import torch
 
 from harness.conformance.gaussian import GaussianTask
 from harness.conformance.law import draws, finish, loop, trajectory
-from harness.conformance.linear import derive, propagate, stability_limit
+from harness.conformance.linear import derive, propagate
+from harness.conformance.stability import stability_limit
 from harness.errors import UsageError
 from plugins.samplers.hmc import HMC
 from plugins.samplers.sghmc import SGHMC

@@ -11,7 +11,8 @@ from kernels import stepped, tensor
 
 from harness.conformance.gaussian import GaussianTask
 from harness.conformance.law import draws, finish, loop, path_of, trajectory
-from harness.conformance.linear import stability_limit, stationary_variance
+from harness.conformance.linear import stationary_variance
+from harness.conformance.stability import stability_limit
 from harness.conformance.suite import check_sampler
 from harness.randomness import Streams
 from harness.stepping import BoundPotential, CountingPotential

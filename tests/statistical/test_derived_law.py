@@ -8,7 +8,8 @@ import torch
 from mutants import EulerOrder
 
 from harness.conformance.law import trajectory
-from harness.conformance.linear import derive, propagate, stability_limit, stationary_variance
+from harness.conformance.linear import derive, propagate, stationary_variance
+from harness.conformance.stability import stability_limit
 from harness.errors import UsageError
 from plugins.samplers.hmc import HMC
 from plugins.samplers.msgld import MSGLD

@@ -10,7 +10,8 @@ from scipy.linalg import solve_discrete_lyapunov
 
 from harness.conformance.gaussian import GaussianTask
 from harness.conformance.law import draws, finish, loop, trajectory
-from harness.conformance.linear import derive, frozen, stability_limit
+from harness.conformance.linear import derive, frozen
+from harness.conformance.stability import stability_limit
 from harness.stepping import BoundPotential, CountingPotential
 from plugins.samplers.sgfs import SGFS
 from plugins.samplers.sgld import SGLD

@@ -54,7 +54,7 @@ def sampler(offer: Offer, registry: Registry) -> dict[str, Any]:
     if made is not None:
         record |= declared(made)
         record |= _asked(lambda: _costs(offer), notes) or {}
-        record["limit_bias"] = _asked(made.limit_bias, notes)
+        record["limit_bias"] = _asked(lambda: _limit_bias(made, record), notes)
         record["state"] = _asked(lambda: state(made), notes)
         record["laws"] = _asked(lambda: laws(made), notes)
         record["stationary_variance"] = _asked(lambda: _variances(made, record), notes)
@@ -206,6 +206,13 @@ def _costs(offer: Offer) -> dict[str, Any]:
     kept = ("gradients_per_step", "full_gradients_per_step")
     unbounded = limit is not None and math.isinf(limit)
     return {**{name: found[name] for name in kept}, "stability_limit": UNLIMITED if unbounded else limit}
+
+
+def _limit_bias(made: Any, record: Mapping[str, Any]) -> float | None:
+    from harness.cli.pages import stationary
+
+    limit = record["stability_limit"]
+    return stationary.limit_bias(made, None if limit == UNLIMITED else limit)
 
 
 def _variances(made: Any, record: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from harness.conformance.law import heat
-from harness.conformance.linear import derive
+from harness.conformance.linear import at_work, derive
 
 if TYPE_CHECKING:
     from harness.sampler import Sampler
@@ -32,9 +32,9 @@ def reach(limit: float | None) -> float:
 def curve(sampler: Sampler, xs: Iterable[float]) -> list[Point]:
     """(x, lambda var(theta)/T with exact gradients, the same with gradient noise) where there is a stationary law.
 
-    On U = theta^2 / 2 at T = 1. Entries named in `adaptive` are held at the values that `init` gives them there.
+    On U = theta^2 / 2 at T = 1. Adaptive entries are held where a chain that stays near theta = 1 takes them.
     """
-    T = heat(sampler, 1.0)
+    T, sampler = heat(sampler, 1.0), at_work(sampler)
     points = []
     for x in xs:
         step = derive(sampler, x, T)
@@ -42,6 +42,12 @@ def curve(sampler: Sampler, xs: Iterable[float]) -> list[Point]:
         if exact is not None and noisy is not None:
             points.append((x, float(exact[0, 0]) / T, float(noisy[0, 0]) / T))
     return points
+
+
+def limit_bias(sampler: Sampler, limit: float | None) -> float | None:
+    """lambda var/T as h goes to 0, with adaptive entries held as in `curve`."""
+    points = curve(sampler, [1e-6 * reach(limit)]) if sampler.adaptive and sampler.limit_bias() else []
+    return float(f"{points[0][1]:.4g}") if points else sampler.limit_bias()
 
 
 def table(sampler: Sampler, limit: float | None) -> list[dict[str, str]]:

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from harness.scoring.words import with_interval
+
+
+def t(mean, half):
+    return SimpleNamespace(mean=mean, low=mean - half, high=mean + half, interval="t 95 %", remark="")
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "text"),
+    [
+        (17.6, 1.1, "17.6 ± 1.1"), (12_345.0, 250.0, "12,345 ± 250"), (0.0123, 0.0004, "0.01230 ± 0.00040"),
+        (2.5e56, 3.2e57, "2.50e+56 ± 3.2e+57"), (-3e-12, 4e-13, "-3.00e-12 ± 4.0e-13"), (4.0, 0.0, "4 ± 0"),
+    ],
+)  # fmt: skip
+def test_a_number_is_never_longer_than_it_says(mean, half, text):
+    assert with_interval(t(mean, half)) == text
