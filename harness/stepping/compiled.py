@@ -35,6 +35,9 @@ LANES = 16
 FEWEST = 2
 """Steps of a compiled block; a single one is done plainly, for torch would compile it anew."""
 
+INLINED = 16
+"""Operations that are written out where a value is used again; torch's 30 makes ten leapfrog steps a minute's work."""
+
 Lanes = dict[str, Any]
 Function = Callable[[Lanes, Lanes], tuple[Lanes, Lanes]]
 
@@ -104,7 +107,11 @@ def _compile(function: Function, carry: Lanes, steps: Lanes) -> Function:
 
     for noisy in ("torch.utils.cpp_extension", "torch._inductor"):  # a GPU that none asked for, calls it cannot inline
         logging.getLogger(noisy).setLevel(logging.ERROR)
-    options = {"cpp_wrapper": torch_version() >= CPP_WRAPPER_FROM, "compile_threads": 1}
+    options = {
+        "cpp_wrapper": torch_version() >= CPP_WRAPPER_FROM,
+        "compile_threads": 1,
+        "realize_opcount_threshold": INLINED,
+    }
     # Not dynamic but for what is marked: else torch would guess from earlier runs what may vary in this one.
     compiled = torch.compile(function, fullgraph=True, dynamic=False, options=options)
 
