@@ -1,5 +1,5 @@
 """Measure everything and write BENCHMARKS.md: `nox -s benchmarks`, or `-- --quick` for a pass that tries all of it;
-`-- --samplers` measures the update of every sampler, and nothing else.
+`-- --samplers` measures the update of every sampler, and nothing else; `-- --again memory commands` those parts anew.
 
 Each case has a process of its own on one core; the processes of a group are ready at once and are measured in turn, so
 that what else the machine does meets all of them alike. All numbers are kept in docs/benchmarks/measurements.json.
@@ -153,11 +153,26 @@ def measure_samplers(only: Sequence[str], environment: Mapping[str, str], root: 
     say(f"measured {len(record['rows'])} samplers in {record['minutes']:.1f} minutes")
 
 
+def measure_again(parts: Sequence[str], environment: Mapping[str, str], root: Path, *, quick: bool) -> None:
+    """Some parts of the last record anew, on the machine that it is of, and the page with them."""
+    record = json.loads((root / page.FOLDER / "measurements.json").read_text(encoding="utf-8"))
+    if record["machine"] != page.machine():
+        raise SystemExit("the last record is of another machine: measure all of it")
+    if "memory" in parts:
+        record["memory"] = measure_memory(1_000_000 if quick else 10_000_000, environment, quick=quick)
+    if "commands" in parts:
+        record["commands"] = commands.measure(quick=quick)
+    page.write(record, root)
+
+
 def main() -> None:
     """Measure, keep the numbers, write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a short pass over all of it, not for the record")
     parser.add_argument("--samplers", nargs="*", metavar="NAME", help="only the update of all samplers, or of these")
+    parser.add_argument(
+        "--again", nargs="+", choices=("memory", "commands"), help="only these parts of the last record"
+    )
     parser.add_argument("--out", type=Path, default=HERE.parents[1], help="where BENCHMARKS.md and docs/ are")
     asked = parser.parse_args()
     began = time.time()
@@ -168,6 +183,9 @@ def main() -> None:
             environment["TORCHINDUCTOR_CACHE_DIR"] = cache
         if asked.samplers is not None:
             measure_samplers(asked.samplers, environment, asked.out, quick=asked.quick)
+            return
+        if asked.again:
+            measure_again(asked.again, environment, asked.out, quick=asked.quick)
             return
         limits = answer_of("limits.py", "1" if asked.quick else "4", environment=environment)
         results = []
