@@ -16,7 +16,7 @@ from harness.pages.sampler import page
 from harness.registry import Registry, load, registry
 from harness.rendering.figures import drawn
 
-HOME = Path(__file__).resolve().parents[2] / "docs" / "samplers"
+HOME = Path("docs/samplers")
 OWN = "sgmcmc-bench"
 
 

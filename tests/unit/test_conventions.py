@@ -31,7 +31,7 @@ positive = st.floats(1e-9, 1e3)
 def steps(draw):
     step = Step(h=draw(positive), T=draw(positive), N=draw(st.integers(1, 10**7)), alpha=draw(st.floats(1e-3, 1)))
     largest = 2 * step.alpha * step.T / step.h  # beyond it there is more noise than 2 alpha h T to take V off
-    return Step(**{**vars(step), "V": draw(st.floats(0, largest)), "M": draw(positive)})
+    return Step(**{**vars(step), "V": draw(st.just(0.0) | st.floats(1e-9, 1)) * largest, "M": draw(positive)})
 
 
 def as_said_by(convention, step):

@@ -131,8 +131,8 @@ def test_prose(text, shown):
     assert prose(text) == shown
 
 
-def test_the_folder_is_where_the_docs_are():
-    assert HOME == DOCS
+def test_the_folder_is_that_of_the_checkout_one_stands_in():
+    assert DOCS.parents[1] / HOME == DOCS
 
 
 def test_a_sampler_without_defaults_has_a_page(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 
 import pytest
@@ -10,8 +11,12 @@ from harness.errors import RunError
 from harness.execution import local
 
 
-def hello(word, pipe):
-    pipe.send(word)
+@pytest.fixture
+def hello(tmp_path, monkeypatch):
+    """A function that a child can import."""
+    (tmp_path / "born_work.py").write_text("def hello(word, pipe):\n    pipe.send(word)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    return importlib.import_module("born_work").hello
 
 
 @pytest.fixture
@@ -32,7 +37,7 @@ def failures(monkeypatch):
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-def test_a_child_is_started_once_more(failures, lost):
+def test_a_child_is_started_once_more(hello, failures, lost):
     failures[0] = lost
     process, pipe = local.born(hello, "here")
     assert pipe.recv() == "here"
@@ -40,7 +45,7 @@ def test_a_child_is_started_once_more(failures, lost):
     assert process.exitcode == 0
 
 
-def test_twice_is_an_error_and_no_interruption(failures):
+def test_twice_is_an_error_and_no_interruption(hello, failures):
     failures[0] = 2
     with pytest.raises(RunError, match=r"no worker can be started.*unexpected EOF"):
         local.born(hello, "here")
