@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import select
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -99,6 +100,10 @@ def measure(environment: Mapping[str, str], *, quick: bool, only: Sequence[str] 
         workers = [Worker(name, dim, core, environment) for core, name in enumerate(others[i : i + 2])]
         for worker in workers:
             worker.get_ready()
+        if reference.problem:  # its loop has come to its end
+            reference.close()
+            reference = Worker(first, dim, 0, environment)
+            reference.get_ready()
         for worker in workers:
             sys.stderr.write(f"{worker.name}: {worker.problem or 'measured in turn with sgld'}\n")
             pairs = [(worker.measure(seconds), reference.measure(seconds)) for _ in range(rounds)]
@@ -137,7 +142,8 @@ What a step *must move* is theta and what changes of the state, read and written
 and the curvatures, read once; *over a copy* is its time over that of a plain copy of as many bytes, measured in turn
 with it. Gradients on all the data cost no more here than others: what is seen is the updates, without `refresh`. The
 last two columns are the harness's own compiled loop on mixture25, {chains:,} chains, nanoseconds of a chain-step.
-Ratios are of {rounds} rounds, each beside one of sgld's. All of it took {minutes:.0f} minutes.{quick}
+Ratios are of {rounds} rounds, each over one of sgld's beside it, or over the median of sgld's where that is missing.
+All of it took {minutes:.0f} minutes.{quick}
 
 {speed}
 
@@ -154,6 +160,7 @@ def _speed(record: Mapping[str, Any]) -> str:
         ["", "state, vectors", "normals, vectors", "ms a step", "over sgld", "must move, MiB", "over a copy",
          "mixture25, ns", "over sgld"]
     ]  # fmt: skip
+    usual = {what: statistics.median(_all(record["rows"][0], what)) for what in ("step", "block")}
     for row in record["rows"]:
         flat, mixed = row.get("flat", {}), row.get("mixture", {})
         if "moved" not in flat and "chain_steps" not in mixed:
@@ -164,11 +171,12 @@ def _speed(record: Mapping[str, Any]) -> str:
             copied = [r["copy"] * flat["moved"] / 2 for r in row["rounds"] if r]  # a copy moves two vectors
             step = _all(row, "step")
             cells = [
-                number(flat["state"]), number(flat["normals"]), spread([1e3 * s for s in step]), _ratio(row, "step"),
+                number(flat["state"]), number(flat["normals"]), spread([1e3 * s for s in step]),
+                _ratio(row, "step", usual["step"]),
                 number(moved / 2**20), spread([s / c for s, c in zip(step, copied, strict=True)]),
             ]  # fmt: skip
         ns = [1e9 * s / mixed["chain_steps"] for s in _all(row, "block")]
-        lines.append([row["sampler"], *cells, spread(ns), _ratio(row, "block")])
+        lines.append([row["sampler"], *cells, spread(ns), _ratio(row, "block", usual["block"])])
     return grid(lines)
 
 
@@ -176,9 +184,9 @@ def _all(row: Mapping[str, Any], what: str) -> list[float]:
     return [r[what] for r in row["rounds"] if what in r]
 
 
-def _ratio(row: Mapping[str, Any], what: str) -> str:
+def _ratio(row: Mapping[str, Any], what: str, usual: float) -> str:
     pairs = zip(row["rounds"], row["sgld"], strict=True)
-    return spread([mine[what] / other[what] for mine, other in pairs if what in mine and what in other])
+    return spread([mine[what] / other.get(what, usual) for mine, other in pairs if what in mine])
 
 
 def _measured(record: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
