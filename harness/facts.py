@@ -62,7 +62,7 @@ def sampler_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
     """
 
     def describe() -> dict[str, Any]:
-        from harness.conformance.stability import working_limit
+        from harness.conformance.stability import free_step, working_limit
 
         sampler = instance(_target(offer), params)
         counts = {name: _whole(sampler, name, 0) for name in ("gradients_per_step", "full_gradients_per_step")}
@@ -73,7 +73,7 @@ def sampler_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
             "refresh_every": _whole(sampler, "refresh_every", 0),
             "needs": sorted(sampler.needs),
             "stability_limit": _rounded(limit := working_limit(sampler)),
-            "free_step": limit is not None and sampler.rescale(2.0)[1] == 1.0,
+            "free_step": limit is not None and free_step(sampler),
         }
 
     return dict(_cached(offer, "sampler", params, describe))

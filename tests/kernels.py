@@ -15,11 +15,23 @@ def tensor(values):
 
 def stepped(sampler, theta, state, potential, h, T, *noise):
     """One step with the noise given, all in NumPy: the new position and state."""
-    state = {name: tensor(leaf) for name, leaf in state.items()}
+    state = {name: torch.from_numpy(np.array(leaf)) for name, leaf in state.items()}
     script = ScriptedNoise([tensor(values) for values in noise])
     with torch.no_grad():
         new, left = sampler.step(tensor(theta), state, potential, tensor(h), tensor(T), script)
     return new.numpy(), {name: leaf.numpy() for name, leaf in left.items()}
+
+
+class Fixed:
+    """A potential whose gradient is the same everywhere."""
+
+    terms = 1
+
+    def __init__(self, g):
+        self.g = tensor(g)
+
+    def grad(self, x):
+        return self.g.clone()
 
 
 class Line:

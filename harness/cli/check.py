@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from harness.cli import context
 from harness.cli.classes import loaded
 from harness.cli.options import Json
 from harness.environment import cores
-from harness.errors import UsageError
+from harness.errors import PluginError, UsageError
 from harness.hookspecs import Method
 from harness.parameters import near, schema
 from harness.registry import Offer, Registry
@@ -55,7 +56,12 @@ def _shared(words: list[str]) -> dict[str, list[Row]]:
     with ProcessPoolExecutor(
         len(parts), multiprocessing.get_context("spawn"), context.set_current, (context.current(),)
     ) as pool:
-        return dict(item for rows in pool.map(_rows, parts) for item in rows.items())
+        try:
+            return dict(item for rows in pool.map(_rows, parts) for item in rows.items())
+        except BrokenProcessPool as error:
+            raise PluginError(
+                f"a process that checked ended without a word; check {', '.join(words)} one by one"
+            ) from error
 
 
 def _rows(words: list[str]) -> dict[str, list[Row]]:

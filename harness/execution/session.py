@@ -229,10 +229,10 @@ class Session:
         self.seconds = dict(zip(self.seconds, before.tolist(), strict=True))
 
     def _warn_of_instability(self) -> None:
-        from harness.conformance.stability import working_limit
+        from harness.conformance.stability import free_step, working_limit
 
-        free = self.loop.sampler.rescale(2.0)[1] == 1.0  # then h has no unit, and the limit is one of h
-        curvature, limit = 1.0 if free else self.task.curvature(), working_limit(self.loop.sampler)
+        sampler = self.loop.sampler
+        curvature, limit = 1.0 if free_step(sampler) else self.task.curvature(), working_limit(sampler)
         largest = float(self.loop.trajectory.step_size.max())
         if not curvature or not limit or largest * curvature < limit:
             return

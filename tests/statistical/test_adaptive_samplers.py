@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import kernels
 import numpy as np
 import pytest
 import torch
+from kernels import Fixed
 from scipy.integrate import quad
 
 from harness.conformance.gaussian import GaussianTask
 from harness.conformance.law import draws, finish, loop, trajectory
-from harness.conformance.linear import ScriptedNoise, derive
+from harness.conformance.linear import derive
 from harness.conformance.stability import stability_limit
 from harness.errors import UsageError
 from plugins.samplers.asgld import ASGLD
@@ -20,21 +22,8 @@ SHAPE = (4, 3)
 H, T = 0.03, 1.7
 
 
-class Fixed:
-    terms = 1
-
-    def __init__(self, g):
-        self.g = torch.from_numpy(g)
-
-    def grad(self, x):
-        return self.g.clone()
-
-
 def stepped(sampler, theta, state, g, xi):
-    h, heat = (torch.tensor(value, dtype=torch.float64) for value in (H, T))
-    state = {name: torch.from_numpy(leaf) for name, leaf in state.items()}
-    new, left = sampler.step(torch.from_numpy(theta), state, Fixed(g), h, heat, ScriptedNoise([torch.from_numpy(xi)]))
-    return new.numpy(), {name: leaf.numpy() for name, leaf in left.items()}
+    return kernels.stepped(sampler, theta, state, Fixed(g), H, T, xi)
 
 
 @pytest.fixture

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import kernels
 import numpy as np
 import pytest
 import torch
+from kernels import Fixed
 
 from harness.conformance.gaussian import GaussianProblem
-from harness.conformance.linear import ScriptedNoise
 from harness.stepping import BoundPotential
 from plugins.samplers.santa import Santa
 from plugins.samplers.sgnht import SGNHT
@@ -15,25 +16,12 @@ from plugins.samplers.sgnht import SGNHT
 D = 20
 
 
-class Fixed:
-    terms = 1
-
-    def __init__(self, g):
-        self.g = torch.from_numpy(g)
-
-    def grad(self, x):
-        return self.g.clone()
-
-
 def scalars(*values):
     return [torch.tensor(value, dtype=torch.float64) for value in values]
 
 
 def stepped(sampler, theta, state, g, xi, h, T):
-    state = {name: torch.from_numpy(leaf) for name, leaf in state.items()}
-    noise = ScriptedNoise([torch.from_numpy(xi)])
-    new, left = sampler.step(torch.from_numpy(theta), state, Fixed(g), *scalars(h, T), noise)
-    return new.numpy(), {name: leaf.numpy() for name, leaf in left.items()}
+    return kernels.stepped(sampler, theta, state, Fixed(g), h, T, xi)
 
 
 @pytest.mark.parametrize("T", [0.5, 1.0, 3.0])

@@ -58,6 +58,19 @@ def test_without_any_source_the_step_is_a_share_of_the_stability_limit(tmp_path)
     assert made.origins["schedule.step_size"].provenance == "untuned"
 
 
+@pytest.mark.parametrize(("sampler", "limit"), [("psgld", 2.025), ("sqnlmc", 2.0)])
+def test_a_step_size_without_a_unit_is_not_divided_by_the_curvature(tmp_path, sampler, limit):
+    made = spec(tmp_path, sampler, "mixture5")
+    assert made.schedule.params["step_size"] == pytest.approx(0.2 * limit, rel=1e-3)
+
+
+def test_a_samplers_limit_is_that_of_a_run_under_way_and_not_of_empty_moments(tmp_path):
+    """asgld's V starts at 0, which would bound h lambda by 0.003."""
+    assert spec(tmp_path, "asgld", "mixture25").schedule.params["step_size"] == pytest.approx(
+        0.2 * 2.1 * 0.03, rel=0.01
+    )
+
+
 @pytest.mark.parametrize(
     ("budget", "steps"),
     [("paper", 50_000), ("smoke", 3_000), ("steps=1234", 1_234), ("gradients=777", 777), ("seconds=2", 5_000)],

@@ -115,3 +115,25 @@ def test_the_cost_of_init_is_in_the_result(ledger):
     finish(session)
     result = ledger.standing(specs[0].key).attempt.result()
     assert result["passes"] == 1 + result["steps_done"] * result["passes_per_step"]
+
+
+def test_draws_that_weigh_by_their_step_size_do_so_in_the_results(ledger):
+    found = []
+    for weights in ("equal", "step-size"):
+        decay = {"schedule": "polynomial", "schedule.a": "0.3", "schedule.gamma": "0.9", "schedule.weights": weights}
+        specs, job = block(ledger, seeds=(0,), **decay)
+        (session,), _ = sessions(ledger, specs, job)
+        finish(session)
+        attempt = ledger.standing(specs[0].key).attempt
+        found.append((attempt.result()["metrics"], (attempt.path / "draws.safetensors").read_bytes()))
+    assert found[0][1] == found[1][1]
+    assert found[0][0] != found[1][0]
+
+
+def test_a_refresh_costs_in_the_plan_what_it_costs_in_the_run(ledger):
+    specs, job = block(ledger, "sgld-svrg", seeds=(0,))
+    asked = Request(["sgld-svrg"], ["mixture5"], seeds=[0], chains=2, budget="steps=3000")
+    (planned,) = plan(registry(), asked, ledger)
+    (session,), _ = sessions(ledger, specs, job)
+    assert planned.passes / planned.spec.steps == pytest.approx(2 + 1 / 100)
+    assert session.loop.cost.per_step == pytest.approx(planned.passes / planned.spec.steps)
