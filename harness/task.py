@@ -166,6 +166,9 @@ class Problem(ABC):
 
     dim: int
 
+    block_limit: int | None = None
+    """Most steps between two looks at what the problem carries; 1 where an observer must see the buffers of a draw."""
+
     @abstractmethod
     def initial(self) -> Tensor:
         """Starting points (C, D), each from its chain's own "init" stream."""

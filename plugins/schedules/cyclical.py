@@ -17,6 +17,7 @@ class Cyclical(Schedule):
         h_k = h0/2 (cos(pi ((k - 1) mod C) / C) + 1),    C = K / M
         r_k = ((k - 1) mod C) / C;   r_k < beta: explore, T = 0, nothing kept;   r_k >= beta: sample at T
 
+    With `samples_per_cycle` = m only the ends of the last m epochs of each cycle are kept, as networks are sampled.
     With `explore_with_noise` the exploration runs at T too, as the authors' mixture code does. C is rounded up as in
     the paper, down as in the authors' network code, or left a real number as in their mixture code.
 
@@ -28,6 +29,10 @@ class Cyclical(Schedule):
     beta: float = param(0.8, "[0, 1)", "share of a cycle that explores", source="Zhang et al. 2020, CIFAR-10")
     explore_with_noise: bool = param(False, meaning="noise during exploration", source="Zhang et al. 2020, algorithm 1")
     rounding: str = param("up", choices=("up", "down", "none"), meaning="of C", source="Zhang et al. 2020, eq. 1")
+    samples_per_cycle: int | None = param(
+        None, "[1, inf)", "keep only the ends of the last so many epochs of a cycle; none: every sampling step",
+        source="Zhang et al. 2020, CIFAR code keeps 3",
+    )  # fmt: skip
 
     def trajectory(self, steps: int, steps_per_epoch: int) -> Trajectory:
         whole = {"up": -(-steps // self.cycles), "down": max(1, steps // self.cycles), "none": 0}[self.rounding]
@@ -37,14 +42,25 @@ class Cyclical(Schedule):
         sampling = position >= self.beta
         cycle = k * scale // length
         cycle_end = np.append(cycle[1:] != cycle[:-1], True)
+        kept = sampling
+        if self.samples_per_cycle is not None:
+            kept = sampling & _ends_of_epochs(cycle_end, steps_per_epoch, self.samples_per_cycle)
         return Trajectory(
             step_size=self.step_size / 2 * (np.cos(np.pi * position) + 1),
             temperature=np.where(sampling | self.explore_with_noise, self.temperature, 0.0),
-            keep=sampling,
-            evaluate=sampling & cycle_end,
+            keep=kept,
+            evaluate=kept & cycle_end,
             cycle=cycle,
             burn_in=np.zeros(steps, dtype=bool),
         )
 
     def step_sizes(self, steps: int, steps_per_epoch: int) -> NDArray[np.float64]:
         return self.trajectory(steps, steps_per_epoch).step_size
+
+
+def _ends_of_epochs(cycle_end: NDArray[np.bool_], steps_per_epoch: int, epochs: int) -> NDArray[np.bool_]:
+    """The steps that end one of the last so many epochs of a cycle, counted back from its end."""
+    steps = np.arange(len(cycle_end))
+    ends = np.flatnonzero(cycle_end)
+    left = ends[np.searchsorted(ends, steps)] - steps
+    return (left % steps_per_epoch == 0) & (left // steps_per_epoch < epochs)

@@ -26,6 +26,13 @@ def test_cyclical_goldens_of_the_cifar_code():
     assert set(epochs_heated) == {46, 47, 48, 49, 50}
 
 
+def test_samples_per_cycle_are_the_last_ends_of_epochs_as_the_cifar_code_saves_them():
+    path = Cyclical(step_size=0.5, cycles=4, beta=0.9, rounding="down", samples_per_cycle=3).trajectory(156_400, 782)
+    epochs = (np.flatnonzero(path.keep) + 1) / 782
+    assert epochs.tolist() == [50 * cycle + epoch for cycle in range(4) for epoch in (48, 49, 50)]
+    assert (np.flatnonzero(path.evaluate) + 1).tolist() == [39_100 * cycle for cycle in (1, 2, 3, 4)]
+
+
 def test_cyclical_keeps_what_the_mixture_code_keeps():
     made = Cyclical(step_size=0.07, cycles=30, beta=0.0295, explore_with_noise=True, rounding="none").trajectory(
         50_000, 1
