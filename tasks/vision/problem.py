@@ -1,0 +1,107 @@
+"""What every image classification task is to samplers and to its observer: a potential with sets to predict."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness import ChainSequence, Problem
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness import Cost, Observer, Trajectory
+    from harness.randomness import Streams
+
+    Batch = dict[str, Tensor]
+
+
+class Classifier(Problem):
+    """The posterior of a network's weights: one row of theta (C, D) a chain, no state in modules.
+
+        U(theta) = -sum_{i=1..N} log p(y_i | x_i, theta) + |theta|^2 prior_precision / 2
+
+    A minibatch is the next stretch of n in the chain's own permutation of the N images; m = ceil(N/n) of them are an
+    epoch, the last one short. The sum over each is multiplied by m, so that the mean of an epoch's gradients is grad U
+    (of the images as augmented). The usual loss is the *mean* over each batch, the short one included: there the last
+    batch weighs as much as the others, here its share of the images, and the others N / (m n) as much as there.
+
+    What a step meets comes from the streams "order" and "data", an epoch at a time, whatever the sampler:
+
+        index  (steps, C, n) int64    rows of the training set, -1 in the empty places of a short batch
+        size   (steps, C) int64       how many are not empty; stays in main memory, so that reading it waits for nothing
+        shift  (steps, C, n, 2) uint8 and flip (steps, C, n) bool, where images are augmented (`reach` > 0)
+
+    classes  K
+    labels   name of an evaluation set ("test", "train") -> classes (n,)
+    unseen   names of the sets whose classes the network does not know
+    buffers  running statistics of normalisation, (C, B) float32; B = 0 without. Gradients on a batch update them,
+             and a draw is theta and buffers: `block_limit` is 1 where there are some
+    """
+
+    classes: int
+    labels: Mapping[str, Tensor]
+    unseen: Sequence[str] = ()
+    buffers: Tensor
+
+    def __init__(self, streams: Sequence[Streams], device: str, *, terms: int, batch: int, reach: int = 0) -> None:
+        self.streams = list(streams)
+        self.device = device
+        self.terms = terms
+        self.batch = batch
+        self.batches = -(-terms // batch)
+        self.reach = reach
+        self._order = ChainSequence([s.numpy("order") for s in streams], self._draw_order)
+        self._changes = ChainSequence([s.numpy("data") for s in streams], self._draw_changes) if reach else None
+
+    def _draw_order(self, generator: np.random.Generator) -> Tensor:
+        """An epoch's images, (m, n)."""
+        import torch
+
+        order = torch.full((self.batches * self.batch,), -1)
+        order[: self.terms] = torch.from_numpy(generator.permutation(self.terms))
+        return order.view(self.batches, self.batch)
+
+    def _draw_changes(self, generator: np.random.Generator) -> Tensor:
+        """An epoch's shifts down and right, in 0 .. 2 reach, and flips, (m, n, 3) uint8."""
+        import torch
+
+        shape = (self.batches, self.batch)
+        shift = generator.integers(0, 2 * self.reach + 1, (*shape, 2), dtype=np.uint8)
+        flip = generator.integers(0, 2, (*shape, 1), dtype=np.uint8)
+        return torch.from_numpy(np.concatenate([shift, flip], axis=2))
+
+    def draw_batches(self, steps: int) -> Batch:
+        index = self._order.take(steps)
+        batch = {"index": index.to(self.device), "size": (index >= 0).sum(2)}
+        if self._changes is not None:
+            changes = self._changes.take(steps).to(self.device)
+            batch |= {"shift": changes[..., :2], "flip": changes[..., 2] > 0}
+        return batch
+
+    @abstractmethod
+    def predict(self, theta: Tensor, rows: slice, name: str) -> Iterator[Tensor]:
+        """log p (C, m, K) float32 of successive stretches of the set `name`, in order, in evaluation mode.
+
+        theta (C, D) are draws of the chains `rows`, whose buffers are used.
+        """
+
+    def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
+        from tasks.vision.observer import ClassifierObserver
+
+        return ClassifierObserver(self, rows, trajectory, cost)
+
+    def state(self) -> dict[str, Tensor]:
+        state = {f"order/{name}": leaf for name, leaf in self._order.state().items()}
+        if self._changes is not None:
+            state |= {f"changes/{name}": leaf for name, leaf in self._changes.state().items()}
+        return state | {"buffers": self.buffers}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        for name, sequence in (("order/", self._order), ("changes/", self._changes)):
+            if sequence is not None:
+                sequence.load({n.removeprefix(name): leaf for n, leaf in state.items() if n.startswith(name)})
+        self.buffers.copy_(state["buffers"])
