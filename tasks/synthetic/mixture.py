@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import MOMENT_METRICS, ChainSequence, Metric, Observer, Problem, Task, Truth, param
+from harness import MOMENT_METRICS, Metric, Observer, Task, Truth, param
+from tasks.synthetic.density import DensityProblem
 
 if TYPE_CHECKING:
-    from numpy.random import Generator
     from numpy.typing import ArrayLike, NDArray
     from torch import Tensor
 
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from harness.randomness import Streams
 
     Array = NDArray[np.float64]
-    Batch = dict[str, Tensor]
-
-STRETCH = 1000
-"""Steps whose gradient noise is drawn at once; another length gives other numbers."""
 
 
 def modes_axis() -> int:
@@ -33,13 +29,13 @@ def modes_axis() -> int:
     return 0 if torch.compiler.is_compiling() else 1
 
 
-class MixtureProblem(Problem):
-    """U(theta) = -log sum_m w_m N(theta; mu_m, s^2 I) + <tilt, theta>; the full U has no tilt.
+class MixtureProblem(DensityProblem):
+    """U(theta) = -log sum_m w_m N(theta; mu_m, s^2 I), with the noise of a `DensityProblem`.
 
-    grad U = theta / s^2 - sum_m r_m mu_m / s^2 + tilt, with r_m proportional to w_m exp(-|theta - mu_m|^2 / (2 s^2)),
-    by softmax. A tilt is N(0, gradient_noise^2 I), anew in each step. |theta|^2 cancels in r, so the logits are linear
-    in theta. Everything is per chain, so the bits do not depend on the other chains: sums run over the last axis, and
-    over the first where the steps are compiled, whose chains lie side by side in the vector unit.
+    grad U = theta / s^2 - sum_m r_m mu_m / s^2, with r_m proportional to w_m exp(-|theta - mu_m|^2 / (2 s^2)), by
+    softmax. |theta|^2 cancels in r, so the logits are linear in theta. Everything is per chain, so the bits do not
+    depend on the other chains: sums run over the last axis, and over the first where the steps are compiled, whose
+    chains lie side by side in the vector unit.
     """
 
     def __init__(self, task: MixtureTask, streams: Sequence[Streams], device: str) -> None:
@@ -47,34 +43,12 @@ class MixtureProblem(Problem):
 
         means = torch.tensor(task.means, dtype=torch.float64, device=device)
         weights = torch.tensor(task.weights, dtype=torch.float64, device=device)
+        super().__init__(means.shape[1], task.gradient_noise, task.box, streams, device)
         self.task = task
-        self.streams = list(streams)
-        self.device = device
-        self.dim = means.shape[1]
         self.precision = 1 / task.variance
         self.pull = means.T.contiguous() * self.precision
         self.offset = weights.log() - means.square().sum(1) * self.precision / 2
         self.constant = self.dim / 2 * math.log(2 * math.pi * task.variance)
-        self.tilts: ChainSequence | None = None
-        if task.gradient_noise > 0:
-            self.tilts = ChainSequence([s.numpy("order") for s in streams], self._draw_tilts)
-
-    def _draw_tilts(self, generator: Generator) -> Tensor:
-        import torch
-
-        return torch.from_numpy(self.task.gradient_noise * generator.standard_normal((STRETCH, self.dim)))
-
-    def initial(self) -> Tensor:
-        import torch
-
-        rows = [
-            torch.rand(self.dim, generator=s.torch("init", self.device), dtype=torch.float64, device=self.device)
-            for s in self.streams
-        ]
-        return self.task.box * (2 * torch.stack(rows) - 1)
-
-    def draw_batches(self, steps: int) -> Batch:
-        return {} if self.tilts is None else {"tilt": self.tilts.take(steps).to(self.device)}
 
     def _logits(self, theta: Tensor, axis: int) -> Tensor:
         """log w_m - |theta - mu_m|^2 / (2 s^2) + |theta|^2 / (2 s^2); the modes along `axis`, 0 or 1."""
@@ -83,18 +57,16 @@ class MixtureProblem(Problem):
             logits = logits + theta[:, d].unsqueeze(axis) * self.pull[d].unsqueeze(1 - axis)
         return logits
 
-    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
+    def plain_energy(self, theta: Tensor) -> Tensor:
         axis = modes_axis()
         logits = self._logits(theta, axis)
         # log-sum-exp as l_m - log_softmax(l)_m at the largest m: unlike exp and log of a (C, M) tensor, whose bits
         # depend on where an element lies in it, log_softmax works row by row.
         top = logits.amax(axis) - logits.log_softmax(axis).amax(axis)
-        value = theta.square().sum(1) * (self.precision / 2) - top + self.constant
-        return value if batch is None else value + (batch["tilt"] * theta).sum(1)
+        return theta.square().sum(1) * (self.precision / 2) - top + self.constant
 
-    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        gradient = theta * self.precision - self._pulled(theta)
-        return gradient if batch is None else gradient + batch["tilt"]
+    def plain_gradient(self, theta: Tensor) -> Tensor:
+        return theta * self.precision - self._pulled(theta)
 
     def _pulled(self, theta: Tensor) -> Tensor:
         """sum_m r_m mu_m / s^2: (C, D)."""
@@ -105,20 +77,10 @@ class MixtureProblem(Problem):
         shares = (logits - logits.amax(0)).exp()
         return ((shares * self.pull[:, :, None]).sum(1) / shares.sum(0)).T
 
-    def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
-        return self.energy(theta, batch), self.gradient(theta, batch)
-
     def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
         from tasks.synthetic.observer import MixtureObserver
 
         return MixtureObserver(self.task, rows.stop - rows.start, trajectory, cost)
-
-    def state(self) -> dict[str, Tensor]:
-        return {} if self.tilts is None else self.tilts.state()
-
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        if self.tilts is not None:
-            self.tilts.load(state)
 
 
 @dataclass(frozen=True, kw_only=True)
