@@ -1,0 +1,69 @@
+"""How good predicted probabilities are: proper scores, and how far confidence is from accuracy.
+
+Everywhere p (n, K) are the probabilities of K classes for n inputs, rows summing to 1, and y (n,) the true classes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+Classes = NDArray[np.int64]
+
+BINS = 15
+
+
+def error_rate(probabilities: ArrayLike, classes: ArrayLike) -> float:
+    """Share of inputs whose most probable class, the lowest of equals, is not the true one."""
+    p, y = _checked(probabilities, classes)
+    return float((p.argmax(axis=1) != y).mean())
+
+
+def nll(probabilities: ArrayLike, classes: ArrayLike) -> float:
+    """Negative log-likelihood per input in nats, -mean_i log p_i[y_i]; inf where a true class has probability 0."""
+    p, y = _checked(probabilities, classes)
+    with np.errstate(divide="ignore"):
+        return float(-np.log(_of_truth(p, y)).mean())
+
+
+def brier(probabilities: ArrayLike, classes: ArrayLike) -> float:
+    """Brier score in [0, 2]: mean_i sum_k (p_ik - [y_i = k])^2.
+
+    Source: G. W. Brier, "Verification of forecasts expressed in terms of probability", 1950.
+    """
+    p, y = _checked(probabilities, classes)
+    return float(((p**2).sum(axis=1) - 2 * _of_truth(p, y) + 1).mean())
+
+
+def ece(probabilities: ArrayLike, classes: ArrayLike, bins: int = BINS) -> float:
+    """Expected calibration error: sum_b n_b/n |accuracy_b - confidence_b| over `bins` bins of equal width.
+
+    The confidence of an input is its largest probability; bin b holds confidences in ((b-1)/bins, b/bins].
+
+    Source: C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, "On Calibration of Modern Neural Networks", ICML 2017, eq. 3.
+    """
+    p, y = _checked(probabilities, classes)
+    confidence = p.max(axis=1)
+    right = p.argmax(axis=1) == y
+    place = np.searchsorted(np.arange(1, bins) / bins, confidence)
+    gap = np.bincount(place, weights=right - confidence, minlength=bins)
+    return float(np.abs(gap).sum() / len(y))
+
+
+def top_accuracy(probabilities: ArrayLike, classes: ArrayLike, k: int) -> float:
+    """Share of inputs whose true class is among the k most probable; of equals, the true one stands last."""
+    p, y = _checked(probabilities, classes)
+    return float(((p >= _of_truth(p, y)[:, None]).sum(axis=1) <= k).mean())
+
+
+def _checked(probabilities: ArrayLike, classes: ArrayLike) -> tuple[Array, Classes]:
+    p, y = np.asarray(probabilities, dtype=np.float64), np.asarray(classes, dtype=np.int64)
+    if p.ndim != 2 or y.shape != p.shape[:1] or not len(y):
+        raise ValueError(f"probabilities (n, K) and classes (n,) are needed, got {p.shape} and {y.shape}")
+    return p, y
+
+
+def _of_truth(p: Array, y: Classes) -> Array:
+    """The probability of the true class, (n,)."""
+    return p[np.arange(len(y)), y]

@@ -1,0 +1,67 @@
+"""Can unseen inputs be told from seen ones by a score of uncertainty?
+
+`seen` (n,) and `unseen` (m,) are scores, larger for inputs that look less like the training data: the entropy of the
+predictive distribution, or minus its largest probability. Equal scores count half, whichever way they are ordered.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+def entropy(probabilities: ArrayLike) -> Array:
+    """-sum_k p_k log p_k in nats, classes last; 0 log 0 = 0. At most log K."""
+    p = np.asarray(probabilities, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(-np.where(p > 0, p * np.log(p), 0.0).sum(axis=-1))
+
+
+def ecdf(values: ArrayLike, at: ArrayLike) -> Array:
+    """The share of values (n,) that are no larger than each of the points `at`."""
+    x = np.sort(np.asarray(values, dtype=np.float64))
+    return np.asarray(np.searchsorted(x, np.asarray(at, dtype=np.float64), side="right") / len(x))
+
+
+def auroc(seen: ArrayLike, unseen: ArrayLike) -> float:
+    """The probability that an unseen input scores higher than a seen one: area under the ROC curve."""
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(*_labelled(seen, unseen)))
+
+
+def aupr(seen: ArrayLike, unseen: ArrayLike) -> float:
+    """Area under precision and recall in finding the unseen, by steps (average precision).
+
+    By chance it is their share m / (n + m). Source: D. Hendrycks, K. Gimpel, "A Baseline for Detecting Misclassified
+    and Out-of-Distribution Examples in Neural Networks", ICLR 2017.
+    """
+    from sklearn.metrics import average_precision_score
+
+    return float(average_precision_score(*_labelled(seen, unseen)))
+
+
+def fpr95(seen: ArrayLike, unseen: ArrayLike) -> float:
+    """Share of unseen inputs that are taken for seen where at least 95 % of the seen are accepted.
+
+    Accepted is what scores no more than the lowest threshold that does so. Source: S. Liang, Y. Li, R. Srikant,
+    "Enhancing the Reliability of Out-of-distribution Image Detection in Neural Networks", ICLR 2018.
+    """
+    known, unknown = _finite(seen), _finite(unseen)
+    threshold = np.sort(known)[int(np.ceil(0.95 * len(known))) - 1]
+    return float((unknown <= threshold).mean())
+
+
+def _labelled(seen: ArrayLike, unseen: ArrayLike) -> tuple[NDArray[np.bool_], Array]:
+    """1 for unseen, and the scores."""
+    known, unknown = _finite(seen), _finite(unseen)
+    return np.repeat([False, True], [len(known), len(unknown)]), np.concatenate([known, unknown])
+
+
+def _finite(scores: ArrayLike) -> Array:
+    x = np.asarray(scores, dtype=np.float64)
+    if x.ndim != 1 or not len(x) or not np.isfinite(x).all():
+        raise ValueError(f"scores are a row of finite numbers, at least one; got shape {x.shape}")
+    return x
