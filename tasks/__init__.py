@@ -10,9 +10,14 @@ def bench_tasks() -> list[Info]:
     """The tasks of this package."""
     blr = "tasks.regression.blr"
     return [
+        Info("bimodal1d", "tasks.synthetic.bimodal1d:Bimodal1D", "a quartic with two modes, in one dimension"),
+        Info("blr-a9a", "tasks.regression.a9a.task:A9a", "Bayesian logistic regression, a9a, 32,561 x 124"),
         Info("blr-australian", f"{blr}:Australian", "Bayesian logistic regression, Australian credit, 690 x 15"),
         Info("blr-german", f"{blr}:German", "Bayesian logistic regression, German credit, 1000 x 25"),
         Info("blr-heart", f"{blr}:Heart", "Bayesian logistic regression, Statlog heart disease, 270 x 14"),
+        Info("gaussian2d", "tasks.synthetic.gaussian2d:Gaussian2D", "a correlated Gaussian in two dimensions"),
         Info("mixture25", "tasks.synthetic.mixture25:Mixture25", "25 narrow Gaussian modes (Zhang et al. 2020)"),
+        Info("mixture2d", "tasks.synthetic.mixture2d:Mixture2D", "4 Gaussian modes, between mixture5 and mixture25"),
         Info("mixture5", "tasks.synthetic.mixture5:Mixture5", "5 wide Gaussian modes (Kim et al. 2022)"),
+        Info("ravine", "tasks.regression.ravine:Ravine", "a regression with narrow ravines (Kim et al. 2022)"),
     ]  # fmt: skip

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness import Cost, Info, RunError, Trajectory, UsageError
+from harness import Cost, Info, RunError, Task, Trajectory, UsageError
 from harness.conformance.gaussian import Recorder
 from harness.diagnostics import Moments, bulk_ess, rank_normalised_split_rhat
 from harness.parameters import near
@@ -74,6 +74,14 @@ TASKS: dict[str, LogisticTask] = {
 
 def reference(task: LogisticTask, *, chains: int = CHAINS, burn_in: int = BURN_IN, draws: int = DRAWS) -> Array:
     """Draws (n, C, D) by HMC, adapted in the burn-in that is dropped. `RunError` where a chain is lost."""
+    step_size = 1 / laplace(task.design()).eigenvalues[-1]
+    return hmc_draws(task, SAMPLER, step_size, chains=chains, burn_in=burn_in, draws=draws)
+
+
+def hmc_draws(
+    task: Task, settings: Mapping[str, Any], step_size: float, *, chains: int, burn_in: int, draws: int
+) -> Array:
+    """Draws (n, C, D) of a task whose observer is a `Recorder`, by hmc with these settings, its step from h."""
     import torch
 
     from harness.loop import Loop
@@ -82,11 +90,11 @@ def reference(task: LogisticTask, *, chains: int = CHAINS, burn_in: int = BURN_I
     torch.set_num_threads(1)
     info = registry().find("samplers", "hmc").info
     assert isinstance(info, Info)
-    sampler = load(info.target)(**SAMPLER)
+    sampler = load(info.target)(**settings)
     steps = burn_in + draws
     everywhere = np.ones(steps, dtype=bool)
     trajectory = Trajectory(
-        step_size=np.full(steps, 1 / laplace(task.design()).eigenvalues[-1]),
+        step_size=np.full(steps, step_size),
         temperature=np.ones(steps),
         keep=everywhere,
         evaluate=everywhere,
@@ -98,7 +106,7 @@ def reference(task: LogisticTask, *, chains: int = CHAINS, burn_in: int = BURN_I
         loop.advance_block()
     run = loop.runs[0]
     if run.divergence is not None:
-        raise RunError(f"{task.file.dataset}: chain {run.divergence.chain} was lost at step {run.divergence.step}")
+        raise RunError(f"{type(task).__name__}: chain {run.divergence.chain} was lost at step {run.divergence.step}")
     assert isinstance(run.observer, Recorder)
     return np.asarray(run.observer.draws())
 

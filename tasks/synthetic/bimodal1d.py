@@ -1,0 +1,147 @@
+"""The quartic with two modes, in one dimension."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from harness import MOMENT_METRICS, Metric, MomentObserver, Observer, Outcome, Protocol, Task, Truth, param
+from harness.observers import from_tensors, to_tensors
+from tasks.synthetic.density import DensityProblem
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+    from torch import Tensor
+
+    from harness import Cost, Trajectory
+    from harness.randomness import Streams
+
+    Array = NDArray[np.float64]
+
+GRID = np.linspace(-6, 6, 24_001)
+"""Of the trapezoid rule, which is exact to rounding here: at its ends the density is below 1e-500."""
+
+EDGES = np.linspace(-3, 3, 61)
+"""Of the histogram that is compared with the density."""
+
+
+class BimodalProblem(DensityProblem):
+    """U(theta) = theta^4 - 2 theta^2."""
+
+    def __init__(self, task: Bimodal1D, streams: Sequence[Streams], device: str) -> None:
+        super().__init__(1, task.gradient_noise, task.box, streams, device)
+
+    def plain_energy(self, theta: Tensor) -> Tensor:
+        square = theta[:, 0] * theta[:, 0]
+        return square * square - 2 * square
+
+    def plain_gradient(self, theta: Tensor) -> Tensor:
+        return 4 * theta * (theta * theta - 1)
+
+    def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
+        return BimodalObserver(trajectory, cost)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bimodal1D(Task):
+    """pi(theta) proportional to exp(2 theta^2 - theta^4): modes at -1 and 1, a barrier of 1; N(0, V) gradient noise.
+
+    The slides compare 15,000 iterations of sgld, sghmc and hmc on a density with two modes, by pictures of the density
+    and of (theta, r); they print no number of it. This one is the toy of Chen et al. (figure 1), on which they make the
+    same comparison, with their V = 4. Chains start uniformly on [-2, 2]. Beyond |theta| = (1/(2 h))^(1/2) or so a step
+    of sgld throws a chain out: the gradient grows as the cube.
+
+    Source: T. Chen, E. B. Fox, C. Guestrin, "Stochastic Gradient Hamiltonian Monte Carlo", ICML 2014,
+    figure 1 and code.
+    """
+
+    box: ClassVar = 2.0
+    provides: ClassVar = frozenset({"terms"})
+    protocols: ClassVar = (
+        Protocol(
+            "csgmcmc-slides",
+            "slides on cyclical SG-MCMC: 15,000 iterations; the target is that of Chen et al. 2014",
+            {"smoke": 1_500, "quick": 5_000, "paper": 15_000},
+        ),
+    )
+    metrics: ClassVar = (
+        Metric("density_tv", "min", "1", "total variation between the histogram of draws, 60 cells, and the density"),
+        Metric("mass_right", "target", "1", "share of draws above 0", target=0.5),
+        *MOMENT_METRICS,
+    )
+
+    gradient_noise: float = param(2.0, "[0, inf)", "sqrt(V)", source="Chen et al. 2014, figure 1: V = 4")
+
+    def dim(self) -> int:
+        return 1
+
+    def curvature(self) -> float:
+        return 8.0
+
+    def log_density(self, points: ArrayLike) -> Array:
+        """log pi at points (n, 1): (n,)."""
+        x = np.asarray(points, dtype=np.float64)[:, 0]
+        return np.asarray(2 * x**2 - x**4 - np.log(_constant()))
+
+    def truth(self) -> Truth:
+        density = _density(GRID)
+        moments = [float(np.trapezoid(GRID**k * density, GRID)) for k in (2, 4)]
+        sd = np.sqrt(moments[0])
+        zero = np.zeros(1)
+        return Truth(
+            zero, zero + sd, zero, zero + moments[1] / sd**4, zero, zero, how="quadrature by the trapezoid rule"
+        )
+
+    def build(self, streams: Sequence[Streams], device: str) -> BimodalProblem:
+        return BimodalProblem(self, streams, device)
+
+
+@functools.cache
+def _constant() -> float:
+    return float(np.trapezoid(np.exp(2 * GRID**2 - GRID**4), GRID))
+
+
+def _density(x: Array) -> Array:
+    return np.asarray(np.exp(2 * x**2 - x**4) / _constant())
+
+
+@functools.cache
+def cell_masses() -> tuple[float, ...]:
+    """The mass of the target in each cell of `EDGES`."""
+    cells = (np.linspace(left, right, 201) for left, right in itertools.pairwise(EDGES))
+    return tuple(float(np.trapezoid(_density(x), x)) for x in cells)
+
+
+class BimodalObserver(MomentObserver):
+    """What `MomentObserver` says, density_tv and mass_right, by a histogram with a cell for each side beyond it."""
+
+    def __init__(self, trajectory: Trajectory, cost: Cost) -> None:
+        super().__init__(Bimodal1D().truth(), trajectory, cost)
+        self.counts = np.zeros(len(EDGES) + 1)
+
+    def observe(self, draws: Tensor, weights: Tensor, steps: NDArray[np.int64]) -> None:
+        super().observe(draws, weights, steps)
+        cells = np.searchsorted(EDGES, draws.cpu().numpy().ravel())
+        self.counts += np.bincount(cells, weights.cpu().numpy().ravel(), minlength=len(self.counts))
+
+    def outcome(self) -> Outcome:
+        plain = super().outcome()
+        if not self.seen:
+            return Outcome({"density_tv": None, "mass_right": None, **plain.metrics})
+        shares = self.counts / self.counts.sum()
+        exact = np.array([0.0, *cell_masses(), 0.0])
+        right = shares[len(shares) // 2 :].sum()
+        own = {"density_tv": float(np.abs(shares - exact).sum() / 2), "mass_right": float(right)}
+        return Outcome({**own, **plain.metrics}, plain.curves)
+
+    def state(self) -> dict[str, Tensor]:
+        return super().state() | to_tensors({"histogram": {"counts": self.counts}})
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        super().load(state)
+        self.counts = from_tensors(state, "histogram")["counts"]

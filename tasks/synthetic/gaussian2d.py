@@ -1,0 +1,148 @@
+"""The correlated Gaussian in two dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from harness import MOMENT_METRICS, Metric, MomentObserver, Observer, Outcome, Protocol, Task, Truth, param
+from harness.observers import finite_or_none, from_tensors, to_tensors
+from tasks.synthetic.density import DensityProblem
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+    from torch import Tensor
+
+    from harness import Cost, Trajectory
+    from harness.randomness import Streams
+
+    Array = NDArray[np.float64]
+
+SLIDES = "slides on cyclical SG-MCMC: 15,000 iterations; numbers of the target are ours, after Chen et al. 2014"
+
+
+class GaussianProblem(DensityProblem):
+    """U(theta) = theta' P theta / 2, P the inverse of the covariance; coordinate by coordinate."""
+
+    def __init__(self, task: Gaussian2D, streams: Sequence[Streams], device: str) -> None:
+        super().__init__(2, task.gradient_noise, task.box, streams, device)
+        self.task = task
+        self.precision = np.linalg.inv(task.covariance).tolist()
+
+    def plain_gradient(self, theta: Tensor) -> Tensor:
+        import torch
+
+        x, y = theta[:, 0], theta[:, 1]
+        (a, b), (c, d) = self.precision
+        return torch.stack([a * x + b * y, c * x + d * y], dim=1)
+
+    def plain_energy(self, theta: Tensor) -> Tensor:
+        slope = self.plain_gradient(theta)
+        return (theta[:, 0] * slope[:, 0] + theta[:, 1] * slope[:, 1]) / 2
+
+    def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
+        return GaussianObserver(self.task, trajectory, cost)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian2D(Task):
+    """N(0, S) with unit variances and correlation rho, its gradients with N(0, V I) noise: one mode, one long axis.
+
+    The slides compare sgld, sghmc with friction, and hmc with and without drawing the momentum anew, by pictures of
+    15,000 iterations; they print no number of the target. Correlation and noise here are those of the toy of Chen et
+    al. (figure 3). Chains start uniformly on [-3, 3]^2.
+
+    Source: T. Chen, E. B. Fox, C. Guestrin, "Stochastic Gradient Hamiltonian Monte Carlo", ICML 2014,
+    figure 3 and code.
+    """
+
+    box: ClassVar = 3.0
+    provides: ClassVar = frozenset({"terms"})
+    protocols: ClassVar = (
+        Protocol("csgmcmc-slides", SLIDES, {"smoke": 1_500, "quick": 5_000, "paper": 15_000}),
+    )  # fmt: skip
+    metrics: ClassVar = (
+        Metric(
+            "wasserstein2_normal", "min", "1",
+            "Wasserstein-2 distance to the target of the normal that has the draws' mean and covariance",
+        ),
+        Metric("correlation", "target", "1", "of the draws; the target is for the default rho", target=0.9),
+        *MOMENT_METRICS,
+    )  # fmt: skip
+
+    rho: float = param(0.9, "(-1, 1)", "correlation", source="Chen et al. 2014, figure 3")
+    gradient_noise: float = param(1.0, "[0, inf)", "sqrt(V), on each coordinate", source="Chen et al. 2014, figure 3")
+
+    @property
+    def covariance(self) -> Array:
+        """S (2, 2)."""
+        return np.array([[1.0, self.rho], [self.rho, 1.0]])
+
+    def dim(self) -> int:
+        return 2
+
+    def curvature(self) -> float:
+        return 1 / (1 - abs(self.rho))
+
+    def log_density(self, points: ArrayLike) -> Array:
+        """log pi at points (n, 2): (n,)."""
+        x = np.asarray(points, dtype=np.float64)
+        squares = (x @ np.linalg.inv(self.covariance) * x).sum(axis=1)
+        return np.asarray(-squares / 2 - np.log(2 * np.pi) - np.log(np.linalg.det(self.covariance)) / 2)
+
+    def truth(self) -> Truth:
+        zero = np.zeros(2)
+        return Truth(zero, zero + 1, zero, zero + 3, zero, zero, how="closed form")
+
+    def build(self, streams: Sequence[Streams], device: str) -> GaussianProblem:
+        return GaussianProblem(self, streams, device)
+
+
+class GaussianObserver(MomentObserver):
+    """What `MomentObserver` says, and the mean and covariance of the draws, by running sums."""
+
+    def __init__(self, task: Gaussian2D, trajectory: Trajectory, cost: Cost) -> None:
+        super().__init__(task.truth(), trajectory, cost)
+        self.task = task
+        self.sums = np.zeros(6)
+        """Of w, and of w x, w y, w x^2, w x y, w y^2."""
+
+    def observe(self, draws: Tensor, weights: Tensor, steps: NDArray[np.int64]) -> None:
+        super().observe(draws, weights, steps)
+        w = weights.cpu().numpy().ravel()
+        x, y = draws.cpu().numpy().reshape(-1, 2).T
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.sums += np.stack([w, w * x, w * y, w * x * x, w * x * y, w * y * y]).sum(axis=1)
+
+    def outcome(self) -> Outcome:
+        plain = super().outcome()
+        own: dict[str, float | None] = {"wasserstein2_normal": None, "correlation": None}
+        if self.seen and np.isfinite(self.sums).all():
+            _, x, y, xx, xy, yy = self.sums / self.sums[0]
+            found = np.array([[xx - x * x, xy - x * y], [xy - x * y, yy - y * y]])
+            own["wasserstein2_normal"] = finite_or_none(normal_distance(np.array([x, y]), found, self.task.covariance))
+            spread = found[0, 0] * found[1, 1]
+            own["correlation"] = float(found[0, 1] / np.sqrt(spread)) if spread > 0 else None
+        return Outcome({**own, **plain.metrics}, plain.curves)
+
+    def state(self) -> dict[str, Tensor]:
+        return super().state() | to_tensors({"sums": {"sums": self.sums}})
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        super().load(state)
+        self.sums = from_tensors(state, "sums")["sums"]
+
+
+def normal_distance(mean: Array, covariance: Array, target: Array) -> float:
+    """Wasserstein-2 from N(mean, covariance) to N(0, target): W^2 = |mean|^2 + tr(A + B - 2 (A^1/2 B A^1/2)^1/2)."""
+    root = _root(target)
+    cross = _root(root @ covariance @ root)
+    return float(np.sqrt(max(mean @ mean + np.trace(covariance + target - 2 * cross), 0.0)))
+
+
+def _root(matrix: Array) -> Array:
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray(vectors * np.sqrt(values.clip(min=0)) @ vectors.T)
