@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from harness.errors import DataError
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """One file of a data set: path below the data root, checksum, size in bytes, and public addresses to get it."""
+    """One file of a data set: path below the data root, checksum, size in bytes, and public addresses to get it.
+
+    archive  SHA-256 of what the addresses hold, where that is a tar archive with the file in it, under `path`
+    """
 
     dataset: str
     path: str
@@ -25,6 +29,7 @@ class DataFile:
     size: int
     urls: tuple[str, ...]
     licence: str = ""
+    archive: str = ""
 
 
 def root() -> Path:
@@ -80,14 +85,25 @@ def fetch(file: DataFile) -> Path:
     target = root() / file.path
     failures = []
     for url in file.urls:
+        whole = root() / PurePosixPath(url).name if file.archive else target
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            pooch.retrieve(url, f"sha256:{file.sha256}", fname=target.name, path=target.parent, progressbar=False)
-        except (OSError, ValueError) as error:
+            pooch.retrieve(
+                url, f"sha256:{file.archive or file.sha256}", fname=whole.name, path=whole.parent, progressbar=False
+            )
+            if file.archive:
+                _unpack(whole, file.path)
+        except (OSError, ValueError, KeyError, tarfile.TarError) as error:
             failures.append(f"{url}: {error}")
         else:
             return target
     raise DataError(f"data set {file.dataset}: could not fetch {file.path}: " + "; ".join(failures))
+
+
+def _unpack(archive: Path, member: str) -> None:
+    """One file of a tar archive, under its own path below the data root."""
+    with tarfile.open(archive) as packed:
+        packed.extract(member, root(), filter="data")
 
 
 def checksum(files: Sequence[DataFile]) -> str:

@@ -22,7 +22,7 @@ from harness.registry import Offer, load
 from harness.source import source_hash
 from harness.spec import ENGINE
 
-FORMAT = 3
+FORMAT = 4
 DTYPES = ("float32", "float64")
 
 
@@ -139,7 +139,9 @@ def protocols(offer: Offer) -> list[dict[str, Any]]:
 
 def _plain(protocol: Any) -> dict[str, Any]:
     record = {f.name: getattr(protocol, f.name) for f in dataclasses.fields(protocol)}
-    return {**record, "budgets": dict(protocol.budgets), "settings": dict(protocol.settings)}
+    budget_settings = {name: dict(values) for name, values in protocol.budget_settings.items()}
+    plain = {"budgets": dict(protocol.budgets), "settings": dict(protocol.settings)}
+    return {**record, **plain, "budget_settings": budget_settings}
 
 
 def _target(offer: Offer) -> str:

@@ -1,8 +1,8 @@
 """From a command's words to resolved settings, each with its source.
 
 The first that has a setting decides: the command (--set, --schedule, --sweep), the sampler author's own `settings`,
-the papers' files for (method, task, protocol), the protocol of the task, the task's untuned default step size, the
-class's default.
+what the protocol says of the budget, the papers' files for (method, task, protocol), the protocol of the task, the
+task's untuned default step size, the class's default.
 """
 
 from __future__ import annotations
@@ -71,17 +71,17 @@ def find_pair(registry: Registry, method_name: str, task_name: str) -> Pair:
         if table["method"] == method.name and table["task"] == task.name
     ]
     if not at:
-        own = [table["protocol"] for table in published if table["protocol"] in known]
-        protocol_name = own[0] if own else next(iter(known))
+        own = {table["protocol"] for table in published}
+        protocol_name = next((name for name in known if name in own), next(iter(known)))
     if protocol_name not in known:
         raise UsageError(f"task {name} has no protocol {protocol_name!r}{near(protocol_name, known)}")
     paper = next((table for table in published if table["protocol"] == protocol_name), {})
     return Pair(method, sampler, task, known[protocol_name], paper)
 
 
-def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any]) -> Settings:
+def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: str = "") -> Settings:
     """All settings of a pair; `given` are the command's by dotted name, "schedule" being the schedule's name."""
-    layers = [_with_schedule(pair.method, layer) for layer in _layers(pair, given)]
+    layers = [_with_schedule(pair.method, layer) for layer in _layers(pair, given, budget)]
     chosen = next((str(layer["schedule"].value) for layer in layers if "schedule" in layer), "constant")
     if pair.method.schedule and chosen != pair.method.schedule:
         raise UsageError(
@@ -121,9 +121,10 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any]) -> Setting
 Layer = dict[str, Origin]
 
 
-def _layers(pair: Pair, given: Mapping[str, Any]) -> list[Layer]:
-    """Settings by source, the strongest first: command, author, paper, method, protocol."""
+def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
+    """Settings by source, the strongest first: command, author, budget, paper, method, protocol."""
     protocol = pair.protocol
+    short = protocol["budget_settings"].get(budget, {})
     run = {"run.burn_in": protocol["burn_in"], "run.thin": protocol["thin"]}
     task = {f"task.{name}": value for name, value in protocol["settings"].items()}
     own = facts.own_settings(pair.sampler, pair.task.name)
@@ -135,6 +136,7 @@ def _layers(pair: Pair, given: Mapping[str, Any]) -> list[Layer]:
     return [
         {name: Origin(value, "user", "command line") for name, value in given.items()},
         {name: Origin(value, "plugin", pair.sampler.distribution) for name, value in own.items()},
+        {name: Origin(value, "default", f"protocol {protocol['name']}, {budget}") for name, value in short.items()},
         {
             name: Origin(entry["value"], entry["provenance"], f"{paper}: {entry.get('source', '')}")
             for name, entry in values.items()

@@ -71,6 +71,8 @@ class Protocol:
              several a step, or for full ones, makes fewer steps
     burn_in  share of the steps, in [0, 1)
     settings task settings of this protocol, by field name
+    budget_settings  of a budget by its name: settings by dotted name ("task.width", "run.thin") that make it what it
+             says, seconds or minutes; they go before those of a paper
     """
 
     name: str
@@ -81,6 +83,7 @@ class Protocol:
     burn_in: float = 0.0
     thin: int = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
+    budget_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         here = f"protocol {self.name!r:.80}"
@@ -89,6 +92,8 @@ class Protocol:
         for name, gradients in self.budgets.items():
             _require(_is_name(name), here, f"the budget {name!r:.40} has a name that is no word in small letters")
             _require(_is_whole(gradients, 1), here, f"budget {name}: {gradients!r:.40} is not a number of gradients")
+        for name in self.budget_settings:
+            _require(name in self.budgets, here, f"settings are stated for a budget {name!r:.40} that it has not")
         _require(all(_is_whole(seed, 0) for seed in self.seeds), here, f"seeds {self.seeds!r:.40} are not numbers")
         _require(_is_whole(self.chains, 1), here, f"chains = {self.chains!r:.40} is not a number of chains")
         _require(_is_whole(self.thin, 1), here, f"thin = {self.thin!r:.40} is not a whole number of at least 1")

@@ -60,7 +60,7 @@ def expand(registry: Registry, request: Request, measure: Measure | None = None)
     for method, task in itertools.product(request.samplers, request.tasks):
         pair = find_pair(registry, method, task)
         for point in _points(request.sweep):
-            settings = resolve(registry, pair, {**request.given, **point})
+            settings = resolve(registry, pair, {**request.given, **point}, request.budget)
             seeds = request.seeds if request.seeds is not None else pair.protocol["seeds"]
             chains = request.chains if request.chains is not None else pair.protocol["chains"]
             rate = partial(_rate, measure, pair, {"seeds": seeds, "chains": chains}) if measure else None
@@ -200,8 +200,12 @@ def _rate(measure: Measure, pair: Pair, how: Mapping[str, Any], settings: Settin
 
 
 def _label(budget: str, steps: int, pair: Pair, settings: Settings) -> str:
-    """What the budget is called: its name where it is a named one, however it was asked for."""
-    names = [name for name, length in _named_steps(pair, settings).items() if length == steps]
+    """What the budget is called: its name where it is a named one, however it was asked for.
+
+    One that has settings of its own must be asked for by its name: other runs of its length have not got them.
+    """
+    own = pair.protocol["budget_settings"].keys() - {budget}
+    names = [name for name, length in _named_steps(pair, settings).items() if length == steps and name not in own]
     if names:
         return names[0]
     passes = steps * passes_per_step(pair, settings.sampler_params, settings.task_params)
