@@ -90,4 +90,4 @@ def parse(content: bytes) -> Bytes:
     numbers = np.frombuffer(content, dtype=np.uint8, offset=start)
     if len(numbers) != np.prod(shape):
         raise ValueError(f"an idx file of shape {shape} has {len(numbers)} numbers")
-    return numbers.reshape(shape)
+    return numbers.reshape(shape).copy()

@@ -1,0 +1,174 @@
+"""The observer of classifiers, on predictions made of the draws themselves: every number worked out apart."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+
+from harness.diagnostics.calibration import brier, ece, nll
+from harness.schedule import Trajectory
+from harness.task import Cost
+from tasks.vision.metrics import classifier_metrics
+from tasks.vision.observer import ClassifierObserver
+from tasks.vision.sketch import WIDTH, sketch
+
+K, TEST, TRAIN, UNSEEN, DIM, CHAINS = 3, 8, 6, 5, 3000, 2
+SIZES = {"test": TEST, "train": TRAIN, "strange": UNSEEN}
+
+
+class Made:
+    """Predicts log_softmax of what stands at fixed places of theta, in two stretches; one buffer a chain."""
+
+    classes = K
+    unseen = ("strange",)
+
+    def __init__(self):
+        generator = np.random.default_rng(0)
+        self.labels = {n: torch.from_numpy(generator.integers(K, size=SIZES[n])) for n in ("test", "train")}
+        self.place = {n: torch.from_numpy(generator.permutation(DIM)[: m * K]) for n, m in SIZES.items()}
+        self.buffers = torch.zeros((4, 1))
+
+    def predict(self, theta, rows, name):
+        logs = theta[:, self.place[name]].view(len(theta), -1, K).log_softmax(2)
+        self.buffers[rows] += 1
+        yield from (logs[:, :2], logs[:, 2:])
+
+
+def trajectory(draws, cycles=2):
+    keep = np.tile([False, True], draws)
+    return Trajectory(
+        step_size=np.full(2 * draws, 0.1),
+        temperature=np.ones(2 * draws),
+        keep=keep,
+        evaluate=keep,
+        cycle=np.arange(2 * draws) * cycles // (2 * draws),
+        burn_in=np.zeros(2 * draws, dtype=bool),
+    )
+
+
+def drawn(draws=12, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    theta = 2 * torch.randn((draws, CHAINS, DIM), generator=generator, dtype=torch.float64)
+    return theta, torch.rand((draws, CHAINS), generator=generator, dtype=torch.float64)
+
+
+def observed(theta, weights, sizes=None, *, resume=False, **options):
+    problem, path = Made(), trajectory(len(theta))
+    observer = ClassifierObserver(problem, slice(1, 3), path, Cost(1.0, 0.5), **options)
+    steps, start = np.flatnonzero(path.keep) + 1, 0
+    for size in sizes or [len(theta)]:
+        block = slice(start, start + size)
+        observer.observe(theta[block], weights[block], steps[block])
+        start += size
+        if resume:
+            state = {n: leaf.clone() for n, leaf in observer.state().items()}
+            observer = ClassifierObserver(problem, slice(1, 3), path, Cost(1.0, 0.5), **options)
+            observer.load(state)
+    return observer.outcome()
+
+
+def probabilities(theta, name):
+    """(draws, C, n, K)."""
+    logits = theta[..., Made().place[name]].reshape(*theta.shape[:2], -1, K)
+    return logits.softmax(3).numpy()
+
+
+def test_scores_are_of_the_weighted_mean_over_draws_and_chains():
+    theta, weights = drawn()
+    found = observed(theta, weights).metrics
+    w = (weights / weights.sum()).numpy()[..., None, None]
+    mean = {name: (w * probabilities(theta, name)).sum((0, 1)) for name in SIZES}
+    y = Made().labels["test"].numpy()
+    assert found["test_error"] == pytest.approx(100 * (mean["test"].argmax(1) != y).mean())
+    assert found["nll"] == pytest.approx(nll(mean["test"], y))
+    assert found["ece"] == pytest.approx(ece(mean["test"], y))
+    assert found["brier"] == pytest.approx(brier(mean["test"], y))
+    entropies = {name: -(p * np.log(p)).sum(1) for name, p in mean.items()}
+    assert found["entropy_strange"] == pytest.approx(entropies["strange"].mean())
+    assert found["low_entropy_mass_strange"] == (entropies["strange"] < 0.5).mean()
+    truth = np.repeat([0, 1], [TEST, UNSEEN])
+    scores = {"": entropies, "_maxprob": {name: -p.max(1) for name, p in mean.items()}}
+    for suffix, score in scores.items():
+        area = roc_auc_score(truth, np.concatenate([score["test"], score["strange"]]))
+        assert found[f"auroc{suffix}_strange"] == pytest.approx(area)
+
+
+def test_single_draws_pairs_of_draws_and_the_last_ones():
+    theta, weights = drawn()
+    found = observed(theta, weights, last=4, train=True)
+    p, y = probabilities(theta, "test"), Made().labels["test"].numpy()
+    wrong = (p.argmax(3) != y).mean(2)
+    w = (weights / weights.sum()).numpy()
+    assert found.metrics["single_test_error"] == pytest.approx(100 * (w * wrong).sum())
+    losses = -np.log(p[..., np.arange(TEST), y]).mean(2)
+    assert found.metrics["single_nll"] == pytest.approx((w * losses).sum())
+    assert found.metrics["last4_test_accuracy"] == pytest.approx(100 * (1 - wrong[-4:].mean()))
+    train = (probabilities(theta, "train").argmax(3) == Made().labels["train"].numpy()).mean(2)
+    assert found.metrics["last4_train_accuracy"] == pytest.approx(100 * train[-4:].mean())
+    classes = p.argmax(3).reshape(-1, TEST)
+    cycle = np.repeat(trajectory(12).cycle[1::2], CHAINS)
+    pairs = [(i, j) for i in range(len(classes)) for j in range(i)]
+    apart = {(i, j): (classes[i] != classes[j]).mean() for i, j in pairs}
+    assert found.metrics["disagreement"] == pytest.approx(np.mean(list(apart.values())))
+    between = [share for (i, j), share in apart.items() if cycle[i] != cycle[j]]
+    assert found.metrics["disagreement_between_cycles"] == pytest.approx(np.mean(between))
+    assert found.arrays["cycle"].tolist() == cycle.tolist()
+    assert found.arrays["sketch"].shape == (24, WIDTH)
+    assert np.allclose(found.curves["single_test_error"][1], wrong.T)
+    assert np.allclose(found.curves["single_train_error"][1], 1 - train.T)
+    assert found.curves["single_test_error"][0].tolist() == (1 + 0.5 * np.arange(2, 25, 2)).tolist()
+    assert found.curves["test_error"][1][0, -1] == pytest.approx(found.metrics["test_error"] / 100)
+    assert found.curves["nll"][1][0, -1] == pytest.approx(found.metrics["nll"])
+
+
+def test_only_the_last_draws_are_averaged_where_asked():
+    theta, weights = drawn()
+    whole = observed(theta, weights, average=5, last=5)
+    late = observed(theta[-5:], weights[-5:])
+    for name in ("test_error", "nll", "single_nll", "entropy_strange", "disagreement", "last5_test_accuracy"):
+        assert whole.metrics[name] == pytest.approx(late.metrics[name]), name
+    assert np.isnan(whole.curves["nll"][1][0, :7]).all()
+    assert np.isnan(whole.curves["test_error"][1][0, :7]).all()
+    assert np.isfinite(whole.curves["single_nll"][1]).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"train": True, "average": 4, "last": 3}])
+def test_blocks_and_restarts_do_not_matter(options):
+    theta, weights = drawn()
+    whole = observed(theta, weights, **options)
+    for sizes, resume in (([1] * 12, False), ([5, 1, 6], True)):
+        other = observed(theta, weights, sizes, resume=resume, **options)
+        assert other.metrics == whole.metrics
+        for name, (x, y) in whole.curves.items():
+            assert np.array_equal(other.curves[name][0], x)
+            assert np.array_equal(other.curves[name][1], y, equal_nan=True)
+        for name, array in whole.arrays.items():
+            if name != "buffers":  # they count the calls
+                assert np.array_equal(other.arrays[name], array), name
+
+
+def test_long_runs_are_recorded_at_evenly_spaced_draws(monkeypatch):
+    monkeypatch.setattr("tasks.vision.observer.RECORDED", 5)
+    theta, weights = drawn()
+    found = observed(theta, weights)
+    assert found.arrays["steps"].tolist() == [2, 2, 8, 8, 14, 14, 20, 20]
+    assert found.arrays["chain"].tolist() == [0, 1] * 4
+    assert found.metrics["nll"] == pytest.approx(observed(theta, weights).metrics["nll"])
+
+
+def test_all_listed_metrics_are_reported_and_nothing_is_said_of_no_draw():
+    listed = {metric.name for metric in classifier_metrics(("strange",), train=True, top=True)}
+    assert listed <= set(observed(*drawn(), train=True).metrics)
+    empty = ClassifierObserver(Made(), slice(1, 3), trajectory(4), Cost(0.0, 1.0))
+    assert not empty.outcome().metrics
+
+
+def test_sketches_keep_distances():
+    generator = torch.Generator().manual_seed(0)
+    long = torch.randn((40, 20_001), generator=generator)
+    short = sketch(long)
+    assert torch.allclose(sketch(2 * long[:1] - long[1:2]), 2 * short[:1] - short[1:2], atol=1e-4)
+    true, found = torch.pdist(long).square(), torch.pdist(short).square()
+    ratio = (found / true).numpy()
+    assert np.abs(ratio - 1).max() < 5 * (2 / WIDTH) ** 0.5
+    assert np.abs(ratio.mean() - 1) < 0.02
