@@ -23,12 +23,17 @@ def checksum(path: Path) -> str:
 
 
 def read(paths: Iterable[Path]) -> tuple[dict[str, list[Row]], list[str]]:
-    """The rows of all papers by table, and a note for each file that is not whole."""
+    """The rows of all papers by table, and a note for each file that is not whole.
+
+    A file whose [paper] has an id alone is a second one of that paper, with settings, and gives no rows.
+    """
     rows: dict[str, list[Row]] = {"paper": [], "reported_value": [], "claim": []}
     notes = []
     for path in sorted(paths):
         try:
             found = _paper(path)
+            if found is None:
+                continue
             if found["paper"][0]["paper"] in {known["paper"] for known in rows["paper"]}:
                 raise Malformed(f"another file has the paper {found['paper'][0]['paper']!r} too")  # noqa: TRY301
         except (Malformed, OSError, ValueError, TypeError, RecursionError) as error:
@@ -39,12 +44,14 @@ def read(paths: Iterable[Path]) -> tuple[dict[str, list[Row]], list[str]]:
     return rows, notes
 
 
-def _paper(path: Path) -> dict[str, list[Row]]:
+def _paper(path: Path) -> dict[str, list[Row]] | None:
     content = read_bytes(path)
     document = tomllib.loads(content.decode())
     paper = document.get("paper")
     if not isinstance(paper, dict):
         raise Malformed("it has no [paper]")
+    if paper.keys() == {"id"} and not document.keys() & {"reported", "claim"}:
+        return None
     digest = hashlib.sha256(content).hexdigest()
     head = row("paper", {**paper, "paper": paper.get("id"), "sha256": digest}, "[paper]")
     return {

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from tasks.vision.augment import crop_and_flip, normalise
+from tasks.vision.observer import ClassifierObserver
 from tasks.vision.problem import Classifier
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from harness import Cost, Trajectory
     from harness.randomness import Streams
     from tasks.networks.flat import FlatModule
 
@@ -57,7 +59,7 @@ class ModuleClassifier(Classifier):
     of the images as they are, in stretches of the batch size; batch normalisation uses each stretch's own statistics,
     as in training, and leaves the running ones alone.
 
-    `sets` holds "train", "test" and the unseen ones; `labelled` are those that `labels` offers.
+    `sets` holds "train", "test" and the unseen ones; `average` and `train_accuracy` are for `ClassifierObserver`.
     """
 
     def __init__(
@@ -72,7 +74,8 @@ class ModuleClassifier(Classifier):
         batch: int,
         prior_precision: float,
         dtype: torch.dtype = torch.float32,
-        labelled: Sequence[str] = ("test",),
+        average: int | None = None,
+        train_accuracy: bool = False,
     ) -> None:
         super().__init__(streams, device, terms=len(sets["train"].labels), batch=batch, reach=reading.reach)
         self.network = network
@@ -82,12 +85,16 @@ class ModuleClassifier(Classifier):
         self.dtype = dtype
         self.dim = network.dim
         self.classes = classes
-        self.labels = {name: self.sets[name].labels for name in labelled}
+        self.labels = {name: self.sets[name].labels for name in ("train", "test")}
         self.unseen = [name for name in sets if name not in {"train", "test"}]
         starts = [network.start(s.torch("init")) for s in streams]
         self._start = torch.stack([weights for weights, _ in starts]).to(device, dtype)
         self.buffers = torch.stack([statistics for _, statistics in starts]).to(device, dtype)
         self.block_limit = 1 if network.buffer_dim else None
+        self._watched: dict[str, Any] = {"average": average, "train": train_accuracy}
+
+    def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> ClassifierObserver:
+        return ClassifierObserver(self, rows, trajectory, cost, **self._watched)
 
     def initial(self) -> Tensor:
         return self._start.clone()
