@@ -1,4 +1,4 @@
-"""The built-in tasks: synthetic/ (densities in closed form) and regression/ (posteriors on small data sets)."""
+"""The built-in tasks: synthetic/ (densities in closed form), regression/ (posteriors on small data sets), vision/."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ def bench_tasks() -> list[Info]:
         Info("blr-australian", f"{blr}:Australian", "Bayesian logistic regression, Australian credit, 690 x 15"),
         Info("blr-german", f"{blr}:German", "Bayesian logistic regression, German credit, 1000 x 25"),
         Info("blr-heart", f"{blr}:Heart", "Bayesian logistic regression, Statlog heart disease, 270 x 14"),
+        Info("cifar10", "tasks.vision.cifar:Cifar10", "CIFAR-10 by ResNet-18, 11.2 M weights (both papers)"),
+        Info("cifar100", "tasks.vision.cifar:Cifar100", "CIFAR-100 by ResNet-18, 11.2 M weights (both papers)"),
         Info("gaussian2d", "tasks.synthetic.gaussian2d:Gaussian2D", "a correlated Gaussian in two dimensions"),
         Info("mixture25", "tasks.synthetic.mixture25:Mixture25", "25 narrow Gaussian modes (Zhang et al. 2020)"),
         Info("mixture2d", "tasks.synthetic.mixture2d:Mixture2D", "4 Gaussian modes, between mixture5 and mixture25"),
