@@ -45,8 +45,8 @@ class RavineProblem(Problem):
         distinct = list(dict.fromkeys(self.sources))
         tables = [data.simulate(source) for source in distinct]
         blank = np.zeros((len(tables), 2, 1))  # what a short batch is filled with
-        rows = torch.from_numpy(np.concatenate([np.stack(tables), blank], axis=2)).to(device)
-        self.x, self.rest = rows[:, 0], rows[:, 1] - (rows[:, 0] - 1) ** 2
+        filled = torch.from_numpy(np.concatenate([np.stack(tables), blank], axis=2)).to(device)
+        self.x, self.rest = filled[:, 0], filled[:, 1] - (filled[:, 0] - 1) ** 2
         self.own = torch.tensor([distinct.index(source) for source in self.sources], device=device)
         self.present = (torch.arange(data.N + 1, device=device) < data.N).to(torch.float64).repeat(len(tables))
         self.epochs = ChainSequence([s.numpy("order") for s in streams], self._draw_epoch)
@@ -74,7 +74,7 @@ class RavineProblem(Problem):
         offsets = self.own[:, None] * (data.N + 1)
         return {"place": self.epochs.take(steps).to(self.device) + offsets}
 
-    def _rows(self, chains: int, batch: Batch | None) -> tuple[Tensor, Tensor, Tensor, int]:
+    def rows(self, chains: int, batch: Batch | None) -> tuple[Tensor, Tensor, Tensor, int]:
         """x and y - (x - 1)^2 (C, n), which of them are there, and the factor m."""
         import torch
 
@@ -85,19 +85,12 @@ class RavineProblem(Problem):
         return self.x.take(place), self.rest.take(place), self.present.take(place), self.task.steps_per_epoch()
 
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        x, rest, present, scale = self._rows(len(theta), batch)
+        x, rest, present, scale = self.rows(len(theta), batch)
         misfit = (_wave(theta, x) - rest) * present
         return scale * misfit.square().sum(1) / 2 + theta.square().sum(1) / 2
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        import torch
-
-        x, rest, present, scale = self._rows(len(theta), batch)
-        first, second = theta[:, :1], theta[:, 1:]
-        misfit = (_wave(theta, x) - rest) * present
-        along_first = (misfit * (2 * x * (first * x).cos() + 1 / 30)).sum(1)
-        along_second = -(misfit * (x * (second * x - 1).sin() + 1 / 20)).sum(1)
-        return scale * torch.stack([along_first, along_second], dim=1) + theta
+        return slope(theta, *self.rows(len(theta), batch))
 
     def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
         return self.energy(theta, batch), self.gradient(theta, batch)
@@ -118,6 +111,17 @@ def _wave(theta: Tensor, x: Tensor) -> Tensor:
     """f(x) - (x - 1)^2, (C, n)."""
     first, second = theta[:, :1], theta[:, 1:]
     return 2 * (first * x).sin() + (second * x - 1).cos() + (first / 30 - second / 20)
+
+
+def slope(theta: Tensor, x: Tensor, rest: Tensor, present: Tensor, scale: int) -> Tensor:
+    """grad U (C, 2) on rows x and y - (x - 1)^2 (C, n), of which some are there, times `scale`."""
+    import torch
+
+    first, second = theta[:, :1], theta[:, 1:]
+    misfit = (_wave(theta, x) - rest) * present
+    along_first = (misfit * (2 * x * (first * x).cos() + 1 / 30)).sum(1)
+    along_second = -(misfit * (x * (second * x - 1).sin() + 1 / 20)).sum(1)
+    return scale * torch.stack([along_first, along_second], dim=1) + theta
 
 
 @dataclass(frozen=True, kw_only=True)
