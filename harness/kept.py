@@ -27,7 +27,8 @@ class Divergence:
 class Run:
     """One run within the block: its rows, its observer, the draws not yet fetched, and its divergence if any.
 
-    `last_finite` is where the chain that diverged first was, (D,), one step before; only in the loop that saw it.
+    `last_finite` is where the chain that diverged first was one step before, its first 1,000 coordinates; only in the
+    loop that saw it, and not where steps write in place.
     """
 
     def __init__(self, rows: slice, observer: Observer, stride: int) -> None:

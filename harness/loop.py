@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,16 +19,24 @@ import torch
 from harness.errors import PluginError
 from harness.kept import Divergence, Run
 from harness.randomness import ChainNoise, Slot, Streams
-from harness.stepping import Block, CountingPotential, DirectNoise, split, stepper
+from harness.stepping import Block, CountingPotential, DirectNoise, cut, split, stepper
 from harness.task import Cost
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from harness.sampler import Sampler, State
     from harness.schedule import Trajectory
     from harness.stepping import Advanced
     from harness.task import Batch, Problem, Task
+
+
+COORDINATES = 1000
+"""Of the last finite position of a chain that was lost: as many are kept for who wants to see it."""
+
+LOOK = 50
+"""Steps between two looks at whether chains are lost, where a block is one step and another device computes it."""
 
 
 @dataclass
@@ -62,23 +70,27 @@ class Loop:
         draw_stride: int = 1,
     ) -> None:
         self.sampler = sampler
-        self.stepper = stepper(mode)
         self.trajectory = trajectory
         self.by_step_size = weights == "step-size"
         self.device = device
         self.dtype: torch.dtype = getattr(torch, task.dtype)
         self.problem: Problem = task.build(streams, device)
+        self.stepper = stepper(mode, self.problem.dim)
         self.potential = CountingPotential(self.problem, task.terms())
         self.clock = Clock()
         self.position = 0
         self.h = torch.from_numpy(trajectory.step_size).to(device, self.dtype)
         self.T = torch.from_numpy(trajectory.temperature).to(device, self.dtype)
         self.theta = self.problem.initial().to(self.dtype)
+        carried = _copies(self.problem.state())
         self.state, at_start = self._init_state(task, streams)
         slots, per_step = self._probe(task, len(streams))
+        self.problem.load(carried)
         self.cost = Cost(at_start, per_step)
+        self.lost_at = torch.zeros(len(streams), dtype=torch.int64, device=device)
         self.noise = ChainNoise([s.fastest("noise", device, self.dtype) for s in streams], slots)
-        self.ends = dict(cut(trajectory, self.noise.block_length(self.problem.dim), sampler.refresh_every))
+        length = min(self.noise.block_length(self.problem.dim), self.problem.block_limit or len(trajectory))
+        self.ends = dict(cut(trajectory, length, sampler.refresh_every))
         self.runs = [
             Run(rows, self.problem.observer(rows, trajectory, self.cost), draw_stride)
             for rows in (slice(r, r + chains) for r in range(0, len(streams), chains))
@@ -95,6 +107,8 @@ class Loop:
                 raise self._broken(
                     f"init: state {name!r} must be a tensor whose leading axis is the {len(streams)} chains"
                 )
+        if self.stepper.in_place:
+            state = {name: leaf.clone() for name, leaf in state.items()}  # none may be theta, or another entry
         return state, _passes(potential.take_counts(), task)
 
     def _broken(self, what: str) -> PluginError:
@@ -102,7 +116,7 @@ class Loop:
 
     def _peek_batch(self) -> Batch | None:
         """The batch of the next step, leaving the problem where it was."""
-        before = {name: leaf.clone() for name, leaf in self.problem.state().items()}
+        before = _copies(self.problem.state())
         batch = split(self.problem.draw_batches(1), 1)[0]
         self.problem.load(before)
         return batch
@@ -144,7 +158,11 @@ class Loop:
     @property
     def finished(self) -> bool:
         """Whether all steps are done, or no run is left that has not diverged."""
-        return self.position >= len(self.trajectory) or all(run.divergence for run in self.runs)
+        return self._at_end or all(run.divergence for run in self.runs)
+
+    @property
+    def _at_end(self) -> bool:
+        return self.position >= len(self.trajectory)
 
     def advance_block(self) -> None:
         """Do the block that starts at `position`."""
@@ -153,7 +171,7 @@ class Loop:
         if start and self.sampler.refresh_every and start % self.sampler.refresh_every == 0:
             self._refresh()
         block = self._block(start, stop)
-        before = (self.theta, self.state)
+        before = None if self.stepper.in_place else (self.theta, self.state)
         compiling = self.stepper.compiling
         with torch.no_grad():
             done = self.stepper.advance(self.sampler, self.potential, self.theta, self.state, block)
@@ -162,13 +180,14 @@ class Loop:
         finite = torch.isfinite(self.theta).all(dim=1)
         if done.log_weights is not None:
             finite = finite & (done.log_weights < math.inf).all(dim=0)  # a NaN is not
-        finite = finite.cpu()
+        self.lost_at = self.lost_at.where((self.lost_at > 0) | finite, stop)
+        looking = self.device == "cpu" or len(done.draws) or stop - start > 1 or stop % LOOK == 0 or self._at_end
+        if looking:  # on a GPU a look waits for all that is under way
+            self._look(before, block, start)
         compiling = self.stepper.compiling - compiling
         self.clock.compiling += compiling
         sampled = time.perf_counter()
         self.clock.sampling += sampled - began - compiling
-        if any(run.divergence is None and not bool(finite[run.rows].all()) for run in self.runs):
-            self._locate(before, block, start)
         self._observe(done, start, stop)
         self.clock.observing += time.perf_counter() - sampled
 
@@ -204,28 +223,42 @@ class Loop:
         for run in self.runs:
             run.take(draws[:, run.rows], logs[:, run.rows], steps)
 
-    def _locate(self, before: tuple[Tensor, State], block: Block, start: int) -> None:
-        """Find the step at which each newly lost chain became non-finite, by doing the block again, all kept."""
-        with torch.no_grad():
-            again = self.stepper.advance(
-                self.sampler, self.potential, *before, replace(block, keep=np.ones(len(block), dtype=bool))
-            )
-        self.potential.take_counts()
-        finite = torch.isfinite(again.draws).all(dim=2)
-        if again.log_weights is not None:
-            finite = finite & (again.log_weights < math.inf)
-        lost = ~finite.cpu().numpy()
-        first = np.where(lost.any(axis=0), start + 1 + lost.argmax(axis=0), len(self.trajectory) + 1)
-        for run in self.runs:
+    def _look(self, before: tuple[Tensor, State] | None = None, block: Block | None = None, start: int = 0) -> None:
+        """Note the chains that were lost. Which step of a longer block it was is found by doing the block again."""
+        lost_at = self.lost_at.cpu().numpy()
+        fresh = [run for run in self.runs if run.divergence is None and lost_at[run.rows].any()]
+        if not fresh:
+            return
+        positions = None
+        if before is not None and block is not None:
+            positions, within = self._again(*before, block)
+            lost_at = np.where((lost_at > start) & (within > 0), start + within, lost_at)
+        never = len(self.trajectory) + 1
+        first = np.where(lost_at > 0, lost_at, never)
+        for run in fresh:
             chain = int(first[run.rows].argmin())
             step = int(first[run.rows][chain])
-            if run.divergence is None and step <= len(self.trajectory):
-                run.divergence = Divergence(step=step, chain=chain, seen_at=start + len(block))
-                whole = again.draws[step - start - 2] if step > start + 1 else before[0]
-                run.last_finite = whole[run.rows][chain].clone()
+            run.divergence = Divergence(step=step, chain=chain, seen_at=self.position)
+            if positions is not None:
+                run.last_finite = positions[step - start - 1][run.rows][chain][:COORDINATES].clone()
+
+    def _again(self, theta: Tensor, state: State, block: Block) -> tuple[Tensor, NDArray[np.int64]]:
+        """The positions (B + 1, C, D) in a block, and at which of its steps, counted from 1, each chain was lost."""
+        if len(block) == 1:
+            return theta[None], np.ones(len(theta), dtype=np.int64)
+        with torch.no_grad():
+            keep = np.ones(len(block), dtype=bool)
+            done = self.stepper.advance(self.sampler, self.potential, theta, state, replace(block, keep=keep))
+        self.potential.take_counts()
+        finite = torch.isfinite(done.draws).all(dim=2)
+        if done.log_weights is not None:
+            finite = finite & (done.log_weights < math.inf)
+        lost = ~finite.cpu().numpy()
+        return torch.cat([theta[None], done.draws]), np.where(lost.any(axis=0), lost.argmax(axis=0) + 1, 0)
 
     def checkpoint(self, run: Run) -> dict[str, Tensor]:
         """All that `run` needs to go on from `position`, as tensors that a safetensors file can hold."""
+        self._look()
         rows = run.rows
         tensors = {"theta": self.theta[rows], "noise": self.noise.state()[rows]}
         tensors |= {f"state/{name}": leaf[rows] for name, leaf in self.state.items()}
@@ -261,14 +294,8 @@ class Loop:
             run.log_weight_unit = float(tensors["log_weight_unit"])
 
 
-def cut(trajectory: Trajectory, length: int, refresh_every: int = 0) -> Iterator[tuple[int, int]]:
-    """The blocks (start, stop) of a trajectory: one stage each, no refresh within, at most `length` steps."""
-    heated, burning = trajectory.temperature > 0, trajectory.burn_in
-    changes = np.flatnonzero((heated[1:] != heated[:-1]) | (burning[1:] != burning[:-1])) + 1
-    refreshes = range(refresh_every, len(trajectory), refresh_every) if refresh_every else ()
-    edges = np.union1d(changes, refreshes).astype(np.int64)
-    for start, stop in zip([0, *edges.tolist()], [*edges.tolist(), len(trajectory)], strict=True):
-        yield from ((s, min(s + length, stop)) for s in range(start, stop, length))
+def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: leaf.clone() for name, leaf in tensors.items()}
 
 
 def _passes(calls_and_full_calls: tuple[int, int], task: Task) -> float:

@@ -19,7 +19,7 @@ from harness.registry import Offer, Registry
 from harness.settings import Pair, Settings, find_pair, resolve
 from harness.source import source_hash
 from harness.spec import Component, RunSpec
-from harness.stepping.modes import COMPILED_FROM, choose
+from harness.stepping.modes import COMPILED_FROM, LARGE, choose
 
 MOST_SEEDS = 10_000
 MOST_STEPS = 100_000_000
@@ -106,7 +106,7 @@ def make_spec(
         chains=chains,
         dtype=task["dtype"],
         device=device,
-        compile=choose(settings.compile, steps, device),
+        compile=choose(settings.compile, steps, device, task["dim"]),
         method=pair.method.name,
         budget=budget,
         origins=settings.origins,
@@ -187,8 +187,10 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings
         if rate is None:
             raise UsageError(f"--budget {budget!r} must be measured; `bench run` does that")
         steps = int(amount * rate(settings))
-        if settings.compile is None and choose(None, steps, device) == "compiled":
-            steps = max(COMPILED_FROM, int(amount * rate(replace(settings, compile="compiled"))))
+        dim = facts.task_facts(pair.task, settings.task_params)["dim"]
+        if settings.compile is None and choose(None, steps, device, dim) == "compiled":
+            least = COMPILED_FROM if dim < LARGE else 1
+            steps = max(least, int(amount * rate(replace(settings, compile="compiled"))))
     if not 1 <= steps <= MOST_STEPS:
         size = "less than one step" if steps < 1 else f"more than {MOST_STEPS:,} steps"
         raise UsageError(f"--budget {budget!r} is {size}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from harness.randomness import Slot
     from harness.sampler import State
+    from harness.schedule import Trajectory
     from harness.task import Batch
 
 
@@ -52,3 +53,15 @@ def split(batches: Batch, steps: int) -> list[Batch | None]:
         return [None] * steps
     columns = {name: tensor.unbind(0) for name, tensor in batches.items()}
     return [{name: column[k] for name, column in columns.items()} for k in range(steps)]
+
+
+def cut(trajectory: Trajectory, length: int, refresh_every: int = 0) -> Iterator[tuple[int, int]]:
+    """The blocks (start, stop) of a trajectory: one stage each, no refresh within, at most `length` steps."""
+    import numpy as np
+
+    heated, burning = trajectory.temperature > 0, trajectory.burn_in
+    changes = np.flatnonzero((heated[1:] != heated[:-1]) | (burning[1:] != burning[:-1])) + 1
+    refreshes = range(refresh_every, len(trajectory), refresh_every) if refresh_every else ()
+    edges = np.union1d(changes, refreshes).astype(np.int64)
+    for start, stop in zip([0, *edges.tolist()], [*edges.tolist(), len(trajectory)], strict=True):
+        yield from ((s, min(s + length, stop)) for s in range(start, stop, length))

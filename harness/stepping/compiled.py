@@ -46,6 +46,7 @@ class Compiled:
     """Blocks by compiled functions: one for each kind of block that a run has, made when it is first met."""
 
     counts = False
+    in_place = False
 
     def __init__(self) -> None:
         self.compiling = 0.0

@@ -14,6 +14,12 @@ COMPILED_FROM = 200_000
 """Steps of a run from which it is compiled unless a setting says otherwise: making the code costs seconds, as many as
 some 100,000 plain steps."""
 
+LARGE = 100_000
+"""Parameters of a chain from which a compiled step is one update at a time, and no scan over steps."""
+
+LARGE_COMPILED_FROM = 3e9
+"""Parameters times steps from which such a run is compiled: a plain update costs some 10 ns a parameter more."""
+
 SCAN_FROM = Version("2.11")
 """The first torch known to compile a scan."""
 
@@ -23,13 +29,14 @@ CPP_WRAPPER_FROM = Version("2.15")
 COMPILERS = ("g++", "c++", "clang++")
 
 
-def choose(asked: str | None, steps: int, device: str = "cpu") -> str:
+def choose(asked: str | None, steps: int, device: str = "cpu", dim: int = 1) -> str:
     """The mode of a run of `steps` steps; `UsageError` where one is asked for that this machine lacks the means for.
 
     On a GPU nothing is compiled unless asked for: it was not tried there yet.
     """
     if asked is None:
-        return "compiled" if steps >= COMPILED_FROM and device == "cpu" and lack() is None else "plain"
+        worth = steps * dim >= LARGE_COMPILED_FROM if dim >= LARGE else steps >= COMPILED_FROM
+        return "compiled" if worth and device == "cpu" and lack() is None else "plain"
     missing = lack() if asked == "compiled" else None
     if missing:
         raise UsageError(f"run.compile = compiled: {missing}; install it, or leave the setting out")

@@ -19,6 +19,7 @@ class Plain:
     """Steps in Python. Nothing is compiled."""
 
     counts = True
+    in_place = False
     compiling = 0.0
 
     def advance(

@@ -9,7 +9,7 @@ from support import SAMPLERS, make_loop, run_loop
 
 from harness import Sampler
 from harness.errors import PluginError
-from harness.loop import cut
+from harness.stepping import cut
 from plugins.schedules.constant import Constant
 from plugins.schedules.cyclical import Cyclical
 from tasks.regression.blr import Heart

@@ -1,0 +1,93 @@
+"""Compiled updates of many parameters: what plain steps do, but for rounding, with theta and state written in place."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support import SAMPLERS, make_loop, run_loop
+
+import harness.stepping
+from harness.stepping import modes
+from plugins.samplers.sghmc import SGHMC
+from plugins.samplers.sgld import SGLD
+from plugins.schedules.constant import Constant
+from plugins.schedules.cyclical import Cyclical
+from tasks.regression.blr import Heart
+from tasks.synthetic.mixture5 import Mixture5
+
+pytestmark = pytest.mark.skipif(modes.lack() is not None, reason=f"compiled: {modes.lack()}")
+STAGES = Cyclical(step_size=0.02, cycles=2, beta=0.5)
+
+
+class SharesTheta(SGHMC):
+    """A state that holds theta itself, before the step and after it."""
+
+    def init(self, theta, potential, h, T, noise):
+        return {**super().init(theta, potential, h, T, noise), "before": theta, "now": theta}
+
+    def step(self, theta, state, potential, h, T, noise):
+        moved, new = super().step(theta, {"v": state["v"]}, potential, h, T, noise)
+        return moved, {**new, "before": theta, "now": moved}
+
+
+@pytest.fixture(autouse=True)
+def always_large(monkeypatch):
+    monkeypatch.setattr(harness.stepping, "LARGE", 1)
+
+
+def both(task, sampler, schedule, steps, **how):
+    loops, seen = [make_loop(task, sampler, schedule, steps, mode=mode, **how) for mode in ("plain", "compiled")], []
+    assert not loops[0].stepper.in_place
+    assert loops[1].stepper.in_place
+    for loop in loops:
+        parts = []
+        loop.runs[0].observer.observe = lambda draws, weights, at, parts=parts: parts.append((draws, weights, at))
+        run_loop(loop)
+        seen.append([torch.cat([torch.as_tensor(part[i]) for part in parts]) for i in range(3)])
+    return loops, seen
+
+
+@pytest.mark.parametrize("name", ["hmc", "msgld"])
+def test_what_plain_steps_do_in_every_stage(name):
+    schedule = Constant(step_size=0.01) if name == "hmc" else STAGES
+    loops, (plain, update) = both(Heart(batch=None if name == "hmc" else 50), SAMPLERS[name], schedule, 12, chains=2)
+    for expected, found in zip(plain, update, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+    assert loops[0].cost == loops[1].cost
+
+
+def test_a_state_may_hold_theta_and_draws_stay_what_they_were():
+    loops, (plain, update) = both(Mixture5(), SharesTheta(), STAGES, 40, chains=3)
+    torch.testing.assert_close(update[0], plain[0], rtol=1e-9, atol=1e-12)
+    for name, leaf in loops[0].state.items():
+        torch.testing.assert_close(loops[1].state[name], leaf, rtol=1e-9, atol=1e-12)
+    storages = {leaf.data_ptr() for leaf in (loops[1].theta, *loops[1].state.values())}
+    assert len(storages) == 4
+
+
+def test_theta_and_state_stay_where_they_are():
+    loop = make_loop(Mixture5(), SGHMC(), STAGES, 30, mode="compiled")
+    places = [loop.theta.data_ptr(), loop.state["v"].data_ptr()]
+    run_loop(loop)
+    assert [loop.theta.data_ptr(), loop.state["v"].data_ptr()] == places
+
+
+def test_a_restored_run_goes_on_bit_for_bit(monkeypatch):
+    monkeypatch.setattr("harness.randomness.NOISE_BLOCK", 5)
+    whole, first, second = (make_loop(Heart(batch=50), SGHMC(), STAGES, 20, mode="compiled") for _ in range(3))
+    run_loop(whole)
+    while first.position < 10:
+        first.advance_block()
+    second.restore([first.checkpoint(run) for run in first.runs])
+    run_loop(second)
+    assert torch.equal(second.theta, whole.theta)
+    assert torch.equal(second.state["v"], whole.state["v"])
+
+
+def test_a_lost_chain_is_seen_at_the_end_of_its_block_at_the_latest():
+    loop = make_loop(Mixture5(), SGLD(), Constant(step_size=40.0), 300, mode="compiled")
+    loop.theta[0] = float("nan")
+    run_loop(loop)
+    lost = loop.runs[0].divergence
+    assert lost.chain == 0
+    assert lost.step <= lost.seen_at == loop.position
