@@ -174,6 +174,9 @@ class Problem(ABC):
     block_limit: int | None = None
     """Most steps between two looks at what the problem carries; 1 where an observer must see the buffers of a draw."""
 
+    opaque: bool = False
+    """Whether the compiler is to leave energy and gradient as they are, and to compile the sampler's step alone."""
+
     @abstractmethod
     def initial(self) -> Tensor:
         """Starting points (C, D), each from its chain's own "init" stream."""
@@ -264,6 +267,10 @@ class Task(Configurable):
     def truth(self) -> Truth | None:
         """The exact moments, where they are known."""
         return None
+
+    def for_laws(self) -> Task:
+        """What the laws are tried on: the task, unless it is too large; then the same code, small, in float64."""
+        return self
 
     def max_block(self, device: str) -> int:
         """How many runs advance together on `device`."""

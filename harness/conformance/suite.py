@@ -84,7 +84,8 @@ def check_task(task: Task, laws: Collection[str] | None = None) -> list[LawResul
     """Hold a task to all laws of tasks or those named. Raises `DataError` where its data are missing."""
     from harness.conformance.task_laws import TASK_LAWS
 
-    return [_result(name, partial(law, task), "") for name, law in TASK_LAWS if laws is None or name in laws]
+    tried = task.for_laws()
+    return [_result(name, partial(law, tried), "") for name, law in TASK_LAWS if laws is None or name in laws]
 
 
 def check_schedule(schedule: Schedule, laws: Collection[str] | None = None) -> list[LawResult]:

@@ -6,6 +6,7 @@ the highest first, and the numbers themselves. Source: Y. LeCun, "The MNIST data
 
 from __future__ import annotations
 
+import functools
 import gzip
 import zlib
 from typing import TYPE_CHECKING
@@ -72,8 +73,12 @@ KMNIST_TEST = _file(
 """10,000 cursive Japanese characters."""
 
 
+@functools.lru_cache(maxsize=8)
 def load(file: DataFile) -> Bytes:
-    """The numbers of a file in their shape: images (N, 28, 28), classes (N,). `DataError` where it is no idx file."""
+    """The numbers of a file in their shape, read once: images (N, 28, 28), classes (N,).
+
+    They are not to be written on. `DataError` where it is no idx file.
+    """
     path = locate(file)
     try:
         return parse(gzip.decompress(path.read_bytes()))

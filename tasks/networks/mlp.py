@@ -25,16 +25,14 @@ class MLP:
         self.dim = sum(self.splits)
 
     def start(self, generator: Generator) -> Tensor:
-        """He's normal weights, sd sqrt(2 / inputs), and zero biases: (D,) float32.
-
-        Source: K. He, X. Zhang, S. Ren, J. Sun, "Delving Deep into Rectifiers", ICCV 2015, eq. 10.
-        """
+        """Weights and biases uniform on +-1/sqrt(inputs of the layer), as torch's own layers start: (D,) float32."""
         import torch
 
-        pieces = []
-        for into, out in self.shapes:
-            weights = torch.randn(into * out, generator=generator, device=generator.device)
-            pieces += [math.sqrt(2 / into) * weights, weights.new_zeros(out)]
+        pieces = [
+            (2 * torch.rand(n, generator=generator, device=generator.device) - 1) / math.sqrt(into)
+            for into, out in self.shapes
+            for n in (into * out, out)
+        ]
         return torch.cat(pieces)
 
     def layers(self, theta: Tensor) -> list[tuple[Tensor, Tensor]]:

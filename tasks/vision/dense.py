@@ -1,0 +1,111 @@
+"""The potential of a fully connected network, all chains in one product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from tasks.vision.problem import Classifier
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness import Cost, Observer, Trajectory
+    from harness.randomness import Streams
+    from tasks.networks.mlp import MLP
+    from tasks.vision.dense_task import DenseTask
+
+    Batch = dict[str, Tensor]
+
+STRETCH = 500
+"""Inputs that are taken through the network at once where all of a set are."""
+
+
+class DenseClassifier(Classifier):
+    """`Classifier` of an `MLP` on inputs that are rows of numbers.
+
+    Inputs lie on the device as the data set has them (bytes, for images) and are standardised as they are used:
+    (input - mean) / sd. The cross-entropy of a batch is summed over its inputs and multiplied by m, the batches of an
+    epoch; the prior is added on the flat vector. Training inputs are not augmented. The rows of a chain's batch beyond
+    a short one's end are computed and weigh nothing.
+    """
+
+    def __init__(self, task: DenseTask, network: MLP, streams: Sequence[Streams], device: str) -> None:
+        super().__init__(streams, device, terms=task.terms(), batch=task.batch_terms())
+        self.task, self.network = task, network
+        self.dim = network.dim
+        self.classes = task.classes
+        self.unseen = task.unseen
+        self.dtype: torch.dtype = getattr(torch, task.dtype)
+        read = {name: task.data(name) for name in ("train", "test", *task.unseen)}
+        self.inputs = {name: torch.from_numpy(x).to(device) for name, (x, _) in read.items()}
+        self.labels = {name: torch.from_numpy(read[name][1]).to(device) for name in ("train", "test")}
+        mean, sd = task.standard()
+        self.mean = torch.as_tensor(mean, device=device, dtype=self.dtype)
+        self.sd = torch.as_tensor(sd, device=device, dtype=self.dtype)
+        self.buffers = torch.zeros((len(streams), 0), device=device)
+
+    def initial(self) -> Tensor:
+        rows = [self.network.start(s.torch("init")) for s in self.streams]
+        return torch.stack(rows).to(self.device, self.dtype)
+
+    def draw_batches(self, steps: int) -> Batch:
+        return {"index": super().draw_batches(steps)["index"]}
+
+    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        total = self.prior(theta, batch)
+        for x, y, weights in self._parts(batch):
+            total = total + _loss(self.network.logits(theta, x).log_softmax(2), y, weights)
+        return total
+
+    def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
+        total, gradient = self.prior(theta, batch), self.prior_gradient(theta, batch)
+        for x, y, weights in self._parts(batch):
+            logits, pullback = self.network.logits_and_pullback(theta, x)
+            logs = logits.log_softmax(2)
+            total = total + _loss(logs, y, weights)
+            truth = torch.nn.functional.one_hot(y, self.classes)
+            gradient = gradient + pullback((logs.exp() - truth) * weights[..., None])
+        return total, gradient
+
+    def prior(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """-log p(theta) (C,) but for a constant."""
+        return self.task.precision / 2 * theta.square().sum(1)
+
+    def prior_gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """Its gradient (C, D)."""
+        return self.task.precision * theta
+
+    def _parts(self, batch: Batch | None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Inputs (C, n, inputs), classes and weights of the terms (C, n); C = 1 where all chains share them."""
+        x, y = self.inputs["train"], self.labels["train"]
+        if batch is not None:
+            index = batch["index"]
+            weights = self.batches * (index >= 0).to(self.dtype)
+            rows = index.clamp(min=0)
+            yield self._read(x[rows]), y[rows], weights
+            return
+        for start in range(0, self.terms, STRETCH):
+            some = slice(start, start + STRETCH)
+            yield self._read(x[some]), y[None, some], torch.ones((), dtype=self.dtype, device=x.device).expand(1, 1)
+
+    def _read(self, x: Tensor) -> Tensor:
+        return (x.to(self.dtype) - self.mean) / self.sd
+
+    @torch.no_grad()
+    def predict(self, theta: Tensor, rows: slice, name: str) -> Iterator[Tensor]:
+        for x in self.inputs[name].split(STRETCH):
+            yield self.network.logits(theta, self._read(x)).log_softmax(2).float()
+
+    def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
+        from tasks.vision.observer import ClassifierObserver
+
+        return ClassifierObserver(self, rows, trajectory, cost, **self.task.observed)
+
+
+def _loss(logs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+    """The weighted sum of -log p of the true classes, (C,)."""
+    truth = logs.gather(2, y.expand(len(logs), -1)[..., None])[..., 0]
+    return -(truth * weights).sum(1)

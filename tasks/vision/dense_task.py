@@ -1,0 +1,98 @@
+"""What the tasks of fully connected networks share: sizes, data, and the version of them that laws are tried on."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from harness import Task, UsageError, param
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from harness.randomness import Streams
+    from tasks.vision.dense import DenseClassifier
+
+    Data = tuple[NDArray[Any], NDArray[np.int64]]
+
+FEW = 60
+"""Inputs of a set that laws are tried on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseTask(Task):
+    """Classification by a ReLU network of `depth` hidden layers of `width` units, with a normal prior on its weights.
+
+    features  numbers of an input
+    classes   K
+    train     N
+    unseen    names of sets whose classes the network does not know
+    observed  arguments of `ClassifierObserver`
+    few       inputs of each set that are used; none: all
+    """
+
+    features: ClassVar[int]
+    classes: ClassVar[int]
+    train: ClassVar[int]
+    unseen: ClassVar[Sequence[str]] = ()
+    observed: ClassVar[Mapping[str, Any]] = {}
+    few: ClassVar[int | None] = None
+    provides: ClassVar = frozenset({"terms"})
+    dtype: ClassVar[str] = "float32"
+
+    width: int = param(200, "[1, inf)", "units of a hidden layer", source="ours")
+    depth: int = param(3, "[1, inf)", "hidden layers", source="ours")
+    batch: int = param(100, "[1, inf)", "n, inputs in a minibatch", source="ours: not stated")
+    precision: float = param(1.0, "[0, inf)", "lambda of the prior N(0, I / lambda)", source="ours: not stated")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.batch > self.terms():
+            raise UsageError(f"task.batch = {self.batch} is more than the {self.terms()} inputs to train on")
+
+    @property
+    def sizes(self) -> list[int]:
+        """Numbers of an input, units of each hidden layer, classes."""
+        return [self.features, *[self.width] * self.depth, self.classes]
+
+    def dim(self) -> int:
+        return sum(out * (into + 1) for into, out in zip(self.sizes[:-1], self.sizes[1:], strict=True))
+
+    def terms(self) -> int:
+        return self.few or self.train
+
+    def batch_terms(self) -> int:
+        return self.batch
+
+    @abstractmethod
+    def read(self, name: str) -> Data:
+        """Inputs (n, features), bytes or float32, and classes (n,) of "train", "test" or an unseen set (then zeros)."""
+
+    def standard(self) -> tuple[ArrayLike, ArrayLike]:
+        """What is taken off inputs, and what they are divided by then."""
+        return 0.0, 1.0
+
+    def data(self, name: str) -> Data:
+        """`read`, cut to the `few` first."""
+        inputs, classes = self.read(name)
+        return inputs[: self.few], classes[: self.few]
+
+    def for_laws(self) -> Self:
+        """The same code in float64, with few inputs and units."""
+        small = type(f"Small{type(self).__name__}", (type(self),), {"dtype": "float64", "few": FEW})
+        made: Self = small(**{**vars(self), "width": 4, "batch": 13})
+        return made
+
+    def max_block(self, device: str) -> int:
+        """One run at a time on a CPU, whose cache holds the weights of one; on a GPU the more the better."""
+        return 1 if device == "cpu" and self.dim() > 20_000 else 64
+
+    def build(self, streams: Sequence[Streams], device: str) -> DenseClassifier:
+        from tasks.networks.mlp import MLP
+        from tasks.vision.dense import DenseClassifier
+
+        return DenseClassifier(self, MLP(self.sizes), streams, device)

@@ -1,0 +1,64 @@
+"""MNIST digits, and what a network that learned them says of images that are none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from harness import Protocol, param
+from tasks.datasets import idx
+from tasks.vision.dense_task import DenseTask
+from tasks.vision.metrics import classifier_metrics
+
+if TYPE_CHECKING:
+    from tasks.vision.dense_task import Data
+
+EPOCH = 600
+UNSEEN = {"notmnist": idx.NOTMNIST_TEST, "fashion": idx.FASHION_TEST, "kmnist": idx.KMNIST_TEST}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotMNIST(DenseTask):
+    """Predictive uncertainty on unseen classes: an MLP trained on MNIST meets notMNIST, FashionMNIST and KMNIST.
+
+    The paper says "a three-layer MLP", trained "until convergence", and gives neither widths, batch, prior nor epochs.
+    Three hidden layers of 200 are those of the work that it takes the task from; no batch normalisation and no
+    adversarial examples, which that work has, are mentioned. The rest is ours. Pixels are standardised by the mean and
+    the standard deviation of the training images. Figure 4 is of notMNIST; the other two sets are ours.
+
+    Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, 5.3; B.
+    Lakshminarayanan, A. Pritzel, C. Blundell, "Simple and Scalable Predictive Uncertainty Estimation using Deep
+    Ensembles", NeurIPS 2017, 3.5.
+    """
+
+    features: ClassVar = 784
+    classes: ClassVar = 10
+    train: ClassVar = 60_000
+    unseen: ClassVar = tuple(UNSEEN)
+    datasets: ClassVar = (*idx.MNIST_TRAIN, *idx.MNIST_TEST, *UNSEEN.values())
+    metrics: ClassVar = classifier_metrics(tuple(UNSEEN))
+    protocols: ClassVar = (
+        Protocol(
+            "csgmcmc",
+            "MNIST in batches of 100; a draw every tenth of an epoch where a method samples",
+            {"smoke": 2 * EPOCH, "quick": 8 * EPOCH, "paper": 100 * EPOCH},
+            thin=EPOCH // 10,
+        ),
+    )
+
+    width: int = param(200, "[1, inf)", "units of a hidden layer", source="ours: as Lakshminarayanan et al. 2017")
+    depth: int = param(3, "[1, inf)", "hidden layers", source="ours: three, as Lakshminarayanan et al. 2017")
+
+    def read(self, name: str) -> Data:
+        if name in UNSEEN:
+            pixels = idx.load(UNSEEN[name])
+            return pixels.reshape(len(pixels), -1), np.zeros(len(pixels), dtype=np.int64)
+        images, classes = idx.MNIST_TRAIN if name == "train" else idx.MNIST_TEST
+        pixels = idx.load(images)
+        return pixels.reshape(len(pixels), -1), idx.load(classes).astype(np.int64)
+
+    def standard(self) -> tuple[float, float]:
+        """The mean and sd of a pixel of the 60,000 training images."""
+        return 255 * 0.1307, 255 * 0.3081
