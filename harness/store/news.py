@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.ledger import locks
+from harness.ledger.attempt import PAUSED
 from harness.store import papers as paper_files
 from harness.store import reader, scan
 from harness.store.reader import Record
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from harness.store.record import Row
-
-PAUSED = ("cancelled", "preempted")
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def news(results: Path, have: Known, papers: Iterable[Path]) -> News:
             f"{len(gone)} attempts are no longer in {results / 'runs'}; `bench ingest --rebuild` forgets them"
         )
     paths = list(papers)
-    if paths and {paper_files.checksum(path) for path in paths} != have.papers:
+    if paths and paper_files.checksums(paths) != have.papers:
         found.papers, notes = paper_files.read(paths)
         found.notes += notes
     return found

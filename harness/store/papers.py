@@ -1,10 +1,12 @@
-"""The papers' TOML files -> rows of paper, reported_value and claim."""
+"""The papers' TOML files -> rows of paper, reported_value and claim. `plugins/papers` says what they hold."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,18 @@ from harness.store.record import Malformed, Row, dump, row
 LABELS = {"table": "table_label", "row": "row_label", "column": "column_label"}
 
 
-def checksum(path: Path) -> str:
-    """SHA-256 of a file; empty where it cannot be read."""
-    try:
-        return hashlib.sha256(read_bytes(path)).hexdigest()
-    except OSError:
-        return ""
+_TITLE = re.compile(rb"^title\s*=", re.MULTILINE)
+
+
+def checksums(paths: Iterable[Path]) -> set[str]:
+    """SHA-256 of each file that gives rows, told by its title; of one that cannot be read, nothing."""
+    found = set()
+    for path in paths:
+        with suppress(OSError):
+            content = read_bytes(path)
+            if _TITLE.search(content):
+                found.add(hashlib.sha256(content).hexdigest())
+    return found
 
 
 def read(paths: Iterable[Path]) -> tuple[dict[str, list[Row]], list[str]]:
@@ -57,21 +65,32 @@ def _paper(path: Path) -> dict[str, list[Row]] | None:
     return {
         "paper": [head],
         "reported_value": [
-            row("reported_value", _values(head, i, entry), f"[[reported]] {i}")
-            for i, entry in _tables(document, "reported")
+            row("reported_value", _values(head, i, entry), f"[[reported]]: cell {i}")
+            for i, entry in enumerate(_entries(document, "reported", "cells"))
         ],
         "claim": [
-            row("claim", _values(head, i, entry) | {"document": dump(entry)}, f"[[claim]] {i}")
-            for i, entry in _tables(document, "claim")
+            row("claim", _values(head, i, entry) | {"document": dump(entry)}, f"[[claim]]: claim {i}")
+            for i, entry in enumerate(_entries(document, "claim", "claims"))
         ],
     }
 
 
-def _tables(document: Mapping[str, Any], key: str) -> list[tuple[int, Mapping[str, Any]]]:
+def _entries(document: Mapping[str, Any], key: str, members: str) -> Iterator[Mapping[str, Any]]:
+    """The records of [[key]]: itself, or each of its list `members` with what the table says of all of them."""
+    for table in _tables(document, key, f"{key} is not a list of tables, [[{key}]]"):
+        if members not in table:
+            yield table
+            continue
+        shared = {name: value for name, value in table.items() if name != members}
+        for entry in _tables(table, members, f"[[{key}]]: {members} is not a list of tables"):
+            yield {**shared, **entry}
+
+
+def _tables(document: Mapping[str, Any], key: str, problem: str) -> list[Mapping[str, Any]]:
     tables = document.get(key, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise Malformed(f"{key} is not a list of tables, [[{key}]]")
-    return list(enumerate(tables))
+        raise Malformed(problem)
+    return tables
 
 
 def _values(head: Row, i: int, entry: Mapping[str, Any]) -> dict[str, Any]:

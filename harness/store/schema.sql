@@ -220,3 +220,63 @@ select
     metric.target as target, -- best value, where direction is target
     metric.is_primary as is_primary -- whether it is the task's primary metric
 from result join metric on metric.attempt = result.attempt;
+
+-- migration 2: printed cells say what stands in the way of reproducing them, claims what is compared and how; papers are
+-- read again
+
+delete from paper;
+drop table reported_value;
+drop table claim;
+
+-- One row a number printed in a paper.
+create table reported_value (
+    paper varchar not null, -- paper that printed it
+    i bigint not null, -- number within the paper's file, counted from 0
+    table_label varchar not null, -- table, figure or section
+    row_label varchar not null, -- row, as printed
+    column_label varchar not null, -- column, as printed
+    method varchar, -- method that it is of, corrected where `correction` says so
+    task varchar, -- task that it is of
+    protocol varchar, -- protocol of that task
+    chains bigint, -- chains of a run
+    metric varchar, -- metric of that task
+    direction varchar, -- max, min, or target: where better is
+    value double, -- the number
+    error double, -- the number after +-
+    error_kind varchar, -- what that is: sd, se, unknown
+    n bigint, -- repetitions behind it
+    printed_as varchar, -- label that the paper printed, where it was corrected
+    correction varchar, -- what was corrected
+    evidence varchar, -- why
+    uncertain varchar, -- why it is not certain that this is what was printed
+    obstacle varchar, -- why it cannot be reproduced as published, whatever is run
+    needs varchar, -- what a run needs beyond a CPU: a GPU, data
+    cause varchar, -- why ours differs, as far as it is known
+    notes varchar -- anything else
+);
+
+-- One row a claim of a paper: an ordering of two methods, their equality, or how often one of them succeeds.
+create table claim (
+    paper varchar not null, -- paper that makes it
+    i bigint not null, -- number within the paper's file, counted from 0
+    table_label varchar, -- table, figure or section: the family within which it is tested
+    statement varchar, -- in words
+    kind varchar, -- ordering (also where NULL), equality, share
+    better varchar, -- method that is said to be better, or that is spoken of
+    worse varchar, -- method that is said to be worse, or equal
+    task varchar, -- task that it is about
+    protocol varchar, -- protocol of that task
+    chains bigint, -- chains of a run
+    worse_protocol varchar, -- protocol of the worse one, where it is another
+    worse_chains bigint, -- chains of a run of the worse one, where they are others
+    metric varchar, -- metric of that task
+    direction varchar, -- max or min: which is better
+    share bigint, -- successes that were printed, of `trials`
+    trials bigint, -- trials behind them
+    margin double, -- difference that still counts as equal, of an equality as a share of the larger
+    obstacle varchar, -- why it cannot be tested as published, whatever is run
+    needs varchar, -- what testing it needs beyond a CPU
+    cause varchar, -- why ours differs, as far as it is known
+    notes varchar, -- anything else
+    document varchar not null -- the whole record, as JSON
+);

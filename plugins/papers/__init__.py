@@ -1,13 +1,30 @@
-"""What the papers set and report, as data: one TOML file a paper.
+"""What the papers set and report, as data: one TOML file a paper, and perhaps a second one of settings.
 
-    [paper]            id, title, citation, versions
+    [paper]            id, title, citation, versions; of a second file the id alone
     [[settings]]       method, task, protocol, and where the method does not imply it the schedule; summary
     [settings.values]  "sampler.*", "schedule.*", "task.*", "run.*" = { value, provenance, source }
-    [[reported]]       a printed cell: table, row, column, method, task, protocol, chains, metric, value, error,
-                       error_kind, n, notes; where a label is wrong, printed_as, correction and evidence too
+    [[reported]]       a printed cell, or `cells = [{ ... }, ...]`, each with what the table around it says of all:
+        table, row, column      as printed; a table's name is what `bench reproduce --table` takes
+        method, task, protocol, chains, metric, direction   what it is of; left out where that cannot be told
+        value, error, error_kind, n    error_kind: sd, se or unknown; n: repetitions
+        printed_as, correction, evidence    where a label is wrong
+        uncertain               why it is not certain what was printed: the verdict is "inconclusive"
+        obstacle                why it cannot be reproduced: the verdict is "not reproducible as published"
+        needs                   what a run needs beyond a CPU: a GPU, data
+        cause                   why ours differs, as far as it is known; shown, never worked out
+        notes                   anything else, such as versions of the text that differ
+    [[claim]]          a claim, or `claims = [{ ... }, ...]` in the same way:
+        table, statement        the claims of one table are the family that Holm adjusts over
+        kind                    ordering (the default), equality, share
+        better, worse, task, protocol, chains, metric, direction    the two sides; worse_protocol and worse_chains where
+                                those of `worse` are others; no metric where no task measures it
+        margin                  of an equality, as a share of the larger; of a share, as it is
+        share, trials           of a share: what was printed, 4 of 5
+        obstacle, needs, cause, notes    as above
 
 Provenance: "paper", "code" (the authors'), "inferred" (follows from either), "ours" (not to be had from either).
-`method` and `chains` of a reported cell say what it is of, corrected; `row` and `printed_as` what is printed.
+`method` and `chains` of a reported cell say what it is of, corrected; `row` and `printed_as` what is printed. A cell or
+a claim may name a task, protocol, method or metric that is not installed: then it is not run, and the ledger says so.
 """
 
 from __future__ import annotations

@@ -197,6 +197,14 @@ def test_papers_are_read_again_when_they_change(store, paper):
     assert len(store.rows("select * from claim")) == 1
 
 
+def test_a_second_file_of_settings_does_not_make_the_papers_be_read_each_time(store, paper, tmp_path, monkeypatch):
+    (tmp_path / "more.toml").write_text('[paper]\nid = "a-paper"\n')
+    fabricated.concluded(store.results)
+    assert store.refresh([paper, tmp_path / "more.toml"]) == []
+    monkeypatch.setattr("harness.store.papers.read", None)
+    assert store.refresh([paper, tmp_path / "more.toml"]) == []
+
+
 @pytest.mark.parametrize("broken", ['value = "much"', "value = ["])
 def test_a_broken_paper_is_left_out_with_a_note(store, paper, tmp_path, broken):
     other = tmp_path / "b-paper.toml"
@@ -282,12 +290,13 @@ def test_columns_read_from_the_text_are_those_of_the_database():
 def test_an_older_database_gets_the_sections_that_it_lacks(store, monkeypatch):
     fabricated.concluded(store.results, 1)
     store.refresh()
-    later = schema.TEXT + "\n-- migration 2: a test\nalter table meta add column note varchar;\n"
+    number = schema.VERSION + 1
+    later = f"{schema.TEXT}\n-- migration {number}: a test\nalter table meta add column note varchar;\n"
     parts = schema.sections(later)
     monkeypatch.setattr(schema, "sections", lambda: parts)
-    monkeypatch.setattr(schema, "VERSION", 2)
+    monkeypatch.setattr(schema, "VERSION", number)
     store.refresh()
-    assert store.rows("select * from meta") == [{"key": "schema_version", "value": "2", "note": None}]
+    assert store.rows("select * from meta") == [{"key": "schema_version", "value": str(number), "note": None}]
     assert len(store.rows("select * from run")) == 1
 
 
@@ -304,3 +313,18 @@ def test_a_newer_database_is_refused(store):
     for reading in (store.refresh, lambda: store.rows("select 1")):
         with pytest.raises(DataError, match=r"newer bench \(schema 99"):
             reading()
+
+
+def test_a_database_of_the_first_schema_keeps_its_runs_and_reads_the_papers_again(store, paper, monkeypatch):
+    first = {1: schema.sections()[1]}
+    with monkeypatch.context() as before:
+        before.setattr(schema, "sections", lambda: first)
+        before.setattr(schema, "VERSION", 1)
+        fabricated.concluded(store.results, 1)
+        store.results.mkdir(exist_ok=True)
+        with duckdb.connect(str(store.path)) as db:
+            schema.migrate(db)
+    assert store.refresh([paper]) == []
+    assert store.rows("select value, obstacle from reported_value") == [{"value": 1.8, "obstacle": None}]
+    assert len(store.rows("select * from run")) == 1
+    assert store.refresh([paper]) == []
