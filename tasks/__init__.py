@@ -21,6 +21,6 @@ def bench_tasks() -> list[Info]:
         Info("mixture25", "tasks.synthetic.mixture25:Mixture25", "25 narrow Gaussian modes (Zhang et al. 2020)"),
         Info("mixture2d", "tasks.synthetic.mixture2d:Mixture2D", "4 Gaussian modes, between mixture5 and mixture25"),
         Info("mixture5", "tasks.synthetic.mixture5:Mixture5", "5 wide Gaussian modes (Kim et al. 2022)"),
-        Info("notmnist", "tasks.vision.notmnist:NotMNIST", "an MLP trained on MNIST meets other images (Zhang et al. 2020)"),
+        Info("notmnist", "tasks.vision.notmnist:NotMNIST", "an MLP of MNIST meets other images (Zhang et al. 2020)"),
         Info("ravine", "tasks.regression.ravine:Ravine", "a regression with narrow ravines (Kim et al. 2022)"),
     ]  # fmt: skip

@@ -43,8 +43,9 @@ class NotMNIST(DenseTask):
         Protocol(
             "csgmcmc",
             "MNIST in batches of 100; a draw every tenth of an epoch where a method samples",
-            {"smoke": 2 * EPOCH, "quick": 8 * EPOCH, "paper": 100 * EPOCH},
+            {"smoke": 2 * EPOCH, "quick": 6 * EPOCH, "paper": 100 * EPOCH},
             thin=EPOCH // 10,
+            budget_settings={"smoke": {"task.width": 100}, "quick": {"task.width": 100}},
         ),
     )
 

@@ -38,10 +38,11 @@ class ClassifierObserver(Observer):
     train    whether these are taken through the training images too
     average  only the last so many draws enter the posterior mean, single-draw means and disagreements; none: all
 
-    Curves over data passes: test_error and nll of the posterior mean so far (1, n); single_test_error, single_nll and,
-    with `train`, single_train_error (C, n). Arrays, draws by chains in a row: sketch (S, 1024), cycle, steps and chain
-    (S,), buffers (S, B) where there are some; entropy_test and entropy_<set> of the posterior mean; disagreements
-    (S', S') of the draws that are averaged. Memory: sets x K float64, and S x (test images + 4 KiB + buffers).
+    Curves over data passes, errors in percent: test_error and nll of the posterior mean so far (1, n);
+    single_test_error, single_nll and, with `train`, single_train_error (C, n). Arrays, draws by chains in a row: sketch
+    (S, 1024), cycle, steps and chain (S,), buffers (S, B) where there are some; entropy_test and entropy_<set> of the
+    posterior mean; disagreements (S', S') of the draws that are averaged. Memory: sets x K float64, and S x (test
+    images + 4 KiB + buffers).
     """
 
     def __init__(
@@ -112,9 +113,9 @@ class ClassifierObserver(Observer):
                 self._add(name, weight, torch.cat(list(self.problem.predict(theta, self.rows, name)), dim=1))
         if recorded:
             own["curves"][:2, point, 0] = self._running_mean_scores()
-            own["curves"][2, point], own["curves"][3, point] = error, loss
+            own["curves"][2, point], own["curves"][3, point] = 100 * error, loss
             if train is not None:
-                own["curves"][4, point] = train
+                own["curves"][4, point] = 100 * train
             own["predicted"][point] = predicted.to(own["predicted"].dtype)
             own["sketch"][point] = sketch(theta)
             own["buffers"][point] = self.problem.buffers[self.rows]
@@ -136,12 +137,12 @@ class ClassifierObserver(Observer):
         return wrong / len(labels)
 
     def _running_mean_scores(self) -> Tensor:
-        """Error rate and NLL of the posterior mean so far; NaN before its first draw."""
+        """Error in percent and NLL of the posterior mean so far; NaN before its first draw."""
         labels = self.problem.labels["test"]
         mean = self.sums["test"] / self.tensors["weight"]
         wrong = (mean.argmax(1) != labels).double().mean()
         loss = -mean.gather(1, labels[:, None]).log().mean()
-        return torch.stack([torch.where(self.tensors["weight"][0] > 0, wrong, torch.nan), loss])
+        return torch.stack([torch.where(self.tensors["weight"][0] > 0, 100 * wrong, torch.nan), loss])
 
     def outcome(self) -> Outcome:
         own = {name: leaf.cpu().numpy() for name, leaf in self.tensors.items()}

@@ -114,10 +114,10 @@ def test_single_draws_pairs_of_draws_and_the_last_ones():
     assert found.metrics["disagreement_between_cycles"] == pytest.approx(np.mean(between))
     assert found.arrays["cycle"].tolist() == cycle.tolist()
     assert found.arrays["sketch"].shape == (24, WIDTH)
-    assert np.allclose(found.curves["single_test_error"][1], wrong.T)
-    assert np.allclose(found.curves["single_train_error"][1], 1 - train.T)
+    assert np.allclose(found.curves["single_test_error"][1], 100 * wrong.T)
+    assert np.allclose(found.curves["single_train_error"][1], 100 * (1 - train.T))
     assert found.curves["single_test_error"][0].tolist() == (1 + 0.5 * np.arange(2, 25, 2)).tolist()
-    assert found.curves["test_error"][1][0, -1] == pytest.approx(found.metrics["test_error"] / 100)
+    assert found.curves["test_error"][1][0, -1] == pytest.approx(found.metrics["test_error"])
     assert found.curves["nll"][1][0, -1] == pytest.approx(found.metrics["nll"])
 
 
