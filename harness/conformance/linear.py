@@ -46,10 +46,10 @@ DOUBLINGS = 60
 """Enough for a spectral radius of 1 - 1e-16."""
 
 SETTLING = 12
+"""Steps that adaptive entries are given to become what they are for."""
+
 RESTING, STAYING = 1e-7, 5000
 """The step size and the number of steps after which running means of the gradient know it."""
-
-"""Steps that adaptive entries are given to become what they are for."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,9 @@ CURVATURES = (1.0, 4.0)
 SHARES = (1e-5, 1e-6)
 """x as a share of the stability limit; two, so that the first order can be taken off."""
 
+CORRECTED = "gradient_variance"
+"""The hyperparameter by which a sampler is told of the noise that its gradient brings."""
+
 
 def check(sampler: Sampler) -> None:
     """lambda P_theta / T -> limit_bias, with an error of first order, at T = 0.5, 1, 3 and for unlike curvatures."""
@@ -26,8 +30,14 @@ def check(sampler: Sampler) -> None:
         _no_target(sampler, limit)
         return
     _hold(sampler, limit)
-    if sampler.adaptive and limit == 1:  # then so it is whatever the entries are; they start empty in many a sampler
-        _hold(settled(sampler, safe_x(sampler, 0.3) / max(CURVATURES)), limit)
+    if sampler.adaptive:  # entries start empty in many a sampler
+        later = settled(sampler, safe_x(sampler, 0.3) / max(CURVATURES))
+        if limit == 1:  # then so it is whatever the entries are
+            _hold(later, limit)
+        else:
+            _in_proportion(sampler, later)
+    if any(field.name == CORRECTED for field in dataclasses.fields(sampler)):
+        _corrected(sampler)
 
 
 def _hold(sampler: Sampler, limit: float) -> None:
@@ -51,6 +61,42 @@ def _hold(sampler: Sampler, limit: float) -> None:
                 f"at T = {T:g} the bias is not of first order in h: lambda var(theta)/T is {large.max():.5g} "
                 f"at {SHARES[0]:g} of the stability limit"
             )
+
+
+def _in_proportion(sampler: Sampler, later: Sampler) -> None:
+    """B B' = -k G in theta, with one k whatever the adaptive entries are.
+
+    Where entries bias the drift, the variance that comes out says nothing of the noise. But noise of one temperature
+    is tied to the answer G to the gradient: a preconditioner M makes them 2 h T M and -h M, a friction scales k for
+    good, and a drift that is added has no part in either.
+    """
+    h, T, theta = safe_x(sampler, SHARES[0]) / max(CURVATURES), heat(sampler, 1.0), slice(len(CURVATURES))
+    first, second = (derive(one, h, T, CURVATURES) for one in (sampler, later))
+    noise, answer = first.injected()[theta, theta], -first.G[theta]
+    k = np.trace(noise) / np.trace(answer)
+    noise, answer = second.injected()[theta, theta], -second.G[theta]
+    gap = np.abs(noise - k * answer).max() / np.abs(noise).max()
+    if not gap < 1e-3:
+        raise Broken(
+            f"once {', '.join(sampler.adaptive)} have settled, the noise has another temperature: by its answer to the "
+            f"gradient its variance is off by {gap:.2g} (relative)"
+        )
+
+
+def _corrected(sampler: Sampler) -> None:
+    """B B' + V G G' is the same at every V that the sampler is told of: the whole noise of a step."""
+    h, T = safe_x(sampler, 0.3) / max(CURVATURES), heat(sampler, 1.0)
+    alone = derive(dataclasses.replace(sampler, **{CORRECTED: 0.0}), h, T, CURVATURES)
+    if np.abs(alone.G).max() < 1e-6 * h:  # control variates: on a Gaussian the gradient has no noise
+        return
+    V = 0.5 * float(np.trace(alone.injected()) / np.trace(alone.G @ alone.G.T))
+    told = derive(dataclasses.replace(sampler, **{CORRECTED: V}), h, T, CURVATURES)
+    gap = np.abs(told.injected(V) - alone.injected()).max() / np.abs(alone.injected()).max()
+    if not gap < 1e-9:
+        raise Broken(
+            f"told that the gradient brings half of the noise ({CORRECTED} = {V:.3g}), a step has another total: its "
+            f"variance differs by {gap:.2g} (relative) from that without"
+        )
 
 
 def _no_target(sampler: Sampler, limit: float | None) -> None:
@@ -100,5 +146,5 @@ def _require(step: LinearStep) -> None:
 LAW = Law(
     1, "derived-law", check,
     "the scale of the noise (sqrt(2 h T), one number a coordinate), or a stationary law that is biased by "
-    "construction and not declared in limit_bias",
+    "construction and not declared in limit_bias, or the sign of a correction for gradient noise",
 )  # fmt: skip
