@@ -77,8 +77,12 @@ class Sampler(Configurable):
     adaptive                 state entries that the linear law holds fixed (psgld's V)
     zero_temperature         the optimiser that a step equals at T = 0: the name of one that is known ("sgd",
                              "heavy-ball", "adam", ...), or a function (sampler, theta, memory, g, h) -> (theta, memory)
-                             written apart from `step`, memory being a dict that starts empty; None where none
+                             written apart from `step`, memory being a dict that starts empty; None where none. A
+                             sampler that needs the metric is compared with the rule on D g
     exempt                   law of `bench check` -> reason why it does not apply
+
+    A hyperparameter called `gradient_variance` is the variance of a coordinate of the stochastic gradient: that much of
+    the noise of a step is there already, so its whole noise does not depend on it.
     """
 
     gradients_per_step: ClassVar[int] = 1

@@ -1,4 +1,4 @@
-"""Samplers with one planted bug each, and the laws of `bench check` that must see it."""
+"""sgld with one planted bug each, and the laws of `bench check` that must see it. Other samplers: `method_mutants`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from harness import param
-from plugins.samplers.msgld import MSGLD
-from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
-from plugins.samplers.sgld_cv import SGLDSVRG
-from plugins.samplers.sqnlmc import SQNLMC
 
 
 class Plain(SGLD):
@@ -131,33 +127,6 @@ class PositionInPlace(SGLD):
         return theta, state
 
 
-class VelocityInPlace(SGHMC):
-    def step(self, theta, state, potential, h, T, noise):
-        kick = (2 * self.friction * h * T).sqrt() * noise.normal(theta)
-        v = state["v"].mul_(1 - self.friction).sub_(h * potential.grad(theta)).add_(kick)
-        return theta + v, {"v": v}
-
-
-class AdaptInPlace(SGHMC):
-    def adapt(self, state, h, T):
-        state["v"].mul_(1.0001)
-        return state
-
-
-class VelocityOutsideTheState(SGHMC):
-    def init(self, theta, potential, h, T, noise):
-        object.__setattr__(self, "_v", super().init(theta, potential, h, T, noise)["v"])
-        return {}
-
-    def step(self, theta, state, potential, h, T, noise):
-        v = getattr(self, "_v", None)
-        if v is None or v.shape != theta.shape:
-            v = torch.zeros_like(theta)
-        theta, new = super().step(theta, {"v": v}, potential, h, T, noise)
-        object.__setattr__(self, "_v", new["v"])
-        return theta, {}
-
-
 class HiddenGradient(Plain):
     def drift(self, theta, potential, h):
         potential.grad(theta + 1)
@@ -185,64 +154,9 @@ class LostGradientSwallowed(Plain):
         return theta - h * potential.grad(theta).nan_to_num()
 
 
-class EulerOrder(SGHMC):
-    def step(self, theta, state, potential, h, T, noise):
-        moved = theta + state["v"]
-        return moved, super().step(theta, state, potential, h, T, noise)[1]
-
-
-class VelocitySign(SGHMC):
-    def step(self, theta, state, potential, h, T, noise):
-        return super().step(theta, {"v": -state["v"]}, potential, h, T, noise)
-
-
-class MomentumSign(MSGLD):
-    def step(self, theta, state, potential, h, T, noise):
-        g = potential.grad(theta)
-        theta = theta - h * (g - self.a * state["m"]) + (2 * h * T).sqrt() * noise.normal(theta)
-        return theta, {"m": self.beta1 * state["m"] + (1 - self.beta1) * g}
-
-
-class MomentumBeforeUse(MSGLD):
-    def step(self, theta, state, potential, h, T, noise):
-        g = potential.grad(theta)
-        m = self.beta1 * state["m"] + (1 - self.beta1) * g
-        return theta - h * (g + self.a * m) + (2 * h * T).sqrt() * noise.normal(theta), {"m": m}
-
-
-class MomentumNotAveraged(MSGLD):
-    def step(self, theta, state, potential, h, T, noise):
-        g = potential.grad(theta)
-        theta = theta - h * (g + self.a * state["m"]) + (2 * h * T).sqrt() * noise.normal(theta)
-        return theta, {"m": self.beta1 * state["m"] + g}
-
-
-class BiasNotDeclared(MSGLD):
-    def limit_bias(self):
-        return 1.0
-
-
 class GradientClipped(Plain):
     def drift(self, theta, potential, h):
         return theta - h * potential.grad(theta).clamp(-1, 1)
-
-
-class NoiseWithoutTheCurvature(SQNLMC):
-    """H in front of the gradient, 1 / b under the noise: right for as long as no pair has been seen."""
-
-    def step(self, theta, state, potential, h, T, noise):
-        theta, new = super().step(theta, state, potential, h, 0 * T, _Silent())
-        return theta + (2 * h * T / self.b).sqrt() * noise.normal(theta), new
-
-
-class _Silent:
-    def normal(self, like):
-        return torch.zeros_like(like)
-
-
-class StateInDouble(SGHMC):
-    def init(self, theta, potential, h, T, noise):
-        return {"v": torch.zeros(theta.shape, dtype=torch.float64)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,20 +167,7 @@ class RangeNotHeld(Plain):
         object.__setattr__(self, "clip", float(self.clip))
 
 
-class RefreshDropped(SGLDSVRG):
-    def refresh(self, theta, state, potential):
-        potential.full.grad(theta)
-        return state
-
-
-class RefreshOnABatch(SGLDSVRG):
-    def refresh(self, theta, state, potential):
-        return {**state, "centre": theta, "centre_gradient": potential.grad(theta)}
-
-
 SEEN_BY = {
-    RefreshDropped: {"one-step"},
-    RefreshOnABatch: {"one-step"},
     NoiseTimesRootTwo: {"derived-law"},
     NoiseTwoPerCentTooWide: {"derived-law"},
     TemperatureIgnored: {"derived-law"},
@@ -283,22 +184,11 @@ SEEN_BY = {
     FlooredTemperature: {"zero-temperature"},
     ChainsMixed: {"no-leaks", "seeds"},
     PositionInPlace: {"no-leaks"},
-    VelocityInPlace: {"no-leaks"},
-    AdaptInPlace: {"no-leaks"},
-    VelocityOutsideTheState: {"restore"},
     HiddenGradient: {"potential"},
     HiddenFullGradient: {"potential"},
     GradientAfterTheMove: {"potential"},
     LostPositionSwallowed: {"no-leaks"},
     LostGradientSwallowed: {"no-leaks"},
-    EulerOrder: {"zero-temperature"},
-    VelocitySign: {"zero-temperature"},
-    MomentumSign: {"zero-temperature", "derived-law"},
-    MomentumBeforeUse: {"zero-temperature"},
-    MomentumNotAveraged: {"zero-temperature", "derived-law"},
-    BiasNotDeclared: {"derived-law"},
-    NoiseWithoutTheCurvature: {"derived-law"},
     GradientClipped: {"scale", "zero-temperature", "real-loop"},
-    StateInDouble: {"hyperparameters"},
     RangeNotHeld: {"hyperparameters"},
 }

@@ -35,7 +35,6 @@ class ContourSGLD(Sampler):
     in-place update of G, weights G_J^zeta and rejection of moves out of a box are not followed. The cap is ours.
     """
 
-    zero_temperature: ClassVar[None] = None
     exempt: ClassVar[Mapping[str, str]] = {
         "potential": "the weight of a draw needs its energy, so a step asks for U and its gradient where it ends"
     }

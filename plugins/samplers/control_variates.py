@@ -62,7 +62,6 @@ class Centred(Sampler):
     the full U there, each (C, D). Every gradient of the sampler is two.
     """
 
-    zero_temperature: ClassVar[None] = None
     exempt: ClassVar[Mapping[str, str]] = {
         "potential": "the noise of the Gaussian's gradient is the same everywhere, so the controlled gradient is exact "
         "there, whatever the batch"

@@ -32,7 +32,6 @@ class RESGLD(Sampler):
     """
 
     gradients_per_step: ClassVar[int] = 2
-    zero_temperature: ClassVar[None] = None
 
     ratio: float = param(3.0, "(1, inf)", "T' / T, how much hotter the other chain is", source="code of W. Deng")
     rate: float = param(0.1, "[0, 1]", "probability that a step tries to swap", source="code of W. Deng")

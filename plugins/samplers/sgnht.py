@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from harness import Noise, Potential, Sampler, param
 
@@ -32,11 +32,18 @@ class SGNHT(Sampler):
     Thermostats", NIPS 2014, algorithm 2, in the velocity form (step epsilon: h = epsilon^2, alpha = epsilon xi).
     """
 
-    zero_temperature: ClassVar[None] = None
-
     a: float = param(
         0.01, "(0, 0.5)", "strength of the injected noise, and first friction", source="as posteriors, blackjax"
     )
+
+    @staticmethod
+    def zero_temperature(  # type: ignore[override]
+        sampler: SGNHT, theta: Tensor, memory: dict[str, Tensor], g: Tensor, h: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """v <- (1 - alpha) v - h g; theta <- theta + v; alpha <- alpha + |v|^2 / D, from a."""
+        alpha, v = memory.get("alpha", sampler.a + 0 * g[:, :1]), memory.get("v", 0 * g)
+        v = v - alpha * v - h * g
+        return theta + v, {"v": v, "alpha": alpha + v.square().sum(1, keepdim=True) / g.shape[1]}
 
     def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
         friction = theta.new_full((len(theta), 1), self.a)

@@ -28,7 +28,6 @@ class SGRLD(Sampler):
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({"metric"})
-    zero_temperature: ClassVar[None] = None
 
     def step(
         self, theta: Tensor, state: dict[str, Tensor], potential: Potential, h: Tensor, T: Tensor, noise: Noise

@@ -33,20 +33,19 @@ NO_OPTIMISER = {"zero-temperature": "skipped"}
 NO_LAW = {"derived-law": "skipped", "real-loop": "skipped"}
 OTHERWISE = {
     "adam": NO_LAW,
-    "contour-sgld": NOT_LINEAR | NO_OPTIMISER | {"potential": "exempt"},
+    "contour-sgld": NOT_LINEAR | {"potential": "exempt"},
     "hmc": NOT_LINEAR | NO_OPTIMISER,
     "ngvi": NO_LAW | NO_OPTIMISER,
     "relativistic-sghmc": NOT_LINEAR,
-    "resgld": NOT_LINEAR | NO_OPTIMISER,
+    "resgld": NOT_LINEAR,
     "santa": NO_LAW,
     "sgd": OPTIMISER,
     "sgdm": OPTIMISER,
     "sgfs": NO_OPTIMISER | {"scale": "exempt"},
-    "sghmc-svrg": NO_OPTIMISER | {"potential": "exempt"},
-    "sgld-cv": NO_OPTIMISER | {"potential": "exempt"},
-    "sgld-svrg": NO_OPTIMISER | {"potential": "exempt"},
-    "sgnht": NOT_LINEAR | NO_OPTIMISER,
-    "sgrld": NO_OPTIMISER,
+    "sghmc-svrg": {"potential": "exempt"},
+    "sgld-cv": {"potential": "exempt"},
+    "sgld-svrg": {"potential": "exempt"},
+    "sgnht": NOT_LINEAR,
     "sqnlmc": NO_OPTIMISER,
 }
 """Outcomes other than "passed", by sampler and law."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import method_mutants
 import mutants
 import nonlinear_mutants
 import pytest
@@ -33,7 +34,7 @@ class AveragedNoise(Plain):
         return theta - h * potential.grad(theta) + (2 * h * T).sqrt() * mixed, {"xi": xi}
 
 
-SEEN_BY = mutants.SEEN_BY | nonlinear_mutants.SEEN_BY
+SEEN_BY = mutants.SEEN_BY | method_mutants.SEEN_BY | nonlinear_mutants.SEEN_BY
 
 
 @pytest.mark.parametrize("mutant", SEEN_BY, ids=lambda mutant: mutant.__name__)
