@@ -55,8 +55,8 @@ class Stepper(Protocol):
         """Run the steps of a block: a pure function of its arguments, which it leaves as they are unless `in_place`."""
 
 
-def stepper(mode: str, dim: int) -> Stepper:
-    """The stepper of a mode, for one loop over chains of `dim` parameters."""
+def stepper(mode: str, dim: int, *, opaque: bool = False) -> Stepper:
+    """The stepper of a mode, for one loop over chains of `dim` parameters; `opaque` as in `Problem`."""
     if mode == "plain":
         return Plain()
-    return Update() if dim >= LARGE else Compiled()
+    return Update() if opaque or dim >= LARGE else Compiled()

@@ -14,7 +14,7 @@ import time
 import weakref
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import BenchError, PluginError
 from harness.stepping.block import Advanced, Block, split
@@ -143,10 +143,14 @@ def _define() -> None:
         return _POTENTIALS[number].full if full else _POTENTIALS[number]
 
     operations = {
-        "gradient": ("Tensor", lambda x, *which: asked(*which).grad(x), lambda x, *_: x.new_empty(x.shape)),
+        "gradient": (
+            "Tensor",
+            lambda x, *which: _with_autograd(asked(*which).grad, x),
+            lambda x, *_: x.new_empty(x.shape),
+        ),
         "energy_and_gradient": (
             "(Tensor, Tensor)",
-            lambda x, *which: asked(*which).value_and_grad(x),
+            lambda x, *which: _with_autograd(asked(*which).value_and_grad, x),
             lambda x, *_: (x.new_empty(len(x)), x.new_empty(x.shape)),
         ),
     }
@@ -155,6 +159,16 @@ def _define() -> None:
         torch.library.define(qualified, f"(Tensor x, int potential, bool full) -> {returned}")
         torch.library.impl(qualified, "CompositeExplicitAutograd", computed)
         torch.library.register_fake(qualified, shaped)
+
+
+def _with_autograd(function: Callable[[Tensor], Any], x: Tensor) -> Any:
+    """What a function makes of x where it may ask for gradients: compiled code hides autograd from its operations."""
+    from torch import _C
+
+    with _C._PreserveDispatchKeyGuard():  # noqa: SLF001 - torch offers no public way out of compiled code
+        for key in ("AutogradFunctionality", "AutogradOther", "ADInplaceOrView"):
+            _C._dispatch_tls_set_dispatch_key_excluded(getattr(_C.DispatchKey, key), False)  # noqa: SLF001
+        return function(x)
 
 
 def _update(sampler: Sampler, potential: BoundPotential, block: Block) -> Function:

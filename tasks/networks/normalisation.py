@@ -50,11 +50,11 @@ class ThresholdedLinear(nn.Module):
 
 
 def normalise(kind: str, channels: int) -> nn.Module:
-    """A normalisation of `NORMALISATIONS`."""
+    """A normalisation of `NORMALISATIONS`; groups are 32, or fewer of at least two channels."""
     if kind == "batch":
         return nn.BatchNorm2d(channels)
     if kind == "group":
-        return nn.GroupNorm(math.gcd(32, channels), channels)
+        return nn.GroupNorm(math.gcd(32, max(1, channels // 2)), channels)
     return FilterResponse(channels)
 
 

@@ -59,8 +59,12 @@ class ModuleClassifier(Classifier):
     of the images as they are, in stretches of the batch size; batch normalisation uses each stretch's own statistics,
     as in training, and leaves the running ones alone.
 
+    A module is no code that could be compiled along with the sampler's step: the problem is `opaque`.
+
     `sets` holds "train", "test" and the unseen ones; `average` and `train_accuracy` are for `ClassifierObserver`.
     """
+
+    opaque = True
 
     def __init__(
         self,
@@ -78,6 +82,7 @@ class ModuleClassifier(Classifier):
         train_accuracy: bool = False,
     ) -> None:
         super().__init__(streams, device, terms=len(sets["train"].labels), batch=batch, reach=reading.reach)
+        self.index_device = "cpu"  # how many images there are is read at every step, and must not wait for a GPU
         self.network = network
         self.sets = {name: images.to(device) for name, images in sets.items()}
         self.reading = reading
@@ -138,8 +143,9 @@ class ModuleClassifier(Classifier):
                 pixels, labels = train.pixels[some], train.labels[some]
                 yield len(labels), (self._read(pixels), labels)
             return
-        size = int(batch["size"][c])
-        index = batch["index"][c, :size]
+        index = batch["index"][c]
+        size = int((index >= 0).sum())
+        index = index[:size].to(self.device, non_blocking=True)
         pixels = train.pixels[index]
         if self.reach:
             pixels = crop_and_flip(pixels, batch["shift"][c, :size], batch["flip"][c, :size], self.reach)

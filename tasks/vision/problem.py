@@ -32,7 +32,6 @@ class Classifier(Problem):
     What a step meets comes from the streams "order" and "data", an epoch at a time, whatever the sampler:
 
         index  (steps, C, n) int64    rows of the training set, -1 in the empty places of a short batch
-        size   (steps, C) int64       how many are not empty; stays in main memory, so that reading it waits for nothing
         shift  (steps, C, n, 2) uint8 and flip (steps, C, n) bool, where images are augmented (`reach` > 0)
 
     classes  K
@@ -40,16 +39,18 @@ class Classifier(Problem):
     unseen   names of the sets whose classes the network does not know
     buffers  running statistics of normalisation, (C, B) float32; B = 0 without. Gradients on a batch update them,
              and a draw is theta and buffers: `block_limit` is 1 where there are some
+    index_device  where the indices of batches are put: the problem's device, unless it says otherwise
     """
 
     classes: int
     labels: Mapping[str, Tensor]
     unseen: Sequence[str] = ()
     buffers: Tensor
+    index_device: str
 
     def __init__(self, streams: Sequence[Streams], device: str, *, terms: int, batch: int, reach: int = 0) -> None:
         self.streams = list(streams)
-        self.device = device
+        self.device = self.index_device = device
         self.terms = terms
         self.batch = batch
         self.batches = -(-terms // batch)
@@ -76,7 +77,7 @@ class Classifier(Problem):
 
     def draw_batches(self, steps: int) -> Batch:
         index = self._order.take(steps)
-        batch = {"index": index.to(self.device), "size": (index >= 0).sum(2)}
+        batch = {"index": index.to(self.index_device)}
         if self._changes is not None:
             changes = self._changes.take(steps).to(self.device)
             batch |= {"shift": changes[..., :2], "flip": changes[..., 2] > 0}
