@@ -17,17 +17,41 @@ from tasks.regression.blr import LogisticProblem, LogisticTask
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from torch import Tensor
 
     from harness import Cost, Trajectory
     from harness.randomness import Streams
 
     Array = NDArray[np.float64]
+    Batch = dict[str, Tensor]
 
 FEATURES = 123
 
 
 class A9aProblem(LogisticProblem):
-    """The logistic potential; its observer also predicts the test set."""
+    """The logistic potential; its observer also predicts the test set.
+
+    On all the data the margins of all chains are one matrix product, ten times as fast as chain by chain: there the
+    bits, not the numbers, depend on how many chains advance together. On minibatches they do not.
+    """
+
+    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        return super().energy(theta, batch) if batch is not None else self._full(theta)[0]
+
+    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        return super().gradient(theta, batch) if batch is not None else self._full(theta)[1]
+
+    def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
+        return super().energy_and_gradient(theta, batch) if batch is not None else self._full(theta)
+
+    def _full(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """U (C,) and grad U (C, D) on all the data."""
+        import torch
+
+        rows = self.rows[: self.terms]
+        margins = theta @ rows.T
+        energy = theta.square().sum(1) / 2 - torch.nn.functional.logsigmoid(margins).sum(1)
+        return energy, theta - (-margins).sigmoid() @ rows
 
     def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
         from tasks.regression.a9a.observer import A9aObserver
