@@ -25,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 
 from harness.conformance.gaussian import GaussianProblem, GaussianTask
+from harness.conformance.interface import check_answer, check_signatures, check_state
 from harness.randomness import Slot, Streams
 from harness.stepping import BoundPotential, DirectNoise
 
@@ -117,6 +118,7 @@ class Probe:
     """One sampler at one (h, T), asked about many vectors at once: every row of the arguments is a chain."""
 
     def __init__(self, sampler: Sampler, h: float, T: float, curvature: Sequence[float]) -> None:
+        check_signatures(sampler)
         self.sampler = sampler
         self.dim = dim = len(curvature)
         self.h, self.T = (torch.tensor(v, dtype=torch.float64) for v in (h, T))
@@ -124,9 +126,9 @@ class Probe:
         lam = torch.tensor(tuple(curvature), dtype=torch.float64)
         potential = BoundPotential(GaussianProblem(lam), 1)  # what `init` learns of U must be true of it
         noise = DirectNoise([Streams(0, 0, ("probe",)).torch("sampler-init")], torch.float64)
-        self.start: State = sampler.init(theta, potential, self.h, self.T, noise)
+        self.start: State = check_state(sampler, sampler.init(theta, potential, self.h, self.T, noise))
         asked = ScriptedNoise()
-        sampler.step(theta, dict(self.start), potential, self.h, self.T, asked)
+        check_answer(sampler, sampler.step(theta, dict(self.start), potential, self.h, self.T, asked))
         self.slots = asked.slots
         self.free = [
             name for name, leaf in self.start.items() if leaf.is_floating_point() and name not in sampler.adaptive

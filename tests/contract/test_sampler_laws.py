@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import ClassVar
 
 import pytest
@@ -116,6 +117,35 @@ def test_a_need_that_the_laws_cannot_meet_is_said():
 def test_a_sampler_whose_stationary_law_no_law_can_see_is_said_to_be_unproven():
     unproven = {r.law for r in check_sampler(Demanding) if "stationary law is unproven" in r.message}
     assert unproven == {"derived-law", "real-loop"}
+
+
+class FewArguments(SGLD):
+    def init(self, theta, potential):
+        return {}
+
+
+class ListOfStates(SGLD):
+    def init(self, theta, potential, h, T, noise):
+        return [theta]
+
+
+class PositionOnly(SGLD):
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(theta, state, potential, h, T, noise)[0]
+
+
+@pytest.mark.parametrize(
+    ("sampler", "said"),
+    [
+        (FewArguments, r"init takes \(theta, potential\), and is called with \(theta, potential, h, T, noise\)"),
+        (ListOfStates, "the state must be a dict of tensors, and has or is a list"),
+        (PositionOnly, r"step must return \(theta, state\), and returned a Tensor"),
+    ],
+)
+def test_what_init_and_step_take_and_return_is_said_in_words(sampler, said):
+    results = check_sampler(sampler)
+    assert {result.outcome for result in results} == {"failed"}
+    assert all(re.search(said, result.message) for result in results), results
 
 
 def test_an_exception_fails_the_law_and_is_named():
