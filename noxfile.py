@@ -88,9 +88,9 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Write the generated pages of docs/ anew: the data dictionary and a page a sampler. The tests hold them equal."""
+    """Write the generated pages anew: data dictionary, a page a sampler, REPRODUCTION.md. The tests hold them equal."""
     session.install(".")
-    for module in ("harness.store.dictionary", "harness.pages"):
+    for module in ("harness.store.dictionary", "harness.pages", "reports.published"):
         session.run("python", "-m", module, env=ONE_THREAD)
 
 

@@ -75,7 +75,7 @@ class Figure:
 @dataclass(frozen=True)
 class Request:
     """What the user asked for. Empty means all; `metric` is what to rank by, where the report lets one choose;
-    `registry` has the plugins of this command.
+    `registry` has the plugins of this command; `paper` and `tables` are of a report about printed values.
     """
 
     tasks: tuple[str, ...] = ()
@@ -83,6 +83,8 @@ class Request:
     protocols: tuple[str, ...] = ()
     metric: str | None = None
     registry: Registry | None = None
+    paper: str | None = None
+    tables: tuple[str, ...] = ()
 
 
 class Records(Sequence[Mapping[str, Any]]):

@@ -13,4 +13,9 @@ def bench_reports() -> list[Info]:
         Info("density", "reports.figures.density:Density", "a two-dimensional target and draws, side by side"),
         Info("ess", "reports.tables.ess:EffectiveSize", "effective sample sizes, beside bias and temperature"),
         Info("leaderboard", "reports.tables.leaderboard:Leaderboard", "who is best on each task, and who cannot rank"),
+        Info(
+            "reproduction",
+            "reports.tables.reproduction:ReproductionLedger",
+            "the papers' cells and claims, beside ours",
+        ),
     ]

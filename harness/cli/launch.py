@@ -1,17 +1,18 @@
-"""Carrying out a plan: what `bench run` and `bench nightly` have in common."""
+"""Carrying out a plan: what `bench run`, `bench nightly` and `bench reproduce` have in common."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.cli import context
-from harness.errors import UsageError
+from harness.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from harness.data import DataFile
     from harness.execution.local import Outcome
     from harness.execution.plan import Planned
 
@@ -59,6 +60,25 @@ def chosen_devices(text: str) -> tuple[str, list[str]]:
     if len(kinds) > 1:
         raise UsageError(f"--devices {text!r}: CPU and GPU give other random numbers, so a command takes one kind")
     return kinds.pop(), list(dict.fromkeys("cuda:0" if word == "cuda" else word for word in found))
+
+
+def absent_data() -> Callable[[Planned], str]:
+    """Why the data of a planned run cannot be used; "" where it can. Each file is looked at once."""
+    from harness.data import locate
+
+    known: dict[DataFile, str] = {}
+
+    def absent(planned: Planned) -> str:
+        for file in planned.data:
+            if file not in known:
+                try:
+                    locate(file)
+                    known[file] = ""
+                except DataError as error:
+                    known[file] = str(error)
+        return next((known[file] for file in planned.data if known[file]), "")
+
+    return absent
 
 
 def ended(missing: Sequence[Planned], statuses: Mapping[str, str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import context, options, rates
-from harness.cli.launch import carry_out, chosen_devices
-from harness.errors import DataError, RunError
+from harness.cli.launch import absent_data, carry_out, chosen_devices
+from harness.errors import RunError
 
 if TYPE_CHECKING:
-    from harness.data import DataFile
-    from harness.execution.plan import Planned
     from harness.ledger.ledger import Ledger
     from harness.nights import Entry
     from harness.suite import Suite
@@ -71,7 +69,7 @@ def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str]) -> list[Entr
     from harness.nights import Entry
     from harness.suite import about
 
-    measure, absent = rates.measured(ledger, place), _absent()
+    measure, absent = rates.measured(ledger, place), absent_data()
     found = []
     for number, request in enumerate(chosen.entries, 1):
         with about(chosen, number):
@@ -81,25 +79,6 @@ def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str]) -> list[Entr
         for reason in dict.fromkeys(skipped.values()):
             context.say(f"left out of run {number}: {reason}")
     return found
-
-
-def _absent() -> Callable[[Planned], str]:
-    """Why the data of a planned run cannot be used; "" where it can. Each file is looked at once."""
-    from harness.data import locate
-
-    known: dict[DataFile, str] = {}
-
-    def absent(planned: Planned) -> str:
-        for file in planned.data:
-            if file not in known:
-                try:
-                    locate(file)
-                    known[file] = ""
-                except DataError as error:
-                    known[file] = str(error)
-        return next((known[file] for file in planned.data if known[file]), "")
-
-    return absent
 
 
 @contextmanager

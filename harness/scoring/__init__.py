@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.scoring.claims import Ours
 from harness.scoring.compare import Comparison, compare, compare_values, judge
 from harness.scoring.estimates import Estimate
 from harness.scoring.groups import Group, Run
@@ -9,15 +10,20 @@ from harness.scoring.labels import labels, settings_from, title
 from harness.scoring.loading import load_curves, load_fields, load_groups
 from harness.scoring.record import typical
 from harness.scoring.reported import own_settings
+from harness.scoring.reproduction import CellEntry, ClaimEntry, Reproduction, reproduction
 from harness.scoring.score import FieldScore, check_metric, score_fields
 from harness.scoring.standing import Standing
 from harness.scoring.words import number, with_interval
 
 __all__ = [
+    "CellEntry",
+    "ClaimEntry",
     "Comparison",
     "Estimate",
     "FieldScore",
     "Group",
+    "Ours",
+    "Reproduction",
     "Run",
     "Standing",
     "check_metric",
@@ -30,6 +36,7 @@ __all__ = [
     "load_groups",
     "number",
     "own_settings",
+    "reproduction",
     "score_fields",
     "settings_from",
     "title",

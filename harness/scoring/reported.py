@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.scoring.estimates import Estimate
 from harness.scoring.groups import Group
@@ -17,16 +17,31 @@ if TYPE_CHECKING:
 
 Cell = tuple[str, str, str, int, str]
 """method, task, protocol, chains, metric."""
+UNREPRODUCIBLE: Final = "not reproducible as published"
 
 
 @dataclass(frozen=True)
 class Reported:
-    """A printed value; `smallest_gap` is the least difference between two cells of its column."""
+    """A printed value. What it is of is None where that cannot be told.
+
+    smallest_gap the least difference that the table's claims make in its column; without any, between two of its cells
+    correction, evidence  what was corrected of the label that was `printed_as`, and why
+    uncertain    why it is not certain that this is what was printed
+    obstacle     why it cannot be reproduced as published, whatever is run
+    needs        what a run needs beyond a CPU
+    cause        why ours differs, as far as it is known
+    """
 
     paper: str
     table: str
     row: str
     column: str
+    method: str | None
+    task: str | None
+    protocol: str | None
+    chains: int | None
+    metric: str | None
+    direction: str | None
     value: float
     error: float | None
     error_kind: str
@@ -34,6 +49,10 @@ class Reported:
     printed_as: str | None
     correction: str | None
     evidence: str | None
+    uncertain: str | None
+    obstacle: str | None
+    needs: str | None
+    cause: str | None
     notes: str | None
     smallest_gap: float | None
 
@@ -43,18 +62,37 @@ class Reported:
         mark = "*" if self.correction else ""
         return f"{self.value:g}{mark}" if self.error is None else f"{self.value:g} ± {self.error:g}{mark}"
 
+    @property
+    def place(self) -> Cell | None:
+        """What it is of; None where that cannot be told."""
+        found = (self.method, self.task, self.protocol, self.chains, self.metric)
+        return None if None in found else found  # type: ignore[return-value]
+
+
+def load_cells(store: Store) -> list[Reported]:
+    """All printed values, in the order of the papers' files."""
+    rows = store.rows("select * from reported_value where value is not null order by paper, i")
+    gaps = _gaps(rows, store.rows("select * from claim where coalesce(kind, 'ordering') = 'ordering'"))
+    names = Reported.__dataclass_fields__.keys() - {"table", "row", "column", "error_kind", "smallest_gap"}
+    return [
+        Reported(
+            **{name: row[name] for name in names},
+            table=row["table_label"],
+            row=row["row_label"],
+            column=row["column_label"],
+            error_kind=row["error_kind"] or "unknown",
+            smallest_gap=gaps[_column(row)],
+        )
+        for row in rows
+    ]
+
 
 def load_reported(store: Store) -> dict[Cell, Reported]:
-    """All printed values that belong to a metric of a task. Of several for one cell, the first paper's first."""
-    rows = store.rows("select * from reported_value where value is not null order by paper, i")
-    columns: dict[tuple[str, str, str], set[float]] = {}
-    for row in rows:
-        columns.setdefault(_column(row), set()).add(row["value"])
+    """The printed values that a row of ours may stand beside. Of several for one row, the first paper's first."""
     found: dict[Cell, Reported] = {}
-    for row in rows:
-        cell = (row["method"], row["task"], row["protocol"], row["chains"], row["metric"])
-        if None not in cell:
-            found.setdefault(cell, _reported(row, columns[_column(row)]))
+    for cell in load_cells(store):
+        if cell.place is not None and not cell.obstacle:
+            found.setdefault(cell.place, cell)
     return found
 
 
@@ -66,13 +104,18 @@ def cell_of(group: Group, metric: str) -> Cell:
 def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
     """Do the two match? None where ours was not run as published: another budget, or a setting of the user's.
 
-    Where the paper does not give a setting and ours stands in, the verdict is "inconclusive", whatever the numbers.
+    Where the paper does not give a setting and ours stands in, or it is not certain what was printed, the verdict is
+    "inconclusive", whatever the numbers.
     """
-    if group.budget != "paper" or "user" in group.provenance.values() or not estimate.by_seed or estimate.mean is None:
+    if not as_published(group) or not estimate.by_seed or estimate.mean is None:
         return None
     difference = estimate.mean - cell.value
+    if cell.obstacle:
+        return Match(UNREPRODUCIBLE, cell.obstacle, difference)
     if group.diverged or group.failed:
         return Match("inconclusive", "not all of our seeds have a value", difference)
+    if cell.uncertain:
+        return Match("inconclusive", cell.uncertain, difference)
     if own := own_settings(group):
         return Match("inconclusive", f"the paper does not give {', '.join(own)}", difference)
     kind: Any = cell.error_kind
@@ -81,30 +124,42 @@ def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
     return match_cell(list(estimate.by_seed.values()), cell.value, error, kind, runs, cell.smallest_gap)
 
 
+def as_published(group: Group) -> bool:
+    """Whether a group was run at the papers' length and without a setting of the user's."""
+    return group.budget == "paper" and "user" not in group.provenance.values()
+
+
 def own_settings(group: Group) -> list[str]:
     """The settings that the paper does not give and for which ours stand in: "schedule.step_size=0.002"."""
     return settings_from(group, "ours", "untuned")
 
 
-def _column(row: dict[str, Any]) -> tuple[str, str, str]:
+def _column(row: Mapping[str, Any]) -> tuple[str, str, str]:
     return row["paper"], row["table_label"], row["column_label"]
 
 
-def _reported(row: dict[str, Any], column: Iterable[float]) -> Reported:
-    values = sorted(column)
-    gaps = [b - a for a, b in itertools.pairwise(values)]
-    return Reported(
-        paper=row["paper"],
-        table=row["table_label"],
-        row=row["row_label"],
-        column=row["column_label"],
-        value=row["value"],
-        error=row["error"],
-        error_kind=row["error_kind"] or "unknown",
-        n=row["n"],
-        printed_as=row["printed_as"],
-        correction=row["correction"],
-        evidence=row["evidence"],
-        notes=row["notes"],
-        smallest_gap=min(gaps, default=None),
-    )
+def _gaps(
+    rows: Iterable[Mapping[str, Any]], claims: Iterable[Mapping[str, Any]]
+) -> dict[tuple[str, str, str], float | None]:
+    """The smallest gap of each column: that its table's claims make in it, else that between two of its cells."""
+    cells = {(_column(row)[:2], _of(row)): row for row in rows}
+    claimed: dict[tuple[str, str, str], set[float]] = {}
+    for claim in claims:
+        table = (claim["paper"], claim["table_label"])
+        better = cells.get((table, _of({**claim, "method": claim["better"]})))
+        other = {"protocol": claim["worse_protocol"], "chains": claim["worse_chains"]}
+        changed = {name: value for name, value in other.items() if value is not None}
+        worse = cells.get((table, _of({**claim, **changed, "method": claim["worse"]})))
+        if better is not None and worse is not None and better["value"] != worse["value"]:
+            claimed.setdefault(_column(better), set()).add(abs(better["value"] - worse["value"]))
+    columns: dict[tuple[str, str, str], set[float]] = {}
+    for row in rows:
+        columns.setdefault(_column(row), set()).add(row["value"])
+    return {
+        column: min(claimed.get(column) or [b - a for a, b in itertools.pairwise(sorted(values))], default=None)
+        for column, values in columns.items()
+    }
+
+
+def _of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["method"], row["task"], row["protocol"], row["chains"], row["metric"]

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from harness.statistics.intervals import as_values, t_multiplier
 
-Verdict = Literal["match", "mismatch", "inconclusive"]
+Verdict = Literal["match", "mismatch", "inconclusive", "not reproducible as published"]
 ErrorKind = Literal["sd", "se", "unknown"]
 _ROUNDING = 1e-12
 

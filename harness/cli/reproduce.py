@@ -1,0 +1,187 @@
+"""`bench reproduce`: run what the papers' cells and claims lack, and print the ledger."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli import context, options, rates, results
+from harness.cli.launch import absent_data, carry_out, chosen_devices
+from harness.errors import DataError, PluginError, UsageError
+
+if TYPE_CHECKING:
+    from harness.execution.plan import Planned
+    from harness.ledger.ledger import Ledger
+    from harness.report import Request
+    from harness.scoring.claims import Side
+    from harness.store import Store
+
+BUDGETS = ("paper", "quick", "smoke")
+
+
+@dataclass
+class Field:
+    """The runs of one task, protocol and number of chains; `left_out` are the methods that are not run, and why."""
+
+    planned: list[Planned] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def reproduce(
+    paper: Annotated[str | None, typer.Argument(help="csgmcmc, adaptive-drift; both without it.")] = None,
+    table: Annotated[
+        list[str] | None, typer.Option("--table", help="Only these tables: 4, 'Figure 3'; repeat it for several.")
+    ] = None,
+    budget: Annotated[
+        str, typer.Option("--budget", help="paper; or quick, smoke, which are shown apart and get no verdict.")
+    ] = "paper",
+    seeds: options.Seeds = None,
+    workers: options.Workers = None,
+    devices: options.Devices = "cpu",
+    retry: Annotated[bool, typer.Option("--retry", help="Run failed runs again.")] = False,
+    timeout: options.Timeout = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Run also what wants a GPU, or takes over a day.")] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option("--export", help="Run nothing: add the results that are here to this folder, as Parquet."),
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """Run what the papers' cells and claims need and the results lack, then print the ledger: reported, ours, verdict.
+
+    Without --yes, what wants a GPU or would take over a day is left out, and always what the plugins or the data on
+    this machine lack; which and why is said. The same command again does only what is missing.
+    `bench report reproduction` prints the ledger without running anything.
+    """
+    from harness.report import Request
+    from harness.scoring.reproduction import chosen, sides
+
+    if budget not in BUDGETS:
+        raise UsageError(f"--budget {budget!r} is not one of {', '.join(BUDGETS)}")
+    limit = options.duration(timeout, "--timeout")
+    store = results.opened()
+    registry = context.plugins()
+    asked = Request(registry=registry, paper=paper, tables=tuple(table or ()))
+    cells, claims = chosen(store, paper, asked.tables)
+    if export is not None:
+        _export(store, export)
+        return 0
+    kind, places = _places(devices, workers)
+    needed = sides(cells, claims)
+    fields = _fields(needed, budget, seeds, kind, places[0], yes=yes)
+    failed = [_carry_out(name, found, places, retry, limit, yes=yes) for name, found in fields.items()]
+    ran = any(found.planned for found in fields.values())
+    _print(results.opened() if ran else store, asked, as_json=as_json)
+    return int(any(failed))
+
+
+def _places(devices: str, workers: int | None) -> tuple[str, list[tuple[str, str]]]:
+    from harness.execution import local
+
+    kind, named = chosen_devices(devices)
+    return kind, local.slots(named, workers)
+
+
+def _fields(
+    needed: Mapping[Side, str], budget: str, seeds: str | None, kind: str, place: tuple[str, str], *, yes: bool
+) -> dict[str, Field]:
+    """What is to be run, by task, protocol and chains, planned before anything is run."""
+    from harness.execution.plan import parse_seeds
+    from harness.ledger.ledger import Ledger
+    from harness.scoring.reproduction import missing
+
+    ledger = Ledger(context.current().results)
+    chosen_seeds = parse_seeds(seeds) if seeds is not None else None
+    absent, registry = absent_data(), context.plugins()
+    fields: dict[str, Field] = {}
+    for side, needs in needed.items():
+        found = fields.setdefault(_name(side), Field())
+        why = missing(registry, side, None)
+        if not why and needs and kind == "cpu" and budget == "paper" and not yes:
+            why = f"it needs {needs}; --devices cuda:0, or --yes to run it here all the same"
+        if not why:
+            try:
+                planned = _plan(side, budget, chosen_seeds, kind, ledger, place)
+                why = next((reason for p in planned if not p.standing.cached and (reason := absent(p))), "")
+            except (UsageError, PluginError, DataError) as error:
+                why = str(error)
+        if why:
+            found.left_out[side.method] = why
+        else:
+            found.planned += planned
+    return fields
+
+
+def _plan(
+    side: Side, budget: str, seeds: Sequence[int] | None, kind: str, ledger: Ledger, place: tuple[str, str]
+) -> list[Planned]:
+    from harness.execution.plan import Request, plan
+
+    task = f"{side.task}@{side.protocol}"
+    asked = Request([side.method], [task], seeds, side.chains, budget, device=kind)
+    return plan(context.plugins(), asked, ledger, rates.measured(ledger, place))
+
+
+def _carry_out(
+    name: str,
+    found: Field,
+    places: Sequence[tuple[str, str]],
+    retry: bool,
+    limit: float | None,
+    *,
+    yes: bool,
+) -> bool:
+    """Run what a field lacks, and say what is left out; whether a run failed. A divergence is a finding."""
+    from harness.ledger.ledger import Ledger
+
+    for why, methods in _by_reason(found.left_out).items():
+        context.say(f"{name}: {', '.join(methods)} left out: {why}")
+    if not found.planned:
+        return False
+    context.say(f"{name}: {', '.join(dict.fromkeys(p.spec.method for p in found.planned))}")
+    Ledger(context.current().results).prepare()
+    try:
+        outcome = carry_out(found.planned, places, retry=retry, long_is_fine=yes, timeout=limit)
+    except UsageError as refusal:  # it would take over a day; the other fields go on
+        context.say(f"{name} left out: {refusal}")
+        return False
+    return bool(outcome.failures) or any(status not in {"done", "diverged"} for status in outcome.statuses.values())
+
+
+def _by_reason(left_out: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for method, why in left_out.items():
+        found.setdefault(why, []).append(method)
+    return found
+
+
+def _name(side: Side) -> str:
+    chains = f", {side.chains} chains" if side.chains > 1 else ""
+    return f"{side.task}@{side.protocol}{chains}"
+
+
+def _export(store: Store, folder: Path) -> None:
+    """Put the runs that cells and claims rest on into a folder of Parquet files, beside those that are there."""
+    from harness.report import Request
+    from harness.scoring.reproduction import reproduction
+    from harness.store.published import Published
+
+    merged = Published(folder, context.plugins().papers(), store)
+    keys = reproduction(merged, Request()).run_keys
+    merged.write(keys, folder)
+    context.say(f"{context.count(len(keys), 'run')} in {folder}; `nox -s docs` writes REPRODUCTION.md from them")
+
+
+def _print(store: Store, asked: Request, *, as_json: bool) -> None:
+    from harness import rendering
+    from harness.cli.report import load_report
+
+    result = load_report("reproduction").build(store, asked)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    sys.stdout.write(rendering.render(result, "json" if as_json else "table", width))

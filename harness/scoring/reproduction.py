@@ -1,0 +1,212 @@
+"""The reproduction ledger: every printed cell and every claim of the papers, beside what our runs say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.errors import BenchError, UsageError
+from harness.parameters import near
+from harness.report import Request
+from harness.scoring.claims import Claim, Judged, Ours, Side, by_table, judge_family, load_claims
+from harness.scoring.estimates import metric_estimate
+from harness.scoring.groups import Group
+from harness.scoring.loading import load_groups
+from harness.scoring.reported import UNREPRODUCIBLE, Reported, as_published, load_cells, verdict
+
+if TYPE_CHECKING:
+    from harness.registry import Registry
+    from harness.store import Store
+
+NOT_RUN = "not run"
+
+
+@dataclass(frozen=True)
+class CellEntry:
+    """A printed cell. `ours` is what was run as published; `others` what was run at other budgets: no verdict."""
+
+    cell: Reported
+    ours: Ours | None
+    others: Sequence[Ours]
+    verdict: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ClaimEntry:
+    """A claim, our runs of its sides, and the finding: holds, fails, undecided, not run (why)."""
+
+    claim: Claim
+    ours: Sequence[Ours | None]
+    judged: Judged | None
+    finding: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """The ledger, in the order of the papers' files."""
+
+    cells: Sequence[CellEntry]
+    claims: Sequence[ClaimEntry]
+
+    @property
+    def run_keys(self) -> set[str]:
+        """The runs that it rests on."""
+        used = [entry.ours for entry in self.cells] + [side for entry in self.claims for side in entry.ours]
+        return {run.key for ours in used if ours is not None for run in ours.group.runs}
+
+
+def label(word: str) -> str:
+    """The label of a table as a user may give it: "4" is "Table 4", "figure 3" is "Figure 3"."""
+    text = " ".join(word.split())
+    return f"Table {text}" if text.isdigit() else text[:1].upper() + text[1:]
+
+
+def chosen(store: Store, paper: str | None = None, tables: Sequence[str] = ()) -> tuple[list[Reported], list[Claim]]:
+    """The cells and claims of a paper, of some of its tables; `UsageError` where there is no such paper or table."""
+    cells, claims = load_cells(store), load_claims(store)
+    entries: list[Reported | Claim] = [*cells, *claims]
+    papers = {entry.paper for entry in entries}
+    if paper is not None and paper not in papers:
+        raise UsageError(f"unknown paper {paper!r}{near(paper, papers)}")
+    known = list(dict.fromkeys(entry.table for entry in entries if paper in {None, entry.paper}))
+    wanted = [label(word) for word in tables] or known
+    for word in wanted:
+        if word not in known:
+            raise UsageError(f"unknown table {word!r}; there are {', '.join(known)}")
+    return (
+        [cell for cell in cells if paper in {None, cell.paper} and cell.table in wanted],
+        [claim for claim in claims if paper in {None, claim.paper} and claim.table in wanted],
+    )
+
+
+def reproduction(store: Store, request: Request) -> Reproduction:
+    """The ledger of what the request names: `paper` and `tables`, and the tasks, methods, protocols of cells."""
+    cells, claims = chosen(store, request.paper, request.tables)
+    groups: dict[Side, list[Group]] = {}
+    for group in load_groups(store, Request()):
+        groups.setdefault(Side(group.method, group.task, group.protocol, group.chains), []).append(group)
+    families = []
+    for members in by_table(claims).values():
+        families += _claims(members, groups, request.registry)
+    return Reproduction(
+        [_cell(cell, groups, request.registry) for cell in cells if _named(request, [_of(cell)])],
+        [entry for entry in families if _named(request, [entry.claim.better, entry.claim.worse])],
+    )
+
+
+def sides(cells: Iterable[Reported], claims: Iterable[Claim]) -> dict[Side, str]:
+    """What must be run for cells and claims, each with what it needs beyond a CPU."""
+    found: dict[Side, str] = {}
+    for cell in cells:
+        if (side := _of(cell)) is not None and cell.metric:
+            found.setdefault(side, cell.needs or "")
+    for claim in claims:
+        for side in claim.sides:
+            found.setdefault(side, claim.needs or "")
+    return found
+
+
+def missing(registry: Registry, side: Side, metric: str | None) -> str:
+    """What the installed plugins lack of a side and its metric; "" where they have all."""
+    from harness import facts
+
+    if side.task not in {offer.name for offer in registry.offers("tasks")}:
+        return f"no task {side.task}"
+    known = {offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)}
+    if side.method not in known:
+        return f"no method {side.method}"
+    try:
+        task = registry.find("tasks", side.task)
+        protocol = next((p for p in facts.protocols(task) if p["name"] == side.protocol), None)
+        if protocol is None:
+            return f"{side.task} has no protocol {side.protocol}"
+        metrics = {
+            each["name"] for each in facts.task_facts(task, facts.resolve(task, protocol["settings"]))["metrics"]
+        }
+    except BenchError as error:
+        return str(error)
+    return f"{side.task} has no metric {metric}" if metric and metric not in metrics else ""
+
+
+def _cell(cell: Reported, groups: dict[Side, list[Group]], registry: Registry | None) -> CellEntry:
+    side = _of(cell)
+    members = groups.get(side, []) if side is not None and cell.metric else []
+    others = [_ours(group, cell.metric) for group in members if group.budget != "paper" and group.done]
+    ours = _best(members, cell.metric)
+    match = verdict(ours.group, ours.estimate, cell) if ours is not None and ours.estimate is not None else None
+    if match is not None:
+        return CellEntry(cell, ours, others, match.verdict, "" if cell.obstacle else match.reason)
+    if cell.obstacle:
+        return CellEntry(cell, ours, others, UNREPRODUCIBLE, "")
+    why = _why_not(ours, registry, side, cell.metric, cell.needs)
+    if ours is not None and ours.group.runs:
+        return CellEntry(cell, ours, others, "inconclusive", why)
+    return CellEntry(cell, ours, others, f"{NOT_RUN} ({why})" if why else NOT_RUN, "")
+
+
+def _claims(claims: Sequence[Claim], groups: dict[Side, list[Group]], registry: Registry | None) -> list[ClaimEntry]:
+    ours = [[_best(groups.get(side, []), claim.metric) for side in claim.sides] for claim in claims]
+    judged = judge_family(claims, ours)
+    return [_claim(*each, registry) for each in zip(claims, ours, judged, strict=True)]
+
+
+def _claim(claim: Claim, ours: Sequence[Ours | None], judged: Judged | None, registry: Registry | None) -> ClaimEntry:
+    if claim.obstacle:
+        return ClaimEntry(claim, ours, None, f"{NOT_RUN} ({claim.obstacle})", "")
+    if judged is not None:
+        return ClaimEntry(claim, ours, judged, judged.finding, judged.reason)
+    lacking = [side for side, found in zip(claim.sides, ours, strict=True) if found is None]
+    reasons = dict.fromkeys(_why_not(None, registry, side, claim.metric, claim.needs) for side in lacking)
+    if not claim.sides and claim.needs:
+        reasons = {f"needs {claim.needs}": None}
+    run = [f"{found.group.method}: {_unmeasured(found)}" for found in ours if found is not None and not found.estimate]
+    why = "; ".join(filter(None, [*reasons, *run]))
+    return ClaimEntry(claim, ours, None, f"{NOT_RUN} ({why})" if why else NOT_RUN, "")
+
+
+def _why_not(
+    ours: Ours | None, registry: Registry | None, side: Side | None, metric: str | None, needs: str | None
+) -> str:
+    """Why a cell or a side of a claim has no value of ours."""
+    if ours is not None:
+        return _unmeasured(ours)
+    lacks = missing(registry, side, metric) if registry is not None and side is not None else ""
+    return lacks or (f"needs {needs}" if needs else "")
+
+
+def _unmeasured(ours: Ours) -> str:
+    group = ours.group
+    if group.diverged or group.failed:
+        return f"{len(group.diverged)} of our runs diverged, {len(group.failed)} failed"
+    return (ours.estimate.remark if ours.estimate is not None else "") or "our runs have not measured it"
+
+
+def _best(groups: Sequence[Group], metric: str | None) -> Ours | None:
+    """Of the groups run as published, the one with the most finished seeds; of equal ones the latest."""
+    published = [group for group in groups if as_published(group)]
+    if not published or metric is None:
+        return None
+    best = max(published, key=lambda g: (len(g.done), max(run.attempt for run in g.runs)))
+    return _ours(best, metric)
+
+
+def _ours(group: Group, metric: str | None) -> Ours:
+    return Ours(group, metric_estimate(group, metric) if metric else None)
+
+
+def _of(cell: Reported) -> Side | None:
+    if cell.method is None or cell.task is None or cell.protocol is None or cell.chains is None:
+        return None
+    return Side(cell.method, cell.task, cell.protocol, cell.chains)
+
+
+def _named(request: Request, found: Iterable[Side | None]) -> bool:
+    """Whether the request's tasks, methods and protocols take in one of some sides."""
+    filters = {"task": request.tasks, "method": request.methods, "protocol": request.protocols}
+    asked = {name: words for name, words in filters.items() if words}
+    return not asked or any(
+        side is not None and all(getattr(side, name) in words for name, words in asked.items()) for side in found
+    )

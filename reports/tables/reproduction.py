@@ -1,0 +1,256 @@
+"""The papers cell by cell: what they print, what we find, whether the two match and why not; then their claims."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from harness.report import Column, Records, Report, Request, Result, Table
+from harness.scoring import CellEntry, ClaimEntry, Ours, Reproduction, number, reproduction, with_interval
+
+if TYPE_CHECKING:
+    from harness.store import Store
+
+CELL_VERDICTS = ("match", "mismatch", "inconclusive", "not reproducible as published", "not run")
+MOST_NAMES = 3
+FINDINGS = ("holds", "fails", "undecided", "not run")
+RULE = (
+    "match: within Welch's bound of the printed value, and our 95 % interval is narrow enough for the table's smallest "
+    "claimed gap; inconclusive: neither a match nor a mismatch can be said; one run gets no verdict"
+)
+CLAIM_RULE = (
+    "a claim holds or fails where p < .05 by Holm over the claims of its table: sign flips over seeds from 10 seeds, "
+    "a paired t (normal differences assumed) from 3; equal is judged by the 95 % interval of the difference; a share "
+    "fails where Fisher's exact test tells it from the printed one, and holds within its margin on 10 seeds or more"
+)
+
+
+class ReproductionLedger(Report):
+    """A summary; for each table its cells and claims; what was run at other budgets apart, without a verdict."""
+
+    name: ClassVar[str] = "reproduction"
+    summary: ClassVar[str] = "the papers' cells and claims, beside ours"
+
+    def build(self, store: Store, request: Request) -> Result:
+        found = reproduction(store, request)
+        tables = [_summary(found)] if found.cells or found.claims else []
+        for paper, label in _places(found):
+            cells = [entry for entry in found.cells if _place(entry) == (paper, label)]
+            claims = [entry for entry in found.claims if _place(entry) == (paper, label)]
+            tables += [_cells(f"{paper}, {label}", cells)] if cells else []
+            tables += [_claims(f"{paper}, {label}: claims", claims)] if claims else []
+        others = _others(found)
+        return Result(tables=[*tables, *others], records=Records(lambda: _records(found)))
+
+
+def _place(entry: CellEntry | ClaimEntry) -> tuple[str, str]:
+    subject = entry.cell if isinstance(entry, CellEntry) else entry.claim
+    return subject.paper, subject.table
+
+
+def _places(found: Reproduction) -> list[tuple[str, str]]:
+    """The tables, paper by paper in the order of the papers' files."""
+    places = dict.fromkeys(_place(entry) for entry in [*found.cells, *found.claims])
+    return sorted(places, key=lambda place: place[0])
+
+
+def _summary(found: Reproduction) -> Table:
+    rows = []
+    for paper, label in _places(found):
+        cells = Counter(_kind(e.verdict, CELL_VERDICTS) for e in found.cells if _place(e) == (paper, label))
+        claims = Counter(_kind(e.finding, FINDINGS) for e in found.claims if _place(e) == (paper, label))
+        rows.append(_counts(paper, label, cells, claims))
+    all_cells = Counter(_kind(e.verdict, CELL_VERDICTS) for e in found.cells)
+    all_claims = Counter(_kind(e.finding, FINDINGS) for e in found.claims)
+    rows.append(_counts("all", "", all_cells, all_claims))
+    names = ["cells", *CELL_VERDICTS, "claims", *FINDINGS[:-1]]
+    shape = [Column("paper", "paper"), Column("table", "table")]
+    shape += [Column(name, name, "right", lambda n: str(n) if n else "-") for name in names]
+    shape.append(Column("claims not run", "claims not run", "right", lambda n: str(n) if n else "-"))
+    return Table("Reproduction: cells and claims by verdict", shape, rows, [RULE, CLAIM_RULE], keys=2)
+
+
+def _counts(paper: str, label: str, cells: Counter[str], claims: Counter[str]) -> dict[str, Any]:
+    return {
+        "paper": paper, "table": label, "cells": cells.total(), "claims": claims.total(),
+        **{name: cells[name] for name in CELL_VERDICTS}, **{name: claims[name] for name in FINDINGS[:-1]},
+        "claims not run": claims["not run"],
+    }  # fmt: skip
+
+
+def _kind(text: str, kinds: Iterable[str]) -> str:
+    """The kind of a verdict, whatever reason stands behind it in brackets."""
+    return next(kind for kind in kinds if text.startswith(kind))
+
+
+def _cells(title: str, entries: Sequence[CellEntry]) -> Table:
+    columns: dict[str, Callable[[CellEntry], str]] = {
+        "row": lambda e: e.cell.row,
+        "column": lambda e: e.cell.column,
+        "of": lambda e: _of(e.cell.method, e.cell.task, e.cell.protocol, e.cell.chains),
+        "reported": lambda e: e.cell.text,
+        "ours": lambda e: _value(e.ours),
+        "seeds": lambda e: str(len(e.ours.group.runs)) if e.ours else "-",
+        "verdict": lambda e: e.verdict,
+        "why": lambda e: e.reason,
+    }
+    notes = _shared([(f"{e.cell.row}, {e.cell.column}", words) for e in entries for words in _notes(e)], len(entries))
+    return _table(title, columns, entries, {"reported", "ours", "seeds"}, notes, keys=2)
+
+
+def _notes(entry: CellEntry) -> list[str]:
+    cell = entry.cell
+    found = []
+    if cell.correction:
+        found += [f"* printed as {cell.printed_as}, read as {cell.correction}", f"evidence: {cell.evidence}"]
+    if cell.obstacle:
+        found.append(f"not reproducible as published: {cell.obstacle}")
+    if cell.uncertain:
+        found.append(f"uncertain: {cell.uncertain}")
+    if cell.cause and not entry.verdict.startswith(("match", "not run")):
+        found.append(f"cause: {cell.cause}")
+    if cell.notes:
+        found.append(cell.notes)
+    return found
+
+
+def _claims(title: str, entries: Sequence[ClaimEntry]) -> Table:
+    columns: dict[str, Callable[[ClaimEntry], str]] = {
+        "claim": lambda e: e.claim.statement,
+        "ours": lambda e: " against ".join(_value(side) for side in e.ours) if any(e.ours) else "-",
+        "difference": lambda e: number(e.judged.difference) if e.judged and e.judged.difference is not None else "-",
+        "seeds": lambda e: str(e.judged.n) if e.judged else "-",
+        "p": lambda e: f"{e.judged.p:.2g}" if e.judged and e.judged.p is not None else "-",
+        "finding": lambda e: e.finding,
+        "why": lambda e: e.reason,
+    }
+    told = []
+    for entry in entries:
+        claim = entry.claim
+        if claim.cause and entry.finding in {"fails", "undecided"}:
+            told.append((claim.statement, f"cause: {claim.cause}"))
+        told += [(claim.statement, claim.notes)] if claim.notes else []
+    notes = [_measured(entries), *_shared(told, len(entries))]
+    return _table(title, columns, entries, {"difference", "seeds", "p"}, [note for note in notes if note])
+
+
+def _measured(entries: Sequence[ClaimEntry]) -> str:
+    """What the numbers are of."""
+    metrics = dict.fromkeys(entry.claim.metric for entry in entries if entry.claim.metric)
+    return f"measured by {', '.join(metrics)}; difference: in the claim's direction" if metrics else ""
+
+
+def _shared(told: Sequence[tuple[str, str]], entries: int) -> list[str]:
+    """Each note once, with the names of the lines that it is about where these are not all."""
+    lines: dict[str, list[str]] = {}
+    for name, words in told:
+        lines.setdefault(words, []).append(name)
+    return [words if len(names) == entries else f"{_list(names)}: {words}" for words, names in lines.items()]
+
+
+def _list(names: Sequence[str]) -> str:
+    return "; ".join(names) if len(names) <= MOST_NAMES else f"{names[0]} and {len(names) - 1} others"
+
+
+def _others(found: Reproduction) -> list[Table]:
+    rows = [(entry, ours) for entry in found.cells for ours in entry.others]
+    if not rows:
+        return []
+    columns: dict[str, Callable[[tuple[CellEntry, Ours]], str]] = {
+        "cell": lambda r: f"{r[0].cell.paper}, {r[0].cell.table}: {r[0].cell.row}, {r[0].cell.column}",
+        "budget": lambda r: r[1].group.budget,
+        "reported": lambda r: r[0].cell.text,
+        "ours": lambda r: _value(r[1]),
+        "seeds": lambda r: str(len(r[1].group.runs)),
+    }
+    note = "not the published length: no verdict"
+    return [_table("At other budgets", columns, rows, {"reported", "ours", "seeds"}, [note])]
+
+
+def _table(
+    title: str,
+    columns: Mapping[str, Callable[[Any], str]],
+    entries: Sequence[Any],
+    right: set[str],
+    notes: Sequence[str],
+    keys: int = 1,
+) -> Table:
+    shape = [Column(name, name, "right" if name in right else "left") for name in columns]
+    rows = [{name: text(entry) for name, text in columns.items()} for entry in entries]
+    kept = [column for column in shape if column.key not in {"why", "of"} or any(row[column.key] for row in rows)]
+    return Table(title, kept, rows, notes, keys)
+
+
+def _value(ours: Ours | None) -> str:
+    """Our mean with its interval; "-" where nothing was run."""
+    return with_interval(ours.estimate) if ours is not None else "-"
+
+
+def _of(method: str | None, task: str | None, protocol: str | None, chains: int | None) -> str:
+    """What was run: "csgld x 4 on mixture25@csgmcmc"."""
+    if protocol is None:
+        return f"{method} on {task}"
+    times = f" x {chains}" if chains and chains > 1 else ""
+    return f"{method}{times} on {task}@{protocol}"
+
+
+def _records(found: Reproduction) -> list[dict[str, Any]]:
+    cells = [record for entry in found.cells for record in _cell_records(entry)]
+    return cells + [_claim_record(entry) for entry in found.claims]
+
+
+def _cell_records(entry: CellEntry) -> list[dict[str, Any]]:
+    """The cell, with our published run first; a record more for each other budget."""
+    cell = entry.cell
+    head = {
+        "kind": "cell", "paper": cell.paper, "table": cell.table, "row": cell.row, "column": cell.column,
+        "task": cell.task, "protocol": cell.protocol, "method": cell.method, "chains": cell.chains,
+        "metric": cell.metric, "direction": cell.direction, "reported": cell.value, "reported_error": cell.error,
+        "reported_error_kind": cell.error_kind if cell.error is not None else None, "reported_n": cell.n,
+        "correction": cell.correction, "uncertain": cell.uncertain, "obstacle": cell.obstacle, "needs": cell.needs,
+        "cause": cell.cause, "notes": cell.notes,
+    }  # fmt: skip
+    verdict = {"verdict": entry.verdict, "reason": entry.reason or None}
+    first = {**head, **_numbers(entry.ours), **verdict}
+    return [first, *({**head, **_numbers(ours), "verdict": None, "reason": None} for ours in entry.others)]
+
+
+def _claim_record(entry: ClaimEntry) -> dict[str, Any]:
+    claim, judged = entry.claim, entry.judged
+    better, worse = claim.better, claim.worse
+    left, right = [*entry.ours, None, None][:2]
+    return {
+        "kind": "claim", "paper": claim.paper, "table": claim.table, "statement": claim.statement,
+        "claim": claim.kind, "metric": claim.metric, "direction": claim.direction,
+        "task": better.task if better else None, "protocol": better.protocol if better else None,
+        "method": better.method if better else None, "chains": better.chains if better else None,
+        **_numbers(left),
+        "worse_method": worse.method if worse else None, "worse_protocol": worse.protocol if worse else None,
+        "worse_chains": worse.chains if worse else None,
+        "worse_mean": right.estimate.mean if right and right.estimate else None,
+        "worse_run_keys": [run.key for run in right.group.runs] if right else [],
+        "difference": judged.difference if judged else None, "pairs": judged.n if judged else 0,
+        "p_holm": judged.p if judged else None, "needs": claim.needs, "cause": claim.cause, "notes": claim.notes,
+        "verdict": entry.finding, "reason": entry.reason or None,
+    }  # fmt: skip
+
+
+def _numbers(ours: Ours | None) -> dict[str, Any]:
+    """What our runs are and what they say."""
+    group, estimate = (ours.group, ours.estimate) if ours is not None else (None, None)
+    return {
+        "task_version": group.task_version if group else None,
+        "budget": group.budget if group else None,
+        "steps": group.steps if group else None,
+        "seeds": len(group.runs) if group else 0,
+        "diverged": len(group.diverged) if group else 0,
+        "failed": len(group.failed) if group else 0,
+        "metric_version": estimate.version if estimate else None,
+        "unit": estimate.unit if estimate else None,
+        "mean": estimate.mean if estimate else None,
+        "low": estimate.low if estimate else None,
+        "high": estimate.high if estimate else None,
+        "interval": estimate.interval if estimate else None,
+        "run_keys": [run.key for run in group.runs] if group else [],
+    }
