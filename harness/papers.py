@@ -15,12 +15,16 @@ PROVENANCES = ("paper", "code", "inferred", "ours")
 
 
 def settings_for(registry: Registry, offers: Iterable[Offer]) -> list[dict[str, Any]]:
-    """The settings of all papers. A file that does not read stops the runs of its own plugin's offers, not others'."""
+    """The settings of all papers, each with the distribution that has it.
+
+    A file that does not read stops the runs of its own plugin's offers, not others'.
+    """
     own = {offer.distribution for offer in offers}
     found: list[dict[str, Any]] = []
     for plugin in registry.plugins:
         try:
-            found += [table for path in plugin.papers for table in read(path)]
+            tables = [table for path in plugin.papers for table in read(path)]
+            found += [{**table, "distribution": plugin.distribution} for table in tables]
         except PluginError:
             if plugin.distribution in own:
                 raise

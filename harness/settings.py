@@ -2,7 +2,8 @@
 
 The first that has a setting decides: the command (--set, --schedule, --sweep), the sampler author's own `settings`,
 what the protocol says of the budget, the papers' files for (method, task, protocol), the protocol of the task, the
-task's untuned default step size, the class's default.
+task's untuned default step size, the class's default. Where sampler and paper come with the same distribution, its
+author's settings stand behind the paper's, which are about less.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ Layer = dict[str, Origin]
 
 
 def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
-    """Settings by source, the strongest first: command, author, budget, paper, method, protocol."""
+    """Settings by source, the strongest first: command, author, budget, paper (and author), method, protocol."""
     protocol = pair.protocol
     short = protocol["budget_settings"].get(budget, {})
     run = {"run.burn_in": protocol["burn_in"], "run.thin": protocol["thin"]}
@@ -133,14 +134,17 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
     if "schedule" in pair.paper:
         values["schedule"] = {"value": pair.paper["schedule"], "provenance": "paper"}
     method = {**pair.method.settings, **({"schedule": pair.method.schedule} if pair.method.schedule else {})}
+    authors = {name: Origin(value, "plugin", pair.sampler.distribution) for name, value in own.items()}
+    outside = pair.paper.get("distribution") != pair.sampler.distribution
     return [
         {name: Origin(value, "user", "command line") for name, value in given.items()},
-        {name: Origin(value, "plugin", pair.sampler.distribution) for name, value in own.items()},
+        authors if outside else {},
         {name: Origin(value, "default", f"protocol {protocol['name']}, {budget}") for name, value in short.items()},
         {
             name: Origin(entry["value"], entry["provenance"], f"{paper}: {entry.get('source', '')}")
             for name, entry in values.items()
         },
+        {} if outside else authors,
         {name: Origin(value, "default", f"method {pair.method.name}") for name, value in method.items()},
         {name: Origin(value, "default", f"protocol {protocol['name']}") for name, value in {**run, **task}.items()},
     ]

@@ -128,9 +128,9 @@ class Cifar(Task):
 
     def for_laws(self) -> Self:
         """The same code in float64 on few small images, uncropped; without batch normalisation, which is no sum."""
-        small = type(f"Small{type(self).__name__}", (type(self),), {"dtype": "float64", "every": 4})
+        small = type(f"Small{type(self).__name__}", (type(self),), {"dtype": "float64", "every": 2})
         settings = {field.name: getattr(self, field.name) for field in fields(self)} | {
-            "width": 2, "normalisation": "group", "augment": False, "batch": 13, "train_images": 60,
+            "width": 2, "normalisation": "group", "augment": False, "batch": 13, "train_images": 40,
             "test_images": 10, "unseen": "none", "train_accuracy": False,
         }  # fmt: skip
         made: Self = small(**settings)

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from generated import SMALL, Exact, Generated
+from support import make_loop, run_loop
+
+from harness.conformance.task_laws import TASK_LAWS
+from harness.randomness import NOISE_BLOCK_NUMBERS, Streams
+from plugins.samplers.msgld import MSGLD
+from plugins.samplers.sgld import SGLD
+from plugins.schedules.constant import Constant
+from tasks.networks.resnet import ResNet18
+
+N, STEPS = SMALL["train_images"], 5
+LOOPS = {"blocks do not matter", "weights count", "compiled is plain"}
+"""Laws that take long: thousands of predictions, a compilation. `bench check cifar10` tries them."""
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def task(cls=Exact, **settings):
+    return cls(**{**SMALL, "normalisation": "filter-response", "prior_precision": 3.0, **settings})
+
+
+def plain_module(made, streams):
+    """The network as everyone writes it, where a chain starts."""
+    network = made.network()
+    weights, _ = network.start(streams.torch("init"))
+    module = ResNet18(10, made.width, made.normalisation)
+    module.load_state_dict(network.weights(weights), strict=False)
+    return module.to(torch.float64).train()
+
+
+def batches(made, streams, reach):
+    """The batches of an epoch by hand: images, classes, and the number of batches."""
+    images = made.images("train")
+    order = streams.numpy("order").permutation(N)
+    count = -(-N // made.batch)
+    changes = streams.numpy("data")
+    shift = changes.integers(0, 2 * reach + 1, (count, made.batch, 2), dtype=np.uint8)
+    flip = changes.integers(0, 2, (count, made.batch, 1), dtype=np.uint8)
+    side = made.side
+    for k in range(count):
+        rows = order[k * made.batch : (k + 1) * made.batch]
+        cut = []
+        for i, row in enumerate(rows):
+            image = np.pad(images.pixels[row].numpy(), ((reach, reach), (reach, reach), (0, 0)))
+            down, across = shift[k, i]
+            image = image[down : down + side, across : across + side]
+            cut.append(image[:, ::-1] if flip[k, i] else image)
+        x = torch.tensor(np.array(cut) / 255 - np.array(made.mean)) / torch.tensor(made.sd, dtype=torch.float64)
+        yield x.permute(0, 3, 1, 2), images.labels[rows], count
+
+
+def loss_on(module, x, y, count):
+    return count * torch.nn.functional.cross_entropy(module(x), y, reduction="sum")
+
+
+def flattened(made, tensors):
+    names = made.network().shapes
+    return torch.cat([(t.permute(0, 2, 3, 1) if t.ndim == 4 else t).reshape(-1) for t in (tensors[n] for n in names)])
+
+
+def test_an_epoch_of_sgld_equals_a_loop_written_by_hand():
+    made, streams, h, T = task(), Streams(0, 0, ("test",)), 1e-5, 0.3
+    loop = run_loop(make_loop(made, SGLD(), Constant(step_size=h, temperature=T), STEPS, chains=1))
+    module = plain_module(made, streams)
+    generator = streams.numpy("noise")
+    dim = made.dim()
+    assert NOISE_BLOCK_NUMBERS // dim >= STEPS  # the noise of the epoch is one draw
+    noise = generator.standard_normal((STEPS, dim))
+    for k, (x, y, count) in enumerate(batches(made, streams, 4)):
+        module.zero_grad()
+        loss_on(module, x, y, count).backward()
+        start = 0
+        with torch.no_grad():
+            for p in module.parameters():
+                xi = torch.from_numpy(noise[k, start : start + p.numel()])
+                start += p.numel()
+                if p.ndim == 4:
+                    o, i, height, width = p.shape
+                    xi = xi.view(o, height, width, i).permute(0, 3, 1, 2)
+                p.sub_(h * (p.grad + made.prior_precision * p) - (2 * h * T) ** 0.5 * xi.reshape(p.shape))
+    expected = flattened(made, dict(module.named_parameters()))
+    assert float((loop.theta[0] - expected).abs().max().detach()) < 1e-10
+
+
+def test_cold_sgld_is_torch_sgd_with_weight_decay_on_the_same_crops():
+    made, streams, lr = task(), Streams(0, 0, ("test",)), 0.01
+    loop = run_loop(make_loop(made, SGLD(), Constant(step_size=lr / N, temperature=0.0), STEPS, chains=1))
+    module = plain_module(made, streams)
+    optimiser = torch.optim.SGD(module.parameters(), lr=lr, weight_decay=made.prior_precision / N)
+    for x, y, count in batches(made, streams, 4):
+        optimiser.zero_grad()
+        (loss_on(module, x, y, count) / N).backward()
+        optimiser.step()
+    expected = flattened(made, dict(module.named_parameters()))
+    torch.testing.assert_close(loop.theta[0], expected, rtol=1e-10, atol=1e-12)
+
+
+def test_running_statistics_are_those_of_a_plain_module_and_belong_to_the_draw():
+    made, streams, lr = task(normalisation="batch"), Streams(0, 0, ("test",)), 0.01
+    loop = make_loop(made, SGLD(), Constant(step_size=lr / N, temperature=0.0), STEPS, chains=1)
+    assert loop.problem.block_limit == 1
+    run_loop(loop)
+    module = plain_module(made, streams)
+    optimiser = torch.optim.SGD(module.parameters(), lr=lr, weight_decay=made.prior_precision / N)
+    for x, y, count in batches(made, streams, 4):
+        optimiser.zero_grad()
+        (loss_on(module, x, y, count) / N).backward()
+        optimiser.step()
+    running = dict(module.named_buffers())
+    found = loop.problem.network.statistics(loop.problem.buffers[0])
+    for name, leaf in found.items():
+        torch.testing.assert_close(leaf, running[name], rtol=1e-10, atol=1e-12)
+    assert len(found) == 40
+    observed = loop.runs[0].observer.outcome().arrays["buffers"]
+    assert len(np.unique(observed, axis=0)) == STEPS
+    torch.testing.assert_close(torch.from_numpy(observed[-1]), loop.problem.buffers[0], check_dtype=False)
+
+
+def test_energies_and_full_gradients_leave_the_running_statistics_alone():
+    problem = task(normalisation="batch").build([Streams(0, 0)], "cpu")
+    theta = problem.initial()
+    drawn = {name: leaf[0] for name, leaf in problem.draw_batches(1).items()}
+    before = problem.buffers.clone()
+    problem.energy(theta, drawn)
+    problem.energy(theta, None)
+    problem.gradient(theta, None)
+    assert torch.equal(problem.buffers, before)
+    problem.gradient(theta, drawn)
+    assert not torch.equal(problem.buffers, before)
+
+
+@pytest.mark.parametrize("normalisation", ["batch", "filter-response"])
+def test_a_loop_restored_from_a_checkpoint_goes_on_bit_for_bit(normalisation):
+    made = task(Generated, normalisation=normalisation)
+    schedule = Constant(step_size=1e-4)
+    straight, first, second = (make_loop(made, MSGLD(), schedule, 9, chains=1) for _ in range(3))
+    run_loop(straight)
+    while first.position < 4:
+        first.advance_block()
+    second.restore([first.checkpoint(first.runs[0])])
+    run_loop(second)
+    assert torch.equal(second.theta, straight.theta)
+    assert torch.equal(second.problem.buffers, straight.problem.buffers)
+    assert second.runs[0].observer.outcome().metrics == straight.runs[0].observer.outcome().metrics
+
+
+def test_bfloat16_runs_and_is_near_the_whole_precision():
+    drawn, gradients = None, {}
+    for precision in ("float32", "bfloat16"):
+        problem = task(Generated, precision=precision, normalisation="group").build([Streams(0, 0)], "cpu")
+        theta = problem.initial()
+        drawn = drawn or {name: leaf[0] for name, leaf in problem.draw_batches(1).items()}
+        gradients[precision] = problem.gradient(theta, drawn)
+        assert gradients[precision].dtype == torch.float32
+        assert all(p.dtype == torch.float32 for p in problem.predict(theta, slice(0, 1), "test"))
+    cosine = torch.nn.functional.cosine_similarity(*gradients.values())
+    assert 0.98 < float(cosine) < 1 - 1e-7
+
+
+def test_compiled_updates_take_the_modules_own_gradient():
+    made = task(Generated, normalisation="batch")
+    ends = [
+        run_loop(make_loop(made, MSGLD(), Constant(step_size=1e-5), 3, chains=1, mode=mode)).theta
+        for mode in ("plain", "compiled")
+    ]
+    torch.testing.assert_close(*ends, rtol=1e-4, atol=1e-6)
+
+
+def test_it_learns_what_shows_in_the_images():
+    made = dataclasses.replace(task(Generated, normalisation="batch", augment=False), width=4)
+    loop = make_loop(made, MSGLD(), Constant(step_size=0.05 / N, temperature=1e-5), 100, chains=1, burn_in=97)
+    values = run_loop(loop).runs[0].observer.outcome().metrics
+    assert values["test_error"] < 60  # 90 by chance
+    assert {"nll", "ece", "brier", "single_test_error", "disagreement"} <= values.keys()
+
+
+def test_every_chain_of_a_block_has_a_gradient_of_its_own():
+    made = task(normalisation="batch")
+    streams = [Streams(0, c, ("test",)) for c in range(2)]
+    together = made.build(streams, "cpu")
+    theta = together.initial()
+    drawn = {name: leaf[0] for name, leaf in together.draw_batches(1).items()}
+    energy, gradient = together.energy_and_gradient(theta, drawn)
+    for c, own in enumerate(streams):
+        alone = made.build([own], "cpu")
+        batch = {name: leaf[0] for name, leaf in alone.draw_batches(1).items()}
+        value, slope = alone.energy_and_gradient(theta[c : c + 1], batch)
+        assert torch.equal(value[0], energy[c])
+        assert torch.equal(slope[0], gradient[c])
+        assert torch.equal(alone.buffers[0], together.buffers[c])
+
+
+@pytest.mark.parametrize(("law", "check"), TASK_LAWS, ids=[name for name, _ in TASK_LAWS])
+def test_the_laws_hold_on_made_up_images(law, check):
+    if law in LOOPS or law == "truth by another route":
+        pytest.skip("takes long, or there is no truth")
+    check(Generated().for_laws())

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tasks.networks.flat import FlatModule
+from tasks.networks.resnet import ResNet18, resnet50
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_the_networks_have_the_published_numbers_of_weights():
+    assert FlatModule(lambda: ResNet18(10)).dim == 11_173_962
+    assert FlatModule(lambda: ResNet18(100)).dim == 11_220_132
+    assert FlatModule(lambda: resnet50(1000)).dim == 25_557_032
+
+
+def test_a_start_is_what_torch_draws_and_leaves_the_global_stream_alone():
+    flat = FlatModule(lambda: ResNet18(10, 4))
+    generator = torch.Generator().manual_seed(3)
+    before = torch.get_rng_state()
+    weights, statistics = flat.start(generator)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(3)
+    module = ResNet18(10, 4)
+    torch.set_rng_state(before)
+    found = flat.weights(weights)
+    assert found.keys() == dict(module.named_parameters()).keys()
+    assert all(torch.equal(found[name], leaf) for name, leaf in module.named_parameters())
+    running = {name: leaf for name, leaf in module.named_buffers() if "num_batches" not in name}
+    assert all(torch.equal(flat.statistics(statistics)[name], leaf) for name, leaf in running.items())
+
+
+@pytest.mark.parametrize("kind", ["batch", "filter-response", "group"])
+def test_gradients_and_statistics_are_those_of_a_plain_module_bit_for_bit(kind):
+    flat = FlatModule(lambda: ResNet18(10, 4, kind))
+    weights, statistics = flat.start(torch.Generator().manual_seed(0))
+    module = ResNet18(10, 4, kind)
+    module.load_state_dict(flat.weights(weights) | flat.statistics(statistics), strict=False)
+    module = module.to(memory_format=torch.channels_last).train()
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(3):
+        images = torch.randn(8, 3, 32, 32, generator=generator).contiguous(memory_format=torch.channels_last)
+        module.zero_grad()
+        module(images).square().sum().backward()
+        x = weights.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(flat.forward(x, statistics, images, training=True).square().sum(), x)
+        pieces = flat.weights(gradient)
+        assert all(torch.equal(pieces[name], leaf.grad) for name, leaf in module.named_parameters())
+    running = {name: leaf for name, leaf in module.named_buffers() if "num_batches" not in name}
+    assert (kind == "batch") == bool(running)
+    assert all(torch.equal(flat.statistics(statistics)[name], leaf) for name, leaf in running.items())
+
+
+def test_convolutions_see_views_in_channels_last_order():
+    flat = FlatModule(lambda: ResNet18(10, 4))
+    weights = flat.start(torch.Generator())[0]
+    views = flat.weights(weights)
+    start, stop = weights.data_ptr(), weights.data_ptr() + 4 * len(weights)
+    assert all(start <= view.data_ptr() < stop for view in views.values())
+    kernels = [view for view in views.values() if view.ndim == 4]
+    assert len(kernels) == 20
+    assert all(kernel.is_contiguous(memory_format=torch.channels_last) for kernel in kernels)
+
+
+def test_evaluation_uses_the_statistics_and_leaves_them():
+    flat = FlatModule(lambda: ResNet18(10, 4))
+    weights, statistics = flat.start(torch.Generator().manual_seed(0))
+    images = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+    before = statistics.clone()
+    together = flat.forward(weights, statistics, images, training=False)
+    alone = torch.cat([flat.forward(weights, statistics, image[None], training=False) for image in images])
+    assert torch.equal(statistics, before)
+    torch.testing.assert_close(together, alone)
+    assert not torch.allclose(together, flat.forward(weights, 2 * statistics, images, training=False))
