@@ -9,8 +9,9 @@ from harness import Info, hook
 def bench_reports() -> list[Info]:
     """The reports of this package."""
     return [
+        Info("contours", "reports.figures.contours:Contours", "energy contours, true and estimated from draws"),
         Info("coverage", "reports.tables.coverage:Coverage", "modes found, with their masses and spreads"),
-        Info("density", "reports.figures.density:Density", "a two-dimensional target and draws, side by side"),
+        Info("density", "reports.figures.density:Density", "a target in one or two dimensions and draws"),
         Info("ess", "reports.tables.ess:EffectiveSize", "effective sample sizes, beside bias and temperature"),
         Info("leaderboard", "reports.tables.leaderboard:Leaderboard", "who is best on each task, and who cannot rank"),
         Info(
@@ -18,4 +19,8 @@ def bench_reports() -> list[Info]:
             "reports.tables.reproduction:ReproductionLedger",
             "the papers' cells and claims, beside ours",
         ),
+        Info("sample-paths", "reports.figures.sample_paths:SamplePaths", "energy contours, and paths across them"),
+        Info("schedules", "reports.figures.schedules:Schedules", "step size and temperature against the step"),
+        Info("theorem1", "reports.figures.theorem1:Theorem1", "exact bias and error of csgld, with fitted rates"),
+        Info("trajectory", "reports.figures.trajectory:Trajectories", "position and velocity, draw by draw"),
     ]

@@ -1,20 +1,17 @@
-"""A two-dimensional target and what each method drew of it, side by side on one scale."""
+"""A target in one or two dimensions and what each method drew of it, side by side on one scale."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import UsageError
-from harness.hookspecs import Info
-from harness.registry import load, registry
 from harness.report import Column, Figure, Report, Request, Result, Table
-from harness.scoring import Group, Run, labels, load_fields, title
+from harness.scoring import Group, load_fields, title
+from reports.figures.draws import Panel, kept_draws, task_of
 
 if TYPE_CHECKING:
     from harness.store import Store
@@ -25,36 +22,26 @@ DEPTH = 9.0
 """Where the log density is this far below its maximum, the picture ends."""
 
 
-@dataclass(frozen=True, eq=False)
-class Panel:
-    """One group's draws: of its lowest finished seed, all chains of the run together."""
-
-    label: str
-    group: Group
-    run: Run
-    draws: Array
-
-
 class Density(Report):
-    """A figure for each task with a two-dimensional `log_density`, protocol, number of chains and budget: the target,
-    and a histogram of the draws of each method on the same colour scale, so that modes that are missed, too wide or
+    """A figure for each task with a `log_density` in one or two dimensions, protocol, number of chains and budget: the
+    target, and a histogram of the draws of each method on the same scale, so that modes that are missed, too wide or
     too heavy can be seen.
     """
 
     name: ClassVar[str] = "density"
-    summary: ClassVar[str] = "a two-dimensional target and draws, side by side"
+    summary: ClassVar[str] = "a target in one or two dimensions and draws, side by side"
 
     def build(self, store: Store, request: Request) -> Result:
         figures: list[Figure] = []
         records: list[dict[str, Any]] = []
         notes: list[str] = []
         for field in load_fields(store, request):
-            task = _task(field[0], request)
-            if task is None:
+            task = task_of(field[0], request)
+            if task.dim() > 2 or not hasattr(task, "log_density"):
                 if request.tasks:
-                    notes.append(f"{field[0].task} has no two-dimensional density to draw")
+                    notes.append(f"{field[0].task} has no density in one or two dimensions to draw")
                 continue
-            panels, missing = _panels(store, field)
+            panels, missing = kept_draws(store, field)
             notes += missing
             if panels:
                 figures.append(_figure(field, task, panels, {figure.name for figure in figures}))
@@ -69,38 +56,12 @@ class Density(Report):
 _SHOWN = ("figure", "method", "seed", "draws")
 
 
-def _task(group: Group, request: Request) -> Any:
-    """The task with the group's settings, if it has a density in two dimensions."""
-    offer = (request.registry or registry()).find("tasks", group.task)
-    own = {name.removeprefix("task."): v for name, v in group.settings.items() if name.startswith("task.")}
-    assert isinstance(offer.info, Info)
-    task = load(offer.info.target)(**own)
-    return task if task.dim() == 2 and hasattr(task, "log_density") else None
-
-
-def _panels(store: Store, field: Sequence[Group]) -> tuple[list[Panel], list[str]]:
-    from safetensors.numpy import load_file
-
-    names = labels(field)
-    panels, missing = [], []
-    for group in field:
-        label = names[group.key]
-        run = min(group.done, key=lambda run: run.seed, default=None)
-        path = store.path.parent / run.path / "draws.safetensors" if run else Path()
-        if run is None or not path.is_file():
-            missing.append(f"{label}: no finished run with draws")
-            continue
-        draws = load_file(path)["draws"].astype(np.float64)
-        panels.append(Panel(label, group, run, draws.reshape(-1, draws.shape[-1])))
-    return panels, missing
-
-
 def _record(figure: str, panel: Panel) -> dict[str, Any]:
     group, run = panel.group, panel.run
     return {
         "figure": figure, "task": group.task, "task_version": group.task_version, "protocol": group.protocol,
         "method": panel.label, "chains": group.chains, "budget": group.budget, "steps": group.steps,
-        "seed": run.seed, "draws": len(panel.draws), "run_keys": [run.key],
+        "seed": run.seed, "draws": len(panel.flat), "run_keys": [run.key],
     }  # fmt: skip
 
 
@@ -111,9 +72,10 @@ def _figure(field: Sequence[Group], task: Any, panels: Sequence[Panel], taken: C
         name += f"-{first.key[:8]}"
     columns = min(len(panels) + 1, 4)
     lines = -(-(len(panels) + 1) // columns)
+    draw = _draw if task.dim() == 2 else _draw_line
     return Figure(
         name=name,
-        draw=lambda canvas: _draw(canvas, task, panels, columns, title(field)),
+        draw=lambda canvas: draw(canvas, task, panels, columns, title(field)),
         size=(2.9 * columns + 0.7, 2.9 * lines + 0.75),
         caption=title(field),
     )
@@ -131,7 +93,7 @@ def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, heading
     shown = axes.flat[0].imshow(target, **style)
     axes.flat[0].set_title("target")
     for panel, ax in zip(panels, axes.flat[1:], strict=False):
-        ax.imshow(_histogram(panel.draws, edges), **style)
+        ax.imshow(_histogram(panel.flat, edges), **style)
         ax.set_title(f"{panel.label}, seed {panel.run.seed}")
     for ax in axes.flat[len(panels) + 1 :]:
         ax.set_axis_off()
@@ -140,6 +102,30 @@ def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, heading
     for ax in axes[:, 0]:
         ax.set_ylabel(r"$\theta_2$")
     canvas.colorbar(shown, ax=list(axes.flat), label="density", shrink=0.9, pad=0.02, extend="max")
+    canvas.suptitle(heading, fontsize="medium")
+
+
+def _draw_line(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, heading: str) -> None:
+    """Histograms of one coordinate as steps, the density over them as a line."""
+    truth = task.truth()
+    edges = np.linspace(truth.mean[0] - 3.5 * truth.sd[0], truth.mean[0] + 3.5 * truth.sd[0], 81)
+    x = np.linspace(edges[0], edges[-1], 400)
+    density = np.exp(task.log_density(x[:, None]))
+    lines = -(-len(panels) // columns)
+    axes = canvas.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
+    for panel, ax in zip(panels, axes.flat, strict=False):
+        counts, _ = np.histogram(panel.flat[:, 0], bins=edges)
+        ax.stairs(counts / (len(panel.flat) * (edges[1] - edges[0])), edges, fill=True, color="#c1702c", alpha=0.6)
+        ax.plot(x, density, color="#1f4e79", linewidth=1.2)
+        ax.set(title=f"{panel.label}, seed {panel.run.seed}", ylim=(0, 1.5 * density.max()))
+    for ax in axes.flat[len(panels) :]:
+        ax.set_axis_off()
+    for i, ax in enumerate(axes.flat[: len(panels)]):
+        if i + columns >= len(panels):  # the lowest of its column
+            ax.tick_params(labelbottom=True)
+            ax.set_xlabel(r"$\theta$")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("density")
     canvas.suptitle(heading, fontsize="medium")
 
 

@@ -13,6 +13,7 @@ from harness.randomness import Streams
 from tasks.regression import ravine_data as data
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
     from torch import Tensor
 
     from harness import Cost, Trajectory
@@ -181,6 +182,11 @@ class Ravine(Task):
         if self.data_seed is not None:
             return Streams(self.data_seed, 0, (NAME,))
         return Streams(streams.seed, 0, streams.axes)
+
+    def run_energy(self, points: ArrayLike, seed: int) -> NDArray[np.float64]:
+        """U at points (n, 2) for the data of a run's seed, from every tenth row: (n,). For pictures."""
+        rows = data.simulate(self.source(Streams(seed, 0, (NAME,))))
+        return 10 * data.energy(np.asarray(points, dtype=np.float64), rows[:, ::10])
 
     def truth(self) -> Truth | None:
         """Of the data of `data_seed`; None where every run has its own."""

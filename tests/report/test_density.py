@@ -74,5 +74,5 @@ def test_missing_draws_are_said(tmp_path):
 def test_a_task_without_a_density_is_refused_by_name(tmp_path):
     write_run(tmp_path, task="blr-heart", metrics={"rhat": 1.0})
     assert not Density().build(store(tmp_path), request()).figures
-    with pytest.raises(UsageError, match="blr-heart has no two-dimensional density"):
+    with pytest.raises(UsageError, match="blr-heart has no density in one or two dimensions"):
         Density().build(store(tmp_path), request(tasks=("blr-heart",)))

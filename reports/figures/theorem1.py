@@ -1,0 +1,172 @@
+"""Bias and mean squared error of csgld on a Gaussian, exact, beside the rates of Theorem 1; no run is needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.hookspecs import Info
+from harness.registry import load, registry
+from harness.report import Column, Figure, Report, Request, Result, Table
+
+if TYPE_CHECKING:
+    from harness.schedule import Trajectory
+    from harness.store import Store
+
+Array = NDArray[np.float64]
+
+STEPS = 20_000
+CYCLE = 50
+"""Steps of a cycle: K grows by more cycles, so a short run is the beginning of a long one."""
+
+STEP_SIZES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+SMALL = STEP_SIZES[:4]
+"""Those that rates are fitted to."""
+
+START = 10.0
+"""E x^2 at the start; the truth is 1."""
+
+KINDS = {"noise always on": True, "T = 0 while it explores": False}
+BETA = 0.25
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Of the average of x^2 over the draws kept by step K (n,): signed bias and mean squared error; `limit` is the bias
+    as K grows, which is that of the last cycle alone; and W2 of each step's own law to the target (K,).
+    """
+
+    steps: Array
+    bias: Array
+    mse: Array
+    limit: float
+    distance: Array
+
+
+class Theorem1(Report):
+    """sgld under the cyclical schedule on U = x^2 / 2, from N(0, 10): phi = x^2, whose average is 1.
+
+    The law of every step is normal with mean 0 and variance P_k, by propagated covariances, so E phi_k = P_k exactly;
+    and with a_k the factor of step k, Cov(phi_j, phi_k) = 2 (a_{j+1} ... a_k P_j)^2, so the mean squared error of the
+    average is exact too. (E x has no bias on a Gaussian.) Theorem 1 bounds the bias by O(1/(alpha_0 K) + alpha_0) and
+    the mean squared error by O(1/(alpha_0 K) + alpha_0^2): what is left as K grows, and what is beyond that, are fitted
+    apart. Its proof has noise in every step, the algorithm has none while it explores: both are shown, with cycles of
+    50 steps. Without noise the variance shrinks in each exploration, and steps so small that the rest of the cycle
+    does not restore it leave a bias that grows as alpha_0 falls. Wasserstein-2 from N(0, P) to N(0, 1) is |sqrt P - 1|.
+    """
+
+    name: ClassVar[str] = "theorem1"
+    summary: ClassVar[str] = "exact bias and mean squared error of csgld on a Gaussian, with fitted rates"
+
+    def build(self, store: Store, request: Request) -> Result:
+        found = {(kind, a): errors(a, noise=noise) for kind, noise in KINDS.items() for a in STEP_SIZES}
+        rates = [row for kind in KINDS for row in _rates(kind, found)]
+        shown = [Column("kind", "csgld"), Column("of", "of"), Column("against", "against")]
+        shown += [Column(key, key, "right", ".2f") for key in ("fitted", "theorem")]
+        figure = Figure("theorem1", lambda canvas: _draw(canvas, found), (10.4, 6.4), "csgld on a Gaussian, exact")
+        note = (
+            f"limits: of the last of {STEPS // CYCLE} cycles of {CYCLE} steps, fitted over alpha_0 to {SMALL[-1]:g}; "
+            f"what is beyond them: fitted over K from {STEPS // 4:,} at alpha_0 = {STEP_SIZES[2]:g}; on log scales"
+        )
+        records = [*rates, *(_record(kind, a, e) for (kind, a), e in found.items())]
+        return Result([Table("Rates", shown, rates, [note])], records, [figure])
+
+
+def errors(step_size: float, *, noise: bool, steps: int = STEPS) -> Errors:
+    """The exact errors of csgld with this alpha_0; at `noise`, every step is at T = 1 and every draw is kept."""
+    from harness.conformance.linear import along, propagate
+
+    trajectory = _trajectory(step_size, noise=noise, steps=steps)
+    sampler = _made("samplers", "sgld")
+    P = propagate(sampler, trajectory, (1.0,), np.array([[START]]))[:, 0, 0]
+    factors = np.array([step.A[0, 0] for step in along(sampler, trajectory, (1.0,))])
+    return _errors(P, factors, trajectory.keep)
+
+
+def _errors(P: Array, factors: Array, keep: NDArray[np.bool_]) -> Errors:
+    """From the variances P_k and factors a_k of all steps, for the averages over the steps that are kept.
+
+    With R_k = sum over kept j < k of (a_{j+1} ... a_k P_j)^2 = a_k^2 (R_{k-1} + P_{k-1}^2 [k-1 kept]), the variance of
+    the sum over kept draws is sum_k (2 P_k^2 + 4 R_k).
+    """
+    earlier, before, R = 0.0, 0.0, np.empty_like(P)
+    for k, (a, p, kept) in enumerate(zip(factors.tolist(), P.tolist(), keep.tolist(), strict=True)):
+        earlier = a * a * (earlier + before)
+        R[k] = earlier
+        before = p * p if kept else 0.0
+    n = np.cumsum(keep)[keep]
+    bias = np.cumsum((P - 1)[keep]) / n
+    variance = np.cumsum((2 * P**2 + 4 * R)[keep]) / n**2
+    limit = float((P - 1)[-CYCLE:][keep[-CYCLE:]].mean())
+    return Errors(np.flatnonzero(keep) + 1.0, bias, variance + bias**2, limit, np.abs(np.sqrt(P) - 1))
+
+
+def _trajectory(step_size: float, *, noise: bool, steps: int) -> Trajectory:
+    cycles = -(-steps // CYCLE)
+    schedule = _made("schedules", "cyclical", step_size=step_size, cycles=cycles, beta=0.0 if noise else BETA)
+    trajectory: Trajectory = schedule.trajectory(steps, 1)
+    return trajectory
+
+
+def _made(room: str, name: str, **parameters: Any) -> Any:
+    info = registry().find(room, name).info
+    assert isinstance(info, Info)
+    return load(info.target)(**parameters)
+
+
+def _rates(kind: str, found: dict[tuple[str, float], Errors]) -> list[dict[str, Any]]:
+    """Fitted exponents beside the theorem's."""
+    middle = found[kind, STEP_SIZES[2]]
+    late = middle.steps >= STEPS // 4
+    limits = np.array([abs(found[kind, a].limit) for a in SMALL])
+    K, sizes = middle.steps[late], np.array(SMALL)
+    return [
+        _rate(kind, "bias beyond its limit", "K", K, np.abs(middle.bias - middle.limit)[late], -1.0),
+        _rate(kind, "limit of the bias", "alpha_0", sizes, limits, 1.0),
+        _rate(kind, "mean squared error beyond its limit", "K", K, (middle.mse - middle.limit**2)[late], -1.0),
+        _rate(kind, "limit of the mean squared error", "alpha_0", sizes, limits**2, 2.0),
+    ]
+
+
+def _rate(kind: str, of: str, against: str, x: Array, y: Array, theorem: float) -> dict[str, Any]:
+    fitted = float(np.polyfit(np.log(x), np.log(y), 1)[0])
+    return {"kind": kind, "of": of, "against": against, "fitted": fitted, "theorem": theorem}
+
+
+def _record(kind: str, step_size: float, e: Errors) -> dict[str, Any]:
+    return {
+        "kind": kind, "alpha_0": step_size, "steps": int(e.steps[-1]), "bias": float(e.bias[-1]),
+        "bias_limit": e.limit, "mse": float(e.mse[-1]), "wasserstein2": float(e.distance[-1]),
+    }  # fmt: skip
+
+
+def _draw(canvas: Any, found: dict[tuple[str, float], Errors]) -> None:
+    import matplotlib as mpl
+
+    axes = canvas.subplots(2, 3, squeeze=False, sharey="col")
+    colours = mpl.colormaps["viridis"](np.linspace(0, 0.9, len(STEP_SIZES)))
+    names = ("|bias|", "mean squared error", "Wasserstein-2 of a step's own law")
+    for line, kind in zip(axes, KINDS, strict=True):
+        for a, colour in zip(STEP_SIZES, colours, strict=True):
+            e = found[kind, a]
+            at = np.unique(np.geomspace(1, len(e.steps), 400).round().astype(int)) - 1
+            line[0].plot(e.steps[at], np.abs(e.bias[at]), color=colour, label=f"{a:g}")
+            line[1].plot(e.steps[at], e.mse[at], color=colour)
+            if a in (0.01, 0.05, 0.2):  # more would hide each other
+                line[2].plot(np.arange(1, 601), e.distance[:600], color=colour, linewidth=1)
+        guide = np.array([2e2, 2e4])
+        for ax, height in zip(line[:2], (3e3, 2e3), strict=True):
+            ax.plot(guide, height / guide, color="0.5", linestyle=":")
+            ax.annotate("1/K", (guide[0] * 3, height / guide[0] / 3), xytext=(4, 4), textcoords="offset points")
+            ax.set_xscale("log")
+        for ax, name in zip(line, names, strict=True):
+            ax.set(yscale="log", xlabel="step K", title=f"{name}\n{kind}")
+            ax.grid(color="0.9")
+        line[0].set_ylim(bottom=1e-3)
+        line[1].set_ylim(bottom=1e-4)
+        line[2].set_ylim(bottom=1e-3)
+    handles = axes[0][0].get_legend_handles_labels()
+    canvas.legend(*handles, title=r"$\alpha_0$", loc="outside right upper", frameon=False)
