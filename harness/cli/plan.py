@@ -71,7 +71,7 @@ def _why(item: Any) -> str:
         return _difference(item.spec)
     if status == "damaged":
         return f"done before, but {reason}; it is run again"
-    resumable = item.standing.attempt is not None and item.standing.attempt.load_checkpoint() is not None
+    resumable = item.standing.attempt is not None and any(True for _ in item.standing.attempt.checkpoints())
     return f"{status}: goes on from its checkpoint" if resumable else f"{status} without a checkpoint: starts anew"
 
 

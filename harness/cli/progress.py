@@ -67,6 +67,8 @@ class Progress:
         elif kind == "finished" and payload["status"] not in ("done", "diverged"):
             name = f"{self.label[payload['key']]}, seed {self.seed[payload['key']]}"
             self._print(f"{payload['status']}: {name}: {payload['reason']}")
+        elif kind == "device lost":
+            say(f"lost {payload['message']}; it is used no more, and its runs go on elsewhere")
         elif kind in ("held", "failed", "died"):
             if payload["message"] not in self.told:  # several blocks may fail for one reason
                 self.told.add(payload["message"])

@@ -25,6 +25,9 @@ def run(
     devices: options.Devices = "cpu",
     retry: Annotated[bool, typer.Option("--retry", help="Run failed runs again.")] = False,
     timeout: options.Timeout = None,
+    preemptible: Annotated[
+        bool, typer.Option("--preemptible", help="Exit with 0 where a scheduler ends this command (SIGTERM).")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Go on even if it takes over a day.")] = False,
     as_json: options.Json = False,
 ) -> int:
@@ -41,7 +44,13 @@ def run(
     ledger = Ledger(context.current().results)
     planned = plan(context.plugins(), asked, ledger, rates.measured(ledger, places[0]))
     ledger.prepare()  # after the plan: what cannot be planned makes no folder
-    outcome = carry_out(planned, places, retry=retry, long_is_fine=yes, timeout=limit)
+    try:
+        outcome = carry_out(planned, places, retry=retry, long_is_fine=yes, timeout=limit)
+    except local.Preempted:
+        if not preemptible:
+            raise
+        context.say("preempted; the same command goes on from the checkpoints")
+        return 0
     if as_json:
         context.print_json(_rows(planned, ledger))
     standings = [p.standing if p.standing.cached else ledger.standing(p.spec.key) for p in planned]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.environment import is_whole
 from harness.errors import PluginError, RunError
 from harness.execution.worker import Job
 from harness.facts import instance
@@ -66,21 +67,33 @@ def check_code(specs: Sequence[RunSpec]) -> None:
 
 def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tuple[Attempt, Arrays | None]:
     """The attempt to go on with and its checkpoint, where code and versions are the same; else a new attempt."""
-    unfinished = ledger.standing(spec.key).unfinished
-    if unfinished is None or not _is_ours(unfinished, spec, here):
+    standing = ledger.standing(spec.key)
+    before = standing.unfinished or standing.resumable
+    if before is None or not _is_ours(before, spec, here):
         return Attempt.create(ledger.runs, spec, here), None
-    unfinished.describe(spec)  # what no key holds of the record on disk may be damaged, or of another command
-    checkpoint = unfinished.load_checkpoint()
-    if checkpoint is not None and _draws_fit(unfinished, checkpoint, spec):
-        return unfinished, checkpoint
-    unfinished.drop_draws()
-    return unfinished, None
+    if standing.resumable:
+        attempt = Attempt.create(ledger.runs, spec, here)
+        attempt.take_over(before)
+    else:
+        attempt = before
+        attempt.describe(spec)  # what no key holds of the record on disk may be damaged, or of another command
+    for checkpoint in attempt.checkpoints():
+        if _draws_fit(attempt, checkpoint, spec):
+            return attempt, checkpoint
+    attempt.drop_draws()
+    return attempt, None
 
 
 def _is_ours(attempt: Attempt, spec: RunSpec, here: Mapping[str, Any]) -> bool:
-    """Whether an attempt is of this run and of this environment, by records that are whole."""
+    """Whether an attempt is of this run and of this environment, whichever device, by whole records."""
     record = read_json(attempt.path / "spec.json") or {}
-    return recorded_key(record) == spec.key and read_json(attempt.path / "environment.json") == here
+    there = read_json(attempt.path / "environment.json") or {}
+    alike = _but_for_device(there) == _but_for_device(here)
+    return recorded_key(record) == spec.key and is_whole(there) and alike
+
+
+def _but_for_device(environment: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in environment.items() if name not in ("id", "device")}
 
 
 def _draws_fit(attempt: Attempt, checkpoint: Arrays, spec: RunSpec) -> bool:

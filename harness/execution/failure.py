@@ -18,13 +18,30 @@ from harness.spec import RunSpec
 Send = Callable[[str, dict[str, Any]], None]
 
 
+LOST = (
+    "gpu is lost", "fallen off the bus", "no longer available", "ecc error", "hardware stack error",
+    "no cuda-capable device", "devices are busy or unavailable", "unspecified launch failure", "driver shutting down",
+)  # fmt: skip
+"""What CUDA says where the device is at fault. An illegal access or a failed assert is the code's own, and no such."""
+
+
+class DiskError(DataError):
+    """Results could not be written."""
+
+
 @contextmanager
 def writing() -> Iterator[None]:
     """Tell a full or lost disk from errors of a plugin's own."""
     try:
         yield
     except OSError as error:
-        raise DataError(f"cannot write results: {error.strerror or error}; the same command goes on later") from error
+        raise DiskError(f"cannot write results: {error.strerror or error}; the same command goes on later") from error
+
+
+def lost_device(error: BaseException) -> str | None:
+    """What an error says where it means that the device is gone; None where it means something else."""
+    text = str(error).strip().partition("\n")[0]
+    return text if isinstance(error, RuntimeError) and any(words in text.lower() for words in LOST) else None
 
 
 def fail_all(

@@ -1,7 +1,8 @@
 """The local engine: hands blocks of runs to child processes, one a slot, and listens to them.
 
 Children come from a forkserver that has imported torch and never touches CUDA. Ctrl-C or SIGTERM asks them to write
-checkpoints and end; if this process dies, they see the end of their pipe and do the same.
+checkpoints and end; if this process dies, they see the end of their pipe and do the same. A device that fails is used
+no more, and what ran there is handed to another.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import multiprocessing
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import forkserver, resource_tracker
@@ -26,10 +28,16 @@ from harness.execution.worker import Job, work
 DAY = 86_400.0
 GRACE_SECONDS = 60.0
 JUDGE_AFTER_SECONDS = 5.0
+LOSSES = 2
+"""Devices that a block of runs may lose before it is taken for the culprit."""
 SHARED_FROM = 50_000
 """Steps of single chains, about a tenth of a second, for which another process is worth its while."""
 
 Listener = Callable[[str, dict[str, Any]], None]
+
+
+class Preempted(KeyboardInterrupt):
+    """A scheduler asked for the end, by SIGTERM."""
 
 
 @dataclass
@@ -55,6 +63,7 @@ class _Child:
     began: float
     progress: dict[str, Any] = field(default_factory=dict)
     ended: bool = False
+    lost: bool = False
 
 
 def slots(devices: Sequence[str], workers: int | None) -> list[tuple[str, str]]:
@@ -97,23 +106,38 @@ def launch(
     waiting, free = list(queue), list(places)
     children: list[_Child] = []
     outcome = Outcome()
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a wish to end, like Ctrl-C
+    before = signal.signal(signal.SIGTERM, _preempt)
+    lost: Counter[str] = Counter()
     try:
         while waiting or children:
+            if not free and not children:
+                text = "no device is left; the same command goes on when there is one again"
+                outcome.failures.append((1, text))
+                listen("failed", {"message": text})
+                break
             while waiting and free:
                 device, slot = free.pop(0)
                 children.append(_start(waiting.pop(0), device, slot))
             for child in _heard(children, listen, outcome):
                 children.remove(child)
-                free.append((child.job.device, child.job.slot))
+                if not child.lost:
+                    free.append((child.job.device, child.job.slot))
+                    continue
+                lost[child.job.specs[0].key] += 1
+                if lost[child.job.specs[0].key] <= LOSSES:
+                    waiting.insert(0, child.job)
             if not long_is_fine:
                 _refuse_long(children, waiting, len(places))
-    except BaseException:
-        _stop(children, listen, outcome)
+    except BaseException as error:
+        _stop(children, listen, outcome, "preempted" if isinstance(error, Preempted) else "cancelled")
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
     return outcome
+
+
+def _preempt(*_: object) -> None:
+    raise Preempted
 
 
 def forkserver_context() -> Any:
@@ -184,7 +208,8 @@ def _take(child: _Child, listen: Listener, outcome: Outcome) -> bool:
         outcome.failures.append((1, payload["message"]))
     elif kind == "failed":
         outcome.failures.append((payload["exit_code"], payload["message"]))
-    child.ended = child.ended or kind in ("end", "failed")
+    child.lost = child.lost or kind == "device lost"
+    child.ended = child.ended or kind in ("end", "failed", "device lost")
     listen(kind, payload)
     return False
 
@@ -215,11 +240,11 @@ def _refuse_long(children: Sequence[_Child], waiting: Sequence[Job], workers: in
         )
 
 
-def _stop(children: Sequence[_Child], listen: Listener, outcome: Outcome) -> None:
+def _stop(children: Sequence[_Child], listen: Listener, outcome: Outcome, reason: str) -> None:
     """Ask all children to write checkpoints and end; those that do not in time are ended."""
     for child in children:
         with contextlib.suppress(OSError):
-            child.pipe.send("stop")
+            child.pipe.send(reason)
     deadline = time.monotonic() + GRACE_SECONDS
     left = list(children)
     while left and time.monotonic() < deadline:

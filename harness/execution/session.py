@@ -6,6 +6,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from harness.execution.limit import OutOfTimeError
 from harness.execution.measured import curve_arrays, metric_records
 from harness.execution.worker import Job
 from harness.facts import instance
-from harness.kept import Run
+from harness.kept import Divergence, Run
 from harness.ledger.attempt import Attempt, now
 from harness.ledger.ledger import Ledger
 from harness.loop import Loop
@@ -127,6 +128,8 @@ class Session:
         share = np.array(list(self._share().values()))
         with writing():
             for run, attempt in zip(self.loop.runs, self.attempts, strict=True):
+                if run.divergence:
+                    attempt.keep_last_good()
                 arrays = {name: tensor.numpy() for name, tensor in self.loop.checkpoint(run).items()}
                 attempt.save_checkpoint({**arrays, "seconds": share})
                 attempt.event("checkpoint", position=self.loop.position)
@@ -139,6 +142,19 @@ class Session:
         for attempt, spec in zip(self.attempts, self.specs, strict=True):
             attempt.event(reason, position=self.loop.position)
             self.send("suspended", {"key": spec.key, "status": reason})
+
+    def note(self, event: str) -> None:
+        """Why the runs stopped here, on a disk that may have no room for a line; they go on from their checkpoints."""
+        for attempt, spec in zip(self.attempts, self.specs, strict=True):
+            with suppress(OSError):
+                attempt.event(event, position=self.loop.position)
+            self.send("suspended", {"key": spec.key, "status": event})
+
+    @property
+    def ended_a_cycle(self) -> bool:
+        """Whether the last step was the last of its cycle."""
+        cycle, k = self.loop.trajectory.cycle, self.loop.position
+        return bool(0 < k < len(cycle) and cycle[k] != cycle[k - 1])
 
     def conclude(self) -> None:
         """Write the results, each run on its own: an observer that fails takes no other run with it."""
@@ -164,7 +180,7 @@ class Session:
 
     def _conclude(self, run: Run, attempt: Attempt, spec: RunSpec, outcome: Outcome | None) -> None:
         lost = run.divergence
-        reason = f"chain {lost.chain} of seed {spec.seed} became non-finite at step {lost.step}" if lost else None
+        reason = self._reason(lost, attempt, spec) if lost else None
         with writing():
             result = self._record(run, attempt, spec) | {
                 "status": "diverged" if lost else "done",
@@ -175,6 +191,13 @@ class Session:
             }
             attempt.conclude(result)
         self.send("finished", {"key": spec.key, "status": result["status"], "reason": reason or ""})
+
+    @staticmethod
+    def _reason(lost: Divergence, attempt: Attempt, spec: RunSpec) -> str:
+        """Where a run was lost, and from where one can look at how."""
+        good = attempt.keep_last_good()
+        text = f"chain {lost.chain} of seed {spec.seed} became non-finite at step {lost.step}"
+        return text if good is None else f"{text}; last good checkpoint: step {good}"
 
     def _record(self, run: Run, attempt: Attempt, spec: RunSpec) -> dict[str, Any]:
         stored_at = np.flatnonzero(self.loop.trajectory.keep)[:: run.stride] + 1
@@ -204,6 +227,8 @@ class Session:
         """Raise `OutOfTimeError` where the block has worked for longer than `limit` seconds, resumed or not."""
         spent = sum(self._spent().values())
         if limit is not None and spent > limit:
+            if self.loop.position > self._first_position:
+                self.checkpoint()  # to go on from where there is more time
             raise OutOfTimeError(
                 f"stopped after {spent:.0f} s of work at step {self.loop.position} of {len(self.loop.trajectory)}: "
                 f"--timeout was {limit:g} s"

@@ -26,9 +26,10 @@ from harness.ledger.locks import HeldError, hold
 from harness.ledger.notices import Notice, ranges
 from harness.spec import RunSpec
 
-CHECKPOINT_SECONDS = 60.0
+CHECKPOINT_SECONDS = 300.0
 """Between two checkpoints, where BENCH_CHECKPOINT_SECONDS does not say otherwise."""
-LAST_CHECKPOINT_SECONDS = 10.0
+CYCLE_SECONDS = 10.0
+"""Least time between two checkpoints of which one is for the end of a cycle, or of the run."""
 PROGRESS_SECONDS = 0.2
 PATIENCE_SECONDS = 10.0
 LEAST_PATIENCE_SECONDS = 0.5
@@ -79,15 +80,22 @@ def work(job: Job, pipe: Connection) -> None:
     except BenchError as error:
         send("failed", {"message": str(error), "exit_code": error.exit_code, "held": isinstance(error, HeldError)})
     except BaseException as error:  # noqa: BLE001 - whatever it was, the launcher must hear of it
+        from harness.execution.failure import lost_device
+
+        lost = lost_device(error)
+        if lost:
+            send("device lost", {"message": f"{job.slot}: {lost}"})
+            return
         message = f"worker failed: {told(error)}"
         send("failed", {"message": message, "exit_code": 1, "held": False, "traceback": traceback.format_exc()})
 
 
 def _watch(pipe: Connection, stop: Stop) -> None:
-    """End of file means that the parent is dead; a message is its wish to stop."""
+    """End of file means that the parent is dead; a message says why it wishes to stop."""
+    reason = "cancelled"
     with contextlib.suppress(EOFError, OSError):
-        pipe.recv()
-    stop.ask("cancelled")
+        reason = pipe.recv()
+    stop.ask(reason)
 
 
 def _sender(pipe: Connection) -> Callable[[str, dict[str, Any]], None]:
@@ -199,6 +207,8 @@ def _advance(
     session: Any, stop: Stop, send: Callable[[str, dict[str, Any]], None], timeout: float | None = None
 ) -> None:
     """Drive a session to its end, telling the launcher how far it is, writing checkpoints by the clock."""
+    from harness.execution.failure import DiskError, lost_device
+
     pause = _checkpoint_seconds()
     saved = spoken = time.monotonic()
     try:
@@ -210,19 +220,25 @@ def _advance(
                 if now - spoken > PROGRESS_SECONDS or session.finished:
                     send("progress", session.progress())
                     spoken = now
-                if now - saved > pause:
+                if now - saved > (min(CYCLE_SECONDS, pause) if session.ended_a_cycle else pause):
                     session.checkpoint()
                     saved = time.monotonic()
         if session.finished:
-            if time.monotonic() - saved > LAST_CHECKPOINT_SECONDS:
+            if time.monotonic() - saved > CYCLE_SECONDS:
                 session.checkpoint()  # so that a kill while scoring repeats little
             session.conclude()
         else:
             session.suspend(stop.reason)
-    except DataError:
+    except DataError as error:
+        if isinstance(error, DiskError):
+            session.note("disk_full")
         raise
-    except BaseException as error:  # noqa: BLE001 - the runs of this block failed; their rows say how
-        session.fail(error, traceback.format_exc())
+    except BaseException as error:
+        if lost_device(error) is None:
+            session.fail(error, traceback.format_exc())
+            return
+        session.note("device_lost")
+        raise
 
 
 def _labels(specs: Sequence[RunSpec], device: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """One attempt at one run: a directory that its worker alone writes to.
 
 spec.json  environment.json  events.jsonl            from the start
-checkpoint.safetensors  draws.part                   while unfinished
+checkpoint.safetensors  checkpoint-before.safetensors  draws.part      while unfinished, and where it can go on
 draws.safetensors  curves.safetensors  arrays.safetensors  result.json     at the end, result.json last
 """
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,13 +22,21 @@ from harness.spec import RunSpec
 if TYPE_CHECKING:  # imported where arrays are read or written: to see that there is nothing to do needs none
     import numpy as np
 
-CONTINUABLE = ("cancelled", "preempted", "orphaned")
+PAUSED = ("cancelled", "preempted", "device_lost", "disk_full")
+CONTINUABLE = (*PAUSED, "orphaned")
 FINAL = ("done", "diverged")
-FAILED = ("error", "out_of_memory", "timeout")
+RESUMABLE = ("out_of_memory", "timeout")
+"""Failed for want of means: run again, it goes on from its last checkpoint, in a new attempt."""
+FAILED = ("error", *RESUMABLE)
 
 DRAWN = "drawn"
 """Of a checkpoint: the SHA-256 of the draws that it counts on."""
-_CHECKPOINT = "checkpoint.safetensors"
+_CHECKPOINT, _BEFORE = "checkpoint.safetensors", "checkpoint-before.safetensors"
+LAST_GOOD = "last-good.safetensors"
+"""The latest checkpoint of a run that diverged from before it did."""
+_DRAWS = "draws.part"
+WORK = (_DRAWS, _BEFORE, _CHECKPOINT)
+"""What a worker goes on from, in the order in which it moves to another attempt."""
 _RECORDS = ("environment.json", "spec.json")
 
 
@@ -75,33 +84,46 @@ class Attempt:
             stream.write(line)
 
     def save_checkpoint(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Replace the checkpoint. Digests tell a damaged one, or damaged draws beside it, from whole ones."""
+        """Write a checkpoint and keep the one before. Digests tell a damaged one, or damaged draws, from whole ones."""
         import numpy as np
         from safetensors.numpy import save
 
         plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
         plain[DRAWN] = np.frombuffer(self._drawn.digest(), np.uint8)
-        write_whole(self.path / _CHECKPOINT, save(plain, metadata={"sha256": _digest(plain)}))
+        content = save(plain, metadata={"sha256": _digest(plain)})
+        with suppress(FileNotFoundError):
+            (self.path / _CHECKPOINT).replace(self.path / _BEFORE)
+        write_whole(self.path / _CHECKPOINT, content)
 
-    def load_checkpoint(self) -> dict[str, np.ndarray] | None:
-        """The checkpoint; None where there is none or it is damaged."""
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
+    def checkpoints(self) -> Iterator[dict[str, np.ndarray]]:
+        """The checkpoints that are whole, the latest first."""
+        for name in (_CHECKPOINT, _BEFORE):
+            arrays = read_checkpoint(self.path / name)
+            if arrays is not None:
+                yield arrays
 
-        try:
-            content = read_bytes(self.path / _CHECKPOINT)
-            arrays = load(content)
-            header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-            digest = header["__metadata__"]["sha256"]
-        except (OSError, SafetensorError, ValueError, KeyError, TypeError, RecursionError):
-            return None
-        return arrays if digest == _digest(arrays) else None
+    def keep_last_good(self) -> int | None:
+        """Put the latest checkpoint from before the run diverged aside; its step, None where there is none."""
+        for name in (LAST_GOOD, _CHECKPOINT, _BEFORE):
+            arrays = read_checkpoint(self.path / name)
+            if arrays is not None and arrays["counters"][3] < 0:
+                if name != LAST_GOOD:
+                    (self.path / name).replace(self.path / LAST_GOOD)
+                return int(arrays["counters"][0])
+        return None
+
+    def take_over(self, other: Attempt) -> None:
+        """Go on from where another attempt stopped: its checkpoints and draws become this one's."""
+        for name in WORK:
+            with suppress(FileNotFoundError):
+                (other.path / name).replace(self.path / name)
+        self.event("took over", attempt_before=other.id)
 
     def append_draws(self, draws: np.ndarray) -> None:
         """Add float32 draws (B, C, D) to those on disk."""
         import numpy as np
 
-        with (self.path / "draws.part").open("ab") as stream:
+        with (self.path / _DRAWS).open("ab") as stream:
             content = np.ascontiguousarray(draws, dtype=np.float32).tobytes()
             stream.write(content)
         self._drawn.update(content)
@@ -109,14 +131,14 @@ class Attempt:
     def drop_draws(self) -> None:
         """Begin again without draws."""
         self._drawn = hashlib.sha256()
-        (self.path / "draws.part").unlink(missing_ok=True)
+        (self.path / _DRAWS).unlink(missing_ok=True)
 
     def cut_draws(self, numbers: int, digest: bytes) -> bool:
         """Cut the draws on disk back to the first `numbers` floats; False where they are not those of `digest`."""
         self._drawn = hashlib.sha256()
         left = 4 * numbers
         try:
-            with (self.path / "draws.part").open("r+b") as stream:
+            with (self.path / _DRAWS).open("r+b") as stream:
                 while left and (content := stream.read(min(left, 2**20))):
                     self._drawn.update(content)
                     left -= len(content)
@@ -133,7 +155,7 @@ class Attempt:
         import numpy as np
         from safetensors.numpy import save
 
-        path = self.path / "draws.part"
+        path = self.path / _DRAWS
         there = path.exists() and path.stat().st_size > 0
         flat = np.memmap(path, dtype=np.float32, mode="r") if there else np.empty(0, np.float32)
         draws = flat.reshape(-1, chains, dim)
@@ -157,8 +179,8 @@ class Attempt:
         files = {path.name: checksum(path) for path in sorted(self.path.iterdir()) if _lasts(path.name)}
         self.event("finished" if result["status"] in FINAL else "failed", status=result["status"])
         write_json(self.path / "result.json", sealed({**result, "attempt": self.id, "files": files}))
-        (self.path / _CHECKPOINT).unlink(missing_ok=True)
-        (self.path / "draws.part").unlink(missing_ok=True)
+        for name in () if result["status"] in RESUMABLE else WORK:
+            (self.path / name).unlink(missing_ok=True)
 
     def result(self) -> dict[str, Any] | None:
         """The result, once concluded; None before, and where it is damaged."""
@@ -194,6 +216,21 @@ class Attempt:
         return str(events[0]["time"]) if events else now()
 
 
+def read_checkpoint(path: Path) -> dict[str, np.ndarray] | None:
+    """The arrays of a checkpoint; None where there is none or it is damaged."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        content = read_bytes(path)
+        arrays = load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        digest = header["__metadata__"]["sha256"]
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return arrays if digest == _digest(arrays) else None
+
+
 def _event(line: bytes) -> dict[str, Any] | None:
     """The event of a line; None where it was cut off or damaged."""
     try:
@@ -206,7 +243,7 @@ def _event(line: bytes) -> dict[str, Any] | None:
 
 def _lasts(name: str) -> bool:
     """Whether a file is part of a concluded attempt, and will not change any more."""
-    return name in _RECORDS or (name.endswith(".safetensors") and name != _CHECKPOINT)
+    return name in _RECORDS or (name.endswith(".safetensors") and name not in WORK)
 
 
 def checksum(path: Path) -> str:

@@ -15,14 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.ledger.attempt import FINAL, Attempt
+from harness.ledger.attempt import FINAL, RESUMABLE, WORK, Attempt
 from harness.ledger.ledger import Ledger
 from harness.ledger.locks import HeldError, held, hold
 
 PATIENCE_SECONDS = 1.0
 _LEFTOVER = re.compile(r"\..+[.-](\d+)(\.duckdb(\.wal)?)?")
 _DAMAGED = "results.duckdb.damaged-*"
-_WORK = ("checkpoint.safetensors", "draws.part")
 _HOUR, _MINUTE = 3600.0, 60.0
 
 
@@ -87,12 +86,13 @@ def _of_run(ledger: Ledger, key: str, *, failed: bool) -> Iterator[Garbage]:
         if final and path.name not in final and (failed or result is None):
             yield Garbage(path, _size(path), f"{status}; {final[-1]} finished the run", key, is_attempt=True)
         else:
-            yield from _within(Attempt(path), key, concluded=result is not None)
+            resumable = not final and status in RESUMABLE
+            yield from _within(Attempt(path), key, concluded=result is not None and not resumable)
 
 
 def _within(attempt: Attempt, key: str, *, concluded: bool) -> Iterator[Garbage]:
     for path in sorted(attempt.path.iterdir()):
-        if concluded and path.name in _WORK:
+        if concluded and path.name in WORK:
             yield Garbage(path, _size(path), "for going on, and there is a result", key)
         elif _LEFTOVER.fullmatch(path.name):
             yield Garbage(path, _size(path), "left by an interrupted write", key)

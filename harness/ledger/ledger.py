@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import DataError
-from harness.ledger.attempt import CONTINUABLE, FAILED, FINAL, Attempt
+from harness.ledger.attempt import CONTINUABLE, FAILED, FINAL, PAUSED, RESUMABLE, Attempt
 from harness.ledger.files import read_json, write_json
 from harness.ledger.locks import held
 
@@ -41,6 +41,11 @@ class Standing:
     def unfinished(self) -> Attempt | None:
         """The attempt that a worker can go on with, where there is one."""
         return self.attempt if self.status in (*CONTINUABLE, "running") else None
+
+    @property
+    def resumable(self) -> Attempt | None:
+        """The failed attempt whose checkpoint a new one can go on from, where there is one."""
+        return self.attempt if self.status in RESUMABLE else None
 
 
 class Ledger:
@@ -119,7 +124,7 @@ class Ledger:
         if held(self.lock(key)):
             return Standing("running", attempt)
         last = attempt.last_event()
-        return Standing(last if last in ("cancelled", "preempted") else "orphaned", attempt)
+        return Standing(last if last in PAUSED else "orphaned", attempt)
 
 
 def _concluded(attempt: Attempt, result: dict[str, object]) -> Standing:

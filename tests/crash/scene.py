@@ -181,7 +181,7 @@ class Scene:
         self.gone()
         self.keep_finished()
         for path in self.results.glob("runs/*/*/*/checkpoint.safetensors"):
-            checkpoint = Attempt(path.parent).load_checkpoint()
+            checkpoint = next(Attempt(path.parent).checkpoints(), None)
             if checkpoint is not None and not (path.parent / "result.json").exists():
                 self.checkpoints[path.parent] = int(checkpoint["counters"][0])
 

@@ -12,8 +12,9 @@ import torch
 
 from harness.cli.app import run as bench
 from harness.cli.options import duration
-from harness.errors import UsageError
+from harness.errors import DataError, UsageError
 from harness.execution import limit
+from harness.execution.failure import DiskError
 from harness.execution.plan import Request, plan
 from harness.execution.session import Session
 from harness.execution.worker import Job, Stop, _advance, _run
@@ -82,11 +83,26 @@ def preempted(ledger):
     _advance(session(ledger), Stop("preempted"), print)
 
 
+def disk_full(ledger):
+    block = session(ledger)
+    block.advance = raising(DiskError("cannot write results: No space left on device"))
+    with pytest.raises(DataError):
+        _advance(block, Stop(), print)
+
+
+def device_lost(ledger):
+    block = session(ledger)
+    block.advance = raising(RuntimeError("CUDA error: GPU is lost"))
+    with pytest.raises(RuntimeError, match="GPU is lost"):
+        _advance(block, Stop(), print)
+
+
 def orphaned(ledger):
     session(ledger).advance()
 
 
-PRODUCERS = {f.__name__: f for f in (done, diverged, timeout, out_of_memory, error, cancelled, preempted, orphaned)}
+GOING_ON = (cancelled, preempted, disk_full, device_lost, orphaned)
+PRODUCERS = {f.__name__: f for f in (done, diverged, timeout, out_of_memory, error, *GOING_ON)}
 FAILED = ("timeout", "out_of_memory", "error")
 
 
@@ -98,7 +114,7 @@ def test_each_status_has_a_producer(ledger, status):
     assert standing.status == status
     assert standing.cached == (status in ("done", "diverged"))
     assert standing.failed == (status in FAILED)
-    assert (standing.unfinished is not None) == (status in ("cancelled", "preempted", "orphaned"))
+    assert (standing.unfinished is not None) == (PRODUCERS[status] in GOING_ON)
     store = Store(ledger.root)
     assert store.refresh() == []
     (row,) = store.rows("select status, concluded, reason from attempt")

@@ -82,7 +82,7 @@ def test_a_directory_without_spec_is_no_attempt(ledger):
 def test_a_damaged_checkpoint_is_not_used(attempt, damage):
     arrays = {"theta": np.arange(12.0).reshape(3, 4), "noise": np.zeros(7, np.uint8), "count": np.array(3)}
     attempt.save_checkpoint(arrays)
-    loaded = attempt.load_checkpoint()
+    loaded = next(attempt.checkpoints())
     assert all(np.array_equal(loaded[name], arrays[name]) for name in arrays)
     assert loaded["count"].shape == ()
     path = attempt.path / "checkpoint.safetensors"
@@ -96,7 +96,7 @@ def test_a_damaged_checkpoint_is_not_used(attempt, damage):
         path.write_bytes(b"")
     else:
         path.unlink()
-    assert attempt.load_checkpoint() is None
+    assert next(attempt.checkpoints(), None) is None
 
 
 def test_a_cut_off_event_spoils_no_other(attempt):
@@ -110,7 +110,7 @@ def test_a_cut_off_event_spoils_no_other(attempt):
 def drawn(attempt):
     """The digest of the draws so far, as a checkpoint has it."""
     attempt.save_checkpoint({})
-    return attempt.load_checkpoint()[DRAWN].tobytes()
+    return next(attempt.checkpoints())[DRAWN].tobytes()
 
 
 def test_draws_are_cut_back_to_the_checkpoint(attempt):

@@ -13,7 +13,7 @@ from harness.ledger.files import read_json, seal_holds, sealed
 from harness.ledger.ledger import Ledger
 from harness.spec import recorded_key
 
-HERE = {"id": "e"}
+HERE = {"id": "3896b80d852ff19ae236040f8bf39c7c7007779189c6ea638369d0fa043e53ce", "cpu": "e"}
 
 
 @pytest.fixture
