@@ -26,10 +26,10 @@ class Trajectories(Report):
     """The first coordinate of chain 0 against its velocity, for each task, protocol, number of chains and budget.
 
     Runs keep positions, not momenta. The velocity is r_k = (theta_k - theta_{k-1}) / (L sqrt(h_k)), L the leapfrog
-    steps of a proposal and 1 where there is no such setting. For sghmc, whose position moves by v, it is v / sqrt(h), of
-    variance 2 T / (2 - alpha) or so at rest; for hmc with a constant step the mean momentum along a proposal, 0 where it
-    is refused; for a sampler without momentum it is noise of variance 2 T, which shows that there is none. Only draws of
-    steps that follow each other are taken.
+    steps of a proposal and 1 where there is no such setting. For sghmc, whose position moves by v, it is v / sqrt(h),
+    of variance 2 T / (2 - alpha) or so at rest; for hmc with a constant step the mean momentum along a proposal, 0
+    where it is refused; for a sampler without momentum it is noise of variance 2 T, which shows that there is none.
+    Only draws of steps that follow each other are taken.
     """
 
     name: ClassVar[str] = "trajectory"
