@@ -65,7 +65,7 @@ def test_every_other_command_works_at_a_smaller_budget(folder):
     for words in commands()[2:]:
         if not have_data and ("blr" in " ".join(words) or words[0] == "data"):
             continue
-        smaller = ["--budget", "smoke"] if "run" in words or "plan" in words else []
+        smaller = ["--budget", "smoke"] if {"run", "plan", "reproduce"} & set(words) else []
         done = bench(folder, [*words, *smaller])
         assert done.returncode == 0, (words, done.stdout + done.stderr)
         assert "Traceback" not in done.stderr, words

@@ -1,0 +1,244 @@
+"""The reproduction ledger: verdicts and reasons on made-up results, what is published, and the page made of it."""
+
+import json
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+from scored import store, write_run
+
+from harness.cli.app import run
+from harness.errors import UsageError
+from harness.rendering import render
+from harness.report import Request
+from harness.scoring.reproduction import label, reproduction
+from harness.store import Store
+from harness.store.published import Published
+from plugins.papers import bench_papers
+from reports.published import FOLDER, page
+from reports.tables.reproduction import ReproductionLedger
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE_4 = {("sgld", 1): [1] * 10, ("csgld", 1): [17, 18, 19], ("sgld", 4): [3, 4, 4], ("csgld", 4): [25, 25, 24]}
+
+
+def write_table_4(results, seeds=range(10), **changes):
+    for (method, chains), values in TABLE_4.items():
+        for seed in seeds:
+            metrics = {"modes_covered": float(values[seed % len(values)])}
+            how = {"budget": "paper", "steps": 50_000, "origins": {}} | changes
+            write_run(results, method=method, chains=chains, seed=seed, metrics=metrics, **how)
+
+
+def ledger(results, **request):
+    return reproduction(store(results, bench_papers()), Request(**request))
+
+
+def verdicts(found, table="Table 4"):
+    return {e.cell.row: e.verdict for e in found.cells if (e.cell.paper, e.cell.table) == ("csgmcmc", table)}
+
+
+def test_the_cells_and_claims_of_table_4(tmp_path):
+    write_table_4(tmp_path)
+    found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
+    assert verdicts(found) == {
+        "SGLD": "mismatch", "cSGLD": "mismatch", "Parallel SGLD": "match", "Parallel cSGLD": "match",
+    }  # fmt: skip
+    assert [entry.finding for entry in found.claims] == ["holds", "holds"]
+    assert len(found.run_keys) == 40
+    text = render(ReproductionLedger().build(store(tmp_path, bench_papers()), Request(paper="csgmcmc")), "table")
+    assert "* printed as cSGLD, read as Parallel SGLD" in text
+    assert "cause: the paper contradicts itself" in text
+
+
+def test_another_budget_stands_apart_without_a_verdict(tmp_path):
+    write_table_4(tmp_path, budget="quick", steps=15_000)
+    found = ledger(tmp_path, paper="csgmcmc", tables=("Table 4",))
+    assert set(verdicts(found).values()) == {"not run"}
+    assert all(len(entry.others) == 1 for entry in found.cells)
+    assert {entry.finding for entry in found.claims} == {"not run"}
+    assert found.run_keys == set()
+    result = ReproductionLedger().build(store(tmp_path, bench_papers()), Request(paper="csgmcmc", tables=("4",)))
+    assert result.tables[-1].title == "At other budgets"
+    quick = [record for record in result.records if record["budget"] == "quick"]
+    assert len(quick) == 4
+    assert {record["verdict"] for record in quick} == {None}
+
+
+def test_a_setting_of_the_users_is_no_published_run(tmp_path):
+    origins = {"schedule.step_size": {"value": 0.1, "provenance": "user", "source": "command line"}}
+    write_table_4(tmp_path, origins=origins)
+    assert set(verdicts(ledger(tmp_path)).values()) == {"not run"}
+
+
+def test_settings_that_the_paper_does_not_give_leave_a_cell_inconclusive(tmp_path):
+    origins = {"schedule.step_size": {"value": 0.1, "provenance": "ours", "source": "a guess"}}
+    write_table_4(tmp_path, origins=origins)
+    found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
+    assert set(verdicts(found).values()) == {"inconclusive"}
+    assert "the paper does not give schedule.step_size" in found.cells[0].reason
+
+
+def test_one_run_gets_no_verdict(tmp_path):
+    write_table_4(tmp_path, seeds=[0])
+    found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
+    assert {(e.verdict, e.reason) for e in found.cells} == {("inconclusive", "one run gets no verdict")}
+    assert {e.finding for e in found.claims} == {"undecided"}
+
+
+def test_what_stands_in_the_way_is_said(tmp_path):
+    found = reproduction(_without_results(tmp_path), Request())
+    by_table = {(e.cell.paper, e.cell.table): e.verdict for e in found.cells}
+    assert by_table["csgmcmc", "Table 1"] == "not run (needs a GPU)"
+    assert by_table["csgmcmc", "Table 6"] == "not reproducible as published"
+    assert by_table["adaptive-drift", "Table 1"] == "not reproducible as published"
+    assert by_table["adaptive-drift", "Table 2"] == "not run"
+    assert {e.finding for e in found.claims if e.claim.table == "Theorem 1"} == {
+        "not run (needs an analysis over K and alpha_0, exact on a Gaussian)"
+    }
+    assert len(found.cells) == 169
+
+
+def _without_results(folder):
+    found = Store(folder / "none")
+    found.refresh(bench_papers())
+    return found
+
+
+def test_a_task_that_is_not_installed_is_a_status(tmp_path, capsys):
+    paper = tmp_path / "odd.toml"
+    places = [("sgld", "no-such-task", "p"), ("sgld", "mixture25", "nowhere"), ("sgld", "mixture25", "csgmcmc")]
+    cells = ",\n".join(
+        f'{{ method = "{method}", task = "{task}", protocol = "{protocol}" }}'
+        for method, task, protocol in [*places, ("nobody", "mixture25", "csgmcmc")]
+    )
+    paper.write_text(
+        '[paper]\nid = "odd"\ntitle = "t"\ncitation = "c"\n[[reported]]\ntable = 1\nrow = "r"\ncolumn = "c"\n'
+        f'chains = 1\nmetric = "m"\nvalue = 1.0\ncells = [\n{cells}\n]\n'
+    )
+    (tmp_path / "odd.py").write_text(
+        "from pathlib import Path\nfrom harness import hook\n\n\n@hook\ndef bench_papers():\n"
+        "    return [Path(__file__).with_name('odd.toml')]\n"
+    )
+    words = ["--results", str(tmp_path / "r"), "--plugin", str(tmp_path / "odd.py"), "report", "reproduction", "--json"]
+    assert run(words) == 0
+    records = [r for r in json.loads(capsys.readouterr().out) if r["paper"] == "odd"]
+    assert [record["verdict"] for record in records] == [
+        "not run (no task no-such-task)", "not run (mixture25 has no protocol nowhere)",
+        "not run (mixture25 has no metric m)", "not run (no method nobody)",
+    ]  # fmt: skip
+
+
+def test_tables_are_named_as_a_reader_names_them(tmp_path):
+    assert [label("4"), label("table 4"), label(" figure  3 ")] == ["Table 4", "Table 4", "Figure 3"]
+    for request in (Request(paper="csgmcm"), Request(paper="csgmcmc", tables=("9",))):
+        with pytest.raises(UsageError, match=r"unknown (paper|table)"):
+            reproduction(_without_results(tmp_path), request)
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def export(results, folder):
+    merged = Published(folder, bench_papers(), store(results, bench_papers()))
+    merged.write(reproduction(merged, Request()).run_keys, folder)
+    return content(folder)
+
+
+def test_what_is_published_gives_the_same_ledger(tmp_path):
+    write_table_4(tmp_path / "r")
+    write_run(tmp_path / "r", method="sghmc", budget="paper", metrics={"modes_covered": 1.0})  # of no cell
+    export(tmp_path / "r", tmp_path / "out")
+    own = ReproductionLedger().build(store(tmp_path / "r", bench_papers()), Request())
+    published = Published(tmp_path / "out", bench_papers())
+    assert ReproductionLedger().build(published, Request()).records[:] == own.records[:]
+    assert len(published.rows("select * from run")) == 40
+    assert published.rows("select * from curve") == []
+
+
+def test_results_of_several_folders_are_merged_and_the_same_again_changes_nothing(tmp_path):
+    write_table_4(tmp_path / "a", seeds=range(5))
+    write_table_4(tmp_path / "b", seeds=range(3, 10))
+    first = export(tmp_path / "a", tmp_path / "out")
+    both = export(tmp_path / "b", tmp_path / "out")
+    assert len(Published(tmp_path / "out").rows("select * from run")) == 40
+    assert both != first
+    assert export(tmp_path / "a", tmp_path / "out") == both
+    assert export(tmp_path / "b", tmp_path / "out") == both
+    write_table_4(tmp_path / "whole")
+    export(tmp_path / "whole", tmp_path / "alone")
+    assert page(tmp_path / "alone", bench_papers()) == page(tmp_path / "out", bench_papers())
+
+
+def test_of_two_versions_of_a_row_the_one_with_more_seeds_is_kept(tmp_path):
+    write_table_4(tmp_path / "old", engine=1)
+    write_table_4(tmp_path / "new", seeds=range(5), engine=2, number=30)
+    export(tmp_path / "old", tmp_path / "out")
+    export(tmp_path / "new", tmp_path / "out")
+    query = "select engine, count(*) as runs from run group by all"
+    assert Published(tmp_path / "out").rows(query) == [{"engine": 1, "runs": 40}]
+    write_table_4(tmp_path / "new", seeds=range(5, 10), engine=2, number=30)
+    export(tmp_path / "new", tmp_path / "out")
+    assert Published(tmp_path / "out").rows(query) == [{"engine": 2, "runs": 40}]
+
+
+def test_the_page_in_the_repository_is_made_from_the_published_files():
+    assert (ROOT / "REPRODUCTION.md").read_text(encoding="utf-8") == page(FOLDER, bench_papers())
+
+
+def test_no_array_is_published():
+    files = sorted(FOLDER.glob("*.parquet"))
+    assert {path.stem for path in files} == {"run", "attempt", "metric", "environment", "plugin"}
+    assert sum(path.stat().st_size for path in files) < 2**20
+    columns = {c for path in files for c, kind, *_ in duckdb.sql(f"describe from '{path}'").fetchall() if "[]" in kind}
+    assert columns == set()
+
+
+def test_reproduce_runs_what_is_missing_and_prints_the_ledger(tmp_path, capsys):
+    words = [
+        "--results",
+        str(tmp_path / "r"),
+        "reproduce",
+        "csgmcmc",
+        "--table",
+        "4",
+        "--budget",
+        "smoke",
+        "--seeds",
+        "0,1",
+    ]
+    assert run([*words, "--workers", "1"]) == 0
+    shown = capsys.readouterr()
+    assert "At other budgets" in shown.out
+    assert "8 to do" not in shown.err
+    assert shown.err.count("4 runs: 0 done before, 4 to do") == 2
+    assert run([*words, "--workers", "1", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err.count("4 done before, 0 to do") == 2
+    records = json.loads(shown.out)
+    assert np.unique([r["seeds"] for r in records if r["budget"] == "smoke"]).tolist() == [2]
+
+
+def test_what_needs_a_gpu_is_left_out_and_named(tmp_path, capsys):
+    assert run(["--results", str(tmp_path / "r"), "reproduce", "csgmcmc", "--table", "1", "--table", "3"]) == 0
+    shown = capsys.readouterr()
+    assert "cifar10@csgmcmc: sgd, sgdm" in shown.err
+    assert "left out: it needs a GPU; --devices cuda:0" in shown.err
+    assert "imagenet@csgmcmc: " in shown.err
+    assert not (tmp_path / "r").exists()
+
+
+def test_data_that_is_not_there_is_left_out_and_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path))
+    assert run(["--results", str(tmp_path / "r"), "reproduce", "csgmcmc", "--table", "5"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err.count("left out") == 3
+    assert "blr-heart@csgmcmc: sgld, csgld, sghmc, csghmc left out" in shown.err
+
+
+@pytest.mark.parametrize("words", [["nobody"], ["--table", "99"], ["--budget", "steps=5"]])
+def test_what_does_not_exist_is_a_usage_error(tmp_path, capsys, words):
+    assert run(["--results", str(tmp_path / "r"), "reproduce", *words]) == 2
+    assert "internal error" not in capsys.readouterr().err

@@ -1,0 +1,118 @@
+"""Claims: what holds, fails, stays undecided, and that the family is the table's."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from harness.scoring.claims import Claim, Ours, Side, judge_family
+from harness.scoring.estimates import averaged
+from harness.scoring.groups import Value
+
+SIDE = Side("a", "t", "p", 1)
+
+
+def claim(kind="ordering", direction="min", **changes):
+    fields = dict.fromkeys(Claim.__dataclass_fields__)
+    fields |= {"paper": "p", "table": "Table 1", "statement": "s", "metric": "m", "better": SIDE, "worse": SIDE}
+    return Claim(**{**fields, "kind": kind, "direction": direction, **changes})
+
+
+def ours(values, diverged=(), failed=()):
+    group = SimpleNamespace(diverged=_Runs(diverged), failed=_Runs(failed))
+    return Ours(group, averaged("m", Value(None, 1, "1", "min", None, True), dict(enumerate(values))))
+
+
+class _Runs(list):
+    @property
+    def numbers(self):
+        return SimpleNamespace(seed=list(self))
+
+
+def judged(left, right, **changes):
+    (found,) = judge_family([claim(**changes)], [[ours(left), ours(right)]])
+    return found
+
+
+TEN = [5.0 + 0.01 * i for i in range(10)]
+FIVE = TEN[:5]
+
+
+def test_ten_seeds_are_tested_by_permutation_in_the_direction_of_the_claim():
+    found = judged(TEN, [x + 0.1 + 0.01 * (i % 3) for i, x in enumerate(TEN)])
+    assert (found.finding, found.n) == ("holds", 10)
+    assert found.p == pytest.approx(2 / 1024)
+    assert "permutation" in found.reason
+    assert judged(TEN, [x - 0.1 for x in TEN]).finding == "fails"
+    assert judged(TEN, [x + 0.1 for x in TEN], direction="max").finding == "fails"
+
+
+def test_without_a_difference_nothing_is_decided():
+    assert judged(TEN, [x + 0.1 * (-1) ** i for i, x in enumerate(TEN)]).finding == "undecided"
+    assert judged(TEN, TEN).finding == "undecided"
+
+
+def test_five_seeds_have_a_paired_t_and_two_have_nothing():
+    found = judged(FIVE, [x + 1 + 0.01 * i for i, x in enumerate(FIVE)])
+    assert found.finding == "holds"
+    assert "paired t" in found.reason
+    assert judged(FIVE[:2], [9.0, 9.1]).finding == "undecided"
+
+
+def test_the_family_is_all_claims_of_the_table_also_those_that_were_not_run():
+    """p = 2/1024 alone holds; among 30 declared claims of which none other was run it is 60/1024."""
+    worse = [x + 0.1 for x in TEN]
+    many = [claim()] * 30
+    found = judge_family(many, [[ours(TEN), ours(worse)], *[[None, None]] * 29])
+    assert found[0].p == pytest.approx(60 / 1024)
+    assert found[0].finding == "undecided"
+    assert found[1:] == [None] * 29
+
+
+def test_a_claim_that_no_metric_says_is_not_in_the_family():
+    untestable = claim(metric=None)
+    found = judge_family([claim(), untestable], [[ours(TEN), ours([x + 0.1 for x in TEN])], []])
+    assert found[0].p == pytest.approx(2 / 1024)
+    assert found[1] is None
+
+
+def test_a_run_that_diverged_leaves_an_ordering_undecided():
+    (found,) = judge_family([claim()], [[ours(TEN[:9], diverged=[9]), ours([x + 1 for x in TEN])]])
+    assert found.finding == "undecided"
+    assert "diverged" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("shift", "margin", "finding"), [(0.0, 0.01, "holds"), (1.0, 0.01, "fails"), (0.0, 1e-6, "undecided")]
+)
+def test_equality_is_judged_by_the_interval_and_the_margin(shift, margin, finding):
+    noise = [0.001 * (-1) ** i * (1 + i) for i in range(10)]
+    found = judged(TEN, [x + shift + e for x, e in zip(TEN, noise, strict=True)], kind="equality", margin=margin)
+    assert found.finding == finding
+    assert found.p is None
+
+
+def test_the_margin_of_an_equality_is_a_share_of_the_larger():
+    close = [x * 1.03 for x in TEN]
+    assert judged(TEN, close, kind="equality", margin=0.05).finding == "holds"
+    assert (
+        judged([x / 1000 for x in TEN], [x * 1.2 / 1000 for x in TEN], kind="equality", margin=0.05).finding == "fails"
+    )
+
+
+def share(successes, n, share, trials=5, diverged=()):
+    one = claim(kind="share", worse=None, share=share, trials=trials, margin=0.2)
+    (found,) = judge_family([one], [[ours([1.0] * successes + [0.0] * (n - successes), diverged=diverged)]])
+    return found.finding
+
+
+def test_a_share_is_told_from_the_printed_one_by_fishers_test():
+    assert share(0, 10, 5) == "fails"  # p = 1/3003
+    assert share(10, 10, 5) == "holds"
+    assert share(9, 10, 4) == "holds"
+    assert share(6, 10, 5) == "undecided"  # not told apart, not near either
+    assert share(5, 5, 5) == "undecided"  # too few seeds
+    assert share(0, 10, 0) == "holds"
+
+
+def test_a_run_that_diverged_is_no_success():
+    assert share(0, 1, 5, diverged=range(100, 109)) == "fails"
