@@ -140,6 +140,18 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
+def gpus() -> list[str]:
+    """The NVIDIA GPUs that this process may use, "cuda:0", "cuda:1", ..., found without torch: CUDA stays unstarted."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    try:
+        there = len(list(Path("/proc/driver/nvidia/gpus").iterdir()))
+    except OSError:
+        there = 0
+    if visible is not None:
+        there = min(there, sum(bool(word.strip()) and word.strip() != "-1" for word in visible.split(",")))
+    return [f"cuda:{i}" for i in range(there)]
+
+
 @functools.cache
 def _cpu() -> str:
     try:

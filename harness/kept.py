@@ -1,4 +1,4 @@
-"""What a block of runs keeps of each run: its observer, its draws, and where it diverged."""
+"""What a block of runs keeps: its time, and of each run the observer, the draws, and where it diverged."""
 
 from __future__ import annotations
 
@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness.task import Observer
+
+
+@dataclass
+class Clock:
+    """Wall seconds of a block of runs, by what they were spent on."""
+
+    compiling: float = 0.0
+    sampling: float = 0.0
+    observing: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,7 @@ class Run:
         self.log_weight_unit = math.nan
 
     def take(self, draws: Tensor, log_weights: Tensor, steps: np.ndarray) -> None:
-        """Observe kept draws (B, C, D) and put every `stride`-th aside for the draws file, as float32.
+        """Observe kept draws (B, C, D) and put every `stride`-th, if any, aside for the draws file, as float32.
 
         Weights count from that of the first draw: only their ratios mean something, and exp has a limit.
         """
@@ -52,10 +61,11 @@ class Run:
         if math.isnan(self.log_weight_unit):
             self.log_weight_unit = float(log_weights[0].max())
         self.observer.observe(draws, (log_weights - self.log_weight_unit).exp(), steps)
-        first = -self.kept % self.stride
-        self.pending.append(draws[first :: self.stride].to(torch.float32).cpu().numpy())
+        if self.stride:
+            first = -self.kept % self.stride
+            self.pending.append(draws[first :: self.stride].to(torch.float32).cpu().numpy())
+            self.stored += len(self.pending[-1])
         self.kept += len(steps)
-        self.stored += len(self.pending[-1])
 
     def fetch(self) -> np.ndarray | None:
         """The draws (B, C, D) put aside since the last call."""

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from harness.errors import PluginError
-from harness.kept import Divergence, Run
+from harness.kept import Clock, Divergence, Run
 from harness.randomness import ChainNoise, Slot, Streams
 from harness.stepping import Block, CountingPotential, DirectNoise, cut, split, stepper
 from harness.task import Cost
@@ -37,15 +37,6 @@ COORDINATES = 1000
 
 LOOK = 50
 """Steps between two looks at whether chains are lost, where a block is one step and another device computes it."""
-
-
-@dataclass
-class Clock:
-    """Wall seconds of a block of runs, by what they were spent on."""
-
-    compiling: float = 0.0
-    sampling: float = 0.0
-    observing: float = 0.0
 
 
 class Loop:
@@ -267,6 +258,7 @@ class Loop:
         lost = run.divergence
         where = [lost.step, lost.chain, lost.seen_at] if lost else [-1, -1, -1]
         tensors["counters"] = torch.tensor([self.position, run.kept, run.stored, *where], dtype=torch.int64)
+        tensors["draw_stride"] = torch.tensor(run.stride)
         tensors["log_weight_unit"] = torch.tensor(run.log_weight_unit, dtype=torch.float64)
         return {name: leaf.detach().cpu().contiguous().clone() for name, leaf in tensors.items()}
 
@@ -291,6 +283,7 @@ class Loop:
             run.observer.load({n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)})
             _, run.kept, run.stored, *where = (int(v) for v in tensors["counters"])
             run.divergence = Divergence(*where) if where[0] >= 0 else None
+            run.stride = int(tensors["draw_stride"])  # of the draws on disk, whatever this command asks for
             run.log_weight_unit = float(tensors["log_weight_unit"])
 
 

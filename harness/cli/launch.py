@@ -24,10 +24,11 @@ def carry_out(
     retry: bool,
     long_is_fine: bool,
     timeout: float | None = None,
+    draws: str = "some",
 ) -> Outcome:
     """Launch what is missing of the planned runs, and say what was there, what happened and how it ended.
 
-    `timeout` is the most seconds that a block of runs may work.
+    `timeout` is the most seconds that a block of runs may work; `draws` says which of them are kept on disk.
     """
     from harness.execution import local
 
@@ -35,17 +36,41 @@ def carry_out(
     missing = [p for p in planned if not p.standing.cached and (retry or not p.standing.failed)]
     _tell_what_is_there(planned, missing, retry=retry)
     outcome = local.Outcome()
+    if missing and draws == "all":
+        _tell_the_size(missing)
     if missing:
         distributions = tuple(sorted({plugin.distribution for plugin in context.plugins().plugins if plugin.packaged}))
         cores = sum(device == "cpu" for device, _ in places)
         jobs = local.jobs(missing, here.results, here.plugins, distributions, cores)
-        jobs = [replace(job, timeout=timeout, retry=retry) for job in jobs]
+        jobs = [replace(job, timeout=timeout, retry=retry, draws=draws) for job in jobs]
         from harness.cli.progress import Progress
 
         with Progress(jobs) as progress:
             outcome = local.launch(jobs, places, progress.listen, long_is_fine=long_is_fine)
     context.say(f"results in {here.results}: {ended(missing, outcome.statuses)}")
     return outcome
+
+
+def _tell_the_size(missing: Sequence[Planned]) -> None:
+    """How much all kept draws of these runs will take on disk."""
+    from harness.execution.beginning import kept_bytes
+
+    size = sum(kept_bytes(p.spec) for p in missing)
+    context.say(f"all kept draws of {context.count(len(missing), 'run')}: {size / 2**20:,.0f} MiB on disk")
+
+
+def devices_for(text: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
+    """`chosen_devices`; "auto" is every GPU where all the tasks have `LARGE` parameters or more, else the CPU."""
+    from harness import facts
+    from harness.environment import gpus
+    from harness.stepping.modes import LARGE
+
+    if text != "auto":
+        return chosen_devices(text)
+    found = gpus()
+    offers = [context.plugins().find("tasks", name.partition("@")[0]) for name in tasks] if found else []
+    large = bool(offers) and all(facts.task_facts(o, facts.resolve(o, {}))["dim"] >= LARGE for o in offers)
+    return ("cuda", found) if large else ("cpu", ["cpu"])
 
 
 def chosen_devices(text: str) -> tuple[str, list[str]]:

@@ -16,7 +16,8 @@ from harness.registry import Offer
 
 KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "suites", "runs")
 STATUSES = (
-    "done", "diverged", "error", "out_of_memory", "timeout", "running", "cancelled", "preempted", "orphaned",
+    "done", "diverged", "error", "out_of_memory", "timeout", "running", "cancelled", "preempted", "device_lost",
+    "disk_full", "orphaned",
 )  # fmt: skip
 COLUMNS = {
     "samplers": ["name", "kind", "sampler", "schedule", "distribution", "summary"],

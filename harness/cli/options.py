@@ -28,6 +28,9 @@ Workers = Annotated[
     int | None, typer.Option("--workers", min=1, max=256, help="Worker processes; default: one a core.")
 ]
 Devices = Annotated[str, typer.Option("--devices", help="cpu, or cuda:0,cuda:1,...")]
+AnyDevices = Annotated[
+    str, typer.Option("--devices", help="cpu, or cuda:0,cuda:1,...; auto: every GPU for networks, else the CPU.")
+]
 Timeout = Annotated[
     str | None,
     typer.Option(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from harness.cli import context, options, rates
+from harness.cli.launch import devices_for
 
 
 def plan(
@@ -20,6 +22,7 @@ def plan(
     settings: options.Set = None,
     sweep: options.Sweep = None,
     schedule: options.ScheduleName = None,
+    devices: options.AnyDevices = "auto",
     as_json: options.Json = False,
 ) -> None:
     """Say what `bench run` with the same options would do, and what it would cost. Runs nothing."""
@@ -30,7 +33,9 @@ def plan(
     ledger = Ledger(here.results)
     ledger.check_version()
     asked = options.request(sampler, task, seeds, chains, budget, settings, sweep, schedule)
-    planned = make_plan(context.plugins(), asked, ledger, rates.known(here.results, "cpu"))
+    kind, named = devices_for(devices, asked.tasks)
+    asked = replace(asked, device=kind)
+    planned = make_plan(context.plugins(), asked, ledger, rates.known(here.results, named[0]))
     paces = _paces(here.results)
     rows = [_row(item, paces) for item in planned]
     if as_json:

@@ -9,7 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context, options, rates
-from harness.cli.launch import carry_out, chosen_devices
+from harness.cli.launch import carry_out, devices_for
+from harness.errors import UsageError
+
+DRAWS = ("some", "all", "none")
 
 
 def run(
@@ -22,7 +25,10 @@ def run(
     sweep: options.Sweep = None,
     schedule: options.ScheduleName = None,
     workers: options.Workers = None,
-    devices: options.Devices = "cpu",
+    devices: options.AnyDevices = "auto",
+    draws: Annotated[
+        str, typer.Option("--draws", help="Kept draws on disk: some (64 MiB a run, of networks none), all or none.")
+    ] = "some",
     retry: Annotated[bool, typer.Option("--retry", help="Run failed runs again.")] = False,
     timeout: options.Timeout = None,
     preemptible: Annotated[
@@ -38,14 +44,16 @@ def run(
 
     limit = options.duration(timeout, "--timeout")
     asked = options.request(sampler, task, seeds, chains, budget, settings, sweep, schedule)
-    kind, named = chosen_devices(devices)
+    kind, named = devices_for(devices, asked.tasks)
+    if draws not in DRAWS:
+        raise UsageError(f"--draws {draws!r} is none of {', '.join(DRAWS)}")
     asked = replace(asked, device=kind)
     places = local.slots(named, workers)
     ledger = Ledger(context.current().results)
     planned = plan(context.plugins(), asked, ledger, rates.measured(ledger, places[0]))
     ledger.prepare()  # after the plan: what cannot be planned makes no folder
     try:
-        outcome = carry_out(planned, places, retry=retry, long_is_fine=yes, timeout=limit)
+        outcome = carry_out(planned, places, retry=retry, long_is_fine=yes, timeout=limit, draws=draws)
     except local.Preempted:
         if not preemptible:
             raise

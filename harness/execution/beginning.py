@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +18,14 @@ from harness.loop import Loop
 from harness.randomness import Streams
 from harness.source import source_hash
 from harness.spec import RunSpec, recorded_key
+from harness.stepping.modes import LARGE
+
+if TYPE_CHECKING:
+    from harness.schedule import Schedule, Trajectory
+    from harness.task import Task
 
 DRAW_BYTES = 64 * 2**20
-"""Most bytes of draws that a run keeps; longer runs keep every so-many-th."""
+"""Most bytes of draws that a run keeps unless it is asked for all; longer runs keep every so-many-th."""
 
 CHECKED = 100_000
 """Steps that a sampler checks at once: as Python's numbers they take four times their memory."""
@@ -34,15 +39,9 @@ def build(specs: Sequence[RunSpec], job: Job) -> Loop:
     task = instance(spec.task.target, spec.task.params)
     sampler = instance(spec.sampler.target, spec.sampler.params)
     schedule = instance(spec.schedule.target, spec.schedule.params)
-    trajectory = schedule.trajectory(spec.steps, task.steps_per_epoch()).with_burn_in(spec.burn_in, spec.thin)
-    if len(trajectory) != spec.steps:
-        raise PluginError(
-            f"schedule {spec.schedule.name} made {len(trajectory)} steps where {spec.steps} were asked for"
-        )
+    trajectory = _trajectory(spec, schedule, task)
     for part in (slice(k, k + CHECKED) for k in range(0, spec.steps, CHECKED)):
         sampler.check_steps(trajectory.step_size[part].tolist(), trajectory.temperature[part].tolist())
-    bytes_kept = int(trajectory.keep.sum()) * spec.chains * task.dim() * 4
-    stride = -(-bytes_kept // DRAW_BYTES) or 1
     streams = [Streams(s.seed, chain, (spec.task.name,)) for s in specs for chain in range(spec.chains)]
     return Loop(
         task,
@@ -53,8 +52,31 @@ def build(specs: Sequence[RunSpec], job: Job) -> Loop:
         mode=spec.compile,
         weights=schedule.weights,
         device=job.device,
-        draw_stride=stride,
+        draw_stride=_stride(job.draws, task.dim(), kept_bytes(spec)),
     )
+
+
+def _trajectory(spec: RunSpec, schedule: Schedule, task: Task) -> Trajectory:
+    trajectory = schedule.trajectory(spec.steps, task.steps_per_epoch()).with_burn_in(spec.burn_in, spec.thin)
+    if len(trajectory) != spec.steps:
+        raise PluginError(
+            f"schedule {spec.schedule.name} made {len(trajectory)} steps where {spec.steps} were asked for"
+        )
+    return trajectory
+
+
+def kept_bytes(spec: RunSpec) -> int:
+    """What all draws that a run keeps take on disk."""
+    task = instance(spec.task.target, spec.task.params)
+    path = _trajectory(spec, instance(spec.schedule.target, spec.schedule.params), task)
+    return int(path.keep.sum()) * spec.chains * task.dim() * 4
+
+
+def _stride(draws: str, dim: int, size: int) -> int:
+    """Every how many kept draws one goes to disk; 0: none. `size` is what all of them take, in bytes."""
+    if draws == "none" or (draws == "some" and dim >= LARGE):
+        return 0
+    return 1 if draws == "all" else -(-size // DRAW_BYTES) or 1
 
 
 def check_code(specs: Sequence[RunSpec]) -> None:

@@ -68,4 +68,4 @@ def _advance(session: Session, until: int | None, send: Send) -> dict[str, Any]:
 def _seal_draws(session: Session) -> None:
     loop, run = session.loop, session.loop.runs[0]
     kept = np.flatnonzero(loop.trajectory.keep) + 1
-    session.attempts[0].seal_draws(session.specs[0].chains, loop.problem.dim, kept[:: run.stride])
+    session.attempts[0].seal_draws(session.specs[0].chains, loop.problem.dim, kept[:: run.stride or 1])

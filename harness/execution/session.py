@@ -200,7 +200,7 @@ class Session:
         return text if good is None else f"{text}; last good checkpoint: step {good}"
 
     def _record(self, run: Run, attempt: Attempt, spec: RunSpec) -> dict[str, Any]:
-        stored_at = np.flatnonzero(self.loop.trajectory.keep)[:: run.stride] + 1
+        stored_at = np.flatnonzero(self.loop.trajectory.keep)[:: run.stride or 1] + 1
         stored = attempt.seal_draws(spec.chains, self.loop.problem.dim, stored_at)
         steps = run.divergence.seen_at if run.divergence else self.loop.position
         return {

@@ -51,6 +51,7 @@ class Job:
     measure_steps: int = 0
     timeout: float | None = None
     retry: bool = False
+    draws: str = "some"
 
 
 @dataclass

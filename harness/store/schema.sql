@@ -85,7 +85,7 @@ create table run (
 create table attempt (
     attempt varchar primary key, -- time of its start and a random part; sorts by time
     run_key varchar not null, -- run that it is an attempt at
-    status varchar not null, -- done, diverged, error, out_of_memory, timeout; unfinished: running, cancelled, preempted, orphaned
+    status varchar not null, -- done, diverged, error, out_of_memory, timeout; unfinished: running, cancelled, preempted, device_lost, disk_full, orphaned
     concluded boolean not null, -- whether there is a result.json: its status will not change any more
     reason varchar, -- why it failed, or the last error or warning
     step bigint, -- step, counted from 1, where a chain became non-finite
@@ -101,7 +101,7 @@ create table attempt (
     passes_per_step double, -- the same for a step
     draws_kept bigint, -- draws of a chain after burn-in and thinning: what the metrics saw
     draws_stored bigint, -- draws of a chain in draws.safetensors
-    draws_stride bigint, -- every draws_stride-th kept draw is stored
+    draws_stride bigint, -- every draws_stride-th kept draw is stored; 0: none
     environment varchar, -- environment that it ran in
     path varchar not null -- its directory, below the results folder
 );
@@ -141,7 +141,7 @@ create table event (
     attempt varchar not null, -- attempt that it is of
     i bigint not null, -- number of the line, counted from 0
     time timestamp not null, -- when, UTC
-    event varchar not null, -- created, started, resumed, checkpoint, warning, diverged, cancelled, preempted, finished, failed
+    event varchar not null, -- created, started, resumed, checkpoint, warning, diverged, cancelled, preempted, device_lost, disk_full, took over, finished, failed
     detail varchar not null -- the other fields, as JSON
 );
 

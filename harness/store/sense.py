@@ -10,7 +10,7 @@ from harness.store.record import Malformed, Row
 DIRECTIONS = ("max", "min", "target")
 LEAST = {
     "steps": 1, "burn_in": 0, "thin": 1, "seed": 0, "chains": 1,
-    "steps_done": 0, "passes": 0, "passes_per_step": 0, "draws_kept": 0, "draws_stored": 0, "draws_stride": 1,
+    "steps_done": 0, "passes": 0, "passes_per_step": 0, "draws_kept": 0, "draws_stored": 0, "draws_stride": 0,
     "seconds_sampling": 0, "seconds_observing": 0, "seconds_checkpoint": 0, "seconds_setup": 0,
 }  # fmt: skip
 """Column of run or attempt -> its least value."""

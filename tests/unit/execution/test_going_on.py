@@ -1,0 +1,229 @@
+"""What is left of a run that stopped, and what goes on from it: checkpoints, lost devices, preemption."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from harness.cli.app import run as bench
+from harness.execution import local
+from harness.execution.failure import lost_device
+from harness.execution.plan import Request, plan
+from harness.execution.session import Session
+from harness.execution.worker import Job, Stop, _advance
+from harness.ledger import garbage
+from harness.ledger.attempt import read_checkpoint
+from harness.ledger.ledger import Ledger
+from harness.registry import registry
+
+COMMAND = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "steps=3000"]
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    made = Ledger(tmp_path / "results")
+    made.prepare()
+    return made
+
+
+def session(ledger, **given):
+    asked = Request(["sgld"], ["mixture5"], seeds=[0], chains=2, budget="steps=3000", given=given)
+    specs = [planned.spec for planned in plan(registry(), asked, ledger)]
+    (made,) = Session.open_all(ledger, specs, Job(specs, ledger.root, "cpu", "cpu-0"), lambda *_: None)
+    return made
+
+
+def finish(block):
+    while not block.finished:
+        block.advance()
+    block.conclude()
+    return block.attempts[0]
+
+
+def draws(attempt):
+    from safetensors.numpy import load_file
+
+    return load_file(attempt.path / "draws.safetensors")["draws"]
+
+
+def reference(tmp_path):
+    whole = Ledger(tmp_path / "whole")
+    whole.prepare()
+    return draws(finish(session(whole)))
+
+
+def test_the_checkpoint_before_the_latest_serves_where_that_is_damaged(ledger, tmp_path):
+    block = session(ledger)
+    for _ in range(2):
+        block.advance()
+        block.checkpoint()
+    block.advance()
+    (block.attempts[0].path / "checkpoint.safetensors").write_bytes(b"cut off")
+    resumed = session(ledger)
+    assert resumed.attempts[0].id == block.attempts[0].id
+    assert 0 < resumed.loop.position < block.loop.position
+    assert np.array_equal(draws(finish(resumed)), reference(tmp_path))
+
+
+@pytest.mark.parametrize("cause", [torch.OutOfMemoryError("no memory"), None])
+def test_what_failed_for_want_of_means_goes_on_in_a_new_attempt(ledger, tmp_path, cause):
+    block = session(ledger)
+    block.advance()
+    block.checkpoint()
+    if cause is not None:
+
+        def advance():
+            raise cause
+
+        block.advance = advance
+        _advance(block, Stop(), print)
+    else:
+        _advance(block, Stop(), print, 1e-6)
+    (key,) = ledger.all_keys()
+    failed = ledger.standing(key)
+    assert failed.status == ("timeout" if cause is None else "out_of_memory")
+    assert not [item for item in garbage.find(ledger) if "checkpoint" in item.path.name]
+    resumed = session(ledger)
+    assert resumed.attempts[0].id != failed.attempt.id
+    assert resumed.loop.position == block.loop.position > 0
+    assert "took over" in [event["event"] for event in resumed.attempts[0].events()]
+    assert np.array_equal(draws(finish(resumed)), reference(tmp_path))
+    assert not list(ledger.runs.glob("*/*/*/checkpoint*"))
+
+
+def test_a_run_that_diverged_keeps_its_last_good_checkpoint(ledger):
+    block = session(ledger)
+    block.advance()
+    block.checkpoint()
+    good = block.loop.position
+    block.loop.theta[0] = float("nan")
+    block.advance()
+    block.checkpoint()
+    block.conclude()
+    attempt = block.attempts[0]
+    result = attempt.result()
+    assert result["status"] == "diverged"
+    assert f"step {good + 1}; last good checkpoint: step {good}" in result["reason"]
+    assert "last-good.safetensors" in result["files"]
+    arrays = read_checkpoint(attempt.path / "last-good.safetensors")
+    assert arrays["counters"][0] == good
+    assert np.isfinite(arrays["theta"]).all()
+
+
+def test_a_cycle_ends_where_the_next_begins(ledger):
+    block = session(ledger, schedule="cyclical", **{"schedule.step_size": 0.01, "schedule.cycles": 3})
+    ends = []
+    while not block.finished:
+        block.advance()
+        if block.ended_a_cycle:
+            ends.append(block.loop.position)
+    assert ends
+    assert all(position % 1000 == 0 for position in ends)
+
+
+def test_only_the_device_is_blamed_for_what_is_its_fault():
+    assert lost_device(RuntimeError("CUDA error: uncorrectable ECC error encountered\nmore")) is not None
+    assert lost_device(RuntimeError("CUDA error: an illegal memory access was encountered")) is None
+    assert lost_device(ValueError("GPU is lost")) is None
+
+
+FRAGILE = """
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import Info, Sampler, hook, param
+
+@dataclass(frozen=True, kw_only=True)
+class Fragile(Sampler):
+    times: int = param(1, "[0, 100]", "how often a device is lost")
+
+    def step(self, theta, state, potential, h, T, noise):
+        lost = Path({folder!r})
+        if theta.shape == (2, 2) and len(list(lost.iterdir())) < self.times:
+            (lost / str(len(list(lost.iterdir())))).touch()
+            raise RuntimeError("CUDA error: GPU is lost")
+        return theta - h * potential.grad(theta) + (2 * h * T).sqrt() * noise.normal(theta), state
+
+@hook
+def bench_samplers():
+    return [Info("fragile", __name__ + ":Fragile", "loses its device")]
+"""
+
+
+@pytest.mark.parametrize(("times", "code", "status"), [(1, 0, "done"), (100, 1, None)])
+def test_a_device_that_is_lost_is_retired_and_its_run_goes_on_elsewhere(tmp_path, capsys, times, code, status):
+    folder = tmp_path / "losses"
+    folder.mkdir()
+    plugin = tmp_path / f"fragile_{times}.py"
+    plugin.write_text(FRAGILE.replace("{folder!r}", repr(str(folder))))
+    command = ["--results", str(tmp_path / "results"), "--plugin", str(plugin), *COMMAND[:2], "fragile", *COMMAND[3:]]
+    how = ["--seeds", "0", "--workers", "2", "--set", "schedule.step_size=0.01", "--json"]
+    assert bench([*command, "--set", f"sampler.times={times}", *how]) == code
+    said = capsys.readouterr()
+    assert "it is used no more" in said.err
+    (row,) = json.loads(said.out)
+    assert row["status"] == status or (status is None and row["status"] != "done")
+    if times > 1:
+        assert len(list(folder.iterdir())) == 2  # one a place
+        assert "no device is left" in said.err
+
+
+def test_several_places_share_the_work_and_each_block_runs_once(tmp_path, capsys):
+    command = ["--results", str(tmp_path), *COMMAND, "--seeds", "0-5", "--workers", "3", "--json"]
+    sweep = ["--sweep", "schedule.step_size=0.01,0.02,0.03,0.04,0.05"]
+    assert bench([*command, *sweep]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == 30
+    assert {row["status"] for row in rows} == {"done"}
+    ledger = Ledger(tmp_path)
+    assert all(len(ledger.attempts(row["run_key"])) == 1 for row in rows)
+
+
+@pytest.mark.parametrize("preemptible", [True, False])
+def test_a_scheduler_may_end_a_run(tmp_path, preemptible):
+    ledger = Ledger(tmp_path / "results")
+    long = [*COMMAND[:-1], "steps=50000000", "--seeds", "0", "--yes"]
+    words = [*long, *(["--preemptible"] if preemptible else [])]
+    command = [str(Path(sys.executable).with_name("bench")), "--results", str(ledger.root), *words]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ})
+    deadline = time.monotonic() + 120
+    while not list(ledger.runs.glob("*/*/*/draws.part")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == (0 if preemptible else 130), said
+    (key,) = ledger.all_keys()
+    assert ledger.standing(key).status == "preempted"
+    assert next(ledger.standing(key).attempt.checkpoints())["counters"][0] > 0
+
+
+def test_places_are_named():
+    assert local.slots(["cuda:0", "cuda:1"], None) == [("cuda:0", "cuda:0"), ("cuda:1", "cuda:1")]
+    assert local.slots(["cpu"], 2) == [("cpu", "cpu-0"), ("cpu", "cpu-1")]
+
+
+@pytest.mark.parametrize(("draws", "stored", "stride"), [("all", 2700, 1), ("none", 0, 0)])
+def test_draws_are_kept_as_asked_and_a_resumed_run_keeps_to_what_is_on_disk(ledger, draws, stored, stride):
+    asked = Request(["sgld"], ["mixture5"], seeds=[0], chains=2, budget="steps=3000")
+    specs = [planned.spec for planned in plan(registry(), asked, ledger)]
+
+    def opened(draws):
+        job = Job(specs, ledger.root, "cpu", "cpu-0", draws=draws)
+        (made,) = Session.open_all(ledger, specs, job, lambda *_: None)
+        return made
+
+    block = opened(draws)
+    for _ in range(2):
+        block.advance()
+    block.suspend("cancelled")
+    result = finish(opened("some" if draws == "none" else "none")).result()
+    assert (result["draws_kept"], result["draws_stored"], result["draws_stride"]) == (2700, stored, stride)
