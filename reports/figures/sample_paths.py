@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 POINTS = 400
 """Of a path, at most: 20,000 draws are thinned by 50."""
 
-CELLS = 110
+CELLS = 140
 
 
 class SamplePaths(Report):
@@ -28,7 +28,7 @@ class SamplePaths(Report):
     0 of each method's lowest seed, evenly thinned, from the dark to the bright end of the colours.
 
     A task whose data are the run's own gives U of a run as `run_energy(points, seed)`; another its `log_density`. The
-    window holds the middle 96 in 100 points of all paths, and the target's mean where it is known.
+    picture is of the task's `window`, or of the middle 96 in 100 points of all paths; a cross marks the target's mean.
     """
 
     name: ClassVar[str] = "sample-paths"
@@ -80,6 +80,9 @@ def _figure(field: Sequence[Group], task: Any, panels: Sequence[Panel]) -> Figur
 
 
 def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, heading: str) -> None:
+    from matplotlib.colors import ListedColormap
+
+    shades = ListedColormap([str(shade) for shade in np.linspace(1.0, 0.55, 14)])  # the deepest are white
     window = _window(task, panels)
     surfaces: dict[int, Array] = {}
     axes = canvas.subplots(-(-len(panels) // columns), columns, squeeze=False, sharex=True, sharey=True)
@@ -88,10 +91,11 @@ def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, heading
         if seed not in surfaces:
             surfaces[seed] = _surface(task, window, seed)
         heights = surfaces[seed]
-        ax.contourf(*window, heights, levels=np.quantile(heights, np.linspace(0, 1, 15)), cmap="Greys_r", alpha=0.8)
+        ax.contourf(*window, heights, levels=np.quantile(heights, np.linspace(0, 1, 15)), cmap=shades)
         path = _path(panel)
         ax.plot(*path.T, color="#c1702c", linewidth=0.4, alpha=0.6)
         ax.scatter(*path.T, c=np.arange(len(path)), cmap="plasma", s=5, linewidths=0, zorder=3)
+        ax.plot(*_target(task), marker="x", color="#1b7837", markersize=9, markeredgewidth=2, zorder=4)
         ax.set(title=f"{panel.label}, seed {seed}", xlim=window[0][[0, -1]], ylim=window[1][[0, -1]])
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
@@ -104,15 +108,21 @@ def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, heading
     canvas.suptitle(heading, fontsize="medium")
 
 
+def _target(task: Any) -> list[float]:
+    """The mean that is sampled for: that of the truth or, where each run has its own, what the metrics aim at."""
+    truth = task.truth()
+    if truth is not None:
+        return [float(value) for value in truth.mean]
+    aims = {metric.name: metric.target for metric in task.metrics}
+    return [aims.get("theta1") or np.nan, aims.get("theta2") or np.nan]
+
+
 def _window(task: Any, panels: Sequence[Panel]) -> list[Array]:
-    """Ticks along each axis."""
+    """Ticks along each axis: the task's own window, or where the paths are."""
+    if hasattr(task, "window"):
+        return [np.linspace(low, high, CELLS) for low, high in task.window]
     points = np.concatenate([_path(panel) for panel in panels])
     low, high = np.quantile(points, [0.02, 0.98], axis=0)
-    targets = {metric.name: metric.target for metric in task.metrics}
-    truth = task.truth()
-    mean = [targets.get("theta1"), targets.get("theta2")] if truth is None else truth.mean.tolist()
-    if None not in mean:
-        low, high = np.minimum(low, mean), np.maximum(high, mean)
     margin = 0.06 * (high - low) + 1e-9
     return [np.linspace(a, b, CELLS) for a, b in zip(low - margin, high + margin, strict=True)]
 

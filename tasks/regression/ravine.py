@@ -145,6 +145,7 @@ class Ravine(Task):
     """
 
     provides: ClassVar = frozenset({"terms"})
+    window: ClassVar = ((-15.0, 35.0), (-15.0, 25.0))  # of pictures
     protocols: ClassVar = (
         Protocol(
             "adaptive-drift",
