@@ -47,6 +47,10 @@ class ChainSequence:
             steps -= len(part)
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
+    def ahead(self, steps: int) -> Tensor:
+        """Those that come next, so many or what is left of the stretch; they are still to be taken."""
+        return self._stretch[self._place : self._place + steps]
+
     def state(self) -> dict[str, Tensor]:
         """The generators before the current stretch (C, bytes) and the place in it (C,)."""
         import torch

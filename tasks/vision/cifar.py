@@ -14,7 +14,7 @@ from tasks.vision.metrics import classifier_metrics
 if TYPE_CHECKING:
     from harness.randomness import Streams
     from tasks.networks.flat import FlatModule
-    from tasks.vision.convolutional import Images, ModuleClassifier
+    from tasks.vision.stored import Images, StoredClassifier
 
 EPOCH_64 = 782
 """Batches of 64 that 50,000 images make."""
@@ -147,7 +147,7 @@ class Cifar(Task):
         """The images of a set: "train", "test", or one of `strangers`."""
         import torch
 
-        from tasks.vision.convolutional import Images
+        from tasks.vision.stored import Images
 
         if name == "svhn":
             pixels = svhn()
@@ -157,23 +157,24 @@ class Cifar(Task):
         limit = {"train": self.train_images, "test": self.test_images}.get(name)
         return Images(torch.from_numpy(pixels[:limit, :: self.every, :: self.every]), torch.from_numpy(labels[:limit]))
 
-    def build(self, streams: Sequence[Streams], device: str) -> ModuleClassifier:
+    def build(self, streams: Sequence[Streams], device: str) -> StoredClassifier:
         import torch
 
-        from tasks.vision.convolutional import ModuleClassifier, Reading
+        from tasks.vision.convolutional import Model
+        from tasks.vision.stored import StoredClassifier
 
-        return ModuleClassifier(
-            self.network(),
+        model = Model(
+            self.network(), self.classes, self.mean, self.sd, self.prior_precision, self.precision,
+            getattr(torch, self.dtype),
+        )  # fmt: skip
+        return StoredClassifier(
+            model,
             {name: self.images(name) for name in ("train", "test", *self.strangers())},
-            Reading(self.mean, self.sd, REACH if self.augment else 0, self.precision),
             streams,
             device,
-            classes=self.classes,
             batch=self.batch,
-            prior_precision=self.prior_precision,
-            dtype=getattr(torch, self.dtype),
-            average=self.average,
-            train_accuracy=self.train_accuracy,
+            reach=REACH if self.augment else 0,
+            watched={"average": self.average, "train": self.train_accuracy},
         )
 
 

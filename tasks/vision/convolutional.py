@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
-from tasks.vision.augment import crop_and_flip, normalise
+from tasks.vision.augment import normalise
 from tasks.vision.observer import ClassifierObserver
 from tasks.vision.problem import Classifier
 
@@ -20,35 +21,30 @@ if TYPE_CHECKING:
     from tasks.networks.flat import FlatModule
 
     Batch = dict[str, Tensor]
+    Part = tuple[Tensor, Tensor]
 
 STRETCH = 500
 """Images that are predicted at once."""
 
 
 @dataclass(frozen=True)
-class Images:
-    """A set of images (n, H, W, channels) uint8 and their classes (n,) int64, which mean nothing for unseen sets."""
+class Model:
+    """How images become a loss.
 
-    pixels: Tensor
-    labels: Tensor
-
-    def to(self, device: str) -> Images:
-        """The same set on a device."""
-        return Images(self.pixels.to(device), self.labels.to(device))
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How images are read and the loss is computed: mean and sd of each channel, and the precision of the forward pass.
-
-    reach      shifts of the crops, in pixels to each side; 0: images as they are, neither cropped nor flipped
+    network    of so many classes
+    mean, sd   of each channel, for images of numbers in [0, 1]
+    prior_precision  of all weights
     precision  "float32", which stands for theta's own, or "bfloat16": autocast, with theta, gradient and prior as ever
+    dtype      theta's
     """
 
+    network: FlatModule
+    classes: int
     mean: Sequence[float]
     sd: Sequence[float]
-    reach: int = 0
+    prior_precision: float
     precision: str = "float32"
+    dtype: torch.dtype = torch.float32
 
 
 class ModuleClassifier(Classifier):
@@ -56,122 +52,122 @@ class ModuleClassifier(Classifier):
 
     On a batch the *mean* cross-entropy is differentiated, under autocast where asked, and the flat gradient multiplied
     by the number of images that it stands for afterwards, in theta's precision; then the prior is added. The full U is
-    of the images as they are, in stretches of the batch size; batch normalisation uses each stretch's own statistics,
-    as in training, and leaves the running ones alone.
+    of the images as they are, in stretches; batch normalisation uses each stretch's own statistics, as in training,
+    and leaves the running ones alone.
 
-    A module is no code that could be compiled along with the sampler's step: the problem is `opaque`.
-
-    `sets` holds "train", "test" and the unseen ones; `average` and `train_accuracy` are for `ClassifierObserver`.
+    A module is no code that could be compiled along with the sampler's step: the problem is `opaque`. A subclass reads
+    the images, bytes (n, H, W, channels); `watched` are arguments of `ClassifierObserver`.
     """
 
     opaque = True
 
     def __init__(
         self,
-        network: FlatModule,
-        sets: Mapping[str, Images],
-        reading: Reading,
+        model: Model,
+        labels: Mapping[str, Tensor],
+        unseen: Sequence[str],
         streams: Sequence[Streams],
         device: str,
         *,
-        classes: int,
         batch: int,
-        prior_precision: float,
-        dtype: torch.dtype = torch.float32,
-        average: int | None = None,
-        train_accuracy: bool = False,
+        reach: int = 0,
+        watched: Mapping[str, int | None] | None = None,
     ) -> None:
-        super().__init__(streams, device, terms=len(sets["train"].labels), batch=batch, reach=reading.reach)
+        super().__init__(streams, device, terms=len(labels["train"]), batch=batch, reach=reach)
         self.index_device = "cpu"  # how many images there are is read at every step, and must not wait for a GPU
-        self.network = network
-        self.sets = {name: images.to(device) for name, images in sets.items()}
-        self.reading = reading
-        self.prior_precision = prior_precision
-        self.dtype = dtype
-        self.dim = network.dim
-        self.classes = classes
-        self.labels = {name: self.sets[name].labels for name in ("train", "test")}
-        self.unseen = [name for name in sets if name not in {"train", "test"}]
-        starts = [network.start(s.torch("init")) for s in streams]
-        self._start = torch.stack([weights for weights, _ in starts]).to(device, dtype)
-        self.buffers = torch.stack([statistics for _, statistics in starts]).to(device, dtype)
-        self.block_limit = 1 if network.buffer_dim else None
-        self._watched: dict[str, Any] = {"average": average, "train": train_accuracy}
+        self.model = model
+        self.network = model.network
+        self.dim = model.network.dim
+        self.classes = model.classes
+        self.labels = {name: leaf.to(device) for name, leaf in labels.items()}
+        self.unseen = unseen
+        self.watched = watched or {}
+        starts = [self.network.start(s.torch("init")) for s in streams]
+        self._start = torch.stack([weights for weights, _ in starts]).to(device, model.dtype)
+        self.buffers = torch.stack([statistics for _, statistics in starts]).to(device, model.dtype)
+        self.block_limit = 1 if self.network.buffer_dim else None
+
+    @abstractmethod
+    def _batch(self, c: int, batch: Batch, size: int) -> Part:
+        """The images of chain c's batch as a training step sees them, and their classes; `size` of them."""
+
+    @abstractmethod
+    def _stretches(self, name: str, length: int) -> Iterator[Tensor]:
+        """The images of a set as they are, in order, so many at a time."""
 
     def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> ClassifierObserver:
-        return ClassifierObserver(self, rows, trajectory, cost, **self._watched)
+        return ClassifierObserver(self, rows, trajectory, cost, **self.watched)  # type: ignore[arg-type]
 
     def initial(self) -> Tensor:
         return self._start.clone()
 
+    @torch.no_grad()
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        with torch.no_grad():
-            return self._energies(theta, [self._loss_of_chain(c, x, batch) for c, x in enumerate(theta)])
-
-    def _loss_of_chain(self, c: int, x: Tensor, batch: Batch | None) -> Tensor:
-        """The likelihood part of U (0-dim) of one chain."""
-        parts = self._parts(c, batch)
-        return torch.stack([self._mean_loss(c, x, *part, update=False) * scale for scale, part in parts]).sum()
+        losses = []
+        for c, x in enumerate(theta):
+            parts = [self._mean_loss(c, x, part, update=False) * scale for scale, part in self._parts(c, batch)]
+            losses.append(torch.stack(parts).sum())
+        return torch.stack(losses) + self._prior(theta)
 
     def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
-        losses, gradients = [], []
-        for c, x in enumerate(theta):
-            weights = x.detach().requires_grad_()
-            loss: Tensor | float = 0.0
-            gradient: Tensor | None = None
-            for scale, part in self._parts(c, batch):
-                with torch.enable_grad():
-                    mean = self._mean_loss(c, weights, *part, update=batch is not None)
-                    (slope,) = torch.autograd.grad(mean, weights)
-                loss = loss + mean.detach() * scale
-                slope = slope.mul_(scale)
-                gradient = slope if gradient is None else gradient.add_(slope)
-            assert gradient is not None
-            losses.append(torch.as_tensor(loss))
-            gradients.append(gradient.add_(x.detach(), alpha=self.prior_precision))
-        return self._energies(theta, losses), gradients[0][None] if len(gradients) == 1 else torch.stack(gradients)
+        losses, gradient = self._differentiate(theta, batch)
+        return losses + self._prior(theta), gradient
 
-    def _energies(self, theta: Tensor, losses: Sequence[Tensor]) -> Tensor:
-        return torch.stack(list(losses)) + self.prior_precision / 2 * theta.detach().square().sum(1)
+    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        return self._differentiate(theta, batch)[1]
 
-    def _parts(self, c: int, batch: Batch | None) -> Iterator[tuple[int, tuple[Tensor, Tensor]]]:
+    def _prior(self, theta: Tensor) -> Tensor:
+        return self.model.prior_precision / 2 * theta.detach().square().sum(1)
+
+    def _differentiate(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
+        """The likelihood's part of U (C,), and grad U (C, D)."""
+        found = [self._differentiate_chain(c, x.detach(), batch) for c, x in enumerate(theta)]
+        losses = torch.stack([loss for loss, _ in found])
+        return losses, found[0][1][None] if len(found) == 1 else torch.stack([slope for _, slope in found])
+
+    def _differentiate_chain(self, c: int, x: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
+        weights = x.requires_grad_()
+        losses: list[Tensor] = []
+        gradient: Tensor | None = None
+        for scale, part in self._parts(c, batch):
+            with torch.enable_grad():
+                mean = self._mean_loss(c, weights, part, update=batch is not None)
+                (slope,) = torch.autograd.grad(mean, weights)
+            losses.append(mean.detach() * scale)
+            slope = slope.mul_(scale)
+            gradient = slope if gradient is None else gradient.add_(slope)
+        assert gradient is not None
+        return torch.stack(losses).sum(), gradient.add_(x.detach(), alpha=self.model.prior_precision)
+
+    def _parts(self, c: int, batch: Batch | None) -> Iterator[tuple[int, Part]]:
         """Images and classes of chain c, each with the number of terms of U that its mean loss stands for."""
-        train = self.sets["train"]
-        if batch is None:
-            for start in range(0, self.terms, self.batch):
-                some = slice(start, start + self.batch)
-                pixels, labels = train.pixels[some], train.labels[some]
-                yield len(labels), (self._read(pixels), labels)
+        if batch is not None:
+            size = int((batch["index"][c] >= 0).sum())
+            pixels, labels = self._batch(c, batch, size)
+            yield self.batches * size, (self._read(pixels), labels)
             return
-        index = batch["index"][c]
-        size = int((index >= 0).sum())
-        index = index[:size].to(self.device, non_blocking=True)
-        pixels = train.pixels[index]
-        if self.reach:
-            pixels = crop_and_flip(pixels, batch["shift"][c, :size], batch["flip"][c, :size], self.reach)
-        yield self.batches * size, (self._read(pixels), train.labels[index])
+        stretches = zip(self._stretches("train", self.batch), self.labels["train"].split(self.batch), strict=True)
+        for pixels, labels in stretches:
+            yield len(labels), (self._read(pixels), labels)
 
     def _read(self, pixels: Tensor) -> Tensor:
-        return normalise(pixels, self.reading.mean, self.reading.sd, self.dtype)
+        return normalise(pixels, self.model.mean, self.model.sd, self.model.dtype)
 
-    def _mean_loss(self, c: int, weights: Tensor, images: Tensor, labels: Tensor, *, update: bool) -> Tensor:
+    def _mean_loss(self, c: int, weights: Tensor, part: Part, *, update: bool) -> Tensor:
         statistics = self.buffers[c] if update else self.buffers[c].clone()
-        logits = self._forward(weights, statistics, images, training=True)
-        return torch.nn.functional.cross_entropy(logits, labels)
+        logits = self._forward(weights, statistics, part[0], training=True)
+        return torch.nn.functional.cross_entropy(logits, part[1])
 
     def _forward(self, weights: Tensor, statistics: Tensor, images: Tensor, *, training: bool) -> Tensor:
         """Logits in theta's precision."""
-        with torch.autocast(
-            torch.device(self.device).type, torch.bfloat16, enabled=self.reading.precision == "bfloat16"
-        ):
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=self.model.precision == "bfloat16"):
             logits = self.network.forward(weights, statistics, images, training=training)
-        return logits.to(self.dtype)
+        return logits.to(self.model.dtype)
 
     @torch.no_grad()
     def predict(self, theta: Tensor, rows: slice, name: str) -> Iterator[Tensor]:
-        pixels = self.sets[name].pixels
         statistics = self.buffers[rows]
-        for start in range(0, len(pixels), STRETCH):
-            images = self._read(pixels[start : start + STRETCH])
+        for pixels in self._stretches(name, STRETCH):
+            images = self._read(pixels)
             logits = [self._forward(x, b, images, training=False) for x, b in zip(theta, statistics, strict=True)]
             yield torch.stack(logits).log_softmax(2).float()
