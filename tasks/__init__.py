@@ -18,9 +18,11 @@ def bench_tasks() -> list[Info]:
         Info("cifar10", "tasks.vision.cifar:Cifar10", "CIFAR-10 by ResNet-18, 11.2 M weights (both papers)"),
         Info("cifar100", "tasks.vision.cifar:Cifar100", "CIFAR-100 by ResNet-18, 11.2 M weights (both papers)"),
         Info("gaussian2d", "tasks.synthetic.gaussian2d:Gaussian2D", "a correlated Gaussian in two dimensions"),
+        Info("landsat", "tasks.vision.landsat:Landsat", "satellite pictures by a 36-30-30-6 network (Kim et al. 2022)"),
         Info("mixture25", "tasks.synthetic.mixture25:Mixture25", "25 narrow Gaussian modes (Zhang et al. 2020)"),
         Info("mixture2d", "tasks.synthetic.mixture2d:Mixture2D", "4 Gaussian modes, between mixture5 and mixture25"),
         Info("mixture5", "tasks.synthetic.mixture5:Mixture5", "5 wide Gaussian modes (Kim et al. 2022)"),
+        Info("mnist-sparse", "tasks.vision.mnist_sparse:MnistSparse", "MNIST by a sparse network (Kim et al. 2022)"),
         Info("notmnist", "tasks.vision.notmnist:NotMNIST", "an MLP of MNIST meets other images (Zhang et al. 2020)"),
         Info("ravine", "tasks.regression.ravine:Ravine", "a regression with narrow ravines (Kim et al. 2022)"),
     ]  # fmt: skip

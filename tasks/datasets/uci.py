@@ -1,4 +1,4 @@
-"""Two-class Statlog sets of the UCI repository: blanks between values, the class in the last column, no header.
+"""Statlog sets of the UCI repository: blanks between values, the class in the last column, no header.
 
 Licence of the data: CC BY 4.0. UCI publishes no checksums; these are the ones that public loaders record.
 """
@@ -48,6 +48,26 @@ HEART = DataFile(
     licence="CC BY 4.0, doi:10.24432/C57303",
 )
 """Statlog Heart: 270 rows, 13 attributes, class 1 (absence) or 2 (presence of disease)."""
+
+LANDSAT_TRAIN = DataFile(
+    dataset="landsat",
+    path="uci/sat.trn",
+    sha256="e896dc88a960fa2404160fc4c3cb3dc53fcf4afd80ba920bf2d261bd42d12613",
+    size=525830,
+    urls=(f"{_UCI}/satimage/sat.trn",),
+    licence="CC BY 4.0, doi:10.24432/C55887",
+)
+"""Statlog Landsat Satellite: 4435 rows to train on, 36 attributes, class 1, 2, 3, 4, 5 or 7."""
+
+LANDSAT_TEST = DataFile(
+    dataset="landsat",
+    path="uci/sat.tst",
+    sha256="4b9167b8a92baafafed7c8809aef86d0683a5e685c19d98d119fa6974f0f2479",
+    size=236745,
+    urls=(f"{_UCI}/satimage/sat.tst",),
+    licence="CC BY 4.0, doi:10.24432/C55887",
+)
+"""The same: 2000 rows to test on."""
 
 
 def load(file: DataFile) -> tuple[Array, NDArray[np.int64]]:

@@ -14,15 +14,19 @@ SCORES = {"": "the predictive entropy", "_maxprob": "minus the largest probabili
 
 
 def classifier_metrics(
-    unseen: Sequence[str] = (), *, last: int = 5, train: bool = False, top: bool = False
+    unseen: Sequence[str] = (), *, last: int | None = 5, train: bool = False, top: bool = False
 ) -> tuple[Metric, ...]:
     """What `ClassifierObserver` reports, test_error first.
 
-    last   draws whose own accuracies are averaged, as papers do
+    last   draws whose own accuracies are averaged, as papers do; none: all that are averaged, and they come first
     train  whether accuracies on the training images are measured too
     top    whether top-1 and top-5 accuracies are listed
     """
     own = "mean over the draws"
+    few, prefix = (own, "") if last is None else (f"mean over the last {last}", f"last{last}_")
+    accuracies = [Metric(f"{prefix}test_accuracy", "max", "%", f"test accuracy of a single draw, {few}")]
+    if train:
+        accuracies += [Metric(f"{prefix}train_accuracy", "max", "%", f"training accuracy of a single draw, {few}")]
     found = [
         Metric("test_error", "min", "%", "test error of the posterior mean of the predicted probabilities"),
         Metric("nll", "min", "nats", "negative log-likelihood of a test image under the posterior mean"),
@@ -30,13 +34,10 @@ def classifier_metrics(
         Metric("brier", "min", "1", "Brier score of the posterior mean, summed over the classes"),
         Metric("single_test_error", "min", "%", f"test error of a single draw, {own}"),
         Metric("single_nll", "min", "nats", f"negative log-likelihood of a test image under a single draw, {own}"),
-        Metric(f"last{last}_test_accuracy", "max", "%", f"test accuracy of a single draw, mean over the last {last}"),
         Metric("disagreement", "max", "1", "share of test images that two draws put in other classes, all pairs"),
         Metric("disagreement_between_cycles", "max", "1", "the same for two draws of different cycles"),
     ]
-    if train:
-        text = f"training accuracy of a single draw, mean over the last {last}"
-        found.append(Metric(f"last{last}_train_accuracy", "max", "%", text))
+    found = [*accuracies, *found] if last is None else [*found, *accuracies]
     if top:
         found += [Metric(f"top{k}", "max", "%", f"top-{k} test accuracy of the posterior mean") for k in (1, 5)]
     for name in unseen:

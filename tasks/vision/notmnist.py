@@ -53,13 +53,22 @@ class NotMNIST(DenseTask):
     depth: int = param(3, "[1, inf)", "hidden layers", source="ours: three, as Lakshminarayanan et al. 2017")
 
     def read(self, name: str) -> Data:
-        if name in UNSEEN:
-            pixels = idx.load(UNSEEN[name])
-            return pixels.reshape(len(pixels), -1), np.zeros(len(pixels), dtype=np.int64)
-        images, classes = idx.MNIST_TRAIN if name == "train" else idx.MNIST_TEST
-        pixels = idx.load(images)
-        return pixels.reshape(len(pixels), -1), idx.load(classes).astype(np.int64)
+        if name not in UNSEEN:
+            return digits(name)
+        pixels = idx.load(UNSEEN[name])
+        return pixels.reshape(len(pixels), -1), np.zeros(len(pixels), dtype=np.int64)
 
     def standard(self) -> tuple[float, float]:
-        """The mean and sd of a pixel of the 60,000 training images."""
-        return 255 * 0.1307, 255 * 0.3081
+        return standard()
+
+
+def digits(name: str) -> Data:
+    """MNIST: pixels (n, 784) and classes (n,) of "train" or "test"."""
+    images, classes = idx.MNIST_TRAIN if name == "train" else idx.MNIST_TEST
+    pixels = idx.load(images)
+    return pixels.reshape(len(pixels), -1), idx.load(classes).astype(np.int64)
+
+
+def standard() -> tuple[float, float]:
+    """The mean and sd of a pixel of the 60,000 training images."""
+    return 255 * 0.1307, 255 * 0.3081

@@ -34,7 +34,7 @@ class ClassifierObserver(Observer):
     Each draw is taken through the test images and the unseen sets once. The posterior mean is the weighted mean of the
     probabilities over draws and chains, in float64.
 
-    last     draws whose accuracies are averaged (`lastN_test_accuracy`)
+    last     draws whose accuracies are averaged (`lastN_test_accuracy`, N = 5); none: all that are (`test_accuracy`)
     train    whether these are taken through the training images too
     average  only the last so many draws enter the posterior mean, single-draw means and disagreements; none: all
 
@@ -52,16 +52,17 @@ class ClassifierObserver(Observer):
         trajectory: Trajectory,
         cost: Cost,
         *,
-        last: int = 5,
+        last: int | None = 5,
         train: bool = False,
         average: int | None = None,
     ) -> None:
         self.problem, self.rows = problem, rows
-        self.last, self.train = last, train
+        self.train = train
+        self.prefix = f"last{last}_" if last is not None else ""
         kept = np.flatnonzero(trajectory.keep) + 1
         self.chains = rows.stop - rows.start
         self.first_averaged = 0 if average is None else max(0, len(kept) - average)
-        self.first_last = max(0, len(kept) - last)
+        self.first_last = self.first_averaged if last is None else max(0, len(kept) - last)
         self.stride = -(-len(kept) // RECORDED) or 1
         self.recorded = kept[:: self.stride]
         self.cycle = trajectory.cycle[self.recorded - 1]
@@ -164,8 +165,8 @@ class ClassifierObserver(Observer):
             "brier": brier(mean["test"], labels),
             "single_test_error": 100 * singles[0],
             "single_nll": singles[1],
-            f"last{self.last}_test_accuracy": 100 * (1 - own["last"][0] / counted),
-            f"last{self.last}_train_accuracy": 100 * (1 - own["last"][1] / counted) if self.train else None,
+            f"{self.prefix}test_accuracy": 100 * (1 - own["last"][0] / counted),
+            f"{self.prefix}train_accuracy": 100 * (1 - own["last"][1] / counted) if self.train else None,
             **mean_disagreements(pairs, np.repeat(self.cycle[:points][averaged], self.chains)),
             **{f"top{k}": 100 * top_accuracy(mean["test"], labels, k) for k in (1, 5)},
             **unseen_values(mean, entropies),

@@ -123,7 +123,10 @@ def test_single_draws_pairs_of_draws_and_the_last_ones():
 
 def test_only_the_last_draws_are_averaged_where_asked():
     theta, weights = drawn()
-    whole = observed(theta, weights, average=5, last=5)
+    whole = observed(theta, weights, average=5)
+    assert observed(theta, weights, average=5, last=None).metrics["test_accuracy"] == pytest.approx(
+        whole.metrics["last5_test_accuracy"]
+    )
     late = observed(theta[-5:], weights[-5:])
     for name in ("test_error", "nll", "single_nll", "entropy_strange", "disagreement", "last5_test_accuracy"):
         assert whole.metrics[name] == pytest.approx(late.metrics[name]), name
@@ -157,8 +160,10 @@ def test_long_runs_are_recorded_at_evenly_spaced_draws(monkeypatch):
 
 
 def test_all_listed_metrics_are_reported_and_nothing_is_said_of_no_draw():
-    listed = {metric.name for metric in classifier_metrics(("strange",), train=True, top=True)}
-    assert listed <= set(observed(*drawn(), train=True).metrics)
+    for last in (5, 3, None):
+        listed = [metric.name for metric in classifier_metrics(("strange",), last=last, train=True, top=True)]
+        assert len(set(listed)) == len(listed)
+        assert set(listed) <= set(observed(*drawn(), last=last, train=True).metrics)
     empty = ClassifierObserver(Made(), slice(1, 3), trajectory(4), Cost(0.0, 1.0))
     assert not empty.outcome().metrics
 

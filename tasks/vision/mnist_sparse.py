@@ -1,0 +1,102 @@
+"""A wide network on MNIST that a prior of two widths makes sparse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from harness import Metric, Protocol, param
+from tasks.datasets import idx
+from tasks.vision.dense_task import DenseTask
+from tasks.vision.metrics import classifier_metrics
+from tasks.vision.notmnist import EPOCH, digits, standard
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.randomness import Streams
+    from tasks.vision.dense_task import Data
+    from tasks.vision.sparse import SparseClassifier
+
+SHARE = 0.4
+"""Of a run with the normal prior: 100 of 250 epochs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MnistSparse(DenseTask):
+    """MNIST by a 784-800-800-10 ReLU network, first with the prior N(0, I), then with one that makes weights small:
+
+        pi(w) = lambda N(w; 0, slab) + (1 - lambda) N(w; 0, spike),    lambda = 1e-7
+
+    of each connection weight w (biases keep N(0, 1)). A weight counts as kept where the slab explains it better,
+
+        |w| >= sqrt(2 log((1 - lambda)/lambda sqrt(slab/spike)) slab spike / (slab - spike)) = 0.0199642,
+
+    and `sparsity` is the share of those. test_accuracy and train_accuracy are means over the ends of the last five
+    epochs. U on all the data, and what a law or a truth is of, has the second prior. Pixels are standardised; the paper
+    does not say how it reads them.
+
+    Source: S. Kim, Q. Song, F. Liang, "Stochastic gradient Langevin dynamics with adaptive drifts", 2022, 5.2, eq. 5.
+    """
+
+    features: ClassVar = 784
+    classes: ClassVar = 10
+    train: ClassVar = 60_000
+    observed: ClassVar[Mapping[str, Any]] = {"last": None, "train": True, "average": 5}
+    datasets: ClassVar = (*idx.MNIST_TRAIN, *idx.MNIST_TEST)
+    metrics: ClassVar = (
+        *classifier_metrics(last=None, train=True),
+        Metric("sparsity", "min", "%", "connection weights that are kept, mean over the draws"),
+    )
+    protocols: ClassVar = (
+        Protocol(
+            "adaptive-drift",
+            "250 epochs of batches of 100, 100 of them with a normal prior; the ends of the last five",
+            {"smoke": EPOCH // 2, "quick": 5 * EPOCH, "paper": 250 * EPOCH},
+            seeds=(0, 1, 2),
+            thin=EPOCH,
+            settings={"dense_steps": 100 * EPOCH},
+            budget_settings={
+                "smoke": {"task.dense_steps": round(SHARE * EPOCH / 2), "task.width": 40, "run.thin": 60},
+                "quick": {"task.dense_steps": 2 * EPOCH},
+            },
+        ),
+    )
+
+    width: int = param(800, "[1, inf)", "units of a hidden layer", source="Kim et al. 2022, 5.2")
+    depth: int = param(2, "[1, inf)", "hidden layers", source="Kim et al. 2022, 5.2")
+    batch: int = param(100, "[1, inf)", "n, images in a minibatch", source="Kim et al. 2022, 5.2")
+    precision: float = param(1.0, "[0, inf)", "of the normal prior", source="Kim et al. 2022, 5.2")
+    dense_steps: int = param(0, "[0, inf)", "steps with the normal prior", source="none: the sparse posterior")
+    inclusion: float = param(1e-7, "(0, 1)", "lambda, mass of the slab", source="Kim et al. 2022, 5.2")
+    slab: float = param(0.02, "(0, inf)", "variance of weights that are kept", source="Kim et al. 2022, 5.2")
+    spike: float = param(1e-5, "(0, inf)", "variance of the others", source="Kim et al. 2022, 5.2")
+
+    @property
+    def log_odds(self) -> float:
+        """log of (1 - lambda) N(0; 0, spike) over lambda N(0; 0, slab)."""
+        return math.log((1 - self.inclusion) / self.inclusion) + math.log(self.slab / self.spike) / 2
+
+    @property
+    def threshold(self) -> float:
+        """The size of a weight from which the slab explains it better."""
+        return math.sqrt(2 * self.log_odds * self.slab * self.spike / (self.slab - self.spike))
+
+    def for_laws(self) -> MnistSparse:
+        from dataclasses import replace
+
+        return replace(super().for_laws(), dense_steps=0)
+
+    def read(self, name: str) -> Data:
+        return digits(name)
+
+    def standard(self) -> tuple[float, float]:
+        return standard()
+
+    def build(self, streams: Sequence[Streams], device: str) -> SparseClassifier:
+        from tasks.networks.mlp import MLP
+        from tasks.vision.sparse import SparseClassifier
+
+        return SparseClassifier(self, MLP(self.sizes), streams, device)
