@@ -96,6 +96,7 @@ class Cifar(Task):
     )  # fmt: skip
     average: int | None = param(None, "[1, inf)", "only the last so many draws are averaged; none: all", source="ours")
     train_accuracy: bool = param(False, meaning="whether draws are tried on the training images too", source="ours")
+    by_cycle: bool = param(False, meaning="whether what `bench report cycle-weights` needs is kept", source="ours")
     train_images: int = param(50_000, "[1, 50000]", "N, the first of the training images", source="all of them")
     test_images: int = param(
         10_000, "[1, 10000]", "the first of the test images, which draws are tried on", source="all"
@@ -131,7 +132,7 @@ class Cifar(Task):
         small = type(f"Small{type(self).__name__}", (type(self),), {"dtype": "float64", "every": 2})
         settings = {field.name: getattr(self, field.name) for field in fields(self)} | {
             "width": 2, "normalisation": "group", "augment": False, "batch": 13, "train_images": 40,
-            "test_images": 10, "unseen": "none", "train_accuracy": False,
+            "test_images": 10, "unseen": "none", "train_accuracy": False, "by_cycle": False,
         }  # fmt: skip
         made: Self = small(**settings)
         return made
@@ -174,7 +175,11 @@ class Cifar(Task):
             device,
             batch=self.batch,
             reach=REACH if self.augment else 0,
-            watched={"average": self.average, "train": self.train_accuracy},
+            watched={
+                "average": self.average,
+                "train": self.train_accuracy or self.by_cycle,
+                "by_cycle": self.by_cycle,
+            },
         )
 
 

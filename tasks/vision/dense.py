@@ -102,7 +102,7 @@ class DenseClassifier(Classifier):
     def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
         from tasks.vision.observer import ClassifierObserver
 
-        return ClassifierObserver(self, rows, trajectory, cost, **self.task.observed)
+        return ClassifierObserver(self, rows, trajectory, cost, **self.task.watched())
 
 
 def _loss(logs: Tensor, y: Tensor, weights: Tensor) -> Tensor:

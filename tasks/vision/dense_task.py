@@ -31,7 +31,7 @@ class DenseTask(Task):
     classes   K
     train     N
     unseen    names of sets whose classes the network does not know
-    observed  arguments of `ClassifierObserver`
+    observed  arguments of `ClassifierObserver`; `watched` adds what settings ask for
     few       inputs of each set that are used; none: all
     """
 
@@ -48,6 +48,7 @@ class DenseTask(Task):
     depth: int = param(3, "[1, inf)", "hidden layers", source="ours")
     batch: int = param(100, "[1, inf)", "n, inputs in a minibatch", source="ours: not stated")
     precision: float = param(1.0, "[0, inf)", "lambda of the prior N(0, I / lambda)", source="ours: not stated")
+    by_cycle: bool = param(False, meaning="whether what `bench report cycle-weights` needs is kept", source="ours")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,6 +68,10 @@ class DenseTask(Task):
 
     def batch_terms(self) -> int:
         return self.batch
+
+    def watched(self) -> dict[str, Any]:
+        """What the observer is told."""
+        return {**self.observed, **({"train": True, "by_cycle": True} if self.by_cycle else {})}
 
     @abstractmethod
     def read(self, name: str) -> Data:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 RECORDED = 600
 """Most draws of a chain that curves, sketches and disagreements are of, evenly spaced; means are over all of them."""
 
+CURVES = ("test_error", "nll", "single_test_error", "single_nll", "single_train_error", "single_train_nll")
+"""The last two with `train` only."""
+
 
 class ClassifierObserver(Observer):
     """Metrics of `classifier_metrics`: of the posterior mean, of single draws, and of pairs of draws.
@@ -37,12 +40,14 @@ class ClassifierObserver(Observer):
     last     draws whose accuracies are averaged (`lastN_test_accuracy`, N = 5); none: all that are (`test_accuracy`)
     train    whether these are taken through the training images too
     average  only the last so many draws enter the posterior mean, single-draw means and disagreements; none: all
+    by_cycle whether the mean prediction of each cycle of each chain is kept too, for cycle weights
 
     Curves over data passes, errors in percent: test_error and nll of the posterior mean so far (1, n);
-    single_test_error, single_nll and, with `train`, single_train_error (C, n). Arrays, draws by chains in a row: sketch
-    (S, 1024), cycle, steps and chain (S,), buffers (S, B) where there are some; entropy_test and entropy_<set> of the
-    posterior mean; disagreements (S', S') of the draws that are averaged. Memory: sets x K float64, and S x (test
-    images + 4 KiB + buffers).
+    single_test_error, single_nll and, with `train`, single_train_error and single_train_nll (C, n). Arrays, draws by
+    chains in a row: sketch (S, 1024), cycle, steps and chain (S,), buffers (S, B) where there are some; entropy_test
+    and entropy_<set> of the posterior mean; disagreements (S', S') of the draws that are averaged; with `by_cycle`,
+    cycle_predictions (M, C, n, K) of the M cycles `cycle_numbers` that have averaged draws, and test_labels (n,).
+    Memory: sets x K float64, M times as much with `by_cycle`, and S x (test images + 4 KiB + buffers).
     """
 
     def __init__(
@@ -55,6 +60,7 @@ class ClassifierObserver(Observer):
         last: int | None = 5,
         train: bool = False,
         average: int | None = None,
+        by_cycle: bool = False,
     ) -> None:
         self.problem, self.rows = problem, rows
         self.train = train
@@ -66,6 +72,7 @@ class ClassifierObserver(Observer):
         self.stride = -(-len(kept) // RECORDED) or 1
         self.recorded = kept[:: self.stride]
         self.cycle = trajectory.cycle[self.recorded - 1]
+        self.cycle_numbers, self.place = np.unique(trajectory.cycle[kept - 1], return_inverse=True)
         self.passes = cost.after(self.recorded.astype(np.float64))
         self.device = problem.buffers.device
         points, images = len(self.recorded), len(problem.labels["test"])
@@ -76,11 +83,14 @@ class ClassifierObserver(Observer):
             "seen": torch.zeros(1, dtype=torch.int64, device=self.device),
             "single": self._zeros(2),
             "last": self._zeros(2),
-            "curves": torch.full((5, points, self.chains), torch.nan, dtype=torch.float64, device=self.device),
+            "curves": torch.full((6, points, self.chains), torch.nan, dtype=torch.float64, device=self.device),
             "predicted": torch.zeros((points, self.chains, images), dtype=byte, device=self.device),
             "sketch": torch.zeros((points, self.chains, WIDTH), device=self.device),
             "buffers": problem.buffers.new_zeros((points, self.chains, problem.buffers.shape[1])),
         }
+        if by_cycle:
+            self.tensors["cycle_sums"] = self._zeros(len(self.cycle_numbers), self.chains, images, problem.classes)
+            self.tensors["cycle_weights"] = self._zeros(len(self.cycle_numbers), self.chains, 1, 1)
 
     def _zeros(self, *shape: int) -> Tensor:
         return torch.zeros(shape, dtype=torch.float64, device=self.device)
@@ -102,21 +112,24 @@ class ClassifierObserver(Observer):
         error = (predicted != labels["test"]).double().mean(1)
         loss = -logs.gather(2, labels["test"].expand(self.chains, -1)[..., None]).mean((1, 2))
         in_last = seen >= self.first_last
-        train = self._train_error(theta) if self.train and (in_last or recorded) else None
+        train = self._train_scores(theta) if self.train and (in_last or recorded) else None
         if in_last:
             own["last"][0] += error.mean()
-            own["last"][1] += 0 if train is None else train.mean()
+            own["last"][1] += 0 if train is None else train[0].mean()
         if averaged:
             own["weight"] += weight.sum()
             own["single"] += torch.stack([(weight * error).sum(), (weight * loss).sum()])
             self._add("test", weight, logs)
+            if "cycle_sums" in own:
+                own["cycle_weights"][self.place[seen]] += weight[:, None, None]
+                own["cycle_sums"][self.place[seen]] += weight[:, None, None] * logs.exp()
             for name in self.problem.unseen:
                 self._add(name, weight, torch.cat(list(self.problem.predict(theta, self.rows, name)), dim=1))
         if recorded:
             own["curves"][:2, point, 0] = self._running_mean_scores()
             own["curves"][2, point], own["curves"][3, point] = 100 * error, loss
             if train is not None:
-                own["curves"][4, point] = 100 * train
+                own["curves"][4, point], own["curves"][5, point] = 100 * train[0], train[1]
             own["predicted"][point] = predicted.to(own["predicted"].dtype)
             own["sketch"][point] = sketch(theta)
             own["buffers"][point] = self.problem.buffers[self.rows]
@@ -128,14 +141,16 @@ class ClassifierObserver(Observer):
         for w, one in zip(weight, logs, strict=True):
             self.sums[name] += w * one.to(torch.float64).exp()
 
-    def _train_error(self, theta: Tensor) -> Tensor:
-        """Of each chain, (C,)."""
-        start, wrong = 0, self._zeros(self.chains)
+    def _train_scores(self, theta: Tensor) -> Tensor:
+        """Error rate and mean negative log-likelihood of each chain on the training images, (2, C)."""
+        start, found = 0, self._zeros(2, self.chains)
         labels = self.problem.labels["train"]
         for logs in self.problem.predict(theta, self.rows, "train"):
-            wrong += (logs.argmax(2) != labels[start : start + logs.shape[1]]).double().sum(1)
+            true = labels[start : start + logs.shape[1]]
+            found[0] += (logs.argmax(2) != true).double().sum(1)
+            found[1] -= logs.gather(2, true.expand(self.chains, -1)[..., None]).double().sum((1, 2))
             start += logs.shape[1]
-        return wrong / len(labels)
+        return found / len(labels)
 
     def _running_mean_scores(self) -> Tensor:
         """Error in percent and NLL of the posterior mean so far; NaN before its first draw."""
@@ -173,7 +188,7 @@ class ClassifierObserver(Observer):
         }
         curves = {
             name: (self.passes[:points], own["curves"][k, :points, : 1 if k < 2 else None].T.copy())
-            for k, name in enumerate(("test_error", "nll", "single_test_error", "single_nll", "single_train_error"))
+            for k, name in enumerate(CURVES)
             if self.train or k < 4
         }
         flat = {name: own[name][:points].reshape(points * self.chains, -1) for name in ("sketch", "buffers")}
@@ -185,8 +200,18 @@ class ClassifierObserver(Observer):
             "disagreements": pairs,
             **{f"entropy_{name}": found.astype(np.float32) for name, found in entropies.items()},
             **({"buffers": flat["buffers"]} if flat["buffers"].size else {}),
+            **(self._by_cycle(own, labels) if "cycle_sums" in own else {}),
         }
         return Outcome({name: finite_or_none(v) for name, v in values.items()}, curves, arrays)  # type: ignore[arg-type]
+
+    def _by_cycle(self, own: Mapping[str, NDArray[Any]], labels: NDArray[np.int64]) -> dict[str, NDArray[np.generic]]:
+        """The mean prediction of each cycle that has averaged draws."""
+        there = own["cycle_weights"][:, 0, 0, 0] > 0
+        return {
+            "cycle_predictions": (own["cycle_sums"][there] / own["cycle_weights"][there]).astype(np.float32),
+            "cycle_numbers": self.cycle_numbers[there],
+            "test_labels": labels,
+        }
 
     def state(self) -> dict[str, Tensor]:
         return self.tensors | {f"sum/{name}": total for name, total in self.sums.items()}

@@ -74,7 +74,7 @@ class SparseClassifier(DenseClassifier):
         return large.sum(1, dtype=torch.float64) / self.connections.sum()
 
     def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> SparseObserver:
-        return SparseObserver(self, rows, trajectory, cost, **self.sparse_task.observed)
+        return SparseObserver(self, rows, trajectory, cost, **self.sparse_task.watched())
 
     def state(self) -> dict[str, Tensor]:
         return super().state() | {"step": self.step}

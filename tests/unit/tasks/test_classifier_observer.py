@@ -135,7 +135,22 @@ def test_only_the_last_draws_are_averaged_where_asked():
     assert np.isfinite(whole.curves["single_nll"][1]).all()
 
 
-@pytest.mark.parametrize("options", [{}, {"train": True, "average": 4, "last": 3}])
+def test_predictions_of_each_cycle_and_likelihoods_of_the_training_images():
+    theta, weights = drawn()
+    found = observed(theta, weights, train=True, by_cycle=True, average=9)
+    p = probabilities(theta, "train")[..., np.arange(TRAIN), Made().labels["train"].numpy()]
+    assert np.allclose(found.curves["single_train_nll"][1], -np.log(p).mean(2).T)
+    w, p = weights.numpy()[..., None, None], probabilities(theta, "test")
+    assert found.arrays["cycle_numbers"].tolist() == [0, 1]
+    for cycle, draws in enumerate((slice(3, 6), slice(6, 12))):
+        mean = (w[draws] * p[draws]).sum(0) / w[draws].sum(0)
+        assert np.allclose(found.arrays["cycle_predictions"][cycle], mean, atol=1e-6)
+    assert found.arrays["test_labels"].tolist() == Made().labels["test"].tolist()
+    late = observed(theta, weights, by_cycle=True, average=3)
+    assert late.arrays["cycle_numbers"].tolist() == [1]
+
+
+@pytest.mark.parametrize("options", [{}, {"train": True, "average": 4, "last": 3, "by_cycle": True}])
 def test_blocks_and_restarts_do_not_matter(options):
     theta, weights = drawn()
     whole = observed(theta, weights, **options)
