@@ -1,8 +1,8 @@
 """How a block of steps is executed; nothing else in the harness knows.
 
 The mode stands in the RunSpec, and nothing else but the number of parameters has a say: "plain" is one torch call
-after the other, "compiled" the whole block as one function, or from `LARGE` parameters on each step's update. All run
-the same lines of sampler and task, and differ in the last bits.
+after the other, "compiled" the whole block as one function, or from `LARGE` parameters on each step's update, on a GPU
+within a graph of the whole step. All run the same lines of sampler and task, and differ in the last bits.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from harness.stepping.block import Advanced, Block, cut, split
 from harness.stepping.compiled import Compiled
+from harness.stepping.graph import Graph
 from harness.stepping.modes import LARGE
 from harness.stepping.noise import DirectNoise, StepNoise
 from harness.stepping.plain import Plain, advance
@@ -55,8 +56,10 @@ class Stepper(Protocol):
         """Run the steps of a block: a pure function of its arguments, which it leaves as they are unless `in_place`."""
 
 
-def stepper(mode: str, dim: int, *, opaque: bool = False) -> Stepper:
-    """The stepper of a mode, for one loop over chains of `dim` parameters; `opaque` as in `Problem`."""
+def stepper(mode: str, dim: int, device: str = "cpu", *, opaque: bool = False) -> Stepper:
+    """The stepper of a mode, for one loop over chains of `dim` parameters on a device; `opaque` as in `Problem`."""
     if mode == "plain":
         return Plain()
-    return Update() if opaque or dim >= LARGE else Compiled()
+    if not opaque and dim < LARGE:
+        return Compiled()
+    return Update() if device == "cpu" else Graph()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from harness.sampler import Potential, Sampler, State
     from harness.stepping.potential import BoundPotential
+    from harness.task import Batch
 
     Function = Callable[[Tensor, State, Tensor, Tensor, list[Tensor]], None]
 
@@ -49,9 +50,8 @@ class Update:
 
         draws, log_weights = [], []
         for k, batch in enumerate(split(block.batches, len(block))):
-            potential.bind(batch)
             noise = [slot[k] if slot.ndim else slot for slot in block.noise]
-            self._step(sampler, potential, theta, state, block, (block.h[k], block.T[k], noise))
+            self._step(sampler, potential, batch, theta, state, block, (block.h[k], block.T[k], noise))
             if block.keep[k]:
                 draws.append(theta.clone())
                 weight = sampler.log_weight(state)
@@ -59,16 +59,23 @@ class Update:
         kept = torch.stack(draws) if draws else theta.new_empty((0, *theta.shape))
         return Advanced(theta, state, kept, torch.stack(log_weights) if log_weights else None)
 
+    @staticmethod
+    def _kind(block: Block) -> tuple[bool, ...]:
+        """What makes code for one block differ from that for another."""
+        return block.adapt, *(bool(slot.ndim) for slot in block.noise)
+
     def _step(
         self,
         sampler: Sampler,
         potential: BoundPotential,
+        batch: Batch | None,
         theta: Tensor,
         state: State,
         block: Block,
         now: tuple[Tensor, Tensor, list[Tensor]],
     ) -> None:
-        kind = (block.adapt, *(bool(slot.ndim) for slot in block.noise))
+        potential.bind(batch)
+        kind = self._kind(block)
         made = self._made.get(kind)
         if made is not None:
             made(theta, state, *now)

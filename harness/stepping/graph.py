@@ -1,0 +1,76 @@
+"""One step of many parameters on a GPU as one CUDA graph: gradient, update and all, without Python in between.
+
+A step of a network is a thousand kernels, each of a few microseconds: launched one by one from Python, the GPU waits
+for them. The first steps of each kind are done as `Update` does them, on a stream of their own, so that all is compiled
+and allocated; then one is recorded, and from there on each step copies what differs (step size, temperature, noise and
+minibatch, which are drawn as ever) into the memory that the record reads, and replays it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harness.stepping.block import Block
+from harness.stepping.update import Update
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from harness.sampler import Sampler, State
+    from harness.stepping.potential import BoundPotential
+    from harness.task import Batch
+
+WARM = 3
+"""Steps of each kind before one is recorded: cuDNN and autograd settle into what they will do from then on."""
+
+
+class Graph(Update):
+    """Steps as replays of CUDA graphs, one graph for each kind of block."""
+
+    counts = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._warm: dict[tuple[bool, ...], int] = {}
+        self._recorded: dict[tuple[bool, ...], tuple[torch.cuda.CUDAGraph, list[Tensor]]] = {}
+        self._stream: torch.cuda.Stream | None = None
+
+    def _step(
+        self,
+        sampler: Sampler,
+        potential: BoundPotential,
+        batch: Batch | None,
+        theta: Tensor,
+        state: State,
+        block: Block,
+        now: tuple[Tensor, Tensor, list[Tensor]],
+    ) -> None:
+        import torch
+
+        kind = self._kind(block)
+        inputs = [now[0], now[1], *now[2], *(batch or {}).values()]
+        if kind in self._recorded:
+            graph, memory = self._recorded[kind]
+            for place, value in zip(memory, inputs, strict=True):
+                place.copy_(value, non_blocking=True)
+            graph.replay()
+            return
+        if self._stream is None:
+            self._stream = torch.cuda.Stream()
+        self._stream.wait_stream(torch.cuda.current_stream())
+        if self._warm.get(kind, 0) < WARM:
+            with torch.cuda.stream(self._stream):
+                super()._step(sampler, potential, batch, theta, state, block, now)
+            torch.cuda.current_stream().wait_stream(self._stream)
+            self._warm[kind] = self._warm.get(kind, 0) + 1
+            return
+        memory = [value.clone() for value in inputs]
+        h, T, *rest = memory
+        names = list(batch or {})
+        noise, places = rest[: len(now[2])], dict(zip(names, rest[len(now[2]) :], strict=True))
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=self._stream):
+            super()._step(sampler, potential, places or None, theta, state, block, (h, T, noise))
+        self._recorded[kind] = (graph, memory)
+        graph.replay()
