@@ -61,10 +61,12 @@ def _record(figure: str, panel: Panel) -> dict[str, Any]:
 def _figure(field: Sequence[Group], task: Any, panels: Sequence[Panel]) -> Figure:
     first = field[0]
     columns = min(len(panels) + 1, 4)
+    sd = task.truth().sd
+    height = 2.5 * float(sd[1] / sd[0]) + 0.5
     return Figure(
         name=f"contours-{first.task}-{first.protocol}-{first.budget.replace('=', '-')}-{first.chains}x",
         draw=lambda canvas: _draw(canvas, task, panels, columns, title(field)),
-        size=(max(2.7 * columns + 0.4, 7.2), 2.7 * -(-(len(panels) + 1) // columns) + 0.6),
+        size=(max(2.7 * columns + 0.4, 7.2), height * -(-(len(panels) + 1) // columns) + 0.5),
         caption=title(field),
     )
 
@@ -82,8 +84,10 @@ def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, heading
         ax.set(title=name, aspect="equal")
     for ax in axes.flat[len(pictures) :]:
         ax.set_axis_off()
-    for ax in axes[-1]:
-        ax.set_xlabel(r"$\theta_1$")
+    for i, ax in enumerate(axes.flat[: len(pictures)]):
+        if i + columns >= len(pictures):
+            ax.tick_params(labelbottom=True)
+            ax.set_xlabel(r"$\theta_1$")
     for ax in axes[:, 0]:
         ax.set_ylabel(r"$\theta_2$")
     canvas.suptitle(heading, fontsize="medium")
