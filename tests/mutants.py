@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import torch
 
-from harness import param
+from harness import Sampler, param
 from plugins.samplers.sgld import SGLD
 
 
-class Plain(SGLD):
+class Plain(Sampler):
     """theta - drift h g + sqrt(2 h T) xi in parts that a mutant can spoil one at a time."""
 
     def drift(self, theta, potential, h):
