@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -29,7 +30,9 @@ class SQNLMC(Sampler):
     Step t adds a pair s = theta_{t-1} - theta_{t-M} and y, the difference of the gradients there, both on the batch of
     step t; H is BFGS from I / b through the pairs of the last M - 2 steps, the latest last. A pair of less curvature
     than b / 100 is left out. Through p = s / y's and q = y - sqrt(y's / s'Bs) B s, with B the inverse of H so far, S is
-    a product of factors I - p q'. b should be at least the largest curvature of U: the first steps are sgld with h / b.
+    a product of factors I - p q'. All of these are combinations of the pairs, g and xi: their products with each other
+    are all that is asked of the D coordinates, so a step needs no further vectors, and what is left is small. b should
+    be at least the largest curvature of U: the first steps are sgld with h / b.
 
     State: the M - 1 positions before the last, (C, M - 1, D), and the M - 2 pairs s and y. Two gradients a step: at
     theta_{t-1}, for the pair, and at theta_{t-M}.
@@ -56,40 +59,60 @@ class SQNLMC(Sampler):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         start = state["past"][:, 0]
         g_last, g = potential.grad(theta), potential.grad(start)
-        factors = self.factors(state["s"], state["y"])
-        v = g / self.b**0.5
+        rows = [*state["s"].unbind(1), *state["y"].unbind(1), g, noise.normal(theta).expand_as(theta)]
+        gram = products(rows)
+        *_, v, xi = axes(gram)
+        factors = self.factors(gram)
         for p, q in reversed(factors):
-            v = v - q * dot(p, v)
-        v = (2 * h * T).sqrt() * noise.normal(theta) - h * v
+            v = v - q * inner(p, v, gram)
+        v = (2 * h * T).sqrt() * xi - h / self.b**0.5 * v
         for p, q in factors:
-            v = v - p * dot(q, v)
+            v = v - p * inner(q, v, gram)
         lost = ~theta.isfinite().all(1, keepdim=True)  # a chain that is lost stays lost, and is seen to be
+        moved = start + sum(c[:, None] * row for c, row in zip((v / self.b**0.5).unbind(1), rows, strict=True))
         new = {"past": theta, "s": theta - start, "y": g_last - g}
-        moved = (start + v / self.b**0.5).where(~lost, theta)
-        return moved, {name: append(state[name], row) for name, row in new.items()}
+        return moved.where(~lost, theta), {name: append(state[name], row) for name, row in new.items()}
 
-    def factors(self, s: Tensor, y: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """p and q (C, D) for each of the pairs s and y (C, K, D), oldest first; zeros for a pair that is left out."""
+    def factors(self, gram: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """p and q as combinations (C, n) of the rows for each pair, oldest first; zeros for a pair that is left out."""
         pairs: list[tuple[Tensor, ...]] = []
-        for s_i, y_i in zip(s.unbind(1), y.unbind(1), strict=True):
+        K = self.memory - 2
+        s, y = axes(gram)[:K], axes(gram)[K : 2 * K]
+        for s_i, y_i in zip(s, y, strict=True):
             Bs = self.b * s_i
             for y_j, Bs_j, per_ys, per_sBs in pairs:
-                Bs = Bs + y_j * (dot(y_j, s_i) * per_ys) - Bs_j * (dot(Bs_j, s_i) * per_sBs)
-            ys, sBs = dot(y_i, s_i), dot(s_i, Bs)
-            steep = ys > FLATTEST * self.b * dot(s_i, s_i)
+                Bs = Bs + y_j * (inner(y_j, s_i, gram) * per_ys) - Bs_j * (inner(Bs_j, s_i, gram) * per_sBs)
+            ys, sBs = inner(y_i, s_i, gram), inner(s_i, Bs, gram)
+            steep = ys > FLATTEST * self.b * inner(s_i, s_i, gram)
             pairs.append((y_i, Bs, *((1 / x.where(steep, 1)).where(steep, 0) for x in (ys, sBs))))
         return [
-            (s_i * per_ys, y_i - (dot(y_i, s_i) * per_sBs).sqrt() * Bs)
-            for s_i, (y_i, Bs, per_ys, per_sBs) in zip(s.unbind(1), pairs, strict=True)
+            (s_i * per_ys, y_i - (inner(y_i, s_i, gram) * per_sBs).sqrt() * Bs)
+            for s_i, (y_i, Bs, per_ys, per_sBs) in zip(s, pairs, strict=True)
         ]
 
     def rescale(self, c: float) -> tuple[Sampler, float]:
         return replace(self, b=c * self.b), 1.0
 
 
-def dot(one: Tensor, other: Tensor) -> Tensor:
-    """The product of each row (C, 1)."""
-    return (one * other).sum(1, keepdim=True)
+def products(rows: Sequence[Tensor]) -> Tensor:
+    """The products (C, n, n) of n vectors (C, D) with each other."""
+    import torch
+
+    half = [[(a * b).sum(1) for b in rows[: i + 1]] for i, a in enumerate(rows)]
+    every = [torch.stack([half[max(i, j)][min(i, j)] for j in range(len(rows))], 1) for i in range(len(rows))]
+    return torch.stack(every, 1)
+
+
+def axes(gram: Tensor) -> list[Tensor]:
+    """Each of the n vectors as a combination (C, n) of all."""
+    import torch
+
+    return list(torch.eye(gram.shape[1]).to(gram).expand_as(gram).unbind(1))
+
+
+def inner(a: Tensor, b: Tensor, gram: Tensor) -> Tensor:
+    """The product (C, 1) of two combinations (C, n)."""
+    return ((a[:, :, None] * gram).sum(1) * b).sum(1, keepdim=True)
 
 
 def append(rows: Tensor, row: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from harness.stepping import BoundPotential, CountingPotential
 from plugins.samplers.sgfs import SGFS
 from plugins.samplers.sgld import SGLD
 from plugins.samplers.sgrld import SGRLD
-from plugins.samplers.sqnlmc import SQNLMC
+from plugins.samplers.sqnlmc import SQNLMC, products
 
 C, D = 4, 3
 PRECISION = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, -0.3], [0.0, -0.3, 0.7]])
@@ -157,10 +157,10 @@ def bfgs(pairs, b):
 
 def inverse_hessian(sampler, pairs):
     """S S' by the product of its factors."""
-    s, y = (tensor([[pair[i] for pair in pairs]]) for i in (0, 1))
+    rows = np.array([*(s for s, _ in pairs), *(y for _, y in pairs)])
     S = np.eye(D) / np.sqrt(sampler.b)
-    for p, q in sampler.factors(s, y):
-        S = S - np.outer(p[0], q[0]) @ S
+    for p, q in sampler.factors(products([tensor([row]) for row in rows])):
+        S = S - np.outer(p[0].numpy() @ rows, q[0].numpy() @ rows) @ S
     return S @ S.T
 
 
