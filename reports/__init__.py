@@ -12,6 +12,7 @@ def bench_reports() -> list[Info]:
         Info("contours", "reports.figures.contours:Contours", "energy contours, true and estimated from draws"),
         Info("coverage", "reports.tables.coverage:Coverage", "modes found, with their masses and spreads"),
         Info("density", "reports.figures.density:Density", "a target in one or two dimensions and draws"),
+        Info("entropy", "reports.figures.entropy:Entropy", "predictive entropy on unseen images, and their detection"),
         Info("ess", "reports.tables.ess:EffectiveSize", "effective sample sizes, beside bias and temperature"),
         Info("leaderboard", "reports.tables.leaderboard:Leaderboard", "who is best on each task, and who cannot rank"),
         Info(
