@@ -153,8 +153,11 @@ def _draw(canvas: Any, panels: Panels, columns: int, heading: str) -> None:
 
 
 def _styles(panels: Panels) -> dict[str, dict[str, Any]]:
-    """A colour and a stroke for each method by its name; in the order of the lines on the first unseen set."""
-    lines = next(lines for name, lines in panels.items() if name != SEEN)
+    """A colour and a stroke for each method by its name; in the order of the lines on the unseen sets together."""
+    lines: dict[str, list[Array]] = {}
+    for name in [name for name in panels if name != SEEN]:
+        for label, seeds in panels[name].items():
+            lines.setdefault(label, []).extend(seeds)
     looks = [{"color": colour, "linestyle": stroke} for stroke in STROKES for colour in COLOURS]
     named = {label: looks[k % len(looks)] for k, label in enumerate(sorted(lines))}
     return {label: named[label] for label in sorted(lines, key=lambda label: np.mean(np.concatenate(lines[label])))}
