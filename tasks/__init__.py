@@ -18,6 +18,7 @@ def bench_tasks() -> list[Info]:
         Info("cifar10", "tasks.vision.cifar:Cifar10", "CIFAR-10 by ResNet-18, 11.2 M weights (both papers)"),
         Info("cifar100", "tasks.vision.cifar:Cifar100", "CIFAR-100 by ResNet-18, 11.2 M weights (both papers)"),
         Info("gaussian2d", "tasks.synthetic.gaussian2d:Gaussian2D", "a correlated Gaussian in two dimensions"),
+        Info("imagenet", "tasks.vision.imagenet:ImageNet", "ImageNet by ResNet-50, from a folder (Zhang et al. 2020)"),
         Info("landsat", "tasks.vision.landsat:Landsat", "satellite pictures by a 36-30-30-6 network (Kim et al. 2022)"),
         Info("mixture25", "tasks.synthetic.mixture25:Mixture25", "25 narrow Gaussian modes (Zhang et al. 2020)"),
         Info("mixture2d", "tasks.synthetic.mixture2d:Mixture2D", "4 Gaussian modes, between mixture5 and mixture25"),

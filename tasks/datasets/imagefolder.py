@@ -1,0 +1,96 @@
+"""Image sets in folders, part/class/image: ImageNet as everyone unpacks it. Decoded on demand, by threads."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness import DataError
+from harness.data import root
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+
+SIDE = 224
+"""Rows and columns of an image as the network sees it."""
+
+SHORT = 256
+"""Length to which the shorter side of an evaluation image is brought before its centre is cut out."""
+
+TRIES = 10
+HOW = (
+    "ImageNet (ILSVRC 2012) is not free to copy: get it from https://www.image-net.org/download.php, unpack it as "
+    "train/CLASS/*.JPEG and val/CLASS/*.JPEG, and put that folder at BENCH_DATA/imagenet or say where it is by "
+    "--set task.folder=PATH"
+)
+
+
+class ImageFolder:
+    """The images of one part, in the order of classes and file names.
+
+    paths   of the images
+    labels  their classes (n,), numbers of the class folders in the order of their names
+    """
+
+    def __init__(self, folder: str | None, part: str, classes: int) -> None:
+        import torchvision
+
+        place = (Path(folder) if folder else root() / "imagenet") / part
+        if not place.is_dir():
+            raise DataError(f"there is no folder {place}. {HOW}")
+        try:
+            found = torchvision.datasets.ImageFolder(os.fspath(place))
+        except (FileNotFoundError, OSError) as error:
+            raise DataError(f"{place}: {error}. {HOW}") from error
+        if len(found.classes) != classes:
+            raise DataError(f"{place} has {len(found.classes)} folders of classes, not {classes}; see task.classes")
+        self.place = place
+        self.paths = [path for path, _ in found.samples]
+        self.labels = np.array(found.targets, dtype=np.int64)
+
+    def training(self, index: int, seed: int) -> NDArray[np.uint8]:
+        """A random part of the image of 8 to 100 % of its area and a ratio of 3/4 to 4/3, at full size, flipped or not.
+
+        As torchvision's RandomResizedCrop and RandomHorizontalFlip draw it, from `seed` alone. (224, 224, 3).
+        """
+        from torchvision.transforms import functional
+
+        generator = np.random.default_rng(seed)
+        image = self._open(index)
+        top, left, height, width = crop(generator, image.height, image.width)
+        cut = functional.resized_crop(image, top, left, height, width, [SIDE, SIDE])
+        pixels = np.asarray(cut)
+        return np.ascontiguousarray(pixels[:, ::-1]) if generator.random() < 0.5 else pixels
+
+    def evaluation(self, index: int) -> NDArray[np.uint8]:
+        """The centre of the image, its shorter side brought to 256. (224, 224, 3)."""
+        from torchvision.transforms import functional
+
+        return np.asarray(functional.center_crop(functional.resize(self._open(index), SHORT), [SIDE, SIDE]))
+
+    def _open(self, index: int) -> Image:
+        from PIL import Image
+
+        path = self.paths[index]
+        try:
+            with Image.open(path) as image:
+                return image.convert("RGB")
+        except OSError as error:
+            raise DataError(f"{path} is no image that can be read: {error}") from error
+
+
+def crop(generator: np.random.Generator, height: int, width: int) -> tuple[int, int, int, int]:
+    """Top, left, height, width of a random part; the largest centred one of an allowed ratio where ten tries fail."""
+    for _ in range(TRIES):
+        area = height * width * generator.uniform(0.08, 1.0)
+        ratio = np.exp(generator.uniform(np.log(3 / 4), np.log(4 / 3)))
+        across, down = round(np.sqrt(area * ratio)), round(np.sqrt(area / ratio))
+        if 0 < across <= width and 0 < down <= height:
+            top, left = generator.integers(0, height - down + 1), generator.integers(0, width - across + 1)
+            return int(top), int(left), down, across
+    down, across = min(height, round(width * 4 / 3)), min(width, round(height * 4 / 3))
+    return (height - down) // 2, (width - across) // 2, down, across
