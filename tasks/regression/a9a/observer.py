@@ -9,7 +9,7 @@ import numpy as np
 from harness import Outcome
 from harness.diagnostics import configurational_temperature, directional_temperatures
 from harness.observers import finite_or_none, pick
-from tasks.regression.a9a.task import signed_design, test_rows
+from tasks.regression.a9a.task import held_out, signed_design
 from tasks.regression.laplace import gradient, laplace
 from tasks.regression.observer import LogisticObserver
 
@@ -41,7 +41,7 @@ class A9aObserver(LogisticObserver):
         return pick(flat, self.weights[: self.seen].ravel(), min(len(flat), n))
 
     def _predicted(self) -> dict[str, float]:
-        rows, positive = test_rows()
+        rows, positive = held_out()
         probability = predictive(rows, self._picked(PREDICTIVE_DRAWS))
         right = np.where(positive, probability, 1 - probability)
         with np.errstate(divide="ignore"):

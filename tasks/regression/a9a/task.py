@@ -122,7 +122,7 @@ def signed_design() -> Array:
 
 
 @functools.cache
-def test_rows() -> tuple[Array, Array]:
+def held_out() -> tuple[Array, Array]:
     """The test part: rows (M, D), the bias column last, and whether each is positive (M,)."""
     covariates, labels = libsvm.load(libsvm.A9A_TEST, FEATURES)
     return np.column_stack([covariates, np.ones(len(labels))]), labels > 0
