@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
@@ -56,6 +57,19 @@ class FlatModule:
         return {
             name: piece.view(shape) for (name, shape), piece in zip(self.buffer_shapes.items(), pieces, strict=True)
         }
+
+    @contextmanager
+    def forgetful(self) -> Iterator[None]:
+        """Within it a forward pass in training mode leaves the batch's own statistics, and nothing of those before."""
+        layers = [part for part in self.module.modules() if isinstance(part, torch.nn.BatchNorm2d)]
+        momenta = [layer.momentum for layer in layers]
+        for layer in layers:
+            layer.momentum = 1.0
+        try:
+            yield
+        finally:
+            for layer, momentum in zip(layers, momenta, strict=True):
+                layer.momentum = momentum
 
     def forward(self, weights: Tensor, statistics: Tensor, images: Tensor, *, training: bool) -> Tensor:
         """What the module makes of a batch of images."""

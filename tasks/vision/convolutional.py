@@ -165,6 +165,14 @@ class ModuleClassifier(Classifier):
         return logits.to(self.model.dtype)
 
     @torch.no_grad()
+    def statistics_of(self, theta: Tensor, batch: Batch) -> Tensor:
+        fresh = torch.zeros_like(self.buffers[0])
+        ((_, (images, _)),) = self._parts(0, batch)
+        with self.network.forgetful():
+            self._forward(theta, fresh, images, training=True)
+        return fresh
+
+    @torch.no_grad()
     def predict(self, theta: Tensor, rows: slice, name: str) -> Iterator[Tensor]:
         statistics = self.buffers[rows]
         for pixels in self._stretches(name, STRETCH):

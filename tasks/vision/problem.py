@@ -11,6 +11,7 @@ import numpy as np
 from harness import ChainSequence, Problem
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from harness import Cost, Observer, Trajectory
@@ -89,6 +90,16 @@ class Classifier(Problem):
 
         theta (C, D) are draws of the chains `rows`, whose buffers are used.
         """
+
+    def statistics_of(self, theta: Tensor, batch: Batch) -> Tensor:
+        """The statistics (B,) of normalisation on one batch of chain 0 alone, for the weights theta (D,)."""
+        return self.buffers[0]
+
+    def on_line(self, ends: Tensor, statistics: Tensor, positions: Sequence[float]) -> dict[str, NDArray[np.float64]]:
+        """Test errors between two draws: `tasks.vision.line.errors_on_line`."""
+        from tasks.vision.line import errors_on_line
+
+        return errors_on_line(self, ends, statistics, positions)
 
     def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
         from tasks.vision.observer import ClassifierObserver
