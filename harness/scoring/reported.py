@@ -118,9 +118,9 @@ def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
         return Match("inconclusive", cell.uncertain, difference)
     if own := own_settings(group):
         return Match("inconclusive", f"the paper does not give {', '.join(own)}", difference)
-    kind: Any = cell.error_kind
-    runs = cell.n or 1
-    error = cell.error if runs > 1 else None
+    kind: Any = cell.error_kind if cell.error_kind in {"sd", "se"} else "unknown"
+    runs = max(cell.n or 1, 1)
+    error = cell.error if runs > 1 and cell.error is not None and cell.error >= 0 else None
     return match_cell(list(estimate.by_seed.values()), cell.value, error, kind, runs, cell.smallest_gap)
 
 

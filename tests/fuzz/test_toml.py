@@ -39,10 +39,12 @@ PAPER = {
         {
             "table": 4, "row": "SGLD", "column": "modes", "method": "sgld", "task": "mixture5", "chains": 1,
             "metric": "modes_covered", "value": 1.8, "error": 0.1, "error_kind": "sd", "n": 10,
-        }
+        },
+        {"table": 5, "row": "SGLD", "cells": [{"column": "a", "value": 1.0}, {"column": "b", "value": 2.0}]},
     ],
     "claim": [
-        {"table": 4, "statement": "x", "better": "csgld", "worse": "sgld", "task": "mixture5", "metric": "rhat"}
+        {"table": 4, "statement": "x", "better": "csgld", "worse": "sgld", "task": "mixture5", "metric": "rhat"},
+        {"table": 5, "kind": "share", "better": "sgld", "claims": [{"statement": "y", "share": 4, "trials": 5}]},
     ],
 }  # fmt: skip
 SUITE = {
@@ -127,7 +129,11 @@ def test_papers_go_into_the_database_or_are_named(good, contents):
         stored = store.rows("select paper from paper")
         assert len(stored) + len(notes) == len(paths) + 1
         assert {"paper": "a-paper"} in stored
-        for words in (["report", "leaderboard", "--json"], ["sql", "from claim, reported_value", "--json"]):
+        for words in (
+            ["report", "leaderboard", "--json"],
+            ["report", "reproduction", "--json"],
+            ["sql", "from claim, reported_value", "--json"],
+        ):
             ends_well(store.results, *words, codes={0})
 
 

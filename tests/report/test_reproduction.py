@@ -12,6 +12,7 @@ from harness.cli.app import run
 from harness.errors import UsageError
 from harness.rendering import render
 from harness.report import Request
+from harness.scoring.reported import load_cells
 from harness.scoring.reproduction import label, reproduction
 from harness.store import Store
 from harness.store.published import Published
@@ -128,6 +129,15 @@ def test_a_task_that_is_not_installed_is_a_status(tmp_path, capsys):
         "not run (no task no-such-task)", "not run (mixture25 has no protocol nowhere)",
         "not run (mixture25 has no metric m)", "not run (no method nobody)",
     ]  # fmt: skip
+
+
+def test_the_gap_of_a_column_is_the_smallest_that_the_claims_make_in_it(tmp_path):
+    gaps = {(c.paper, c.table, c.column): c.smallest_gap for c in load_cells(_without_results(tmp_path))}
+    assert gaps["csgmcmc", "Table 1", "CIFAR-10"] == pytest.approx(5.29 - 5.20)  # SGLD below SGD, not 4.29 and 4.27
+    assert gaps["csgmcmc", "Table 4", "Mode coverage"] == pytest.approx(18 - 1.8)
+    assert gaps["csgmcmc", "Table 3", "NLL"] == pytest.approx(0.8941 - 0.8882)
+    assert gaps["csgmcmc", "Table 3", "Top1"] == pytest.approx(77.142 - 77.114)  # nothing is claimed of it: its cells
+    assert gaps["adaptive-drift", "Table 4", "CIFAR-10 test"] == pytest.approx(93.512 - 93.470)
 
 
 def test_tables_are_named_as_a_reader_names_them(tmp_path):

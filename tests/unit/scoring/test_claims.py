@@ -112,6 +112,7 @@ def test_a_share_is_told_from_the_printed_one_by_fishers_test():
     assert share(6, 10, 5) == "undecided"  # not told apart, not near either
     assert share(5, 5, 5) == "undecided"  # too few seeds
     assert share(0, 10, 0) == "holds"
+    assert share(5, 10, 7) == "undecided"  # 7 of 5 is no share
 
 
 def test_a_run_that_diverged_is_no_success():
