@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 HEADLINE = "gradients_to_low_error"
 COMPANIONS = (
     "mean_error", "variance_ratio", "temperature", wide.SPREAD, "mode_mass_tv",
+    "test_error", "train_accuracy", "nll", "ece", "single_test_error", "disagreement", "sparsity",
 )  # fmt: skip
 
 

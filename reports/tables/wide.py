@@ -14,14 +14,17 @@ GATE = (
     "[0.8, 1.25] and within 0.1 sd of the truth, in the worst coordinate"
 )
 HEADERS = {
+    "ece": "ECE",
     "gradients_to_low_error": "gradients to low error",
     "last_mode_first_visit": "last mode first visited",
     "mean_error": "mean error (sd)",
     "mode_mass_tv": "mode mass TV",
     "modes_covered": "modes covered",
+    "nll": "NLL",
     "paper_ess_mean": "paper's ESS, mean",
     "paper_ess_median": "paper's ESS, median",
     "share_within_r": "share within r",
+    "single_test_error": "test error, single draw",
     "temperature": "T, mean",
     "temperature_max": "T, hottest",
     "temperature_min": "T, coldest",
