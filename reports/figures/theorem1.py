@@ -101,7 +101,8 @@ def _errors(P: Array, factors: Array, keep: NDArray[np.bool_]) -> Errors:
     bias = np.cumsum((P - 1)[keep]) / n
     variance = np.cumsum((2 * P**2 + 4 * R)[keep]) / n**2
     limit = float((P - 1)[-CYCLE:][keep[-CYCLE:]].mean())
-    return Errors(np.flatnonzero(keep) + 1.0, bias, variance + bias**2, limit, np.abs(np.sqrt(P) - 1))
+    steps = np.asarray(np.flatnonzero(keep) + 1, dtype=np.float64)
+    return Errors(steps, bias, variance + bias**2, limit, np.abs(np.sqrt(P) - 1))
 
 
 def _trajectory(step_size: float, *, noise: bool, steps: int) -> Trajectory:

@@ -18,7 +18,7 @@ Deterministic; minutes on one core. Prints a Markdown table of the readings unde
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -45,7 +45,7 @@ STARTS = {"the prior": ((0.0, 0.0), 1.0), "N(0, 100 I)": ((0.0, 0.0), 10.0), "N(
 SCALES = {"sum over N": 1.0, "a tenth of it": 0.1, "sum over the batch": 0.01, "mean": 1e-4}
 """c, what U is multiplied by, prior included."""
 
-DECAYS = {
+DECAYS: dict[str, Callable[[Array], Array]] = {
     "constant": np.ones_like,
     "halved every 4,000": lambda k: 0.5 ** ((k - 1) // 4000),
     "1/(1 + k/1000)": lambda k: 1 / (1 + k / 1000),
@@ -174,7 +174,7 @@ def main() -> None:
     candidates = [i for i, count in enumerate(first) if least <= count <= most]
     others = {m: counts(m, [READINGS[i] for i in candidates]) for m in list(WANTED)[1:]} if candidates else {}
     lines = [f"| start | U | step | noise | {' | '.join(WANTED)} | published picture |", "|---" * 10 + "|"]
-    for i in np.flatnonzero(first):
+    for i in np.flatnonzero(first).tolist():
         found = {"msgld": int(first[i])}
         if i in candidates:
             found |= {method: int(count[candidates.index(i)]) for method, count in others.items()}

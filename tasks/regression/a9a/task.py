@@ -63,9 +63,9 @@ class A9aProblem(LogisticProblem):
 class A9a(LogisticTask):
     """Income above 50,000 in the Adult census set: 32,561 rows, 123 binary covariates and bias; 16,281 rows to test.
 
-    Covariates are taken as they are, 0 or 1, as Welling and Teh take them. Their prior is a Laplace of scale 1, which
-    has a kink; here it is N(0, I), as for the other logistic posteriors. Their minibatches have 10 terms and their
-    runs are of about 10 passes; lengths, burn-in and chains are ours. Chains start at a draw from the prior.
+    Covariates are taken as they are, 0 or 1. The first paper on SGLD has, as it is remembered (it was not at hand), a
+    Laplace prior of scale 1, which has a kink, and minibatches of 10. Here the prior is N(0, I), as for the other
+    logistic posteriors; lengths, burn-in and chains are ours too. Chains start at a draw from the prior.
 
     Accuracy and NLL on the test set are those of the posterior mean predictive, by up to 1,000 draws evenly spaced.
 
@@ -84,14 +84,14 @@ class A9a(LogisticTask):
             burn_in=0.5,
         ),
     )
-    metrics: ClassVar = (
+    metrics: ClassVar[Sequence[Metric]] = (  # type: ignore[assignment]
         Metric("test_nll", "min", "nat", "negative log likelihood of a test row under the posterior mean predictive"),
         Metric("test_accuracy", "max", "1", "share of test rows that the posterior mean predictive gets right"),
         *LogisticTask.metrics,
     )
 
     batch: int | None = param(
-        10, "[1, inf)", "n, terms in a minibatch; none: all of them", source="Welling and Teh 2011, 5.2"
+        10, "[1, inf)", "n, terms in a minibatch; none: all of them", source="Welling and Teh 2011, as remembered"
     )
 
     def design(self) -> Array:
@@ -122,7 +122,7 @@ def signed_design() -> Array:
 
 
 @functools.cache
-def held_out() -> tuple[Array, Array]:
+def held_out() -> tuple[Array, NDArray[np.bool_]]:
     """The test part: rows (M, D), the bias column last, and whether each is positive (M,)."""
     covariates, labels = libsvm.load(libsvm.A9A_TEST, FEATURES)
     return np.column_stack([covariates, np.ones(len(labels))]), labels > 0
