@@ -10,9 +10,11 @@ import platform
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import chart
+import networks
 import samplers
 from cases import GRAD, ONE
 from explained import explained, least, profile_table
@@ -108,7 +110,7 @@ peers {batch} indices drawn with replacement, which costs less.
 {logistic}
 
 {samplers}
-## Memory
+{networks}## Memory
 
 The largest process of a whole `bench run --sampler sgld --task mixture25`, every state kept and observed; of those on
 disk every so-many-th stays where they would take more than 64 MiB.
@@ -135,23 +137,26 @@ def write(record: Mapping[str, Any], root: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "measurements.json").write_text(json.dumps(record, indent=1) + "\n")
     figures(record, folder)
-    (root / "BENCHMARKS.md").write_text(text(record, _samplers(folder)))
+    (root / "BENCHMARKS.md").write_text(text(record, apart(folder)))
 
 
-def write_samplers(record: Mapping[str, Any], root: Path) -> None:
-    """The numbers of `samplers`, and the page with them where the rest was measured before."""
+def write_apart(part: ModuleType, record: Mapping[str, Any], root: Path) -> None:
+    """The numbers of `samplers` or `networks`, and the page with them where the rest was measured before."""
     folder = root / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / samplers.FILE).write_text(json.dumps(record, indent=1) + "\n")
+    (folder / part.FILE).write_text(json.dumps(record, indent=1) + "\n")
     if (folder / "measurements.json").exists():
         rest = json.loads((folder / "measurements.json").read_text())
-        (root / "BENCHMARKS.md").write_text(text(rest, _samplers(folder)))
+        (root / "BENCHMARKS.md").write_text(text(rest, apart(folder)))
 
 
-def _samplers(folder: Path) -> str:
-    """The section of all samplers, where they were measured."""
-    path = folder / samplers.FILE
-    return samplers.section(json.loads(path.read_text())) if path.exists() else ""
+def apart(folder: Path) -> dict[str, str]:
+    """The sections of the parts that are measured apart, by their place in the page; "" where they were not."""
+    paths = {"samplers": (samplers, folder / samplers.FILE), "networks": (networks, folder / networks.FILE)}
+    return {
+        name: part.section(json.loads(path.read_text())) if path.exists() else ""
+        for name, (part, path) in paths.items()
+    }
 
 
 def figures(record: Mapping[str, Any], folder: Path) -> None:
@@ -166,8 +171,8 @@ def figures(record: Mapping[str, Any], folder: Path) -> None:
         chart.profile(record["profile"], least(record), folder / "profile")
 
 
-def text(record: Mapping[str, Any], every_sampler: str = "") -> str:
-    """The page, with the section of all samplers."""
+def text(record: Mapping[str, Any], sections: Mapping[str, str] | None = None) -> str:
+    """The page, with the sections of what is measured apart."""
     results = record["results"]
     sgld, sghmc, hmc = (Table(results, method) for method in ("sgld", "sghmc", "hmc"))
     logistic = Table(results, "sgld", "blr-german")
@@ -196,7 +201,7 @@ def text(record: Mapping[str, Any], every_sampler: str = "") -> str:
         msgld=Table(results, "msgld").markdown(),
         hmc=hmc.markdown(),
         hmc_ratios=hmc.ratio_markdown(OURS),
-        samplers=every_sampler,
+        **({"samplers": "", "networks": ""} | dict(sections or {})),
         logistic=f"Not measured: {record['lacking']}." if record["lacking"] else both(logistic),
         memory=memory_table(record["memory"]),
         commands=commands(record["commands"]) if record["commands"] else "Not measured.",

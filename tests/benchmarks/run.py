@@ -1,5 +1,6 @@
 """Measure everything and write BENCHMARKS.md: `nox -s benchmarks`, or `-- --quick` for a pass that tries all of it;
-`-- --samplers` measures the update of every sampler, and nothing else; `-- --again memory commands` those parts anew.
+`-- --samplers` measures the update of every sampler, and nothing else, `-- --networks` a training step of a network;
+`-- --again memory commands` those parts anew.
 
 Each case has a process of its own on one core; the processes of a group are ready at once and are measured in turn, so
 that what else the machine does meets all of them alike. All numbers are kept in docs/benchmarks/measurements.json.
@@ -21,6 +22,7 @@ from typing import Any
 
 import commands
 import memory
+import networks
 import page
 import samplers
 from cases import MANY, MODES, bare, groups, lacking_data, profiled
@@ -149,7 +151,7 @@ def measure_memory(states: int, environment: Mapping[str, str], *, quick: bool) 
 def measure_samplers(only: Sequence[str], environment: Mapping[str, str], root: Path, *, quick: bool) -> None:
     """The part of `samplers`, alone: its numbers, and the page with them."""
     record = samplers.measure(environment, quick=quick, only=only)
-    page.write_samplers(record, root)
+    page.write_apart(samplers, record, root)
     say(f"measured {len(record['rows'])} samplers in {record['minutes']:.1f} minutes")
 
 
@@ -170,6 +172,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a short pass over all of it, not for the record")
     parser.add_argument("--samplers", nargs="*", metavar="NAME", help="only the update of all samplers, or of these")
+    parser.add_argument("--networks", action="store_true", help="only a training step of a network")
     parser.add_argument(
         "--again", nargs="+", choices=("memory", "commands"), help="only these parts of the last record"
     )
@@ -183,6 +186,9 @@ def main() -> None:
             environment["TORCHINDUCTOR_CACHE_DIR"] = cache
         if asked.samplers is not None:
             measure_samplers(asked.samplers, environment, asked.out, quick=asked.quick)
+            return
+        if asked.networks:
+            page.write_apart(networks, networks.record(environment, quick=asked.quick), asked.out)
             return
         if asked.again:
             measure_again(asked.again, environment, asked.out, quick=asked.quick)

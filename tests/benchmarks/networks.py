@@ -1,0 +1,236 @@
+"""A training step of ResNet-18 by our samplers beside plain torch SGD with momentum: `nox -s benchmarks -- --networks`.
+
+One process on one core. Ours is `harness.loop.Loop` as a worker drives it, in the mode that a paper's run has, on the
+task cifar10: batch, crops and flips from the run's streams, gradient, noise, update, checks. Beside it what everyone
+writes: a module in channels_last, `loss.backward()`, `torch.optim.SGD` with momentum and weight decay, on batches made
+by the same crop, flip and normalise. Steps are measured in turn, A B A B. The images are noise, which costs the same.
+
+python tests/benchmarks/networks.py '{"rounds": 5, "width": 64, "batch": 64, ...}' prints the record of one process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from setting import pin
+from tables import Goal, grid, number, spread
+
+SAMPLERS = ("sgld", "sghmc", "msgld", "asgld")
+LIMIT = {"cpu": 1.15, "cuda": 1.05}
+STEPS = 10_000
+IMAGES = 5_000
+FILE = "networks.json"
+ALLOWED = 4
+"""Vectors of D that a step may hold beyond the sampler's state, theta included and activations not."""
+
+FULL = {"rounds": 7, "steps": 1, "width": 64, "batch": 64, "device": "cpu", "precision": "float32"}
+QUICK = {**FULL, "rounds": 2, "width": 8}
+
+
+def images() -> Any:
+    """A set of noise as CIFAR-10 is stored."""
+    import torch
+
+    from tasks.vision.stored import Images
+
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 256, (IMAGES, 32, 32, 3), dtype=torch.uint8, generator=generator)
+    return Images(pixels, torch.randint(0, 10, (IMAGES,), generator=generator))
+
+
+def looped(sampler: str, asked: Mapping[str, Any], device: str) -> Any:
+    """The harness's loop on cifar10 with these images."""
+    from harness.loop import Loop
+    from harness.randomness import Streams
+    from harness.registry import load, registry
+    from harness.stepping.modes import choose
+    from plugins.schedules.constant import Constant
+    from tasks.vision.cifar import Cifar10
+
+    class Noise(Cifar10):
+        """cifar10 on other images."""
+
+        def images(self, name: str) -> Any:
+            return images()
+
+    task = Noise(
+        width=asked["width"],
+        batch=asked["batch"],
+        precision=asked["precision"],
+        train_images=IMAGES,
+        test_images=IMAGES,
+    )
+    made = load(registry().find("samplers", sampler).info.target)()
+    trajectory = Constant(step_size=1e-7, temperature=2e-5).trajectory(STEPS, task.steps_per_epoch())
+    mode = asked.get("mode") or choose(None, 156_400, device, task.dim())
+    return Loop(task, made, trajectory.with_burn_in(STEPS - 1), [Streams(0, 0)], 1, mode=mode, device=device), mode
+
+
+def usual(asked: Mapping[str, Any], device: str) -> Callable[[], None]:
+    """One step of SGD with momentum, written as everyone writes it."""
+    import torch
+
+    from tasks.networks.resnet import ResNet18
+    from tasks.vision.augment import crop_and_flip, normalise
+    from tasks.vision.cifar import Cifar10
+
+    module = ResNet18(10, asked["width"]).to(device, memory_format=torch.channels_last).train()
+    optimiser = torch.optim.SGD(module.parameters(), lr=0.005, momentum=0.9, weight_decay=5e-4)
+    stored, generator, n = images(), torch.Generator(device).manual_seed(0), asked["batch"]
+    pixels, labels = stored.pixels.to(device), stored.labels.to(device)
+
+    def step() -> None:
+        index = torch.randint(0, IMAGES, (n,), generator=generator, device=device)
+        shift = torch.randint(0, 9, (n, 2), generator=generator, device=device)
+        flip = torch.rand(n, generator=generator, device=device) < 0.5
+        x = normalise(crop_and_flip(pixels[index], shift, flip, 4), Cifar10.mean, Cifar10.sd, torch.float32)
+        optimiser.zero_grad()
+        with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=asked["precision"] == "bfloat16"):
+            loss = torch.nn.functional.cross_entropy(module(x), labels[index])
+        loss.backward()
+        optimiser.step()
+
+    return step
+
+
+def seconds(act: Callable[[], Any], times: int, device: str) -> float:
+    """Of one call: of the processor, or by the clock where a GPU computes."""
+    import torch
+
+    clock = time.process_time if device == "cpu" else time.perf_counter
+    if device != "cpu":
+        torch.cuda.synchronize()
+    began = clock()
+    for _ in range(times):
+        act()
+    if device != "cpu":
+        torch.cuda.synchronize()
+    return (clock() - began) / times
+
+
+def beyond(loop: Any) -> dict[str, float]:
+    """Vectors of D that a step holds beyond the activations, and those of the sampler's state. CPU.
+
+    The activations are what the most of the gradient alone is, less the gradient itself.
+    """
+    from update import peak
+
+    vector = loop.theta.nbytes
+    batch = {name: leaf[0] for name, leaf in loop.problem.draw_batches(1).items()}
+    activations = peak(lambda: loop.problem.gradient(loop.theta, batch)) / vector - 1
+    state = sum(leaf.nbytes for leaf in loop.state.values()) / vector
+    step = peak(loop.advance_block) / vector
+    return {"state": state, "activations": activations, "held": 1 + state + step - activations}
+
+
+def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Rounds of each sampler and of plain SGD beside it."""
+    device, times = asked["device"], asked["steps"]
+    plain = usual(asked, device)
+    plain()
+    rows = []
+    for name in SAMPLERS:
+        began = time.perf_counter()
+        loop, mode = looped(name, asked, device)
+
+        def advance(loop: Any = loop) -> None:
+            loop.advance_block()
+
+        for _ in range(2):
+            advance()
+        ready = time.perf_counter() - began
+        memory = beyond(loop) if device == "cpu" else {}
+        ours, theirs = [], []
+        for _ in range(asked["rounds"]):
+            ours.append(seconds(advance, times, device))
+            theirs.append(seconds(plain, times, device))
+        row = {"sampler": name, "mode": mode, "ready": ready, "ours": ours, "sgd": theirs, "memory": memory}
+        sys.stderr.write(
+            f"{name} ({mode}): {statistics.median(a / b for a, b in zip(ours, theirs, strict=True)):.3f}\n"
+        )
+        rows.append(row)
+        del loop, advance
+    return {**asked, "dim": _dim(asked), "rows": rows}
+
+
+def _dim(asked: Mapping[str, Any]) -> int:
+    from tasks.vision.cifar import Cifar10
+
+    return Cifar10(width=asked["width"]).dim()
+
+
+def record(environment: Mapping[str, str], *, quick: bool) -> dict[str, Any]:
+    """The record, measured in a process of its own."""
+    asked = QUICK if quick else FULL
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(Path(__file__)), json.dumps(asked)],
+        env=dict(environment), stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    return {**json.loads(done.stdout.splitlines()[-1]), "quick": quick}
+
+
+def section(found: Mapping[str, Any]) -> str:
+    """The section of BENCHMARKS.md."""
+    rows = [["", "mode", "ms a step", "SGD beside it, ms", "over SGD", "state", "held, without activations"]]
+    goals: list[Goal] = []
+    for row in found["rows"]:
+        ratios = [a / b for a, b in zip(row["ours"], row["sgd"], strict=True)]
+        memory = row["memory"]
+        goals.append(Goal(f"{row['sampler']}, time over SGD's", ratios, LIMIT[found["device"]], False))
+        if memory:
+            limit = memory["state"] + ALLOWED
+            goals.append(Goal(f"{row['sampler']}, vectors held", [memory["held"]], limit, False))
+        rows.append([
+            row["sampler"], row["mode"], _milliseconds(row["ours"]), _milliseconds(row["sgd"]), spread(ratios),
+            *(number(memory[name]) if memory else "" for name in ("state", "held")),
+        ])  # fmt: skip
+    stated = {name: found[name] for name in ("dim", "width", "batch", "precision", "device", "rounds")}
+    return PAGE.format(
+        **stated,
+        quick=" **A quick pass, not for the record.**" if found["quick"] else "",
+        goals=grid([["goal", "wanted", "measured", "held"], *(goal.row() for goal in goals)]),
+        table=grid(rows),
+    )
+
+
+def _milliseconds(values: Sequence[float]) -> str:
+    return spread([1e3 * value for value in values])
+
+
+PAGE = """\
+## Networks
+
+A training step of ResNet-18 (first stage {width} channels, {dim:,} weights, {precision}, {device}, one core) on
+batches of {batch} images, beside plain torch SGD with momentum on the same network, batch and machine; {rounds} rounds,
+measured in turn. Ours has the noise, the prior and the checks in it. *Held* are vectors of one number a weight: theta,
+the state, and all that a step allocates at most at once beyond the activations, noise and gradient included.{quick}
+
+{goals}
+
+{table}
+
+"""
+
+
+def main(asked: Mapping[str, Any]) -> None:
+    """Measure and print."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    pin()
+    import torch
+
+    torch.set_num_threads(1)
+    answers.write(json.dumps(measure({**FULL, **asked})) + "\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]) if len(sys.argv) > 1 else {})
