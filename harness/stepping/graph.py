@@ -3,11 +3,14 @@
 A step of a network is a thousand kernels, each of a few microseconds: launched one by one from Python, the GPU waits
 for them. The first steps of each kind are done as `Update` does them, on a stream of their own, so that all is compiled
 and allocated; then one is recorded, and from there on each step copies what differs (step size, temperature, noise and
-minibatch, which are drawn as ever) into the memory that the record reads, and replays it.
+minibatch, which are drawn as ever) into the memory that the record reads, and replays it. A minibatch of another size,
+the short one at the end of an epoch, is another kind; one that lies in the memory of the CPU is not recorded.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from harness.stepping.block import Block
@@ -32,8 +35,8 @@ class Graph(Update):
 
     def __init__(self) -> None:
         super().__init__()
-        self._warm: dict[tuple[bool, ...], int] = {}
-        self._recorded: dict[tuple[bool, ...], tuple[torch.cuda.CUDAGraph, list[Tensor]]] = {}
+        self._warm: Counter[Hashable] = Counter()
+        self._recorded: dict[Hashable, tuple[torch.cuda.CUDAGraph, list[Tensor]]] = {}
         self._stream: torch.cuda.Stream | None = None
 
     def _step(
@@ -48,8 +51,9 @@ class Graph(Update):
     ) -> None:
         import torch
 
-        kind = self._kind(block)
-        inputs = [now[0], now[1], *now[2], *(batch or {}).values()]
+        batch = batch or {}
+        kind = (self._kind(block), tuple(leaf.shape for leaf in batch.values()))
+        inputs = [now[0], now[1], *now[2], *batch.values()]
         if kind in self._recorded:
             graph, memory = self._recorded[kind]
             for place, value in zip(memory, inputs, strict=True):
@@ -59,16 +63,15 @@ class Graph(Update):
         if self._stream is None:
             self._stream = torch.cuda.Stream()
         self._stream.wait_stream(torch.cuda.current_stream())
-        if self._warm.get(kind, 0) < WARM:
+        if self._warm[kind] < WARM or not all(leaf.is_cuda for leaf in batch.values()):
             with torch.cuda.stream(self._stream):
-                super()._step(sampler, potential, batch, theta, state, block, now)
+                super()._step(sampler, potential, batch or None, theta, state, block, now)
             torch.cuda.current_stream().wait_stream(self._stream)
-            self._warm[kind] = self._warm.get(kind, 0) + 1
+            self._warm[kind] += 1
             return
         memory = [value.clone() for value in inputs]
         h, T, *rest = memory
-        names = list(batch or {})
-        noise, places = rest[: len(now[2])], dict(zip(names, rest[len(now[2]) :], strict=True))
+        noise, places = rest[: len(now[2])], dict(zip(batch, rest[len(now[2]) :], strict=True))
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=self._stream):
             super()._step(sampler, potential, places or None, theta, state, block, (h, T, noise))
