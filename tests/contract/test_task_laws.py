@@ -15,6 +15,9 @@ from tasks.synthetic.gaussian2d import Gaussian2D
 from tasks.synthetic.mixture2d import Mixture2D
 from tasks.synthetic.mixture5 import Mixture5
 from tasks.synthetic.mixture25 import Mixture25
+from tasks.vision.landsat import Landsat
+from tasks.vision.mnist_sparse import MnistSparse
+from tasks.vision.notmnist import NotMNIST
 
 TASKS = {
     "bimodal1d": Bimodal1D(),
@@ -30,12 +33,18 @@ TASKS = {
     "blr-german": German(),
     "blr-heart": Heart(),
     "blr-heart-20": Heart(batch=20),
+    "notmnist": NotMNIST(),
+    "landsat": Landsat(),
+    "mnist-sparse": MnistSparse(),
 }
+NETWORKS = {"notmnist", "landsat", "mnist-sparse"}
+"""Far out their energy grows faster than the prior, and nobody knows their moments."""
+
 DENSITIES = {"bimodal1d", "gaussian2d", "mixture2d", "mixture5", "mixture25", "mixture25-quiet"}
 SILENT = {
-    "prior counted once": {*DENSITIES, "ravine", "ravine-0"},
+    "prior counted once": {*DENSITIES, *NETWORKS, "ravine", "ravine-0"},
     "batch sizes agree": DENSITIES,
-    "truth by another route": {"ravine"},
+    "truth by another route": {*NETWORKS, "ravine"},
     "mean of batches": {"mixture25-quiet"},
     "state restores the batches": {"mixture25-quiet"},
 }
@@ -52,7 +61,7 @@ def one_thread():
 @pytest.mark.parametrize("name", TASKS)
 @pytest.mark.parametrize(("law", "check"), TASK_LAWS, ids=[name for name, _ in TASK_LAWS])
 def test_every_task_keeps_every_law(name, law, check):
-    task = TASKS[name]
+    task = TASKS[name].for_laws()
     for file in task.datasets:
         wrong = problem(file)
         if wrong:
