@@ -50,7 +50,7 @@ class Trajectory:
         return replace(self, temperature=self.temperature * on, keep=self.keep & on, evaluate=self.evaluate & on)
 
     def with_burn_in(self, burn_in: int, thin: int = 1) -> Trajectory:
-        """Drop the first `burn_in` steps and keep every `thin`-th of the draws that remain.
+        """Drop the first `burn_in` steps and keep every `thin`-th of the draws that remain, the last if they are fewer.
 
         The schedule's own burn-in stays. A mark to evaluate moves to the latest draw that is kept by then.
         """
@@ -59,7 +59,8 @@ class Trajectory:
         steps = len(self)
         burning = self.burn_in.copy()
         burning[:burn_in] = True
-        kept = np.flatnonzero(self.keep & ~burning)[thin - 1 :: thin]
+        remaining = np.flatnonzero(self.keep & ~burning)
+        kept = remaining[min(thin, len(remaining)) - 1 :: thin]
         if not len(kept):
             raise UsageError(
                 f"nothing is kept: {steps} steps, burn-in {burn_in}, thinning {thin} and the schedule leave no draw; "

@@ -94,7 +94,6 @@ class Cifar(Task):
         "none", choices=("none", "svhn", "cifar", "both"), meaning="sets of other classes: SVHN, the other CIFAR",
         source="ours",
     )  # fmt: skip
-    average: int | None = param(None, "[1, inf)", "only the last so many draws are averaged; none: all", source="ours")
     train_accuracy: bool = param(False, meaning="whether draws are tried on the training images too", source="ours")
     by_cycle: bool = param(False, meaning="whether what `bench report cycle-weights` needs is kept", source="ours")
     train_images: int = param(50_000, "[1, 50000]", "N, the first of the training images", source="all of them")
@@ -176,7 +175,6 @@ class Cifar(Task):
             batch=self.batch,
             reach=REACH if self.augment else 0,
             watched={
-                "average": self.average,
                 "train": self.train_accuracy or self.by_cycle,
                 "by_cycle": self.by_cycle,
             },

@@ -52,7 +52,6 @@ class ImageNet(Task):
     batch: int = param(256, "[1, inf)", "n, images in a minibatch", source="ours: not stated")
     prior_precision: float = param(128.1, "[0, inf)", "of all weights", source="ours: weight decay 1e-4 times N")  # type: ignore[misc]
     precision: str = param("float32", choices=("float32", "bfloat16"), meaning="of the forward pass", source="ours")
-    average: int | None = param(None, "[1, inf)", "only the last so many draws are averaged; none: all", source="ours")
     images: int = param(1_281_167, "[1, inf)", "N, images in train/", source="ILSVRC 2012")
     test_images: int = param(50_000, "[1, inf)", "of those in val/, at equal distances", source="all of them")
     classes: int = param(1000, "[2, inf)", "folders in train/ and val/", source="ILSVRC 2012")
@@ -103,7 +102,7 @@ class ImageNet(Task):
         )  # fmt: skip
         return StreamedClassifier(
             model, folders, chosen, streams, device,
-            batch=self.batch, threads=self.threads, watched={"average": self.average},
+            batch=self.batch, threads=self.threads,
         )  # fmt: skip
 
 

@@ -82,8 +82,10 @@ def test_burn_in_and_thinning_apply_to_any_schedule():
     made = Constant(step_size=1.0).trajectory(10, 1).with_burn_in(4, thin=3)
     assert np.flatnonzero(made.keep).tolist() == [6, 9]
     assert made.burn_in.tolist() == [True] * 4 + [False] * 6
+    fewer = Constant(step_size=1.0).trajectory(10, 1).with_burn_in(8, thin=3)
+    assert np.flatnonzero(fewer.keep).tolist() == [9]
     with pytest.raises(UsageError, match="nothing is kept"):
-        Constant(step_size=1.0).trajectory(10, 1).with_burn_in(9, thin=3)
+        Constant(step_size=1.0).trajectory(10, 1).quiet(10).with_burn_in(8, thin=3)
 
 
 def test_the_schedule_s_own_burn_in_stays_and_keeps_nothing():

@@ -143,6 +143,15 @@ def test_the_cyclical_protocol_samples_as_the_authors_code_does():
     assert np.array_equal(warm, (epoch % 50) + 1 > 47)
 
 
+def test_the_baselines_average_the_last_20_epochs_and_optimisers_the_last():
+    for method, epochs in (("sgld", 20), ("sghmc", 20), ("sgd", 1), ("sgdm", 1)):
+        made = spec(method, "cifar100@csgmcmc")
+        schedule = load(registry().find("schedules", made.schedule.name).info.target)(**made.schedule.params)
+        path = schedule.trajectory(made.steps, 782).with_burn_in(made.burn_in, made.thin)
+        assert (np.flatnonzero(path.keep) + 1).tolist() == [782 * e for e in range(201 - epochs, 201)]
+        assert np.array_equal(path.temperature > 0, np.arange(made.steps) >= 150 * 782)
+
+
 def test_the_adaptive_drift_protocol_keeps_the_ends_of_the_last_five_epochs():
     made = spec("msgld", "cifar100")
     path = StepDecay(**made.schedule.params).trajectory(made.steps, 500)
