@@ -46,7 +46,8 @@ class ClassifierObserver(Observer):
     single_test_error, single_nll and, with `train`, single_train_error and single_train_nll (C, n). Arrays, draws by
     chains in a row: sketch (S, 1024), cycle, steps and chain (S,), buffers (S, B) where there are some; entropy_test
     and entropy_<set> of the posterior mean; disagreements (S', S') of the draws that are averaged; with `by_cycle`,
-    cycle_predictions (M, C, n, K) of the M cycles `cycle_numbers` that have averaged draws, and test_labels (n,).
+    cycle_predictions (M, C, n, K) of the M cycles `cycle_numbers` that have averaged draws, test_labels (n,) and N,
+    train_terms (1,).
     Memory: sets x K float64, M times as much with `by_cycle`, and S x (test images + 4 KiB + buffers).
     """
 
@@ -211,6 +212,7 @@ class ClassifierObserver(Observer):
             "cycle_predictions": (own["cycle_sums"][there] / own["cycle_weights"][there]).astype(np.float32),
             "cycle_numbers": self.cycle_numbers[there],
             "test_labels": labels,
+            "train_terms": np.array([len(self.problem.labels["train"])]),
         }
 
     def state(self) -> dict[str, Tensor]:

@@ -146,6 +146,7 @@ def test_predictions_of_each_cycle_and_likelihoods_of_the_training_images():
         mean = (w[draws] * p[draws]).sum(0) / w[draws].sum(0)
         assert np.allclose(found.arrays["cycle_predictions"][cycle], mean, atol=1e-6)
     assert found.arrays["test_labels"].tolist() == Made().labels["test"].tolist()
+    assert found.arrays["train_terms"].tolist() == [TRAIN]
     late = observed(theta, weights, by_cycle=True, average=3)
     assert late.arrays["cycle_numbers"].tolist() == [1]
 
