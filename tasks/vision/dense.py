@@ -29,8 +29,10 @@ class DenseClassifier(Classifier):
     Inputs lie on the device as the data set has them (bytes, for images) and are standardised as they are used:
     (input - mean) / sd. The cross-entropy of a batch is summed over its inputs and multiplied by m, the batches of an
     epoch; the prior is added on the flat vector. Training inputs are not augmented. The rows of a chain's batch beyond
-    a short one's end are computed and weigh nothing.
+    a short one's end are computed and weigh nothing. The compiler leaves them alone: a few large products gain nothing.
     """
+
+    opaque = True
 
     def __init__(self, task: DenseTask, network: MLP, streams: Sequence[Streams], device: str) -> None:
         super().__init__(streams, device, terms=task.terms(), batch=task.batch_terms())

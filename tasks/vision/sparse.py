@@ -34,7 +34,6 @@ class SparseClassifier(DenseClassifier):
     """
 
     block_limit = 1
-    opaque = True
 
     def __init__(self, task: MnistSparse, network: MLP, streams: Sequence[Streams], device: str) -> None:
         super().__init__(task, network, streams, device)
