@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.facts import instance
 from harness.hookspecs import Info
-from harness.registry import load, registry
+from harness.registry import registry
 from harness.report import Request
 from harness.scoring import Group, Run, labels
 
@@ -65,4 +66,4 @@ def made(request: Request, room: str, name: str, prefix: str, group: Group) -> A
     offer = (request.registry or registry()).find(room, name)
     assert isinstance(offer.info, Info)
     own = {key.removeprefix(f"{prefix}."): v for key, v in group.settings.items() if key.startswith(f"{prefix}.")}
-    return load(offer.info.target)(**own)
+    return instance(offer.info.target, own)

@@ -1,0 +1,142 @@
+"""Where the draws of a run lie in the space of weights: multidimensional scaling of the distances of their sketches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.report import Column, Figure, Report, Request, Result, Table
+from harness.scoring import Group, labels
+from reports.figures.parts import COLOURS, about, arrays, figure_name, first_done, legend_below, titled_fields
+from reports.figures.scaling import distances, mean_distances, scaled
+
+if TYPE_CHECKING:
+    from harness.scoring import Run
+    from harness.store import Store
+
+Array = NDArray[np.float64]
+
+SHOWN = 200
+"""Draws of a run that are placed, evenly spaced; all enter the mean distances."""
+MARKERS = "osD^vP*X"
+NUMBERS = ("within", "between_cycles", "between_chains", "ratio", "stress")
+
+
+class Scaling(Report):
+    """A figure for each field (task, protocol, chains, budget) of runs with sketches, a panel a method: its draws, of
+    the lowest finished seed, at places x_i in the plane whose distances are near those of the weights,
+
+        minimise sum_{i<j} (|x_i - x_j| - d_ij)^2,   d_ij = |s_i - s_j|, s the sketch of 1,024 numbers
+
+    by scikit-learn's SMACOF, metric, from 4 random starts of a fixed seed. Distances of sketches are right to some 4 %.
+    `stress` is sqrt(sum (|x_i - x_j| - d_ij)^2 / sum d_ij^2): below 0.1 the plane shows the distances well.
+
+    within          mean distance of two draws of one cycle of one chain
+    between_cycles  of two draws of one chain in different cycles
+    between_chains  of two draws of different chains
+    ratio           of the means between (cycles, or else chains) and within; none for one cluster. Modes that cycles
+                    find make it large; about 1 is one cluster
+
+    In many dimensions steps go in new directions for long, so draws are the farther apart the more steps lie between
+    them: a ratio above 1 alone is no sign of modes, the ratio of a run without cycles is what to compare it with.
+
+    Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, figure 3 (a).
+    """
+
+    name: ClassVar[str] = "mds"
+    summary: ClassVar[str] = "draws in the space of weights, by multidimensional scaling"
+
+    def build(self, store: Store, request: Request) -> Result:
+        figures: list[Figure] = []
+        records: list[dict[str, Any]] = []
+        notes: list[str] = []
+        for field, heading in titled_fields(store, request):
+            panels, missing = _panels(store, field)
+            notes += missing if panels or request.tasks else []
+            if panels:
+                name = figure_name(self.name, field[0], {figure.name for figure in figures})
+                figures.append(_figure(name, heading, panels))
+                records += [panel.record(name) for panel in panels]
+        keys = ("method", "seed", "draws", *NUMBERS)
+        columns = [Column(k, k.replace("_", " "), "left" if k == "method" else "right", "") for k in keys[:3]]
+        columns += [Column(k, k.replace("_", " "), "right", ".3g") for k in keys[3:]]
+        note = "distances of sketches of the weights; ratio: between cycles, or else chains, over within"
+        tables = [
+            Table(figure.caption, columns, [r for r in records if r["figure"] == figure.name], [note])
+            for figure in figures
+        ]
+        return Result(tables, records, figures, notes)
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One run: places (n, 2) of the draws shown, with the cycle and chain (n,) of each, and `NUMBERS`."""
+
+    label: str
+    group: Group
+    run: Run
+    places: Array
+    cycle: NDArray[np.int64]
+    chain: NDArray[np.int64]
+    draws: int
+    numbers: dict[str, float | None]
+
+    def record(self, figure: str) -> dict[str, Any]:
+        """Flat."""
+        return {
+            "figure": figure, **about(self.group), "method": self.label, "seed": self.run.seed, "draws": self.draws,
+            "cycles": len(np.unique(self.cycle)), **self.numbers, "run_keys": [self.run.key],
+        }  # fmt: skip
+
+
+def _panels(store: Store, field: Sequence[Group]) -> tuple[list[Panel], list[str]]:
+    names = labels(field)
+    panels, missing = [], []
+    for group in field:
+        run = first_done(group)
+        found = arrays(store, run, "sketch", "cycle", "chain") if run else None
+        if run is None or found is None or len(found["sketch"]) < 3:
+            missing.append(f"{names[group.key]}: no finished run with sketches of three draws")
+            continue
+        cycle, chain = found["cycle"], found["chain"]
+        apart = distances(found["sketch"].astype(np.float64))
+        shown = np.unique(np.linspace(0, len(apart) - 1, SHOWN).round().astype(int))
+        places, stress = scaled(apart[np.ix_(shown, shown)])
+        numbers = {**mean_distances(apart, cycle, chain), "stress": stress}
+        panels.append(Panel(names[group.key], group, run, places, cycle[shown], chain[shown], len(apart), numbers))
+    return panels, missing
+
+
+def _figure(name: str, heading: str, panels: Sequence[Panel]) -> Figure:
+    columns = min(len(panels), 4)
+    lines = -(-len(panels) // columns)
+    return Figure(
+        name=name,
+        draw=lambda canvas: _draw(canvas, panels, columns, heading),
+        size=(max(2.7 * columns, 6.4), 2.8 * lines + 0.9),
+        caption=heading,
+    )
+
+
+def _draw(canvas: Any, panels: Sequence[Panel], columns: int, heading: str) -> None:
+    axes = canvas.subplots(-(-len(panels) // columns), columns, squeeze=False)
+    handles: dict[str, Any] = {}
+    for panel, ax in zip(panels, axes.flat, strict=False):
+        for cycle, chain in sorted(set(zip(panel.cycle.tolist(), panel.chain.tolist(), strict=True))):
+            own = panel.places[(panel.cycle == cycle) & (panel.chain == chain)]
+            style = {"color": COLOURS[cycle % len(COLOURS)], "marker": MARKERS[chain % len(MARKERS)]}
+            drawn = ax.scatter(*own.T, s=22, alpha=0.8, linewidths=0, **style)
+            handles.setdefault(f"cycle {cycle + 1}" if chain == 0 else f"chain {chain + 1}", drawn)
+        ratio = panel.numbers["ratio"]
+        ax.set_title(f"{panel.label}" + ("" if ratio is None else f"\nbetween / within {ratio:.2f}"), fontsize="small")
+        ax.set_aspect("equal", adjustable="datalim")
+        ax.margins(0.1)
+        ax.locator_params(nbins=4)
+    for ax in axes.flat[len(panels) :]:
+        ax.set_axis_off()
+    legend_below(canvas, handles)
+    canvas.suptitle(heading, fontsize="medium")

@@ -1,0 +1,153 @@
+"""Cycles weighed by the harmonic mean of their likelihoods, against cycles of equal weight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.diagnostics.calibration import error_rate, nll
+from harness.report import Column, Report, Request, Result, Table
+from harness.scoring import Group, Run, labels, load_curves
+from harness.statistics import mean_interval
+from reports.figures.parts import about, arrays, titled_fields
+
+if TYPE_CHECKING:
+    from harness.scoring.groups import Curve
+    from harness.store import Store
+
+Array = NDArray[np.float64]
+
+CURVES = ("single_train_nll", "test_error")
+KEPT = ("cycle_predictions", "cycle_numbers", "test_labels", "train_terms", "cycle", "chain")
+NUMBERS = {
+    "test_error_equal": "error, equal (%)", "test_error_harmonic": "error, weighed (%)",
+    "nll_equal": "NLL, equal", "nll_harmonic": "NLL, weighed", "largest_weight": "largest weight", "gap": "gap (nats)",
+}  # fmt: skip
+HOW = "`bench run --set task.by_cycle=true` keeps what it needs"
+
+
+class CycleWeights(Report):
+    """A table for each field (task, protocol, chains, budget) of runs that kept the mean prediction p_i of each cycle
+    i (of each chain, where there are several) and the likelihood of the N training points under each of its K_i draws:
+
+        log w_i = -(logsumexp_j(-loglik_ij) - log K_i),   loglik_ij = log p(data | theta_ij)
+        p(y | x) = sum_i w_i p_i(y | x) / sum_i w_i
+
+    beside w_i = 1, which is what all other reports and the authors' code have. w_i is the harmonic mean of the
+    likelihoods of a cycle's draws, as an estimate of the evidence of its mode.
+
+    gap             log w of the best cycle less that of the second, in nats: the odds between them are exp(gap)
+    largest_weight  of the best cycle; 1 is an ensemble of one
+
+    It is no estimate to rely on. The harmonic mean has infinite variance under most posteriors, its value being made by
+    the draw with the lowest likelihood; and log-likelihoods are sums over N terms, so differences of a thousandth of a
+    nat a training point are N / 1000 nats between cycles: the largest gap decides everything.
+
+    Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, appendix F; M.
+    Newton, A. Raftery, "Approximate Bayesian Inference with the Weighted Likelihood Bootstrap", JRSS B, 1994.
+    """
+
+    name: ClassVar[str] = "cycle-weights"
+    summary: ClassVar[str] = "cycles weighed by their likelihood, against equal weights"
+
+    def build(self, store: Store, request: Request) -> Result:
+        tables: list[Table] = []
+        records: list[dict[str, Any]] = []
+        notes: list[str] = []
+        for field, heading in titled_fields(store, request):
+            names, curves = labels(field), load_curves(store, field, list(CURVES))
+            own = []
+            for group in field:
+                found = [_weighed(store, run, curves) for run in group.done]
+                seeds = [weighed for weighed in found if weighed is not None]
+                if not seeds or len(seeds) < len(group.done):
+                    notes += [f"{names[group.key]}: not all finished runs have predictions of cycles; {HOW}"] * bool(
+                        request.tasks or seeds
+                    )
+                    continue
+                own.append(_record(names[group.key], group, seeds))
+            if own:
+                tables.append(_table(heading, own))
+                records += own
+        if records:
+            most = max(record["terms"] for record in records)
+            notes.append(
+                "warning: the harmonic mean of likelihoods has infinite variance, its value is that of the worst draw; "
+                f"with N = {most:,} training points the largest gap decides everything. Equal weights are the default"
+            )
+        return Result(tables, records, notes=notes)
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """Of one run: N, log weights of its cycles (chains one after the other), and `NUMBERS`."""
+
+    terms: int
+
+    log_weights: Array
+    numbers: Mapping[str, float | None]
+
+
+def log_weights(log_likelihoods: Sequence[Array]) -> Array:
+    """-(logsumexp(-l) - log K) of the log-likelihoods (K,) of the draws of each cycle."""
+    return np.array([-(np.logaddexp.reduce(-own) - np.log(len(own))) for own in log_likelihoods])
+
+
+def normalised(logs: Array) -> Array:
+    """exp of log weights that sums to 1; the largest is taken off first, or exp were 0 for all of them."""
+    weights = np.exp(logs - logs.max())
+    return np.asarray(weights / weights.sum())
+
+
+def _weighed(store: Store, run: Run, curves: Mapping[tuple[str, str], Curve]) -> Weighed | None:
+    kept = arrays(store, run, *KEPT)
+    if kept is None or any((run.attempt, name) not in curves for name in CURVES):
+        return None
+    terms = int(kept["train_terms"][0])
+    log_likelihood = -terms * curves[run.attempt, CURVES[0]][1]
+    averaged = np.isfinite(curves[run.attempt, CURVES[1]][1][0])
+    cycle = kept["cycle"][kept["chain"] == 0]
+    draws = [averaged & (cycle == number) for number in kept["cycle_numbers"]]
+    if not all(own.any() for own in draws):
+        return None
+    logs = log_weights([own[chosen] for chosen in draws for own in log_likelihood])
+    predicted = kept["cycle_predictions"].astype(np.float64).reshape(len(logs), -1, kept["cycle_predictions"].shape[-1])
+    found: dict[str, float | None] = {}
+    for name, weights in (("equal", np.full(len(logs), 1 / len(logs))), ("harmonic", normalised(logs))):
+        mean = np.tensordot(weights, predicted, axes=1)
+        found[f"test_error_{name}"] = 100 * error_rate(mean, kept["test_labels"])
+        found[f"nll_{name}"] = nll(mean, kept["test_labels"])
+    best = np.sort(logs)[::-1]
+    found["largest_weight"] = float(normalised(logs).max())
+    found["gap"] = float(best[0] - best[1]) if len(best) > 1 else None
+    return Weighed(terms, logs, found)
+
+
+def _record(label: str, group: Group, seeds: Sequence[Weighed]) -> dict[str, Any]:
+    record = {
+        **about(group), "label": label, "seeds": len(seeds), "terms": seeds[0].terms,
+        "cycles": max(len(own.log_weights) for own in seeds), "run_keys": [run.key for run in group.done],
+    }  # fmt: skip
+    for name in NUMBERS:
+        values = [value for own in seeds if (value := own.numbers[name]) is not None]
+        over = mean_interval(values) if values else None
+        record |= {name: over and over.mean, f"{name}_low": over and over.low, f"{name}_high": over and over.high}
+    return record
+
+
+def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
+    columns = [
+        Column("label", "method"),
+        Column("seeds", "seeds", "right"),
+        Column("cycles", "cycles x chains", "right"),
+    ]
+    columns += [Column(name, words, "right", ".4g") for name, words in NUMBERS.items()]
+    notes = [
+        "means over seeds; weighed: by the harmonic mean of likelihoods, which has infinite variance",
+        "gap: log weight of the best cycle less that of the second",
+    ]
+    return Table(heading, columns, records, notes)

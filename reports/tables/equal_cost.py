@@ -1,0 +1,178 @@
+"""What the same number of gradients buys: one chain that goes on, or several that stop earlier."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from harness.report import Column, Report, Request, Result, Table
+from harness.scoring import (
+    Comparison,
+    FieldScore,
+    Group,
+    check_metric,
+    compare,
+    judge,
+    labels,
+    number,
+    score_fields,
+    typical,
+    with_interval,
+)
+
+if TYPE_CHECKING:
+    from harness.store import Store
+
+NEAR = 0.02
+"""Total costs that differ by less are one: a sampler's `init` and a cycle rounded up cost a little."""
+BESIDE = ("nll",)
+OF_LENGTH = {"run.steps", "run.burn_in", "run.thin"}
+
+
+class EqualCost(Report):
+    """Rows of one task, version, protocol and setting of the task by their total cost,
+
+        total = chains x data passes of a chain,
+
+    whatever the number of chains and the budget: the only report that puts several budgets beside each other. Rows of
+    one total (to 2 %) are compared with the first of them, the one with the fewest chains: difference of the primary
+    metric, or of `request.metric`, paired by seed, with its 95 % interval; the verdict is after Holm over the table.
+    Places where all rows have the same number of chains are left out.
+
+    The total is what a machine pays. Chains that run at the same time are done sooner.
+
+    Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, table 2, whose
+    totals are 800 (4 chains of 200 epochs, with and without cycles), 400 (4 of 100) and 200 (one cyclical chain).
+    """
+
+    name: ClassVar[str] = "equal-cost"
+    summary: ClassVar[str] = "parallel chains against one chain at the same total cost"
+
+    def build(self, store: Store, request: Request) -> Result:
+        scores = score_fields(store, request)
+        if request.metric:
+            check_metric(scores, request.metric)
+        tables: list[Table] = []
+        records: list[dict[str, Any]] = []
+        notes: list[str] = []
+        for place, rows in _places(scores, request.metric).items():
+            if len({row.group.chains for row in rows}) < 2:
+                notes += [f"{place}: all runs have the same number of chains"] if request.tasks else []
+                continue
+            tables.append(_table(place, rows))
+            records += [record for row in rows for record in row.records()]
+        return Result(tables, records, notes=notes)
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A group, what it cost in all, the total of its class, and how it compares with the first of that class."""
+
+    label: str
+    score: FieldScore
+    group: Group
+    metrics: Sequence[str]
+    total: float
+    cost: float = 0.0
+    against: str = ""
+    comparison: Comparison | None = None
+
+    def records(self) -> list[dict[str, Any]]:
+        """Flat, one a metric; the comparison stands with the first."""
+        found = []
+        for metric in self.metrics:
+            record = self.score.record(self.group, metric)
+            told = self.comparison if metric == self.metrics[0] else None
+            if record is not None:
+                found.append({
+                    **record, "label": self.label, "total_passes": self.total, "cost_class": self.cost,
+                    "against": self.against or None, "difference": told.effect if told else None,
+                    "difference_low": told.low if told else None, "difference_high": told.high if told else None,
+                    "p_holm": told.adjusted if told else None, "comparison": _words(told) if told else None,
+                })  # fmt: skip
+        return found
+
+
+def _places(scores: Sequence[FieldScore], metric: str | None) -> dict[str, list[Row]]:
+    """The rows of each task, version, protocol and setting of the task, by total and then chains."""
+    found: dict[str, list[tuple[FieldScore, Group]]] = {}
+    for score in scores:
+        place = score.title.rpartition(": ")[0]  # without budget, steps and chains
+        found.setdefault(place, []).extend((score, group) for group in score.groups)
+    return {place: _judged(_classed(_rows(members, metric))) for place, members in found.items()}
+
+
+def _rows(members: Sequence[tuple[FieldScore, Group]], metric: str | None) -> list[Row]:
+    bare = [replace(g, settings={n: v for n, v in g.settings.items() if n not in OF_LENGTH}) for _, g in members]
+    names = labels(bare)
+    rows = []
+    for score, group in members:
+        passes = typical(group.done.numbers.passes)
+        wanted = (metric,) if metric else (score.primary, *BESIDE)
+        metrics = [name for name in dict.fromkeys(wanted) if name in score.metrics]
+        if passes is not None and metrics:
+            rows.append(Row(names[group.key], score, group, metrics, group.chains * passes))
+    return rows
+
+
+def _classed(rows: Sequence[Row]) -> list[Row]:
+    """The rows in order, each with the total of its class, which is that of its cheapest row."""
+    found: list[Row] = []
+    for row in sorted(rows, key=lambda row: row.total):
+        same = found and row.total <= (1 + NEAR) * found[-1].cost
+        found.append(replace(row, cost=found[-1].cost if same else row.total))
+    return sorted(found, key=lambda row: (row.cost, row.group.chains, row.label, row.group.key))
+
+
+def _judged(rows: Sequence[Row]) -> list[Row]:
+    compared = []
+    for _, members in itertools.groupby(rows, key=lambda row: row.cost):
+        first, *others = members
+        compared.append(first)
+        for row in others:
+            words = f"{first.label}, {first.group.chains} x"
+            told = compare(row.group, first.group, row.metrics[0])
+            compared.append(replace(row, against=words, comparison=told))
+    verdicts = iter(judge([row.comparison for row in compared if row.comparison is not None]))
+    return [row if row.comparison is None else replace(row, comparison=next(verdicts)) for row in compared]
+
+
+def _words(told: Comparison) -> str:
+    if told.effect is None:
+        return told.withheld or "-"
+    ends = "" if told.low is None or told.high is None else f" [{number(told.low)}, {number(told.high)}]"
+    verdict = {"a": "better", "b": "worse", "": "undecided"}[told.better]
+    return f"{number(told.effect)}{ends} {verdict}" + (f" ({told.withheld})" if told.withheld else "")
+
+
+def _table(place: str, rows: Sequence[Row]) -> Table:
+    names = list(dict.fromkeys(metric for row in rows for metric in row.metrics))
+    columns = [
+        Column("total", "total passes", "right"),
+        Column("method", "method"),
+        Column("chains", "chains", "right"),
+    ]
+    columns += [
+        Column("passes", "passes a chain", "right"),
+        Column("seeds", "seeds", "right"),
+        Column("status", "status"),
+    ]
+    columns += [Column(name, name.replace("_", " "), "right") for name in names]
+    columns.append(Column("against", "against the first of this total"))
+    shown: list[Mapping[str, Any]] = [
+        {
+            "total": number(row.total), "method": row.label, "chains": row.group.chains,
+            "passes": number(row.total / row.group.chains), "seeds": len(row.group.runs),
+            "status": row.score.standing(row.group, row.metrics[0]).short,
+            **{name: with_interval(row.score.estimate(row.group, name)) for name in names},
+            "against": _words(row.comparison) if row.comparison else "",
+        }
+        for row in rows
+    ]  # fmt: skip
+    notes = [
+        "total passes: chains x data passes of a chain; against: this row less the first of its total, paired by seed",
+        *dict.fromkeys(line for row in rows for line in row.score.failures()),
+    ]
+    return Table(place, columns, shown, notes, keys=3)
