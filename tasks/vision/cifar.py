@@ -27,7 +27,7 @@ READERS = {"cifar10": files.cifar10, "cifar100": files.cifar100}
 
 _NARROW: Mapping[str, Mapping[str, Any]] = {
     "smoke": {"task.width": 4, "task.test_images": 250, "run.thin": 1, "run.burn_in": 0.5},
-    "quick": {"task.width": 16},
+    "quick": {"task.width": 8},
 }
 """What makes the short budgets seconds and minutes on two cores: the network as published takes a second a step."""
 
@@ -71,13 +71,13 @@ class Cifar(Task):
         Protocol(
             "adaptive-drift",
             "250 epochs of batches of 100; accuracies of single draws, at the ends of the last five epochs",
-            {"smoke": 80, "quick": 8 * 500, "paper": 250 * 500},
+            {"smoke": 80, "quick": 5 * 500, "paper": 250 * 500},
             burn_in=0.98,
             thin=500,
             settings={"batch": 100, "prior_precision": 25.0, "train_accuracy": True},
             budget_settings={
                 "smoke": {**_NARROW["smoke"], "task.train_accuracy": False},
-                "quick": {**_NARROW["quick"], "task.train_accuracy": False, "run.burn_in": 0.5},
+                "quick": {**_NARROW["quick"], "task.train_accuracy": False, "run.burn_in": 0.4},
             },
         ),
     )  # fmt: skip

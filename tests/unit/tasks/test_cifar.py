@@ -158,6 +158,9 @@ def test_the_adaptive_drift_protocol_keeps_the_ends_of_the_last_five_epochs():
     kept = np.flatnonzero(path.with_burn_in(made.burn_in, made.thin).keep) + 1
     assert kept.tolist() == [500 * epoch for epoch in range(246, 251)]
     assert made.task.params["prior_precision"] == 75.0
+    quick = spec("msgld", "cifar100", "quick")
+    short = StepDecay(**quick.schedule.params).trajectory(quick.steps, 500).with_burn_in(quick.burn_in, quick.thin)
+    assert (np.flatnonzero(short.keep) + 1).tolist() == [1500, 2000, 2500]
     np.testing.assert_allclose(path.step_size[[0, 44_999, 45_000, 90_000]] * 50_000, [0.1, 0.1, 0.01, 0.001])
 
 
