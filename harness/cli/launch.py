@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from harness.data import DataFile
     from harness.execution.local import Outcome
     from harness.execution.plan import Planned
+    from harness.spec import RunSpec
 
 
 def carry_out(
@@ -113,12 +114,24 @@ def ended(missing: Sequence[Planned], statuses: Mapping[str, str]) -> str:
     return ", ".join([*words, *([f"{lost} not finished"] if lost > 0 else [])]) or "nothing to do"
 
 
+def shortened(spec: RunSpec) -> str:
+    """What a budget changes beside the length of a run, in words; "" where it changes nothing."""
+    source = f"protocol {spec.protocol}, {spec.budget}"
+    changed = [f"{name}={origin.value}" for name, origin in spec.origins.items() if origin.source == source]
+    if not changed:
+        return ""
+    return f"{spec.task.name}@{spec.protocol}: the {spec.budget} budget is a short one, with {', '.join(changed)}"
+
+
 def _tell_what_is_there(planned: Sequence[Planned], missing: Sequence[Planned], *, retry: bool) -> None:
     done = sum(p.standing.cached for p in planned)
     failed = [p for p in planned if p.standing.failed]
     lost = sum(p.standing.status == "diverged" for p in planned)
     of_them = f" ({lost} diverged)" if lost else ""
     context.say(f"{context.count(len(planned), 'run')}: {done} done before{of_them}, {len(missing)} to do")
+    for line in dict.fromkeys(shortened(p.spec) for p in missing):
+        if line:
+            context.say(line)
     for item in (p for p in planned if p.standing.status == "damaged"):
         context.say(
             f"{item.spec.method} on {item.spec.task.name}, seed {item.spec.seed}: done before, but "

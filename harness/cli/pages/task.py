@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from harness import data as files
@@ -80,6 +80,14 @@ def _protocol(protocol: Any) -> dict[str, Any]:
         "seeds": ", ".join(map(str, protocol.seeds)),
         "burn_in": protocol.burn_in,
         "thin": protocol.thin,
-        "settings": ", ".join(f"{name}={value}" for name, value in protocol.settings.items()),
+        "settings": "; ".join([_listed(protocol.settings), *_of_budgets(protocol)]),
         "summary": protocol.summary,
     }
+
+
+def _of_budgets(protocol: Any) -> list[str]:
+    return [f"{budget}: {_listed(settings)}" for budget, settings in protocol.budget_settings.items()]
+
+
+def _listed(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in settings.items())

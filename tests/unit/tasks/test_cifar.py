@@ -13,6 +13,7 @@ import pytest
 from support import make_loop, run_loop
 
 import harness.data
+from harness.cli.launch import shortened
 from harness.data import DataFile, digest, fetch
 from harness.errors import DataError, UsageError
 from harness.execution.plan import Request, expand
@@ -120,7 +121,9 @@ def test_without_a_protocol_a_method_gets_its_own_papers_else_the_first():
 def test_a_short_budget_says_what_it_changes_and_the_command_goes_before_it():
     made = spec("msgld", "cifar10", "smoke")
     assert (made.budget, made.task.params["width"], made.task.params["test_images"]) == ("smoke", 4, 250)
-    assert made.origins["task.width"].source == "protocol adaptive-drift, smoke"
+    assert shortened(made).startswith("cifar10@adaptive-drift: the smoke budget is a short one, with run.burn_in=0.5, ")
+    assert "task.width=4" in shortened(made)
+    assert not shortened(spec("msgld", "cifar10"))
     assert spec("msgld", "cifar10", "smoke", **{"task.width": 8}).task.params["width"] == 8
     same_length = spec("msgld", "cifar10", f"steps={made.steps}", **{"run.burn_in": 0.5, "run.thin": 1})
     assert same_length.task.params["width"] == 64
