@@ -87,6 +87,14 @@ class ModuleClassifier(Classifier):
         self.buffers = torch.stack([statistics for _, statistics in starts]).to(device, model.dtype)
         self.block_limit = 1 if self.network.buffer_dim else None
 
+    def draw_batches(self, steps: int) -> Batch:
+        """A single step's batch goes to a GPU as it will be used, without empty places: a graph may be made of it."""
+        batch = super().draw_batches(steps)
+        if steps > 1 or self.device == "cpu":
+            return batch
+        size = int((batch["index"][0, 0] >= 0).sum())
+        return {name: leaf[:, :, :size].to(self.device, non_blocking=True) for name, leaf in batch.items()}
+
     @abstractmethod
     def _batch(self, c: int, batch: Batch, size: int) -> Part:
         """The images of chain c's batch as a training step sees them, and their classes; `size` of them."""
@@ -142,7 +150,8 @@ class ModuleClassifier(Classifier):
     def _parts(self, c: int, batch: Batch | None) -> Iterator[tuple[int, Part]]:
         """Images and classes of chain c, each with the number of terms of U that its mean loss stands for."""
         if batch is not None:
-            size = int((batch["index"][c] >= 0).sum())
+            index = batch["index"][c]
+            size = len(index) if index.is_cuda else int((index >= 0).sum())
             pixels, labels = self._batch(c, batch, size)
             yield self.batches * size, (self._read(pixels), labels)
             return
