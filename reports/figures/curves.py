@@ -136,5 +136,5 @@ def _draw(canvas: Any, lines: Sequence[Line], shown: Sequence[str], heading: str
         row[0].set_ylabel(SHOWN[name], fontsize="small")
     axes[-1][0].set_xlabel("data passes")
     axes[-1][1].set_xlabel("seconds of sampling")
-    legend_below(canvas, handles)
+    legend_below(canvas, dict(sorted(handles.items())))
     canvas.suptitle(heading, fontsize="medium")

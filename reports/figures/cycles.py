@@ -130,5 +130,5 @@ def _draw(canvas: Any, lines: Lines, heading: str) -> None:
             ax.fill_between(m, values.min(0), values.max(0), color=styles[label]["color"], alpha=0.15, linewidth=0)
         ax.set(xlabel="cycles used", ylabel=words)
         ax.xaxis.get_major_locator().set_params(integer=True)
-    legend_below(canvas, handles)
+    legend_below(canvas, dict(sorted(handles.items())))
     canvas.suptitle(heading, fontsize="medium")

@@ -16,7 +16,7 @@ from harness.report import Column, Figure, Report, Request, Result, Table
 from harness.scoring import Group, Run, labels
 from reports.figures.draws import task_of
 from reports.figures.ends import ends_of_cycles, pair
-from reports.figures.parts import COLOURS, about, figure_name, first_done, titled_fields
+from reports.figures.parts import COLOURS, about, figure_name, first_done, name_panel, titled_fields
 
 if TYPE_CHECKING:
     from harness.store import Store
@@ -134,7 +134,7 @@ def _draw(canvas: Any, panels: Sequence[Panel], columns: int, heading: str) -> N
                 stroke = STROKES[kind] if len(errors) > 1 else "-"
                 label = f"{first:,} to {last:,}" + (f", {kind}" if len(errors) > 1 else "")
                 ax.plot(PLACES, y, stroke, color=COLOURS[k], marker="o", markersize=2.5, linewidth=1.2, label=label)
-        ax.set_title(panel.label, fontsize="small")
+        name_panel(ax, panel.label)
         ax.legend(title="steps", fontsize="x-small", title_fontsize="x-small", frameon=False)
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()

@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from harness.report import Column, Figure, Report, Request, Result, Table
 from harness.scoring import Group, labels
-from reports.figures.parts import COLOURS, about, arrays, figure_name, first_done, legend_below, titled_fields
+from reports.figures.parts import (
+    COLOURS,
+    about,
+    arrays,
+    figure_name,
+    first_done,
+    legend_below,
+    name_panel,
+    titled_fields,
+)
 from reports.figures.scaling import distances, mean_distances, scaled
 
 if TYPE_CHECKING:
@@ -132,7 +141,7 @@ def _draw(canvas: Any, panels: Sequence[Panel], columns: int, heading: str) -> N
             drawn = ax.scatter(*own.T, s=22, alpha=0.8, linewidths=0, **style)
             handles.setdefault(f"cycle {cycle + 1}" if chain == 0 else f"chain {chain + 1}", drawn)
         ratio = panel.numbers["ratio"]
-        ax.set_title(f"{panel.label}" + ("" if ratio is None else f"\nbetween / within {ratio:.2f}"), fontsize="small")
+        name_panel(ax, panel.label, *([] if ratio is None else [f"between / within {ratio:.2f}"]))
         ax.set_aspect("equal", adjustable="datalim")
         ax.margins(0.1)
         ax.locator_params(nbins=4)

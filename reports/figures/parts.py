@@ -89,6 +89,11 @@ def looks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     return {name: own[k % len(own)] for k, name in enumerate(sorted(names))}
 
 
+def name_panel(ax: Any, label: str, *more: str) -> None:
+    """The title of a panel some 2.7 inches wide, in as many lines as it needs."""
+    ax.set_title("\n".join([*textwrap.wrap(label, 36), *more]), fontsize="small")
+
+
 def legend_height(names: Collection[str], width: float) -> float:
     """Inches that `legend_below` takes of a figure so wide."""
     return 0.25 + 0.19 * -(-len(names) // _columns(names, width))

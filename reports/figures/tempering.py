@@ -113,7 +113,7 @@ def _draw(canvas: Any, score: FieldScore, kin: Kin, metrics: Sequence[str]) -> N
         if hot:
             ax.set_xscale(*(["symlog"] if cold else ["log"]), **({"linthresh": min(hot)} if cold else {}))
         ax.set(xlabel="T", ylabel=f"{metric.replace('_', ' ')} ({units[0]})")
-    legend_below(canvas, handles)
+    legend_below(canvas, dict(sorted(handles.items())))
     canvas.suptitle(score.title, fontsize="medium")
 
 
