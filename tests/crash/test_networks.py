@@ -1,0 +1,27 @@
+"""Runs of networks are as hard to lose as others: what they checkpoint is larger, and includes evaluations."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from crash.campaign import play
+from crash.workload import Command, References
+
+NETWORK = Command(("csghmc",), "notmnist", (0,), 1, ("--budget", "smoke"), data=True)
+there = (Path(os.environ.get("BENCH_DATA") or "/nowhere") / "MNIST").is_dir()
+
+
+@pytest.fixture(scope="module")
+def references(tmp_path_factory):
+    return References(tmp_path_factory.mktemp("references"))
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not there, reason="BENCH_DATA has no MNIST")
+@pytest.mark.parametrize(("fault", "seed"), [("kill -9 of the group", 1), ("kill -9 of a worker", 2)])
+def test_a_network_that_is_killed_goes_on_bit_for_bit(fault, seed, references, tmp_path):
+    record = play(fault, NETWORK, references, tmp_path / "round", seed=seed)
+    assert record["right"], record
+    assert record["strikes"]
