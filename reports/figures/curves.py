@@ -12,7 +12,7 @@ from harness.report import Column, Figure, Report, Request, Result, Table
 from harness.scoring import Group, labels, load_curves, typical
 from harness.scoring.estimates import rows_by_seed
 from harness.statistics import mean_interval
-from reports.figures.parts import about, figure_name, legend_below, legend_height, looks, titled_fields
+from reports.figures.parts import about, figure_name, legend_below, legend_height, looks, name_figure, titled_fields
 
 if TYPE_CHECKING:
     from harness.scoring.estimates import Curves as Stored
@@ -137,4 +137,4 @@ def _draw(canvas: Any, lines: Sequence[Line], shown: Sequence[str], heading: str
     axes[-1][0].set_xlabel("data passes")
     axes[-1][1].set_xlabel("seconds of sampling")
     legend_below(canvas, dict(sorted(handles.items())))
-    canvas.suptitle(heading, fontsize="medium")
+    name_figure(canvas, heading)

@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 from harness.report import Column, Figure, Report, Request, Result, Table
 from harness.scoring import Group, labels, load_curves
 from harness.statistics import mean_interval
-from reports.figures.parts import about, arrays, figure_name, legend_below, legend_height, looks, titled_fields
+from reports.figures.parts import (
+    about,
+    arrays,
+    figure_name,
+    legend_below,
+    legend_height,
+    looks,
+    name_figure,
+    titled_fields,
+)
 
 if TYPE_CHECKING:
     from harness.scoring.groups import Curve
@@ -131,4 +140,4 @@ def _draw(canvas: Any, lines: Lines, heading: str) -> None:
         ax.set(xlabel="cycles used", ylabel=words)
         ax.xaxis.get_major_locator().set_params(integer=True)
     legend_below(canvas, dict(sorted(handles.items())))
-    canvas.suptitle(heading, fontsize="medium")
+    name_figure(canvas, heading)

@@ -16,7 +16,16 @@ from harness.report import Column, Figure, Report, Request, Result, Table
 from harness.scoring import Group, Run, labels
 from reports.figures.draws import task_of
 from reports.figures.ends import ends_of_cycles, pair
-from reports.figures.parts import COLOURS, about, figure_name, first_done, name_panel, titled_fields
+from reports.figures.parts import (
+    COLOURS,
+    about,
+    figure_name,
+    first_done,
+    legend_below,
+    name_figure,
+    name_panel,
+    titled_fields,
+)
 
 if TYPE_CHECKING:
     from harness.store import Store
@@ -122,20 +131,20 @@ def _panels(store: Store, field: Sequence[Group], request: Request) -> tuple[lis
 def _figure(name: str, heading: str, panels: Sequence[Panel]) -> Figure:
     columns = min(len(panels), 4)
     lines = -(-len(panels) // columns)
-    size = (max(2.7 * columns + 0.5, 6.4), 2.6 * lines + 0.6)
+    size = (max(2.7 * columns + 0.5, 6.4), 2.6 * lines + 1.2)
     return Figure(name, lambda canvas: _draw(canvas, panels, columns, heading), size, heading)
 
 
 def _draw(canvas: Any, panels: Sequence[Panel], columns: int, heading: str) -> None:
     axes = canvas.subplots(-(-len(panels) // columns), columns, squeeze=False, sharex=True, sharey=True)
+    handles: dict[str, Any] = {}
     for panel, ax in zip(panels, axes.flat, strict=False):
-        for k, ((first, last), errors) in enumerate(panel.lines):
+        for k, (_, errors) in enumerate(panel.lines):
             for kind, y in errors.items():
-                stroke = STROKES[kind] if len(errors) > 1 else "-"
-                label = f"{first:,} to {last:,}" + (f", {kind}" if len(errors) > 1 else "")
-                ax.plot(PLACES, y, stroke, color=COLOURS[k], marker="o", markersize=2.5, linewidth=1.2, label=label)
+                stroke, kinds = (STROKES[kind], f", statistics {kind}") if len(errors) > 1 else ("-", "")
+                style = {"color": COLOURS[k], "marker": "o", "markersize": 2.5, "linewidth": 1.2}
+                (handles[f"pair {k + 1}{kinds}"],) = ax.plot(PLACES, y, stroke, **style)
         name_panel(ax, panel.label)
-        ax.legend(title="steps", fontsize="x-small", title_fontsize="x-small", frameon=False)
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
     for i, ax in enumerate(axes.flat[: len(panels)]):
@@ -144,4 +153,5 @@ def _draw(canvas: Any, panels: Sequence[Panel], columns: int, heading: str) -> N
             ax.set_xlabel("t, from one draw to the other")
     for ax in axes[:, 0]:
         ax.set_ylabel("test error (%)")
-    canvas.suptitle(heading, fontsize="medium")
+    legend_below(canvas, dict(sorted(handles.items())))
+    name_figure(canvas, heading)

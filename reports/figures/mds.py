@@ -18,6 +18,7 @@ from reports.figures.parts import (
     figure_name,
     first_done,
     legend_below,
+    name_figure,
     name_panel,
     titled_fields,
 )
@@ -148,4 +149,4 @@ def _draw(canvas: Any, panels: Sequence[Panel], columns: int, heading: str) -> N
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
     legend_below(canvas, handles)
-    canvas.suptitle(heading, fontsize="medium")
+    name_figure(canvas, heading)

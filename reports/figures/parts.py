@@ -89,6 +89,11 @@ def looks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     return {name: own[k % len(own)] for k, name in enumerate(sorted(names))}
 
 
+def name_figure(canvas: Any, heading: str) -> None:
+    """The title over all panels, in as many lines as it needs."""
+    canvas.suptitle("\n".join(textwrap.wrap(heading, int(canvas.get_figwidth() / 0.09))), fontsize="medium")
+
+
 def name_panel(ax: Any, label: str, *more: str) -> None:
     """The title of a panel some 2.7 inches wide, in as many lines as it needs."""
     ax.set_title("\n".join([*textwrap.wrap(label, 36), *more]), fontsize="small")

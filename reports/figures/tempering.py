@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.report import Column, Figure, Report, Request, Result, Table
 from harness.scoring import Estimate, FieldScore, Group, check_metric, score_fields, with_interval
-from reports.figures.parts import families, figure_name, legend_below, legend_height, looks
+from reports.figures.parts import families, figure_name, legend_below, legend_height, looks, name_figure
 
 if TYPE_CHECKING:
     from harness.store import Store
@@ -114,7 +114,7 @@ def _draw(canvas: Any, score: FieldScore, kin: Kin, metrics: Sequence[str]) -> N
             ax.set_xscale(*(["symlog"] if cold else ["log"]), **({"linthresh": min(hot)} if cold else {}))
         ax.set(xlabel="T", ylabel=f"{metric.replace('_', ' ')} ({units[0]})")
     legend_below(canvas, dict(sorted(handles.items())))
-    canvas.suptitle(score.title, fontsize="medium")
+    name_figure(canvas, score.title)
 
 
 def _point(estimate: Estimate | None) -> tuple[float, float, float] | None:
