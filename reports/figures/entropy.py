@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from harness.diagnostics.ood import ecdf
 from harness.report import Figure, Report, Request, Result, Table
 from harness.scoring import FieldScore, check_metric, score_fields
+from reports.figures.parts import looks
 from reports.tables import wide
 
 if TYPE_CHECKING:
@@ -33,10 +34,6 @@ COLUMNS = {
     "aupr_maxprob_{}": "AUPR, max p",
     "fpr95_maxprob_{}": "FPR at 95 %, max p",
 }
-COLOURS = ("#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161", "#56b4e9", "#949494")
-"""Told apart also by those who see fewer colours."""
-STROKES = ("-", "--", ":")
-
 
 Panels = dict[str, dict[str, list[Array]]]
 """Set -> method -> the entropies (n,) of each seed."""
@@ -158,6 +155,5 @@ def _styles(panels: Panels) -> dict[str, dict[str, Any]]:
     for name in [name for name in panels if name != SEEN]:
         for label, seeds in panels[name].items():
             lines.setdefault(label, []).extend(seeds)
-    looks = [{"color": colour, "linestyle": stroke} for stroke in STROKES for colour in COLOURS]
-    named = {label: looks[k % len(looks)] for k, label in enumerate(sorted(lines))}
+    named = looks(list(lines))
     return {label: named[label] for label in sorted(lines, key=lambda label: np.mean(np.concatenate(lines[label])))}
