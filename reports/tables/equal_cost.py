@@ -56,7 +56,12 @@ class EqualCost(Report):
             check_metric(scores, request.metric)
         tables: list[Table] = []
         records: list[dict[str, Any]] = []
-        notes: list[str] = []
+        notes = [
+            f"{score.title}: {score.labels[group.key]} has no cost, no run of it came to its end"
+            for score in scores
+            for group in score.groups
+            if not group.done
+        ]
         for place, rows in _places(scores, request.metric).items():
             if len({row.group.chains for row in rows}) < 2:
                 notes += [f"{place}: all runs have the same number of chains"] if request.tasks else []
@@ -130,11 +135,9 @@ def _judged(rows: Sequence[Row]) -> list[Row]:
     compared = []
     for _, members in itertools.groupby(rows, key=lambda row: row.cost):
         first, *others = members
-        compared.append(first)
-        for row in others:
-            words = f"{first.label}, {first.group.chains} x"
-            told = compare(row.group, first.group, row.metrics[0])
-            compared.append(replace(row, against=words, comparison=told))
+        words = f"{first.label}, {first.group.chains} x"
+        told = [compare(row.group, first.group, row.metrics[0]) for row in others]
+        compared += [first, *(replace(row, against=words, comparison=c) for row, c in zip(others, told, strict=True))]
     verdicts = iter(judge([row.comparison for row in compared if row.comparison is not None]))
     return [row if row.comparison is None else replace(row, comparison=next(verdicts)) for row in compared]
 
@@ -149,16 +152,9 @@ def _words(told: Comparison) -> str:
 
 def _table(place: str, rows: Sequence[Row]) -> Table:
     names = list(dict.fromkeys(metric for row in rows for metric in row.metrics))
-    columns = [
-        Column("total", "total passes", "right"),
-        Column("method", "method"),
-        Column("chains", "chains", "right"),
-    ]
-    columns += [
-        Column("passes", "passes a chain", "right"),
-        Column("seeds", "seeds", "right"),
-        Column("status", "status"),
-    ]
+    fixed = {"total": "total passes", "method": "method", "chains": "chains", "passes": "passes a chain"}
+    fixed |= {"seeds": "seeds", "status": "status"}
+    columns = [Column(key, words, "left" if key in {"method", "status"} else "right") for key, words in fixed.items()]
     columns += [Column(name, name.replace("_", " "), "right") for name in names]
     columns.append(Column("against", "against the first of this total"))
     shown: list[Mapping[str, Any]] = [
@@ -171,8 +167,6 @@ def _table(place: str, rows: Sequence[Row]) -> Table:
         }
         for row in rows
     ]  # fmt: skip
-    notes = [
-        "total passes: chains x data passes of a chain; against: this row less the first of its total, paired by seed",
-        *dict.fromkeys(line for row in rows for line in row.score.failures()),
-    ]
-    return Table(place, columns, shown, notes, keys=3)
+    note = "total passes: chains x data passes of a chain; against: this row less the first of its total, by seed"
+    failures = dict.fromkeys(line for row in rows for line in row.score.failures())
+    return Table(place, columns, shown, [note, *failures], keys=3)

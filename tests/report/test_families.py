@@ -91,7 +91,9 @@ def test_rows_of_one_total_are_compared_with_the_one_of_fewest_chains(tmp_path):
     write(tmp_path, 4.0, seeds=6, method="csgld", passes=200.0, budget="gradients=200", steps=200)
     write(tmp_path, 5.0, seeds=6, method="sgld", chains=4, passes=50.5, budget="gradients=50", steps=50, number=1)
     write(tmp_path, 3.0, seeds=6, method="csgld", chains=4, passes=200.0, number=2)
+    write_run(tmp_path, method="sghmc", chains=4, status="diverged", number=3)
     made = EqualCost().build(store(tmp_path), Request())
+    assert [note.rpartition(": ")[2] for note in made.notes] == ["sghmc has no cost, no run of it came to its end"]
     (table,) = made.tables
     assert [(row["total"], row["method"], row["chains"]) for row in table.rows] == [
         ("200", "csgld", 1), ("202", "sgld", 4), ("800", "csgld", 4),
