@@ -84,6 +84,8 @@ def _refuses(sampler: Sampler, spec: Field, bad: Any) -> None:
         dataclasses.replace(sampler, **{spec.name: bad})
     except UsageError:
         return
+    except Exception as error:  # noqa: BLE001 - whatever else is raised, a user would see a traceback
+        raise Broken(f"{spec.name} = {bad!r} raises {type(error).__name__} ({error}), not UsageError") from None
     allowed = spec.allowed or ", ".join(spec.choices) or spec.type
     raise Broken(f"{spec.name} = {bad!r} is accepted; it declares {allowed}")
 
