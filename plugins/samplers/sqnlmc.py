@@ -60,59 +60,62 @@ class SQNLMC(Sampler):
         start = state["past"][:, 0]
         g_last, g = potential.grad(theta), potential.grad(start)
         rows = [*state["s"].unbind(1), *state["y"].unbind(1), g, noise.normal(theta).expand_as(theta)]
-        gram = products(rows)
-        *_, v, xi = axes(gram)
-        factors = self.factors(gram)
-        for p, q in reversed(factors):
-            v = v - q * inner(p, v, gram)
+        *pairs, v, xi = known(rows)
+        factors = self.factors(pairs)
+        for i in reversed(range(len(factors))):
+            per_ys, q = factors[i]
+            v = v - q * (per_ys * with_row(i, v))
         v = (2 * h * T).sqrt() * xi - h / self.b**0.5 * v
-        for p, q in factors:
-            v = v - p * inner(q, v, gram)
+        for s_i, (per_ys, q) in zip(pairs, factors, strict=False):
+            v = v - s_i * (per_ys * inner(q, v))
         lost = ~theta.isfinite().all(1, keepdim=True)  # a chain that is lost stays lost, and is seen to be
-        moved = start + sum(c[:, None] * row for c, row in zip((v / self.b**0.5).unbind(1), rows, strict=True))
+        coordinates = (v[:, : len(rows)] / self.b**0.5).unbind(1)
+        moved = start + sum(c[:, None] * row for c, row in zip(coordinates, rows, strict=True))
         new = {"past": theta, "s": theta - start, "y": g_last - g}
         return moved.where(~lost, theta), {name: append(state[name], row) for name, row in new.items()}
 
-    def factors(self, gram: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """p and q as combinations (C, n) of the rows for each pair, oldest first; zeros for a pair that is left out."""
-        pairs: list[tuple[Tensor, ...]] = []
+    def factors(self, pairs: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
+        """1 / y's and q of each pair, oldest first, from all s and then all y; zeros for a pair that is left out."""
+        found: list[tuple[Tensor, ...]] = []
         K = self.memory - 2
-        s, y = axes(gram)[:K], axes(gram)[K : 2 * K]
-        for s_i, y_i in zip(s, y, strict=True):
+        for i, (s_i, y_i) in enumerate(zip(pairs[:K], pairs[K:], strict=True)):
             Bs = self.b * s_i
-            for y_j, Bs_j, per_ys, per_sBs in pairs:
-                Bs = Bs + y_j * (inner(y_j, s_i, gram) * per_ys) - Bs_j * (inner(Bs_j, s_i, gram) * per_sBs)
-            ys, sBs = inner(y_i, s_i, gram), inner(s_i, Bs, gram)
-            steep = ys > FLATTEST * self.b * inner(s_i, s_i, gram)
-            pairs.append((y_i, Bs, *((1 / x.where(steep, 1)).where(steep, 0) for x in (ys, sBs))))
+            for y_j, (Bs_j, per_ys, per_sBs) in zip(pairs[K:], found, strict=False):
+                Bs = Bs + y_j * (with_row(i, y_j) * per_ys) - Bs_j * (with_row(i, Bs_j) * per_sBs)
+            ys, sBs = with_row(i, y_i), with_row(i, Bs)
+            steep = ys > FLATTEST * self.b * with_row(i, s_i)
+            found.append((Bs, *((1 / x.where(steep, 1)).where(steep, 0) for x in (ys, sBs))))
         return [
-            (s_i * per_ys, y_i - (inner(y_i, s_i, gram) * per_sBs).sqrt() * Bs)
-            for s_i, (y_i, Bs, per_ys, per_sBs) in zip(s, pairs, strict=True)
+            (per_ys, y_i - (with_row(i, y_i) * per_sBs).sqrt() * Bs)
+            for i, (y_i, (Bs, per_ys, per_sBs)) in enumerate(zip(pairs[K:], found, strict=True))
         ]
 
     def rescale(self, c: float) -> tuple[Sampler, float]:
         return replace(self, b=c * self.b), 1.0
 
 
-def products(rows: Sequence[Tensor]) -> Tensor:
-    """The products (C, n, n) of n vectors (C, D) with each other."""
+def known(rows: Sequence[Tensor]) -> list[Tensor]:
+    """For each of n vectors (C, D) its coordinates among them and its products with all of them, (C, 2 n).
+
+    Both are linear: of a sum of such vectors they are the sums.
+    """
     import torch
 
     half = [[(a * b).sum(1) for b in rows[: i + 1]] for i, a in enumerate(rows)]
     every = [torch.stack([half[max(i, j)][min(i, j)] for j in range(len(rows))], 1) for i in range(len(rows))]
-    return torch.stack(every, 1)
+    axes = torch.eye(len(rows)).to(every[0])
+    return [torch.cat([axis.expand_as(products), products], 1) for axis, products in zip(axes, every, strict=True)]
 
 
-def axes(gram: Tensor) -> list[Tensor]:
-    """Each of the n vectors as a combination (C, n) of all."""
-    import torch
-
-    return list(torch.eye(gram.shape[1]).to(gram).expand_as(gram).unbind(1))
+def with_row(i: int, a: Tensor) -> Tensor:
+    """The product (C, 1) of the i-th row with a, by what is known of a."""
+    return a[:, a.shape[1] // 2 + i, None]
 
 
-def inner(a: Tensor, b: Tensor, gram: Tensor) -> Tensor:
-    """The product (C, 1) of two combinations (C, n)."""
-    return ((a[:, :, None] * gram).sum(1) * b).sum(1, keepdim=True)
+def inner(a: Tensor, b: Tensor) -> Tensor:
+    """The product (C, 1) of a and b, by what is known of them."""
+    n = a.shape[1] // 2
+    return (a[:, :n] * b[:, n:]).sum(1, keepdim=True)
 
 
 def append(rows: Tensor, row: Tensor) -> Tensor:

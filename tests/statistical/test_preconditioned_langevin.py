@@ -16,7 +16,7 @@ from harness.stepping import BoundPotential, CountingPotential
 from plugins.samplers.sgfs import SGFS
 from plugins.samplers.sgld import SGLD
 from plugins.samplers.sgrld import SGRLD
-from plugins.samplers.sqnlmc import SQNLMC, products
+from plugins.samplers.sqnlmc import SQNLMC, known
 
 C, D = 4, 3
 PRECISION = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, -0.3], [0.0, -0.3, 0.7]])
@@ -159,8 +159,8 @@ def inverse_hessian(sampler, pairs):
     """S S' by the product of its factors."""
     rows = np.array([*(s for s, _ in pairs), *(y for _, y in pairs)])
     S = np.eye(D) / np.sqrt(sampler.b)
-    for p, q in sampler.factors(products([tensor([row]) for row in rows])):
-        S = S - np.outer(p[0].numpy() @ rows, q[0].numpy() @ rows) @ S
+    for (s, _), (per_ys, q) in zip(pairs, sampler.factors(known([tensor([row]) for row in rows])), strict=True):
+        S = S - np.outer(per_ys.item() * s, q[0, : len(rows)].numpy() @ rows) @ S
     return S @ S.T
 
 
