@@ -188,7 +188,12 @@ class Loop:
         same = isinstance(state, dict) and state.keys() == self.state.keys()
         if not same or any(state[n].shape != leaf.shape for n, leaf in self.state.items()):
             raise self._broken("refresh: it must return the whole state, each entry in the shape that init gave it")
-        self.state = state
+        if self.stepper.in_place:  # entries stay where a recorded step reads them, and none becomes theta
+            fresh = {name: leaf.clone() for name, leaf in state.items()}
+            for name, leaf in self.state.items():
+                leaf.copy_(fresh[name])
+        else:
+            self.state = state
         self._check_calls(self.potential, 1, "refresh", (0, 1))
 
     def _block(self, start: int, stop: int) -> Block:

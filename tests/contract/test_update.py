@@ -9,6 +9,7 @@ from support import SAMPLERS, make_loop, run_loop
 import harness.stepping
 from harness.stepping import modes
 from plugins.samplers.sghmc import SGHMC
+from plugins.samplers.sghmc_svrg import SGHMCSVRG
 from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
 from plugins.schedules.cyclical import Cyclical
@@ -63,6 +64,19 @@ def test_a_state_may_hold_theta_and_draws_stay_what_they_were():
         torch.testing.assert_close(loops[1].state[name], leaf, rtol=1e-9, atol=1e-12)
     storages = {leaf.data_ptr() for leaf in (loops[1].theta, *loops[1].state.values())}
     assert len(storages) == 4
+
+
+def test_a_refreshed_state_stays_where_it_is_and_none_of_it_becomes_theta():
+    sampler = SGHMCSVRG(period=5)
+    loops, (plain, update) = both(Heart(batch=50), sampler, Constant(step_size=0.001), 14, chains=2)
+    torch.testing.assert_close(update[0], plain[0], rtol=1e-9, atol=1e-12)
+    for name, leaf in loops[0].state.items():
+        torch.testing.assert_close(loops[1].state[name], leaf, rtol=1e-9, atol=1e-12)
+    loop = make_loop(Heart(batch=50), sampler, Constant(step_size=0.001), 14, mode="compiled")
+    places = {name: leaf.data_ptr() for name, leaf in loop.state.items()}
+    run_loop(loop)
+    assert {name: leaf.data_ptr() for name, leaf in loop.state.items()} == places
+    assert loop.theta.data_ptr() not in places.values()
 
 
 def test_theta_and_state_stay_where_they_are():
