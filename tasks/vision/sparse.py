@@ -30,7 +30,8 @@ class SparseClassifier(DenseClassifier):
 
         -d log pi / d theta_i = theta_i (r / slab + (1 - r) / spike).
 
-    Which prior a batch is under is that of the step it was drawn for: blocks are of one step.
+    Which prior a batch is under is that of the step it was drawn for: blocks are of one step. In the second stage
+    its rows stand in it twice, as `index` and as `sparse`, so that a batch tells by itself which stage it is of.
     """
 
     block_limit = 1
@@ -44,10 +45,14 @@ class SparseClassifier(DenseClassifier):
 
     def draw_batches(self, steps: int) -> Batch:
         self.step = self.step + steps
-        return super().draw_batches(steps)
+        batch = super().draw_batches(steps)
+        if int(self.step[0]) <= self.sparse_task.dense_steps:
+            return batch
+        return batch | {"sparse": batch["index"]}
 
-    def _sparse(self, batch: Batch | None) -> bool:
-        return batch is None or int(self.step[0]) > self.sparse_task.dense_steps
+    @staticmethod
+    def _sparse(batch: Batch | None) -> bool:
+        return batch is None or "sparse" in batch
 
     def prior(self, theta: Tensor, batch: Batch | None) -> Tensor:
         normal = self.sparse_task.precision / 2 * theta.square()

@@ -158,9 +158,11 @@ def test_the_prior_changes_after_the_dense_steps_and_a_restored_problem_knows_wh
     _, made_up = sparse(chains=2, dense_steps=3)
     theta = made_up.initial()
     wide, narrow = theta, made_up.prior_gradient(theta, None)
+    batches = []
     for step in range(1, 6):
-        batch = {name: leaf[0] for name, leaf in made_up.draw_batches(1).items()}
-        assert torch.equal(made_up.prior_gradient(theta, batch), wide if step <= 3 else narrow), step
+        batches.append({name: leaf[0] for name, leaf in made_up.draw_batches(1).items()})
+        assert torch.equal(made_up.prior_gradient(theta, batches[-1]), wide if step <= 3 else narrow), step
+        assert torch.equal(made_up.prior_gradient(theta, batches[0]), wide), "a gradient is a function of its batch"
         _, other = sparse(chains=2, dense_steps=3)
         other.load({name: leaf.clone() for name, leaf in made_up.state().items()})
         made_up = other
