@@ -11,7 +11,7 @@ from harness.environment import is_whole
 from harness.errors import PluginError, RunError
 from harness.execution.worker import Job
 from harness.facts import instance
-from harness.ledger.attempt import DRAWN, Attempt
+from harness.ledger.attempt import DRAWN, RESUMABLE, Attempt
 from harness.ledger.files import read_json
 from harness.ledger.ledger import Ledger
 from harness.loop import Loop
@@ -98,12 +98,25 @@ def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tupl
         attempt.take_over(before)
     else:
         attempt = before
+        failed = _half_taken(ledger, attempt, spec, here)
+        if failed is not None:
+            attempt.take_over(failed)
         attempt.describe(spec)  # what no key holds of the record on disk may be damaged, or of another command
     for checkpoint in attempt.checkpoints():
         if _draws_fit(attempt, checkpoint, spec):
             return attempt, checkpoint
     attempt.drop_draws()
     return attempt, None
+
+
+def _half_taken(ledger: Ledger, attempt: Attempt, spec: RunSpec, here: Mapping[str, Any]) -> Attempt | None:
+    """The failed attempt that this one was made to go on from, where a kill came before it had taken all over."""
+    if any(event["event"] != "created" for event in attempt.events()):
+        return None
+    earlier = [other for other in ledger.attempts(spec.key) if other.id < attempt.id]
+    result = earlier[-1].result() if earlier else None
+    failed = result is not None and result["status"] in RESUMABLE
+    return earlier[-1] if failed and _is_ours(earlier[-1], spec, here) else None
 
 
 def _is_ours(attempt: Attempt, spec: RunSpec, here: Mapping[str, Any]) -> bool:

@@ -21,7 +21,7 @@ from harness.execution.plan import Request, plan
 from harness.execution.session import Session
 from harness.execution.worker import Job, Stop, _advance
 from harness.ledger import garbage
-from harness.ledger.attempt import read_checkpoint
+from harness.ledger.attempt import WORK, Attempt, read_checkpoint
 from harness.ledger.ledger import Ledger
 from harness.registry import registry
 
@@ -98,6 +98,28 @@ def test_what_failed_for_want_of_means_goes_on_in_a_new_attempt(ledger, tmp_path
     assert "took over" in [event["event"] for event in resumed.attempts[0].events()]
     assert np.array_equal(draws(finish(resumed)), reference(tmp_path))
     assert not list(ledger.runs.glob("*/*/*/checkpoint*"))
+
+
+@pytest.mark.parametrize("moved", [0, 1, 2])
+def test_a_kill_while_checkpoints_change_hands_loses_nothing(ledger, tmp_path, monkeypatch, moved):
+    block = session(ledger)
+    for _ in range(2):
+        block.advance()
+        block.checkpoint()
+    _advance(block, Stop(), print, 1e-6)
+
+    def killed(attempt, other):
+        for name in WORK[:moved]:
+            (other.path / name).replace(attempt.path / name)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Attempt, "take_over", killed)
+        with pytest.raises(KeyboardInterrupt):
+            session(ledger)
+    resumed = session(ledger)
+    assert resumed.loop.position == block.loop.position > 0
+    assert np.array_equal(draws(finish(resumed)), reference(tmp_path))
 
 
 def test_a_run_that_diverged_keeps_its_last_good_checkpoint(ledger):
