@@ -73,12 +73,19 @@ def _declared() -> dict[DataFile, list[str]]:
 
 
 def _chosen(names: list[str] | None) -> dict[DataFile, list[str]]:
+    """The files that are meant: a name is a data set, and where there is none of that name, all that a task may read."""
     declared = _declared()
-    known = {file.dataset for file in declared} | {task for tasks in declared.values() for task in tasks}
+    sets = {file.dataset for file in declared}
+    known = sets | {task for tasks in declared.values() for task in tasks}
     for name in names or []:
         if name not in known:
             raise UsageError(f"unknown data set {name!r}{near(name, known)}")
-    return {file: tasks for file, tasks in declared.items() if not names or {file.dataset, *tasks} & set(names)}
+    wanted = set(names or [])
+    return {
+        file: tasks
+        for file, tasks in declared.items()
+        if not wanted or file.dataset in wanted or set(tasks) & (wanted - sets)
+    }
 
 
 def _presence(file: DataFile) -> str:
