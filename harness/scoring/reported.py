@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Cell = tuple[str, str, str, int, str]
 """method, task, protocol, chains, metric."""
 UNREPRODUCIBLE: Final = "not reproducible as published"
+EXECUTION: Final = frozenset({"run.compile"})
+"""Settings of which only the last bits of a run depend, whoever gave them."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,8 @@ def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
 
 def as_published(group: Group) -> bool:
     """Whether a group was run at the papers' length and without a setting of the user's."""
-    return group.budget == "paper" and "user" not in group.provenance.values()
+    changed = [name for name, kind in group.provenance.items() if kind == "user" and name not in EXECUTION]
+    return group.budget == "paper" and not changed
 
 
 def own_settings(group: Group) -> list[str]:

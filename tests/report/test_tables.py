@@ -92,10 +92,11 @@ def test_single_and_parallel_are_two_tables_with_the_exact_draws_in_the_header(c
     [
         ({"budget": "quick"}, None),
         ({"origins": {"schedule.step_size": {"value": 1, "provenance": "user", "source": ""}}}, None),
+        ({"origins": {"run.compile": {"value": "compiled", "provenance": "user", "source": ""}}}, "match"),
         ({"origins": {"schedule.step_size": {"value": 1, "provenance": "ours", "source": ""}}}, "inconclusive"),
         ({"protocol": "csgmcmc-code"}, None),
     ],
-    ids=["other budget", "user's setting", "our setting", "other protocol"],
+    ids=["other budget", "user's setting", "user's way of execution", "our setting", "other protocol"],
 )
 def test_only_what_was_run_as_published_is_judged(tmp_path, changes, verdict):
     write_mixture(tmp_path, "csgld", 1, [17, 18], 4.7, **changes)
