@@ -124,13 +124,17 @@ def judge_family(claims: Sequence[Claim], ours: Sequence[Sequence[Ours | None]])
 
 def _tested(claim: Claim, ours: Sequence[Ours | None]) -> Judged | None:
     """The claim's difference in the direction that it says, with the p of its own test."""
+    if claim.kind == "share" and ours and ours[0] is not None:
+        group, estimate = ours[0].group, ours[0].estimate
+        successes = dict(estimate.by_seed) if estimate is not None else {}
+        if len(group.done) and not successes:
+            return None
+        successes |= dict.fromkeys(group.diverged.numbers.seed, 0.0)  # which is no success
+        return _share(claim, list(successes.values())) if successes else None
     sides = [(side.group, side.estimate) for side in ours if side is not None and side.estimate is not None]
     if not ours or len(sides) < len(ours):
         return None
     values = [estimate.by_seed for _, estimate in sides]
-    if claim.kind == "share":
-        diverged = dict.fromkeys(sides[0][0].diverged.numbers.seed, 0.0)  # which is no success
-        return _share(claim, list({**values[0], **diverged}.values()))
     lost = sum(len(group.diverged) + len(group.failed) for group, _ in sides)
     remarks = [*(estimate.remark for _, estimate in sides), f"{lost} of our runs diverged or failed" if lost else ""]
     if lost or not all(values):

@@ -18,7 +18,7 @@ def claim(kind="ordering", direction="min", **changes):
 
 
 def ours(values, diverged=(), failed=()):
-    group = SimpleNamespace(diverged=_Runs(diverged), failed=_Runs(failed))
+    group = SimpleNamespace(done=_Runs(range(len(values))), diverged=_Runs(diverged), failed=_Runs(failed))
     return Ours(group, averaged("m", Value(None, 1, "1", "min", None, True), dict(enumerate(values))))
 
 
@@ -117,3 +117,7 @@ def test_a_share_is_told_from_the_printed_one_by_fishers_test():
 
 def test_a_run_that_diverged_is_no_success():
     assert share(0, 1, 5, diverged=range(100, 109)) == "fails"
+    assert share(0, 0, 5, diverged=range(10)) == "fails"
+    assert share(0, 0, 0, diverged=range(10)) == "holds"
+    unmeasured = Ours(SimpleNamespace(done=_Runs([0]), diverged=_Runs([1])), None)
+    assert judge_family([claim(kind="share", worse=None, share=5, trials=5)], [[unmeasured]]) == [None]
