@@ -168,10 +168,10 @@ class Loop:
             done = self.stepper.advance(self.sampler, self.potential, self.theta, self.state, block)
         self._check_calls(self.potential, stop - start if self.stepper.counts else 0)
         self.theta, self.state, self.position = done.theta, done.state, stop
-        finite = torch.isfinite(self.theta).all(dim=1)
+        lost = (~torch.isfinite(self.theta).all(dim=1)) * len(block) if done.lost is None else done.lost
         if done.log_weights is not None:
-            finite = finite & (done.log_weights < math.inf).all(dim=0)  # a NaN is not
-        self.lost_at = self.lost_at.where((self.lost_at > 0) | finite, stop)
+            lost = lost.where((done.log_weights < math.inf).all(dim=0) | (lost > 0), len(block))  # a NaN is not
+        self.lost_at = self.lost_at.where((self.lost_at > 0) | (lost == 0), start + lost)
         looking = self.device == "cpu" or len(done.draws) or stop - start > 1 or stop % LOOK == 0 or self._at_end
         if looking:  # on a GPU a look waits for all that is under way
             self._look(before, block, start)

@@ -73,7 +73,7 @@ def _declared() -> dict[DataFile, list[str]]:
 
 
 def _chosen(names: list[str] | None) -> dict[DataFile, list[str]]:
-    """The files that are meant: a name is a data set, and where there is none of that name, all that a task may read."""
+    """The files that are meant: a name is a data set, or where there is none of that name, all that a task may read."""
     declared = _declared()
     sets = {file.dataset for file in declared}
     known = sets | {task for tasks in declared.values() for task in tasks}

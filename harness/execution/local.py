@@ -126,6 +126,8 @@ def launch(
                 lost[child.job.specs[0].key] += 1
                 if lost[child.job.specs[0].key] <= LOSSES:
                     waiting.insert(0, child.job)
+                else:
+                    outcome.failures.append((1, f"a block of runs lost {LOSSES + 1} devices, and is not tried again"))
             if not long_is_fine:
                 _refuse_long(children, waiting, len(places))
     except BaseException as error:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Cell = tuple[str, str, str, int, str]
 """method, task, protocol, chains, metric."""
 UNREPRODUCIBLE: Final = "not reproducible as published"
-EXECUTION: Final = frozenset({"run.compile"})
-"""Settings of which only the last bits of a run depend, whoever gave them."""
+EXECUTION: Final = frozenset({"run.compile", "task.precision"})
+"""Settings of how numbers are rounded, which no paper says, whoever gave them."""
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,8 @@ class Advanced:
     state: State
     draws: Tensor
     log_weights: Tensor | None
+    lost: Tensor | None = None
+    """At which step of the block, counted from 1, each chain (C,) was lost, 0: never; None where it was not looked."""
 
 
 def split(batches: Batch, steps: int) -> list[Batch | None]:

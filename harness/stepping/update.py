@@ -49,15 +49,17 @@ class Update:
         import torch
 
         draws, log_weights = [], []
+        lost = torch.zeros(len(theta), dtype=torch.int64, device=theta.device)
         for k, batch in enumerate(split(block.batches, len(block))):
             noise = [slot[k] if slot.ndim else slot for slot in block.noise]
             self._step(sampler, potential, batch, theta, state, block, (block.h[k], block.T[k], noise))
+            lost = lost.where((lost > 0) | theta.isfinite().all(1), k + 1)
             if block.keep[k]:
                 draws.append(theta.clone())
                 weight = sampler.log_weight(state)
                 log_weights += [] if weight is None else [weight.clone()]
         kept = torch.stack(draws) if draws else theta.new_empty((0, *theta.shape))
-        return Advanced(theta, state, kept, torch.stack(log_weights) if log_weights else None)
+        return Advanced(theta, state, kept, torch.stack(log_weights) if log_weights else None, lost)
 
     @staticmethod
     def _kind(block: Block) -> tuple[bool, ...]:

@@ -69,6 +69,16 @@ class Cifar(Task):
             budget_settings=_NARROW,
         ),
         Protocol(
+            "csgmcmc-100",
+            "csgmcmc with chains of half the length, 100 epochs: the comparison at equal cost",
+            {"smoke": 80, "quick": 4 * EPOCH_64, "paper": 100 * EPOCH_64},
+            seeds=(0, 1, 2),
+            chains=4,
+            thin=EPOCH_64,
+            settings={"batch": 64, "prior_precision": 25.0},
+            budget_settings=_NARROW,
+        ),
+        Protocol(
             "adaptive-drift",
             "250 epochs of batches of 100; accuracies of single draws, at the ends of the last five epochs",
             {"smoke": 80, "quick": 5 * 500, "paper": 250 * 500},

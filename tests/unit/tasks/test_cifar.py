@@ -100,11 +100,12 @@ def test_all_published_settings_make_runs_that_keep_draws(paper, budget):
     for table in published(paper):
         if not table["task"].startswith("cifar"):
             continue
-        made = spec(table["method"], f"{table['task']}@{paper}", budget)
+        protocol = table["protocol"]
+        made = spec(table["method"], f"{table['task']}@{protocol}", budget)
         assert made.budget == budget
         for name, entry in table["values"].items():
             origin = made.origins[name]
-            assert origin.provenance == entry["provenance"] or origin.source == f"protocol {paper}, {budget}"
+            assert origin.provenance == entry["provenance"] or origin.source == f"protocol {protocol}, {budget}"
         schedule = registry().find("schedules", made.schedule.name)
         epoch = -(-50_000 // made.task.params["batch"])
         path = load(schedule.info.target)(**made.schedule.params).trajectory(made.steps, epoch)
