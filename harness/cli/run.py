@@ -27,7 +27,8 @@ def run(
     workers: options.Workers = None,
     devices: options.AnyDevices = "auto",
     draws: Annotated[
-        str, typer.Option("--draws", help="Kept draws on disk: some (64 MiB a run, of networks none), all or none.")
+        str,
+        typer.Option("--draws", help="Kept draws on disk: all, none, or some (64 MiB a run, none of 100,000 weights)."),
     ] = "some",
     retry: Annotated[bool, typer.Option("--retry", help="Run failed runs again.")] = False,
     timeout: options.Timeout = None,

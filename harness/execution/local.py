@@ -139,6 +139,7 @@ def launch(
 
 
 def _preempt(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # said to a whole process group, it may come twice
     raise Preempted
 
 
@@ -220,7 +221,7 @@ def _mourn(child: _Child, listen: Listener, outcome: Outcome) -> None:
     """Note a worker that died without a word."""
     child.process.join()
     child.ended = True
-    text = f"a worker died (exit code {child.process.exitcode}); the same command goes on where it stopped"
+    text = f"a worker died (exit code {child.process.exitcode}); the same command goes on from its last checkpoint"
     outcome.failures.append((1, text))
     listen("died", {"message": text})
 

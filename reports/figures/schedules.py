@@ -79,8 +79,10 @@ def _draw(canvas: Any, lines: Sequence[tuple[str, Trajectory]], heading: str) ->
             at + 1, floor, 1.25 * top, where=path.temperature[at] == 0, color="0.88", linewidth=0, step="mid"
         )
         ax.plot(at + 1, path.step_size[at], color="#1f4e79", linewidth=1)
-        ax.fill_between(at + 1, -0.12 * top, -0.04 * top, where=path.keep[at], color="#c1702c", linewidth=0, step="mid")
-        ax.set(xlim=(1, len(path)), ylim=(-0.16 * top, 1.25 * top), ylabel="h")
+        kept = np.flatnonzero(path.keep)
+        kept = kept[np.unique(np.linspace(0, len(kept) - 1, POINTS).round().astype(int))]
+        ax.vlines(kept + 1, -0.12 * top, -0.04 * top, color="#c1702c", linewidth=0.8)
+        ax.set(xlim=(0.5, len(path) + 0.5), ylim=(-0.16 * top, 1.25 * top), ylabel="h")
         hot = path.temperature[path.temperature > 0]
         temperature = f"T = {hot.max():g}" if len(hot) else "T = 0"
         ax.set_title(f"{label}, {temperature}", loc="left", fontsize="small")

@@ -220,7 +220,9 @@ def test_a_scheduler_may_end_a_run(tmp_path, preemptible):
     deadline = time.monotonic() + 120
     while not list(ledger.runs.glob("*/*/*/draws.part")) and time.monotonic() < deadline:
         time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
+    for _ in range(2):  # as `timeout` says it to its command and to the group
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.01)
     said = process.communicate(timeout=120)[1]
     assert process.returncode == (0 if preemptible else 130), said
     (key,) = ledger.all_keys()
