@@ -50,13 +50,14 @@ LONG = (
     # A step size of 5 diverges: runs that end so are results too.
     Command(("sgld",), "mixture5", (0, 1), 2, ("--budget", "steps=20000", "--sweep", "schedule.step_size=0.02,5")),
     Command(("sghmc", "sgld"), "blr-german", (0, 1), 2, ("--budget", "steps=2000"), data=True),
+    Command(("csghmc", "msgld"), "notmnist", (0,), 1, ("--budget", "smoke"), data=True),
 )
 
 
 def available(commands):
     """Those whose data sets are there."""
     folder = os.environ.get("BENCH_DATA")
-    there = bool(folder) and (Path(folder) / "uci").is_dir()
+    there = bool(folder) and all((Path(folder) / name).is_dir() for name in ("uci", "MNIST", "notMNIST"))
     return [command for command in commands if there or not command.data]
 
 
