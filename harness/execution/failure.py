@@ -40,7 +40,7 @@ def writing() -> Iterator[None]:
 
 def lost_device(error: BaseException) -> str | None:
     """What an error says where it means that the device is gone; None where it means something else."""
-    text = str(error).strip().partition("\n")[0]
+    text = told(error)
     return text if isinstance(error, RuntimeError) and any(words in text.lower() for words in LOST) else None
 
 
