@@ -229,8 +229,7 @@ class Loop:
         if before is not None and block is not None:
             positions, within = self._again(*before, block)
             lost_at = np.where((lost_at > start) & (within > 0), start + within, lost_at)
-        never = len(self.trajectory) + 1
-        first = np.where(lost_at > 0, lost_at, never)
+        first = np.where(lost_at > 0, lost_at, len(self.trajectory) + 1)
         for run in fresh:
             chain = int(first[run.rows].argmin())
             step = int(first[run.rows][chain])
