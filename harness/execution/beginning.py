@@ -52,7 +52,7 @@ def build(specs: Sequence[RunSpec], job: Job) -> Loop:
         mode=spec.compile,
         weights=schedule.weights,
         device=job.device,
-        draw_stride=_stride(job.draws, task.dim(), kept_bytes(spec)),
+        draw_stride=_stride(job.draws, task.dim(), _size(trajectory, spec, task)),
     )
 
 
@@ -68,7 +68,10 @@ def _trajectory(spec: RunSpec, schedule: Schedule, task: Task) -> Trajectory:
 def kept_bytes(spec: RunSpec) -> int:
     """What all draws that a run keeps take on disk."""
     task = instance(spec.task.target, spec.task.params)
-    path = _trajectory(spec, instance(spec.schedule.target, spec.schedule.params), task)
+    return _size(_trajectory(spec, instance(spec.schedule.target, spec.schedule.params), task), spec, task)
+
+
+def _size(path: Trajectory, spec: RunSpec, task: Task) -> int:
     return int(path.keep.sum()) * spec.chains * task.dim() * 4
 
 

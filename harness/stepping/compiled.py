@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import BenchError, PluginError
 from harness.stepping.block import Advanced, Block
+from harness.stepping.making import kind_of, making
 from harness.stepping.modes import CPP_WRAPPER_FROM, torch_version
 from harness.stepping.noise import StepNoise
 from harness.stepping.plain import advance
@@ -81,21 +81,11 @@ class Compiled:
         self, sampler: Sampler, potential: BoundPotential, block: Block, carry: Lanes, steps: Lanes
     ) -> Function:
         """The function of this kind of block; where it is new, it is compiled by a call on the first steps."""
-        import torch
-
-        kind = (block.adapt, *(bool(slot.ndim) for slot in block.noise))
+        kind = kind_of(block)
         if kind not in self._made:
             began = time.perf_counter()
-            try:
+            with making(sampler):
                 self._made[kind] = _compile(_scan(sampler, potential, block), carry, steps)
-            except (BenchError, torch.OutOfMemoryError, MemoryError):
-                raise  # a time limit, say, that ran out meanwhile
-            except Exception as error:
-                what = str(error).strip().partition("\n")[0]
-                raise PluginError(
-                    f"{type(sampler).__name__} was not compiled ({type(error).__name__}: {what}); "
-                    "--set run.compile=plain runs it step by step, and compiling needs a C++ compiler"
-                ) from error
             self.compiling += time.perf_counter() - began
         return self._made[kind]
 

@@ -14,6 +14,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from harness.stepping.block import Block
+from harness.stepping.making import kind_of
 from harness.stepping.update import Update
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Graph(Update):
         import torch
 
         batch = batch or {}
-        kind = (self._kind(block), tuple(leaf.shape for leaf in batch.values()))
+        kind = (kind_of(block), tuple(leaf.shape for leaf in batch.values()))
         inputs = [now[0], now[1], *now[2], *batch.values()]
         if kind in self._recorded:
             graph, memory = self._recorded[kind]

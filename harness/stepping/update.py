@@ -16,8 +16,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import BenchError, PluginError
 from harness.stepping.block import Advanced, Block, split
+from harness.stepping.making import kind_of, making
 from harness.stepping.noise import StepNoise
 
 if TYPE_CHECKING:
@@ -61,11 +61,6 @@ class Update:
         kept = torch.stack(draws) if draws else theta.new_empty((0, *theta.shape))
         return Advanced(theta, state, kept, torch.stack(log_weights) if log_weights else None, lost)
 
-    @staticmethod
-    def _kind(block: Block) -> tuple[bool, ...]:
-        """What makes code for one block differ from that for another."""
-        return block.adapt, *(bool(slot.ndim) for slot in block.noise)
-
     def _step(
         self,
         sampler: Sampler,
@@ -77,31 +72,16 @@ class Update:
         now: tuple[Tensor, Tensor, list[Tensor]],
     ) -> None:
         potential.bind(batch)
-        kind = self._kind(block)
+        kind = kind_of(block)
         made = self._made.get(kind)
         if made is not None:
             made(theta, state, *now)
             return
         began = time.perf_counter()
         made = self._made[kind] = _compile(_update(sampler, potential, block))
-        try:
+        with making(sampler):
             made(theta, state, *now)
-        except (BenchError, torch_out_of_memory(), MemoryError):
-            raise
-        except Exception as error:
-            what = str(error).strip().partition("\n")[0]
-            raise PluginError(
-                f"{type(sampler).__name__} was not compiled ({type(error).__name__}: {what}); "
-                "--set run.compile=plain runs it step by step, and compiling needs a C++ compiler"
-            ) from error
         self.compiling += time.perf_counter() - began
-
-
-def torch_out_of_memory() -> type[BaseException]:
-    """What torch raises where a GPU's memory does not suffice."""
-    import torch
-
-    return torch.OutOfMemoryError
 
 
 class Opaque:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from harness.report import Column, Figure, Report, Request, Result, Table
 from harness.scoring import Group, load_fields, title
-from reports.figures.draws import Panel, kept_draws, task_of
+from reports.figures.draws import Panel, kept_draws, label_plane, task_of
 
 if TYPE_CHECKING:
     from harness.store import Store
@@ -82,14 +82,7 @@ def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, heading
     for (name, energy), ax in zip(pictures, axes.flat, strict=False):
         ax.contour(*ticks, energy.reshape(CELLS, CELLS), levels=levels, cmap="viridis", linewidths=0.9)
         ax.set(title=name, aspect="equal")
-    for ax in axes.flat[len(pictures) :]:
-        ax.set_axis_off()
-    for i, ax in enumerate(axes.flat[: len(pictures)]):
-        if i + columns >= len(pictures):
-            ax.tick_params(labelbottom=True)
-            ax.set_xlabel(r"$\theta_1$")
-    for ax in axes[:, 0]:
-        ax.set_ylabel(r"$\theta_2$")
+    label_plane(axes, len(pictures))
     canvas.suptitle(heading, fontsize="medium")
 
 

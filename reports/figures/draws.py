@@ -67,3 +67,16 @@ def made(request: Request, room: str, name: str, prefix: str, group: Group) -> A
     assert isinstance(offer.info, Info)
     own = {key.removeprefix(f"{prefix}."): v for key, v in group.settings.items() if key.startswith(f"{prefix}.")}
     return instance(offer.info.target, own)
+
+
+def label_plane(axes: Any, count: int) -> None:
+    """Name the coordinates along the rim of a grid of axes of which the first `count` are in use; hide the others."""
+    columns = axes.shape[1]
+    for i, ax in enumerate(axes.flat):
+        if i >= count:
+            ax.set_axis_off()
+        elif i + columns >= count:
+            ax.tick_params(labelbottom=True)
+            ax.set_xlabel(r"$\theta_1$")
+    for ax in axes[:, 0]:
+        ax.set_ylabel(r"$\theta_2$")

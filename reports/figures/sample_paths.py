@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from harness.report import Column, Figure, Report, Request, Result, Table
 from harness.scoring import Group, load_fields, title
-from reports.figures.draws import Panel, kept_draws, task_of
+from reports.figures.draws import Panel, kept_draws, label_plane, task_of
 
 if TYPE_CHECKING:
     from harness.store import Store
@@ -97,14 +97,7 @@ def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, heading
         ax.scatter(*path.T, c=np.arange(len(path)), cmap="plasma", s=5, linewidths=0, zorder=3)
         ax.plot(*_target(task), marker="x", color="#1b7837", markersize=9, markeredgewidth=2, zorder=4)
         ax.set(title=f"{panel.label}, seed {seed}", xlim=window[0][[0, -1]], ylim=window[1][[0, -1]])
-    for ax in axes.flat[len(panels) :]:
-        ax.set_axis_off()
-    for i, ax in enumerate(axes.flat[: len(panels)]):
-        if i + columns >= len(panels):
-            ax.tick_params(labelbottom=True)
-            ax.set_xlabel(r"$\theta_1$")
-    for ax in axes[:, 0]:
-        ax.set_ylabel(r"$\theta_2$")
+    label_plane(axes, len(panels))
     canvas.suptitle(heading, fontsize="medium")
 
 
