@@ -141,6 +141,16 @@ def test_a_run_that_diverged_keeps_its_last_good_checkpoint(ledger):
     assert np.isfinite(arrays["theta"]).all()
 
 
+def test_a_checkpoint_from_after_a_divergence_is_no_good_one(ledger):
+    block = session(ledger)
+    block.loop.theta[0] = float("nan")
+    block.advance()
+    block.checkpoint()
+    block.conclude()
+    assert "last good" not in block.attempts[0].result()["reason"]
+    assert not (block.attempts[0].path / "last-good.safetensors").exists()
+
+
 def test_a_cycle_ends_where_the_next_begins(ledger):
     block = session(ledger, schedule="cyclical", **{"schedule.step_size": 0.01, "schedule.cycles": 3})
     ends = []
