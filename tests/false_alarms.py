@@ -40,17 +40,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--repeats", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first repeat: repeats are counted from 0")
     parser.add_argument("--seconds", type=float, default=60.0, help="for each sampler; then its repeats end")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     sys.stdout.write(f"{HEAD}  law\n")
     for name in asked.names or [offer.name for offer in registry().offers("samplers")]:
         (offer,) = (offer for offer in registry().offers("samplers") if offer.name == name)
-        sys.stdout.write(f"{name:20} {repeated(load(offer.info.target)(), asked.repeats, asked.seconds)}\n")
+        sys.stdout.write(f"{name:20} {repeated(load(offer.info.target)(), asked)}\n")
         sys.stdout.flush()
 
 
-def repeated(sampler, repeats, seconds):
+def repeated(sampler, asked):
     try:
         found = families(sampler)
     except Skip as reason:
@@ -59,10 +60,10 @@ def repeated(sampler, repeats, seconds):
     law = "exact" if exact else "simulated"
     began, tally, done = time.monotonic(), np.zeros(4, dtype=int), 0
     with Quick(exact):
-        while done < repeats and time.monotonic() - began < seconds:
-            some = min(TOGETHER[law], repeats - done)
-            tally += sum(tried(family, range(done, done + some)) for family in found)
-            done += some
+        while done < asked.repeats and time.monotonic() - began < asked.seconds:
+            some = range(asked.first + done, asked.first + min(done + TOGETHER[law], asked.repeats))
+            tally += sum(tried(family, some) for family in found)
+            done += len(some)
     near, first, alarms, silent = tally
     each = (time.monotonic() - began) / done
     return f"{done:8} {near:14} {first:12} {alarms:7} {silent:7} {each:7.3f}  {law}"

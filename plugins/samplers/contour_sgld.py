@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,13 +18,15 @@ class ContourSGLD(Sampler):
 
         s_j   = zeta T (log G_j - log G_{j-1}) / du,  within +-cap;  0 in the first bin and out of [low, high]
         theta <- theta - h (1 + s_J) grad U(theta) + sqrt(2 h T) xi,     J the bin of U(theta)
-        G     <- G + w Psi(U)^zeta (e_J - G),     w = min(w1, w2 / (t^0.8 + 100)),  U, J at the new theta
+        draw weighs Psi(U)^zeta,                  U at the new theta
+        G     <- G + w Psi(U)^zeta (e_J - G),     w = min(w1, w2 / (t^0.8 + 100)),  J the bin of this U
 
     Psi is the curve through G that s is the slope of: log Psi^zeta(U) rises by s_j du / T across bin j, and is that of
-    the heaviest bin there. The chain samples exp(-U/T) / Psi(U)^zeta, so a draw weighs Psi^zeta, and every estimate
-    uses the weights. With zeta = 0 it is sgld. Where G falls steeply with the energy, s is below -1: the chain climbs.
-    A bin that is never met loses its mass for ever, and beside it s has no bound but `cap`: [low, high] is to be the
-    range that the chain lives in. Where gradients are stochastic so are the energies, and the bins are noisy.
+    the heaviest bin there. The chain samples exp(-U/T) / Psi(U)^zeta, so a draw weighs Psi^zeta, by the G that it was
+    drawn with, and every estimate uses the weights. With zeta = 0 it is sgld. Where G falls steeply with the energy, s
+    is below -1: the chain climbs. A bin that is never met loses its mass for ever, and beside it s has no bound but
+    `cap`: [low, high] is to be the range that the chain lives in. Where gradients are stochastic so are the energies,
+    and the bins are noisy.
 
     A draw's weight needs its energy, so U and its gradient are asked for where a step ends, and the next one starts
     with them. State: G (C, m), gradient (C, D), U (C, 1), the count of steps (C, 1), log weight (C,). One gradient a
@@ -68,7 +70,7 @@ class ContourSGLD(Sampler):
             "gradient": gradient,
             "energy": energy[:, None],
             "t": theta.new_zeros((len(theta), 1), dtype=torch.int64),
-            "log_weight": self._flattening(G, energy[:, None], T)[1][:, 0],
+            "log_weight": self._curve(G, T)(energy[:, None])[1][:, 0],
         }
 
     def step(
@@ -77,17 +79,17 @@ class ContourSGLD(Sampler):
         import torch
 
         G, t = state["G"], state["t"] + 1
-        slope, _ = self._flattening(G, state["energy"], T)
+        curve = self._curve(G, T)
+        slope, _ = curve(state["energy"])
         theta = theta - h * (1 + slope) * state["gradient"] + (2 * h * T).sqrt() * noise.normal(theta)
 
         energy, gradient = potential.value_and_grad(theta)
         energy = energy[:, None]
-        share = self._flattening(G, energy, T)[1].exp()
+        _, log_weight = curve(energy)
         rate = (self.decay / ((0.8 * t.to(G.dtype).log()).exp() + 100)).clamp(max=self.fastest)
         here = (torch.arange(self.bins, device=G.device) == self._bin(energy).clamp(0, self.bins - 1)).to(G.dtype)
-        G = G + rate * share * (here - G)
-        log_weight = self._flattening(G, energy, T)[1][:, 0]
-        return theta, {"G": G, "gradient": gradient, "energy": energy, "t": t, "log_weight": log_weight}
+        G = G + rate * log_weight.exp() * (here - G)
+        return theta, {"G": G, "gradient": gradient, "energy": energy, "t": t, "log_weight": log_weight[:, 0]}
 
     def _bin(self, energy: Tensor) -> Tensor:
         """The bin of each energy (C, 1): -1 below the range, m above it, -1 for a lost chain."""
@@ -96,8 +98,8 @@ class ContourSGLD(Sampler):
         place = ((energy - self.low) / self.width).floor().nan_to_num(nan=-1.0).clamp(-1, self.bins)
         return place.to(torch.int64)
 
-    def _flattening(self, G: Tensor, energy: Tensor, T: Tensor) -> tuple[Tensor, Tensor]:
-        """s_J and log Psi^zeta, (C, 1) both, at energies (C, 1)."""
+    def _curve(self, G: Tensor, T: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+        """The function of energies (C, 1) that gives s_J and log Psi^zeta, (C, 1) both."""
         import torch
 
         log_G = G.log()
@@ -106,11 +108,15 @@ class ContourSGLD(Sampler):
         top = (s * self.width / T).cumsum(1)  # log Psi^zeta at the upper end of each bin, but for a constant
         most, heaviest = log_G.max(dim=1, keepdim=True)
         top = top + self.zeta * most - top.gather(1, heaviest)
-        J = self._bin(energy)
-        here = J.clamp(0, self.bins - 1)
-        slope = s.gather(1, here) * ((J >= 0) & (self.bins != J))
-        above = self.low + (here + 1) * self.width - energy
-        return slope, top.gather(1, here) - slope * above / T
+
+        def at(energy: Tensor) -> tuple[Tensor, Tensor]:
+            J = self._bin(energy)
+            here = J.clamp(0, self.bins - 1)
+            slope = s.gather(1, here) * ((J >= 0) & (self.bins != J))
+            above = self.low + (here + 1) * self.width - energy
+            return slope, top.gather(1, here) - slope * above / T
+
+        return at
 
     def log_weight(self, state: dict[str, Tensor]) -> Tensor:
         return state["log_weight"]

@@ -59,8 +59,8 @@ class SQNLMC(Sampler):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         start = state["past"][:, 0]
         g_last, g = potential.grad(theta), potential.grad(start)
-        rows = [*state["s"].unbind(1), *state["y"].unbind(1), g, noise.normal(theta).expand_as(theta)]
-        *pairs, v, xi = known(rows)
+        blocks = [state["s"], state["y"], g[:, None], noise.normal(theta).expand_as(theta)[:, None]]
+        *pairs, v, xi = known(blocks)
         factors = self.factors(pairs)
         for i in reversed(range(len(factors))):
             per_ys, q = factors[i]
@@ -69,6 +69,7 @@ class SQNLMC(Sampler):
         for s_i, (per_ys, q) in zip(pairs, factors, strict=False):
             v = v - s_i * (per_ys * inner(q, v))
         lost = ~theta.isfinite().all(1, keepdim=True)  # a chain that is lost stays lost, and is seen to be
+        rows = [row for block in blocks for row in block.unbind(1)]
         coordinates = (v[:, : len(rows)] / self.b**0.5).unbind(1)
         moved = start + sum(c[:, None] * row for c, row in zip(coordinates, rows, strict=True))
         new = {"past": theta, "s": theta - start, "y": g_last - g}
@@ -94,17 +95,18 @@ class SQNLMC(Sampler):
         return replace(self, b=c * self.b), 1.0
 
 
-def known(rows: Sequence[Tensor]) -> list[Tensor]:
-    """For each of n vectors (C, D) its coordinates among them and its products with all of them, (C, 2 n).
+def known(blocks: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """For each of n vectors, given in blocks (C, K, D), its coordinates among them and its products with all, (C, 2 n).
 
     Both are linear: of a sum of such vectors they are the sums.
     """
     import torch
 
-    half = [[(a * b).sum(1) for b in rows[: i + 1]] for i, a in enumerate(rows)]
-    every = [torch.stack([half[max(i, j)][min(i, j)] for j in range(len(rows))], 1) for i in range(len(rows))]
-    axes = torch.eye(len(rows)).to(every[0])
-    return [torch.cat([axis.expand_as(products), products], 1) for axis, products in zip(axes, every, strict=True)]
+    half = [[a @ b.mT for b in blocks[: i + 1]] for i, a in enumerate(blocks)]
+    every = range(len(blocks))
+    products = torch.cat([torch.cat([half[i][j] if j <= i else half[j][i].mT for j in every], 2) for i in every], 1)
+    axes = torch.eye(products.shape[1]).to(products).expand_as(products)
+    return torch.cat([axes, products], 2).unbind(1)
 
 
 def with_row(i: int, a: Tensor) -> Tensor:

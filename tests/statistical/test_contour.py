@@ -154,7 +154,7 @@ def test_a_step_by_hand(energy, cap):
     expected_G = G + w * np.exp(flattening(sampler, G[0], U, T)[1]) * (np.eye(4)[int(U)] - G)
     np.testing.assert_allclose(after["G"].numpy(), expected_G, rtol=1e-12)
     assert (after["energy"].item(), after["t"].item()) == (pytest.approx(U, rel=1e-12), 32)
-    expected = flattening(sampler, expected_G[0], U, T)[1]
+    expected = flattening(sampler, G[0], U, T)[1]
     np.testing.assert_allclose(sampler.log_weight(after).numpy(), [expected], rtol=1e-11)
 
 

@@ -159,7 +159,7 @@ def inverse_hessian(sampler, pairs):
     """S S' by the product of its factors."""
     rows = np.array([*(s for s, _ in pairs), *(y for _, y in pairs)])
     S = np.eye(D) / np.sqrt(sampler.b)
-    for (s, _), (per_ys, q) in zip(pairs, sampler.factors(known([tensor([row]) for row in rows])), strict=True):
+    for (s, _), (per_ys, q) in zip(pairs, sampler.factors(known([tensor([rows])])), strict=True):
         S = S - np.outer(per_ys.item() * s, q[0, : len(rows)].numpy() @ rows) @ S
     return S @ S.T
 
