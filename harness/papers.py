@@ -51,6 +51,11 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [{**table, "paper": paper["id"]} for table in tables]
 
 
+def swept(table: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The declared sweep of a table of settings: the values of each setting that has several, "swept"."""
+    return {name: entry["swept"] for name, entry in table.get("values", {}).items() if "swept" in entry}
+
+
 def _check_table(where: str, table: Mapping[str, Any]) -> None:
     for key, required in {"method": True, "task": True, "protocol": True, "schedule": False, "summary": False}.items():
         if not isinstance(table.get(key), str) and (required or key in table):
@@ -65,3 +70,10 @@ def _check_table(where: str, table: Mapping[str, Any]) -> None:
             raise PluginError(
                 f'{where}: "{name:.60}": provenance is not one of {", ".join(PROVENANCES)}, or source is not text'
             )
+        several = entry.get("swept", [entry["value"]])
+        if not isinstance(several, list) or entry["value"] not in several:
+            raise PluginError(
+                f'{where}: "{name:.60}": swept is not a list of values with {entry["value"]!r} among them'
+            )
+        if not all(isinstance(value, str | int | float | bool) for value in several):
+            raise PluginError(f'{where}: "{name:.60}": swept has a value that is no text, number, true or false')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,9 +55,10 @@ def reproduce(
 ) -> int:
     """Run what the papers' cells and claims need and the results lack, then print the ledger: reported, ours, verdict.
 
-    Without --yes, what wants a GPU or would take over a day is left out, and always what the plugins or the data on
-    this machine lack; which and why is said. The same command again does only what is missing.
-    `bench report reproduction` prints the ledger without running anything.
+    Where settings are lost, the sweep that is declared in their place is run too. Without --yes, what wants a GPU or
+    would take over a day is left out, and always what the plugins or the data on this machine lack; which and why is
+    said. The same command again does only what is missing. `bench report reproduction` prints the ledger without
+    running anything.
     """
     from harness.report import Request
     from harness.scoring.reproduction import chosen, sides
@@ -121,11 +122,20 @@ def _fields(
 def _plan(
     side: Side, budget: str, seeds: Sequence[int] | None, kind: str, ledger: Ledger, place: tuple[str, str]
 ) -> list[Planned]:
+    """The runs of a side as published, and at the paper's length those of its declared sweep."""
     from harness.execution.plan import Request, plan
+    from harness.papers import swept
+    from harness.settings import find_pair
 
-    task = f"{side.task}@{side.protocol}"
-    asked = Request([side.method], [task], seeds, side.chains, budget, device=kind)
-    return plan(context.plugins(), asked, ledger, rates.measured(ledger, place))
+    registry, task = context.plugins(), f"{side.task}@{side.protocol}"
+    asked = [Request([side.method], [task], seeds, side.chains, budget, device=kind)]
+    if budget == "paper" and (values := swept(find_pair(registry, side.method, task).paper)):
+        asked.append(replace(asked[0], sweep=values))
+    found: dict[str, Planned] = {}
+    for request in asked:
+        for run in plan(registry, request, ledger, rates.measured(ledger, place)):
+            found.setdefault(run.spec.key, run)
+    return list(found.values())
 
 
 def _carry_out(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.scoring.claims import Ours
 from harness.scoring.compare import Comparison, compare, compare_values, judge
-from harness.scoring.estimates import Estimate
+from harness.scoring.estimates import Estimate, metric_estimate
 from harness.scoring.groups import Group, Run
 from harness.scoring.labels import labels, settings_from, title
 from harness.scoring.loading import load_curves, load_fields, load_groups
@@ -34,6 +34,7 @@ __all__ = [
     "load_curves",
     "load_fields",
     "load_groups",
+    "metric_estimate",
     "number",
     "own_settings",
     "reproduction",

@@ -24,11 +24,14 @@ NOT_RUN = "not run"
 
 @dataclass(frozen=True)
 class CellEntry:
-    """A printed cell. `ours` is what was run as published; `others` what was run at other budgets: no verdict."""
+    """A printed cell. `ours` is what was run as published. Without a verdict: `others`, which was run at other
+    budgets, and `tried`, at the papers' length with settings of the user's or of a declared sweep.
+    """
 
     cell: Reported
     ours: Ours | None
     others: Sequence[Ours]
+    tried: Sequence[Ours]
     verdict: str
     reason: str
 
@@ -54,7 +57,8 @@ class Reproduction:
     @property
     def run_keys(self) -> set[str]:
         """The runs that it rests on."""
-        used = [entry.ours for entry in self.cells] + [side for entry in self.claims for side in entry.ours]
+        used = [ours for entry in self.cells for ours in (entry.ours, *entry.tried)]
+        used += [side for entry in self.claims for side in entry.ours]
         return {run.key for ours in used if ours is not None for run in ours.group.runs}
 
 
@@ -135,16 +139,17 @@ def _cell(cell: Reported, groups: dict[Side, list[Group]], registry: Registry | 
     side = _of(cell)
     members = groups.get(side, []) if side is not None and cell.metric else []
     others = [_ours(group, cell.metric) for group in members if group.budget != "paper" and group.done]
+    tried = [_ours(group, cell.metric) for group in members if group.budget == "paper" and not as_published(group)]
     ours = _best(members, cell.metric)
     match = verdict(ours.group, ours.estimate, cell) if ours is not None and ours.estimate is not None else None
     if match is not None:
-        return CellEntry(cell, ours, others, match.verdict, "" if cell.obstacle else match.reason)
+        return CellEntry(cell, ours, others, tried, match.verdict, "" if cell.obstacle else match.reason)
     if cell.obstacle:
-        return CellEntry(cell, ours, others, UNREPRODUCIBLE, "")
+        return CellEntry(cell, ours, others, tried, UNREPRODUCIBLE, "")
     why = _why_not(ours, registry, side, cell.metric, cell.needs)
     if ours is not None and ours.group.runs:
-        return CellEntry(cell, ours, others, "inconclusive", why)
-    return CellEntry(cell, ours, others, f"{NOT_RUN} ({why})" if why else NOT_RUN, "")
+        return CellEntry(cell, ours, others, tried, "inconclusive", why)
+    return CellEntry(cell, ours, others, tried, f"{NOT_RUN} ({why})" if why else NOT_RUN, "")
 
 
 def _claims(claims: Sequence[Claim], groups: dict[Side, list[Group]], registry: Registry | None) -> list[ClaimEntry]:

@@ -7,7 +7,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.report import Column, Records, Report, Request, Result, Table
-from harness.scoring import CellEntry, ClaimEntry, Ours, Reproduction, number, reproduction, with_interval
+from harness.scoring import (
+    CellEntry,
+    ClaimEntry,
+    Ours,
+    Reproduction,
+    metric_estimate,
+    number,
+    reproduction,
+    settings_from,
+    with_interval,
+)
 
 if TYPE_CHECKING:
     from harness.store import Store
@@ -27,7 +37,9 @@ CLAIM_RULE = (
 
 
 class ReproductionLedger(Report):
-    """A summary; for each table its cells and claims; what was run at other budgets apart, without a verdict."""
+    """A summary; for each table its cells and claims; apart, without a verdict, what was run with other settings, as a
+    declared sweep is, and at other budgets.
+    """
 
     name: ClassVar[str] = "reproduction"
     summary: ClassVar[str] = "the papers' cells and claims, beside ours"
@@ -40,7 +52,7 @@ class ReproductionLedger(Report):
             claims = [entry for entry in found.claims if _place(entry) == (paper, label)]
             tables += [_cells(f"{paper}, {label}", cells)] if cells else []
             tables += [_claims(f"{paper}, {label}: claims", claims)] if claims else []
-        others = _others(found)
+        others = [*_tried(found), *_others(found)]
         return Result(tables=[*tables, *others], records=Records(lambda: _records(found)))
 
 
@@ -153,6 +165,34 @@ def _list(names: Sequence[str]) -> str:
     return "; ".join(names) if len(names) <= MOST_NAMES else f"{names[0]} and {len(names) - 1} others"
 
 
+def _tried(found: Reproduction) -> list[Table]:
+    """For each cell what its method came to with other settings, and those that come nearest to the printed value."""
+    rows = []
+    for entry in found.cells:
+        values = {ours: e.mean for ours in entry.tried if (e := ours.estimate) is not None and e.mean is not None}
+        if values:
+            nearest = min(values, key=lambda ours: abs(values[ours] - entry.cell.value))
+            rows.append((entry, len(entry.tried), sorted(values.values()), nearest))
+    if not rows:
+        return []
+    columns: dict[str, Callable[[tuple[CellEntry, int, list[float], Ours]], str]] = {
+        "cell": lambda r: f"{r[0].cell.paper}, {r[0].cell.table}: {r[0].cell.row}, {r[0].cell.column}",
+        "reported": lambda r: r[0].cell.text,
+        "tried": lambda r: str(r[1]),
+        "least": lambda r: number(r[2][0]),
+        "most": lambda r: number(r[2][-1]),
+        "nearest": lambda r: _value(r[3]),
+        "with": lambda r: ", ".join(settings_from(r[3].group, "user")),
+        "variance ratio": lambda r: with_interval(metric_estimate(r[3].group, "variance_ratio")),
+    }
+    note = (
+        "settings where the paper's are lost, from declared sweeps, or the user's own: no verdict; variance ratio: of "
+        "the nearest, to the truth's, in the coordinate that is farthest off"
+    )
+    numbers = {"reported", "tried", "least", "most", "nearest", "variance ratio"}
+    return [_table("With other settings", columns, rows, numbers, [note])]
+
+
 def _others(found: Reproduction) -> list[Table]:
     rows = [(entry, ours) for entry in found.cells for ours in entry.others]
     if not rows:
@@ -201,7 +241,7 @@ def _records(found: Reproduction) -> list[dict[str, Any]]:
 
 
 def _cell_records(entry: CellEntry) -> list[dict[str, Any]]:
-    """The cell, with our published run first; a record more for each other budget."""
+    """The cell, with our published run first; a record more for each other setting and each other budget."""
     cell = entry.cell
     head = {
         "kind": "cell", "paper": cell.paper, "table": cell.table, "row": cell.row, "column": cell.column,
@@ -213,7 +253,8 @@ def _cell_records(entry: CellEntry) -> list[dict[str, Any]]:
     }  # fmt: skip
     verdict = {"verdict": entry.verdict, "reason": entry.reason or None}
     first = {**head, **_numbers(entry.ours), **verdict}
-    return [first, *({**head, **_numbers(ours), "verdict": None, "reason": None} for ours in entry.others)]
+    apart = [*entry.tried, *entry.others]
+    return [first, *({**head, **_numbers(ours), "verdict": None, "reason": None} for ours in apart)]
 
 
 def _claim_record(entry: ClaimEntry) -> dict[str, Any]:
@@ -243,6 +284,7 @@ def _numbers(ours: Ours | None) -> dict[str, Any]:
         "task_version": group.task_version if group else None,
         "budget": group.budget if group else None,
         "steps": group.steps if group else None,
+        "tried": dict(own.partition("=")[::2] for own in settings_from(group, "user")) if group else None,
         "seeds": len(group.runs) if group else 0,
         "diverged": len(group.diverged) if group else 0,
         "failed": len(group.failed) if group else 0,

@@ -9,9 +9,12 @@ import pytest
 from scored import store, write_run
 
 from harness.cli.app import run
+from harness.cli.reproduce import _plan
 from harness.errors import UsageError
+from harness.ledger.ledger import Ledger
 from harness.rendering import render
 from harness.report import Request
+from harness.scoring.claims import Side
 from harness.scoring.reported import load_cells
 from harness.scoring.reproduction import label, reproduction
 from harness.store import Store
@@ -71,6 +74,44 @@ def test_a_setting_of_the_users_is_no_published_run(tmp_path):
     origins = {"schedule.step_size": {"value": 0.1, "provenance": "user", "source": "command line"}}
     write_table_4(tmp_path, origins=origins)
     assert set(verdicts(ledger(tmp_path)).values()) == {"not run"}
+
+
+def test_other_settings_stand_apart_with_the_nearest_of_them(tmp_path):
+    write_table_4(tmp_path)
+    for step in (0.3, 0.5):
+        origins = {"schedule.step_size": {"value": step, "provenance": "user", "source": "command line"}}
+        metrics = {"modes_covered": 20 * step, "variance_ratio": 4 * step}
+        for seed in range(3):
+            how = {"budget": "paper", "steps": 50_000, "origins": origins, "metrics": metrics}
+            write_run(tmp_path, method="csgld", chains=1, seed=seed, params={"step_size": step}, **how)
+    found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
+    assert verdicts(found)["Parallel SGLD"] == "match"
+    assert len(found.run_keys) == 46
+    result = ReproductionLedger().build(store(tmp_path, bench_papers()), Request(paper="csgmcmc", tables=("4",)))
+    table = result.tables[-1]
+    assert table.title == "With other settings"
+    (row,) = table.rows
+    assert row["cell"] == "csgmcmc, Table 4: Parallel SGLD, Mode coverage"  # whose row is corrected to csgld
+    assert (row["tried"], row["least"], row["most"]) == ("2", "6.00", "10.0")
+    assert (row["nearest"], row["with"]) == ("10.0 (all)", "schedule.step_size=0.5")
+    assert row["variance ratio"] == "2.00 (all)"
+    tried = [record for record in result.records if record["tried"]]
+    assert [(record["tried"], record["verdict"]) for record in tried] == [
+        ({"schedule.step_size": "0.3"}, None), ({"schedule.step_size": "0.5"}, None),
+    ]  # fmt: skip
+
+
+def test_a_declared_sweep_is_run_at_the_papers_length_alone(tmp_path):
+    def planned(budget):
+        side = Side("sgld", "blr-australian", "csgmcmc", 1)
+        return [run.spec for run in _plan(side, budget, [0], "cpu", Ledger(tmp_path), ("cpu", "cpu"))]
+
+    first, *rest = planned("paper")
+    points = {(spec.schedule.params["step_size"], spec.schedule.params["b"]) for spec in [first, *rest]}
+    assert (len(rest), len(points)) == (11, 12)
+    assert first.origins["schedule.step_size"].provenance == "ours"
+    assert {spec.origins["schedule.step_size"].provenance for spec in rest} == {"user"}
+    assert len(planned("quick")) == 1
 
 
 def test_settings_that_the_paper_does_not_give_leave_a_cell_inconclusive(tmp_path):

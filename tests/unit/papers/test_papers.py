@@ -6,6 +6,8 @@ import tomllib
 import numpy as np
 import pytest
 
+from harness import papers
+from harness.errors import PluginError
 from harness.store.papers import read
 from plugins.methods import bench_methods
 from plugins.papers import bench_papers
@@ -74,7 +76,7 @@ def test_settings_make_the_sampler_schedule_and_task_that_they_are_of(case):
     _, table = case
     assert set(table) <= SETTING_KEYS
     for key, entry in table["values"].items():
-        assert set(entry) == {"value", "provenance", "source"}, key
+        assert set(entry) - {"swept"} == {"value", "provenance", "source"}, key
         assert entry["provenance"] in PROVENANCE, key
         assert entry["source"], key
     sampler, schedule = METHODS[table["method"]]
@@ -87,8 +89,24 @@ def test_settings_make_the_sampler_schedule_and_task_that_they_are_of(case):
         parts[part][field] = entry["value"]
     assert set(parts["run"]) <= {"burn_in", "thin"}
     found(bench_samplers(), sampler)(**parts["sampler"])
-    found(bench_schedules(), schedule or table["schedule"])(**parts["schedule"])
     task(**parts["task"])
+    schedules = [parts["schedule"]]
+    for key, values in papers.swept(table).items():
+        assert table["values"][key]["provenance"] == "ours", "a value that is known needs no sweep"
+        schedules += [{**parts["schedule"], key.removeprefix("schedule."): value} for value in values]
+    for params in schedules:
+        found(bench_schedules(), schedule or table["schedule"])(**params)
+
+
+@pytest.mark.parametrize("values", ["[0.2]", "0.1", '[0.1, ["a"]]', "{}", "[]"])
+def test_a_sweep_is_a_list_that_has_the_value(tmp_path, values):
+    path = tmp_path / "bad.toml"
+    path.write_text(
+        '[paper]\nid = "bad"\n[[settings]]\nmethod = "sgld"\ntask = "mixture25"\nprotocol = "csgmcmc"\n'
+        f'[settings.values]\n"schedule.a" = {{ value = 0.1, provenance = "ours", swept = {values} }}\n'
+    )
+    with pytest.raises(PluginError, match='"schedule.a": swept'):
+        papers.read(path)
 
 
 def test_nothing_is_there_twice():
