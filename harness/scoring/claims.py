@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from harness.scoring.estimates import Estimate
 from harness.scoring.groups import Group
@@ -30,12 +31,21 @@ class Side:
 
 
 @dataclass(frozen=True)
+class Analysis:
+    """What an exact analysis, which needs no run, finds of a claim, and by what; `report` makes and shows it."""
+
+    report: str
+    finding: Finding
+    evidence: str
+
+
+@dataclass(frozen=True)
 class Claim:
     """A claim of a paper. The sides and the metric are None where no metric of a task says it.
 
     kind      ordering: `better` is better than `worse` by the metric; equality: they differ by less than `margin`, a
               share of the larger; share: `better` succeeds in `share` of `trials`, by the metric's mean over seeds
-              within `margin`
+              within `margin`; analysis: `exact` has settled it
     direction max or min: which is better
     obstacle, needs, cause  as of a `Reported`
     """
@@ -55,6 +65,7 @@ class Claim:
     needs: str | None
     cause: str | None
     notes: str | None
+    exact: Analysis | None = None
 
     @property
     def sides(self) -> list[Side]:
@@ -90,6 +101,7 @@ def load_claims(store: Store) -> list[Claim]:
     return [
         Claim(
             **{name: row[name] for name in same},
+            exact=_analysis(json.loads(row["document"])),
             table=row["table_label"] or "",
             statement=row["statement"] or "",
             kind=row["kind"] or "ordering",
@@ -103,6 +115,13 @@ def load_claims(store: Store) -> list[Claim]:
         )
         for row in rows
     ]
+
+
+def _analysis(document: Mapping[str, Any]) -> Analysis | None:
+    """None where the file says nothing of one, or half of it."""
+    report, finding, evidence = (document.get(name) for name in ("analysis", "finding", "evidence"))
+    whole = isinstance(report, str) and isinstance(evidence, str) and finding in get_args(Finding)
+    return Analysis(report, finding, evidence) if whole else None  # type: ignore[arg-type]
 
 
 def judge_family(claims: Sequence[Claim], ours: Sequence[Sequence[Ours | None]]) -> list[Judged | None]:

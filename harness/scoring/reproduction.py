@@ -161,6 +161,9 @@ def _claims(claims: Sequence[Claim], groups: dict[Side, list[Group]], registry: 
 def _claim(claim: Claim, ours: Sequence[Ours | None], judged: Judged | None, registry: Registry | None) -> ClaimEntry:
     if claim.obstacle:
         return ClaimEntry(claim, ours, None, f"{NOT_RUN} ({claim.obstacle})", "")
+    if claim.exact is not None:
+        reason = f"exact, no run: {claim.exact.evidence} (report {claim.exact.report})"
+        return ClaimEntry(claim, ours, None, claim.exact.finding, reason)
     if judged is not None:
         return ClaimEntry(claim, ours, judged, judged.finding, judged.reason)
     lacking = [side for side, found in zip(claim.sides, ours, strict=True) if found is None]

@@ -16,10 +16,11 @@
         notes                   anything else, such as versions of the text that differ
     [[claim]]          a claim, or `claims = [{ ... }, ...]` in the same way:
         table, statement        the claims of one table are the family that Holm adjusts over
-        kind                    ordering (the default), equality, share
+        kind                    ordering (the default), equality, share, analysis
         better, worse, task, protocol, chains, metric, direction    the two sides; worse_protocol and worse_chains where
                                 those of `worse` are others; no metric where no task measures it
         margin                  of an equality, as a share of the larger; of a share, as it is
+        analysis, finding, evidence    of an exact analysis: the report that makes it, what it finds and by what
         share, trials           of a share: what was printed, 4 of 5
         obstacle, needs, cause, notes    as above
 

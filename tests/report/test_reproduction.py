@@ -136,9 +136,6 @@ def test_what_stands_in_the_way_is_said(tmp_path):
     assert by_table["csgmcmc", "Table 6"] == "not reproducible as published"
     assert by_table["adaptive-drift", "Table 1"] == "not reproducible as published"
     assert by_table["adaptive-drift", "Table 2"] == "not run"
-    assert {e.finding for e in found.claims if e.claim.table == "Theorem 1"} == {
-        "not run (needs an analysis over K and alpha_0, exact on a Gaussian)"
-    }
     assert len(found.cells) == 169
 
 

@@ -1,5 +1,6 @@
 """The printed cells and claims: all of them, each whole, and some read again in the papers' own words."""
 
+import json
 from collections import Counter
 
 import pytest
@@ -95,7 +96,7 @@ def test_no_place_is_printed_twice_and_no_run_stands_for_two_cells_but_those_of_
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda c: c["statement"])
 def test_a_claim_can_be_tested_or_says_why_not(claim):
-    assert claim["kind"] in {None, "equality", "share"}
+    assert claim["kind"] in {None, "equality", "share", "analysis"}
     assert claim["statement"]
     assert {claim["better"], claim["worse"]} <= METHODS | {None}
     testable = claim["metric"] and claim["task"] and claim["protocol"] and claim["chains"] and claim["better"]
@@ -106,6 +107,8 @@ def test_a_claim_can_be_tested_or_says_why_not(claim):
         assert testable
         assert claim["worse"]
         assert 0 < claim["margin"] < 1
+    elif claim["kind"] == "analysis":
+        assert json.loads(claim["document"]).keys() >= {"analysis", "finding", "evidence"}
     elif testable and claim["worse"]:
         assert claim["direction"] in {"min", "max"}
     else:

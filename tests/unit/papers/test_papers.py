@@ -30,6 +30,7 @@ TABLE_KEYS = {
     "claim": {
         "table", "statement", "kind", "better", "worse", "task", "protocol", "chains", "worse_protocol", "worse_chains",
         "metric", "direction", "share", "trials", "margin", "obstacle", "needs", "cause", "notes",
+        "analysis", "finding", "evidence",
     },
 }  # fmt: skip
 PROVENANCE = {"paper", "code", "inferred", "ours"}
@@ -105,7 +106,7 @@ def test_a_sweep_is_a_list_that_has_the_value(tmp_path, values):
         '[paper]\nid = "bad"\n[[settings]]\nmethod = "sgld"\ntask = "mixture25"\nprotocol = "csgmcmc"\n'
         f'[settings.values]\n"schedule.a" = {{ value = 0.1, provenance = "ours", swept = {values} }}\n'
     )
-    with pytest.raises(PluginError, match='"schedule.a": swept'):
+    with pytest.raises(PluginError, match=r'"schedule\.a": swept'):
         papers.read(path)
 
 
