@@ -25,7 +25,8 @@ class NotMNIST(DenseTask):
 
     The paper says "a three-layer MLP", trained "until convergence", and gives neither widths, batch, prior nor epochs.
     Three hidden layers of 200 are those of the work that it takes the task from; no batch normalisation and no
-    adversarial examples, which that work has, are mentioned. The rest is ours. Pixels are standardised by the mean and
+    adversarial examples, which that work has, are mentioned. The rest is ours; of `paper`, 20 epochs, sgd fits the
+    training images (accuracy 1) well before the end. Pixels are standardised by the mean and
     the standard deviation of the training images. Figure 4 is of notMNIST; the other two sets are ours.
 
     Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, 5.3; B.
@@ -43,7 +44,7 @@ class NotMNIST(DenseTask):
         Protocol(
             "csgmcmc",
             "MNIST in batches of 100; a draw every tenth of an epoch where a method samples",
-            {"smoke": 2 * EPOCH, "quick": 6 * EPOCH, "paper": 100 * EPOCH},
+            {"smoke": 2 * EPOCH, "quick": 6 * EPOCH, "paper": 20 * EPOCH},
             thin=EPOCH // 10,
             budget_settings={"smoke": {"task.width": 100}, "quick": {"task.width": 100}},
         ),
