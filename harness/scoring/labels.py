@@ -35,7 +35,7 @@ def title(field: Sequence[Group], others: Sequence[Group] = ()) -> str:
     variant = f" ({', '.join(own)})" if own else ""
     named = first.budget.partition("=")[2]
     unit = "data passes" if first.budget.startswith("gradients=") else "seconds"
-    budget = f"{named} {unit}, " if named else f"{first.budget} budget, "
+    budget = f"{float(named):,.12g} {unit}, " if named else f"{first.budget} budget, "
     return (
         f"{first.task}@{first.protocol}{variant}, task version {first.task_version}: {budget}{length} steps, {chains}"
     )

@@ -170,8 +170,10 @@ def _claim(claim: Claim, ours: Sequence[Ours | None], judged: Judged | None, reg
     reasons = dict.fromkeys(_why_not(None, registry, side, claim.metric, claim.needs) for side in lacking)
     if not claim.sides and claim.needs:
         reasons = {f"needs {claim.needs}": None}
-    run = [f"{found.group.method}: {_unmeasured(found)}" for found in ours if found is not None and not found.estimate]
-    why = "; ".join(filter(None, [*reasons, *run]))
+    empty = [found for found in ours if found is not None and not (found.estimate and found.estimate.by_seed)]
+    why = "; ".join(filter(None, [*reasons, *(f"{found.group.method}: {_unmeasured(found)}" for found in empty)]))
+    if empty and not lacking:
+        return ClaimEntry(claim, ours, None, "undecided", why)
     return ClaimEntry(claim, ours, None, f"{NOT_RUN} ({why})" if why else NOT_RUN, "")
 
 

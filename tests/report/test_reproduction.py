@@ -129,6 +129,16 @@ def test_one_run_gets_no_verdict(tmp_path):
     assert {e.finding for e in found.claims} == {"undecided"}
 
 
+def test_runs_without_a_value_leave_a_claim_undecided(tmp_path):
+    for seed in range(10):
+        how = {"budget": "paper", "steps": 30_000, "origins": {}, "metrics": {"converged": None}}
+        write_run(tmp_path, method="msgld", task="ravine", chains=1, seed=seed, protocol="adaptive-drift", **how)
+    found = ledger(tmp_path, paper="adaptive-drift", tables=("1",))
+    assert {e.claim.better.method: (e.finding, e.reason) for e in found.claims}["msgld"] == (
+        "undecided", "msgld: none in 10 of 10 seeds",
+    )  # fmt: skip
+
+
 def test_what_stands_in_the_way_is_said(tmp_path):
     found = reproduction(_without_results(tmp_path), Request())
     by_table = {(e.cell.paper, e.cell.table): e.verdict for e in found.cells}
