@@ -182,7 +182,9 @@ def mixture(sampler: Any, chains: int) -> tuple[dict[str, Any], dict[str, Callab
     lacking = sorted(sampler.needs - task.provides)
     if lacking:
         return {"left_out": f"needs {', '.join(lacking)}, which mixture25 does not have"}, {}
-    h = min(H, 0.05 * (stability_limit(sampler) or 1.0) / task.curvature())
+    limit = stability_limit(sampler) or 1.0
+    sampler, factor = sampler.rescale(task.curvature())
+    h = min(H, 0.05 * limit * factor)
     loop = looped(sampler, task, h, Case("bench", "", chains, "compiled"))
     loop.runs[0].observer = Silent()
 
