@@ -12,6 +12,8 @@ from harness.ledger.files import read_bytes
 from harness.registry import Offer, Registry
 
 PROVENANCES = ("paper", "code", "inferred", "ours")
+SWEPT = "swept"
+"""The provenance of a value of a declared sweep."""
 
 
 def settings_for(registry: Registry, offers: Iterable[Offer]) -> list[dict[str, Any]]:
@@ -71,9 +73,7 @@ def _check_table(where: str, table: Mapping[str, Any]) -> None:
                 f'{where}: "{name:.60}": provenance is not one of {", ".join(PROVENANCES)}, or source is not text'
             )
         several = entry.get("swept", [entry["value"]])
-        if not isinstance(several, list) or entry["value"] not in several:
-            raise PluginError(
-                f'{where}: "{name:.60}": swept is not a list of values with {entry["value"]!r} among them'
-            )
+        if not isinstance(several, list) or repr(entry["value"]) not in map(repr, several):  # 1 is not true
+            raise PluginError(f'{where}: "{name:.60}": swept is not a list with {entry["value"]!r} in it')
         if not all(isinstance(value, str | int | float | bool) for value in several):
             raise PluginError(f'{where}: "{name:.60}": swept has a value that is no text, number, true or false')

@@ -91,7 +91,9 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
         )
     schedule = registry.find("schedules", chosen, prefer=pair.sampler.distribution)
     origins: dict[str, Origin] = {}
+    usual: Layer = {}
     for layer in reversed(layers):
+        usual = dict(origins)
         fits = "schedule" not in layer or layer["schedule"].value == chosen
         origins.update(layer if fits else _without_schedule(layer))
     origins.pop("schedule", None)
@@ -107,6 +109,14 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
         name: check(spec, origins[f"run.{name}"].value if f"run.{name}" in origins else spec.default, where="run")
         for name, spec in RUN_FIELDS.items()
     }
+    for name, value in {
+        **_dotted("sampler", sampler_params),
+        **_dotted("task", task_params),
+        **_dotted("schedule", schedule_params),
+        **_dotted("run", run),
+    }.items():
+        if name in usual and origins[name].provenance == "user" and usual[name].value == value:
+            origins[name] = usual[name]  # a command that repeats what is so changes nothing
     return Settings(
         schedule,
         sampler_params,
@@ -157,6 +167,10 @@ def _with_schedule(method: Method, layer: Layer) -> Layer:
     if "schedule" in layer or not speaks or commanded:
         return layer
     return {**layer, "schedule": Origin(method.schedule or "constant", "default", f"method {method.name}")}
+
+
+def _dotted(room: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{room}.{name}": value for name, value in params.items()}
 
 
 def _without_schedule(layer: Layer) -> Layer:

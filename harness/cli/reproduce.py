@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from harness.ledger.ledger import Ledger
     from harness.report import Request
     from harness.scoring.claims import Side
+    from harness.spec import RunSpec
     from harness.store import Store
 
 BUDGETS = ("paper", "quick", "smoke")
@@ -128,14 +129,28 @@ def _plan(
     from harness.settings import find_pair
 
     registry, task = context.plugins(), f"{side.task}@{side.protocol}"
-    asked = [Request([side.method], [task], seeds, side.chains, budget, device=kind)]
+    asked = Request([side.method], [task], seeds, side.chains, budget, device=kind)
+    found = {run.spec.key: run for run in plan(registry, asked, ledger, rates.measured(ledger, place))}
     if budget == "paper" and (values := swept(find_pair(registry, side.method, task).paper)):
-        asked.append(replace(asked[0], sweep=values))
-    found: dict[str, Planned] = {}
-    for request in asked:
-        for run in plan(registry, request, ledger, rates.measured(ledger, place)):
-            found.setdefault(run.spec.key, run)
+        try:
+            points = plan(registry, replace(asked, sweep=values), ledger)
+        except UsageError as error:
+            context.say(f"{_name(side)}: the declared sweep of {side.method} is left out: {error}")
+            points = []
+        for run in points:
+            found.setdefault(run.spec.key, replace(run, spec=_declared(run.spec)))
     return list(found.values())
+
+
+def _declared(spec: RunSpec) -> RunSpec:
+    """A point of a sweep, whose values are the declared sweep's and not a user's."""
+    from harness.papers import SWEPT
+
+    origins = {
+        name: replace(origin, provenance=SWEPT, source="declared sweep") if origin.provenance == "user" else origin
+        for name, origin in spec.origins.items()
+    }
+    return replace(spec, origins=origins)
 
 
 def _carry_out(

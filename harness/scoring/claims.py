@@ -132,7 +132,7 @@ def judge_family(claims: Sequence[Claim], ours: Sequence[Sequence[Ours | None]])
     are judged by the 95 % interval of the difference, and are not adjusted.
     """
     raw = [_tested(claim, sides) for claim, sides in zip(claims, ours, strict=True)]
-    family = [i for i, claim in enumerate(claims) if claim.kind != "equality" and claim.sides]
+    family = [i for i, claim in enumerate(claims) if claim.kind not in {"equality", "analysis"} and claim.sides]
     p = [1.0 if (found := raw[i]) is None or found.p is None else found.p for i in family]
     adjusted = dict(zip(family, holm(p), strict=True)) if family else {}
     return [

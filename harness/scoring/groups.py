@@ -15,6 +15,11 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.papers import SWEPT
+
+CHANGED = ("user", SWEPT)
+"""Provenances of settings that are other than usual."""
+
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 """x (n,) and y (C, n), or (1, n) where the curve is of the run as a whole."""
 

@@ -35,10 +35,18 @@ def title(field: Sequence[Group], others: Sequence[Group] = ()) -> str:
     variant = f" ({', '.join(own)})" if own else ""
     named = first.budget.partition("=")[2]
     unit = "data passes" if first.budget.startswith("gradients=") else "seconds"
-    budget = f"{float(named):,.12g} {unit}, " if named else f"{first.budget} budget, "
+    budget = f"{_grouped(named)} {unit}, " if named else f"{first.budget} budget, "
     return (
         f"{first.task}@{first.protocol}{variant}, task version {first.task_version}: {budget}{length} steps, {chains}"
     )
+
+
+def _grouped(number: str) -> str:
+    """150000 as 150,000; what is no number, as another tool may have it in its records, as it is."""
+    try:
+        return f"{float(number):,.12g}"
+    except ValueError:
+        return number
 
 
 def settings_from(group: Group, *kinds: str) -> list[str]:

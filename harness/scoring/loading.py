@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.report import Request
-from harness.scoring.groups import Curve, Group, Numbers, Readings, Run, Runs, Value, fields
+from harness.scoring.groups import CHANGED, Curve, Group, Numbers, Readings, Run, Runs, Value, fields
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -69,8 +69,8 @@ def load_groups(store: Store, request: Request) -> list[Group]:
         numbers = _numbers(db)
         readings = _readings(db)
         origins: dict[str, dict[str, Any]] = {}
-        for key, text in db.execute(_ORIGINS).fetchall():  # of several records of one setting, the last seed's
-            origins.setdefault(key, {}).update(json.loads(text))
+        for key, text in db.execute(_ORIGINS).fetchall():
+            _merge(origins.setdefault(key, {}), json.loads(text))
         answer = db.execute(_GROUPS)
         names = [column[0] for column in answer.description]
         rows = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
@@ -79,6 +79,13 @@ def load_groups(store: Store, request: Request) -> list[Group]:
         _group(row, numbers[row["group_key"]], readings.get(row["group_key"], {}), origins[row["group_key"]], details)
         for row in rows
     ]
+
+
+def _merge(known: dict[str, Any], record: dict[str, Any]) -> None:
+    """Of records of where one setting is from the last seed's; a user who repeats what was so changes nothing."""
+    for name, origin in record.items():
+        if name not in known or origin["provenance"] not in CHANGED:
+            known[name] = origin
 
 
 def load_fields(store: Store, request: Request) -> list[list[Group]]:

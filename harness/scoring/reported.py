@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from harness.papers import SWEPT
 from harness.scoring.estimates import Estimate
-from harness.scoring.groups import Group
+from harness.scoring.groups import CHANGED, Group
 from harness.scoring.labels import settings_from
 from harness.statistics import Match, match_cell
 
@@ -127,9 +128,17 @@ def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
 
 
 def as_published(group: Group) -> bool:
-    """Whether a group was run at the papers' length and without a setting of the user's."""
-    changed = [name for name, kind in group.provenance.items() if kind == "user" and name not in EXECUTION]
-    return group.budget == "paper" and not changed
+    """Whether a group was run at the papers' length and without a setting of the user's or of a declared sweep."""
+    return group.budget == "paper" and not _changed(group)
+
+
+def of_sweep(group: Group) -> bool:
+    """Whether a group is a point of a declared sweep, at the papers' length and otherwise as published."""
+    return group.budget == "paper" and _changed(group) == {SWEPT}
+
+
+def _changed(group: Group) -> set[str]:
+    return {kind for name, kind in group.provenance.items() if kind in CHANGED and name not in EXECUTION}
 
 
 def own_settings(group: Group) -> list[str]:

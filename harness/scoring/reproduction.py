@@ -13,7 +13,7 @@ from harness.scoring.claims import Claim, Judged, Ours, Side, by_table, judge_fa
 from harness.scoring.estimates import metric_estimate
 from harness.scoring.groups import Group
 from harness.scoring.loading import load_groups
-from harness.scoring.reported import UNREPRODUCIBLE, Reported, as_published, load_cells, verdict
+from harness.scoring.reported import UNREPRODUCIBLE, Reported, as_published, load_cells, of_sweep, verdict
 
 if TYPE_CHECKING:
     from harness.registry import Registry
@@ -24,8 +24,8 @@ NOT_RUN = "not run"
 
 @dataclass(frozen=True)
 class CellEntry:
-    """A printed cell. `ours` is what was run as published. Without a verdict: `others`, which was run at other
-    budgets, and `tried`, at the papers' length with settings of the user's or of a declared sweep.
+    """A printed cell. `ours` is what was run as published. Without a verdict: `others`, what was run at other budgets,
+    and `tried`, the points of a declared sweep.
     """
 
     cell: Reported
@@ -139,7 +139,7 @@ def _cell(cell: Reported, groups: dict[Side, list[Group]], registry: Registry | 
     side = _of(cell)
     members = groups.get(side, []) if side is not None and cell.metric else []
     others = [_ours(group, cell.metric) for group in members if group.budget != "paper" and group.done]
-    tried = [_ours(group, cell.metric) for group in members if group.budget == "paper" and not as_published(group)]
+    tried = [_ours(group, cell.metric) for group in members if of_sweep(group)]
     ours = _best(members, cell.metric)
     match = verdict(ours.group, ours.estimate, cell) if ours is not None and ours.estimate is not None else None
     if match is not None:
@@ -164,6 +164,8 @@ def _claim(claim: Claim, ours: Sequence[Ours | None], judged: Judged | None, reg
     if claim.exact is not None:
         reason = f"exact, no run: {claim.exact.evidence} (report {claim.exact.report})"
         return ClaimEntry(claim, ours, None, claim.exact.finding, reason)
+    if claim.kind == "analysis":
+        return ClaimEntry(claim, ours, None, f"{NOT_RUN} (the file lacks analysis, finding or evidence)", "")
     if judged is not None:
         return ClaimEntry(claim, ours, judged, judged.finding, judged.reason)
     lacking = [side for side, found in zip(claim.sides, ours, strict=True) if found is None]

@@ -37,9 +37,7 @@ CLAIM_RULE = (
 
 
 class ReproductionLedger(Report):
-    """A summary; for each table its cells and claims; apart, without a verdict, what was run with other settings, as a
-    declared sweep is, and at other budgets.
-    """
+    """A summary; for each table its cells and claims; apart, without a verdict, declared sweeps and other budgets."""
 
     name: ClassVar[str] = "reproduction"
     summary: ClassVar[str] = "the papers' cells and claims, beside ours"
@@ -166,31 +164,34 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _tried(found: Reproduction) -> list[Table]:
-    """For each cell what its method came to with other settings, and those that come nearest to the printed value."""
+    """For each cell what its method came to in a declared sweep, and the settings nearest to the printed value."""
     rows = []
     for entry in found.cells:
-        values = {ours: e.mean for ours in entry.tried if (e := ours.estimate) is not None and e.mean is not None}
+        whole = [ours for ours in entry.tried if len(ours.group.done) == len(ours.group.runs)]
+        values = {ours: e.mean for ours in whole if (e := ours.estimate) is not None and e.mean is not None}
         if values:
             nearest = min(values, key=lambda ours: abs(values[ours] - entry.cell.value))
-            rows.append((entry, len(entry.tried), sorted(values.values()), nearest))
+            rows.append((entry, len(entry.tried) - len(values), sorted(values.values()), nearest))
     if not rows:
         return []
     columns: dict[str, Callable[[tuple[CellEntry, int, list[float], Ours]], str]] = {
         "cell": lambda r: f"{r[0].cell.paper}, {r[0].cell.table}: {r[0].cell.row}, {r[0].cell.column}",
         "reported": lambda r: r[0].cell.text,
-        "tried": lambda r: str(r[1]),
+        "points": lambda r: str(len(r[2])),
+        "lost": lambda r: str(r[1]),
         "least": lambda r: number(r[2][0]),
         "most": lambda r: number(r[2][-1]),
         "nearest": lambda r: _value(r[3]),
-        "with": lambda r: ", ".join(settings_from(r[3].group, "user")),
+        "seeds": lambda r: str(len(r[3].group.runs)),
+        "with": lambda r: ", ".join(settings_from(r[3].group, "swept")),
         "variance ratio": lambda r: with_interval(metric_estimate(r[3].group, "variance_ratio")),
     }
     note = (
-        "settings where the paper's are lost, from declared sweeps, or the user's own: no verdict; variance ratio: of "
-        "the nearest, to the truth's, in the coordinate that is farthest off"
+        "no verdict: in place of settings that are lost; lost: points with a run that diverged or failed; variance "
+        "ratio: of the nearest, to the truth's, in the coordinate that is farthest off"
     )
-    numbers = {"reported", "tried", "least", "most", "nearest", "variance ratio"}
-    return [_table("With other settings", columns, rows, numbers, [note])]
+    numbers = {"reported", "points", "lost", "least", "most", "nearest", "seeds", "variance ratio"}
+    return [_table("Declared sweeps", columns, rows, numbers, [note])]
 
 
 def _others(found: Reproduction) -> list[Table]:
@@ -241,7 +242,7 @@ def _records(found: Reproduction) -> list[dict[str, Any]]:
 
 
 def _cell_records(entry: CellEntry) -> list[dict[str, Any]]:
-    """The cell, with our published run first; a record more for each other setting and each other budget."""
+    """The cell, with our published run first; a record more for each point of a sweep and each other budget."""
     cell = entry.cell
     head = {
         "kind": "cell", "paper": cell.paper, "table": cell.table, "row": cell.row, "column": cell.column,
@@ -284,7 +285,7 @@ def _numbers(ours: Ours | None) -> dict[str, Any]:
         "task_version": group.task_version if group else None,
         "budget": group.budget if group else None,
         "steps": group.steps if group else None,
-        "tried": dict(own.partition("=")[::2] for own in settings_from(group, "user")) if group else None,
+        "swept": dict(own.partition("=")[::2] for own in settings_from(group, "swept")) if group else None,
         "seeds": len(group.runs) if group else 0,
         "diverged": len(group.diverged) if group else 0,
         "failed": len(group.failed) if group else 0,

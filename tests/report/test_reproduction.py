@@ -76,29 +76,41 @@ def test_a_setting_of_the_users_is_no_published_run(tmp_path):
     assert set(verdicts(ledger(tmp_path)).values()) == {"not run"}
 
 
-def test_other_settings_stand_apart_with_the_nearest_of_them(tmp_path):
+def test_a_declared_sweep_stands_apart_with_the_nearest_of_its_points(tmp_path):
     write_table_4(tmp_path)
-    for step in (0.3, 0.5):
-        origins = {"schedule.step_size": {"value": step, "provenance": "user", "source": "command line"}}
+    for step, kind in ((0.3, "swept"), (0.5, "swept"), (0.9, "swept"), (0.8, "user")):
+        origins = {"schedule.step_size": {"value": step, "provenance": kind, "source": "declared sweep"}}
         metrics = {"modes_covered": 20 * step, "variance_ratio": 4 * step}
         for seed in range(3):
-            how = {"budget": "paper", "steps": 50_000, "origins": origins, "metrics": metrics}
-            write_run(tmp_path, method="csgld", chains=1, seed=seed, params={"step_size": step}, **how)
+            how = {"budget": "paper", "steps": 50_000, "origins": origins, "params": {"step_size": step}}
+            lost = step == 0.9 and seed == 1
+            how |= {"status": "diverged", "metrics": {}} if lost else {"metrics": metrics}
+            write_run(tmp_path, method="csgld", chains=1, seed=seed, **how)
     found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
     assert verdicts(found)["Parallel SGLD"] == "match"
-    assert len(found.run_keys) == 46
+    assert len(found.run_keys) == 49  # without the user's own
     result = ReproductionLedger().build(store(tmp_path, bench_papers()), Request(paper="csgmcmc", tables=("4",)))
     table = result.tables[-1]
-    assert table.title == "With other settings"
+    assert table.title == "Declared sweeps"
     (row,) = table.rows
     assert row["cell"] == "csgmcmc, Table 4: Parallel SGLD, Mode coverage"  # whose row is corrected to csgld
-    assert (row["tried"], row["least"], row["most"]) == ("2", "6.00", "10.0")
-    assert (row["nearest"], row["with"]) == ("10.0 (all)", "schedule.step_size=0.5")
+    assert (row["points"], row["lost"], row["least"], row["most"]) == ("2", "1", "6.00", "10.0")
+    assert (row["nearest"], row["seeds"], row["with"]) == ("10.0 (all)", "3", "schedule.step_size=0.5")
     assert row["variance ratio"] == "2.00 (all)"
-    tried = [record for record in result.records if record["tried"]]
-    assert [(record["tried"], record["verdict"]) for record in tried] == [
-        ({"schedule.step_size": "0.3"}, None), ({"schedule.step_size": "0.5"}, None),
-    ]  # fmt: skip
+    swept = {record["swept"]["schedule.step_size"]: record["verdict"] for record in result.records if record["swept"]}
+    assert swept == {"0.3": None, "0.5": None, "0.9": None}
+
+
+def test_a_user_who_repeats_what_is_so_changes_nothing(tmp_path):
+    write_table_4(tmp_path, seeds=range(5))
+    origins = {"schedule.step_size": {"value": 0.02, "provenance": "paper", "source": "p"}}
+    for seed in range(5, 10):
+        own = {"schedule.step_size": {"value": 0.02, "provenance": "user", "source": "command line"}}
+        for kind, at in ((origins, seed), (own, seed + 5)):
+            metrics = {"modes_covered": float(TABLE_4["csgld", 1][seed % 3])}
+            how = {"budget": "paper", "steps": 50_000, "origins": kind, "metrics": metrics}
+            write_run(tmp_path, method="csgld", chains=1, seed=at, **how)
+    assert verdicts(ledger(tmp_path, paper="csgmcmc", tables=("4",)))["Parallel SGLD"] == "match"
 
 
 def test_a_declared_sweep_is_run_at_the_papers_length_alone(tmp_path):
@@ -110,7 +122,10 @@ def test_a_declared_sweep_is_run_at_the_papers_length_alone(tmp_path):
     points = {(spec.schedule.params["step_size"], spec.schedule.params["b"]) for spec in [first, *rest]}
     assert (len(rest), len(points)) == (11, 12)
     assert first.origins["schedule.step_size"].provenance == "ours"
-    assert {spec.origins["schedule.step_size"].provenance for spec in rest} == {"user"}
+    changed = [[name for name, origin in spec.origins.items() if origin.provenance == "swept"] for spec in rest]
+    assert sorted(map(tuple, changed)).count(("schedule.b", "schedule.step_size")) == 6
+    assert {name for names in changed for name in names} == {"schedule.b", "schedule.step_size"}
+    assert "user" not in {origin.provenance for spec in rest for origin in spec.origins.values()}
     assert len(planned("quick")) == 1
 
 

@@ -37,6 +37,14 @@ def test_the_command_beats_the_paper_and_says_so(tmp_path):
     assert made.origins["schedule.step_size"].provenance == "user"
 
 
+def test_a_command_that_repeats_the_paper_changes_nothing(tmp_path):
+    given = {"schedule.step_size": "0.09", "schedule.cycles": "30", "run.thin": "1", "schedule.beta": "0.5"}
+    origins = spec(tmp_path, "csgld", given=given).origins
+    usual = spec(tmp_path, "csgld").origins
+    assert {name for name in origins if origins[name] != usual.get(name)} == {"schedule.beta"}
+    assert origins["schedule.beta"].provenance == "user"
+
+
 def test_another_schedule_takes_none_of_the_papers_schedule_settings(tmp_path):
     made = spec(tmp_path, "sgld", given={"schedule": "cyclical", "schedule.step_size": "0.02"})
     assert made.schedule.params["cycles"] == 4

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from harness.scoring.labels import _grouped
 from harness.scoring.words import with_interval
 
 
@@ -20,3 +21,10 @@ def t(mean, half):
 )  # fmt: skip
 def test_a_number_is_never_longer_than_it_says(mean, half, text):
     assert with_interval(t(mean, half)) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [("150000", "150,000"), ("2.5", "2.5"), ("1e6", "1,000,000"), ("odd", "odd")]
+)
+def test_a_budget_of_many_is_grouped(number, text):
+    assert _grouped(number) == text
