@@ -25,9 +25,9 @@ class NotMNIST(DenseTask):
 
     The paper says "a three-layer MLP", trained "until convergence", and gives neither widths, batch, prior nor epochs.
     Three hidden layers of 200 are those of the work that it takes the task from; no batch normalisation and no
-    adversarial examples, which that work has, are mentioned. The rest is ours, among it the 20 epochs of `paper`. Pixels
-    are standardised by the mean and the standard deviation of the training images. Figure 4 is of notMNIST; the other
-    two sets are ours.
+    adversarial examples, which that work has, are mentioned. The rest is ours, among it the 20 epochs of `paper`.
+    Pixels are standardised by the mean and the standard deviation of the training images. Figure 4 is of notMNIST; the
+    other two sets are ours.
 
     Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, 5.3; B.
     Lakshminarayanan, A. Pritzel, C. Blundell, "Simple and Scalable Predictive Uncertainty Estimation using Deep
