@@ -41,7 +41,7 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--repeats", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="number of the first repeat: repeats are counted from 0")
-    parser.add_argument("--seconds", type=float, default=60.0, help="for each sampler; then its repeats end")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="for each sampler; then its repeats end")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     sys.stdout.write(f"{HEAD}  law\n")
