@@ -257,7 +257,9 @@ def test_of_two_versions_of_a_row_the_one_with_more_seeds_is_kept(tmp_path):
 
 
 def test_the_page_in_the_repository_is_made_from_the_published_files():
-    assert (ROOT / "REPRODUCTION.md").read_text(encoding="utf-8") == page(FOLDER, bench_papers())
+    written = (ROOT / "REPRODUCTION.md").read_text(encoding="utf-8")
+    assert written == page(FOLDER, bench_papers())
+    assert "### Declared sweeps" in written
 
 
 def test_no_array_is_published():
