@@ -174,6 +174,9 @@ class Problem(ABC):
     block_limit: int | None = None
     """Most steps between two looks at what the problem carries; 1 where an observer must see the buffers of a draw."""
 
+    under_normal_prior: Tensor | None = None
+    """The coordinates (D,) whose prior is the task's N(0, I / prior_precision), True and False; None: all of them."""
+
     opaque: bool = False
     """Whether the compiler is to leave energy and gradient as they are, and to compile the sampler's step alone."""
 

@@ -105,6 +105,8 @@ def law_prior_counted_once(task: Task) -> None:
     cases = [None, *(_at(batches, k) for k in range(minibatched.steps_per_epoch()))] if batches else [None]
     varied = "prior_precision" in {field.name for field in dataclasses.fields(task)}
     other = _build(dataclasses.replace(minibatched, prior_precision=precision + 1)) if varied else None  # type: ignore[call-arg]
+    if problem.under_normal_prior is not None:
+        theta = theta * problem.under_normal_prior
     far = 1e8 * theta / theta.norm(dim=1, keepdim=True)
     for batch in cases:
         if other is None:

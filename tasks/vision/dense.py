@@ -26,10 +26,11 @@ STRETCH = 500
 class DenseClassifier(Classifier):
     """`Classifier` of an `MLP` on inputs that are rows of numbers.
 
-    Inputs lie on the device as the data set has them (bytes, for images) and are standardised as they are used:
-    (input - mean) / sd. The cross-entropy of a batch is summed over its inputs and multiplied by m, the batches of an
-    epoch; the prior is added on the flat vector. Training inputs are not augmented. The rows of a chain's batch beyond
-    a short one's end are computed and weigh nothing. The compiler leaves them alone: a few large products gain nothing.
+    Inputs lie on the device as the data set has them (bytes, for images) and are transformed as they are used:
+    (input - shift) / scale. The cross-entropy of a batch is summed over its inputs and multiplied by m, the batches of
+    an epoch; the prior is added on the flat vector. Training inputs are not augmented. The rows of a chain's batch
+    beyond a short one's end are computed and weigh nothing. The compiler leaves them alone: a few large products gain
+    nothing.
     """
 
     opaque = True
@@ -44,9 +45,9 @@ class DenseClassifier(Classifier):
         read = {name: task.data(name) for name in ("train", "test", *task.unseen)}
         self.inputs = {name: torch.from_numpy(x).to(device) for name, (x, _) in read.items()}
         self.labels = {name: torch.from_numpy(read[name][1]).to(device) for name in ("train", "test")}
-        mean, sd = task.standard()
-        self.mean = torch.as_tensor(mean, device=device, dtype=self.dtype)
-        self.sd = torch.as_tensor(sd, device=device, dtype=self.dtype)
+        shift, scale = task.standard()
+        self.shift = torch.as_tensor(shift, device=device, dtype=self.dtype)
+        self.scale = torch.as_tensor(scale, device=device, dtype=self.dtype)
         self.buffers = torch.zeros((len(streams), 0), device=device)
 
     def initial(self) -> Tensor:
@@ -64,21 +65,32 @@ class DenseClassifier(Classifier):
 
     def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
         total, gradient = self.prior(theta, batch), self.prior_gradient(theta, batch)
+        for logs, y, weights, pulled in self._pulled(theta, batch):
+            total = total + _loss(logs, y, weights)
+            gradient = gradient + pulled
+        return total, gradient
+
+    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        gradient = self.prior_gradient(theta, batch)
+        for *_, pulled in self._pulled(theta, batch):
+            gradient = gradient + pulled
+        return gradient
+
+    def _pulled(self, theta: Tensor, batch: Batch | None) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """log p (C, n, K), classes and weights of the terms, and the gradient of their part of U (C, D)."""
         for x, y, weights in self._parts(batch):
             logits, pullback = self.network.logits_and_pullback(theta, x)
             logs = logits.log_softmax(2)
-            total = total + _loss(logs, y, weights)
             truth = torch.nn.functional.one_hot(y, self.classes)
-            gradient = gradient + pullback((logs.exp() - truth) * weights[..., None])
-        return total, gradient
+            yield logs, y, weights, pullback((logs.exp() - truth) * weights[..., None])
 
     def prior(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """-log p(theta) (C,) but for a constant."""
-        return self.task.precision / 2 * theta.square().sum(1)
+        return self.task.prior_precision / 2 * theta.square().sum(1)
 
     def prior_gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """Its gradient (C, D)."""
-        return self.task.precision * theta
+        return self.task.prior_precision * theta
 
     def _parts(self, batch: Batch | None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Inputs (C, n, inputs), classes and weights of the terms (C, n); C = 1 where all chains share them."""
@@ -94,7 +106,7 @@ class DenseClassifier(Classifier):
             yield self._read(x[some]), y[None, some], torch.ones((), dtype=self.dtype, device=x.device).expand(1, 1)
 
     def _read(self, x: Tensor) -> Tensor:
-        return (x.to(self.dtype) - self.mean) / self.sd
+        return (x.to(self.dtype) - self.shift) / self.scale
 
     @torch.no_grad()
     def predict(self, theta: Tensor, rows: slice, name: str) -> Iterator[Tensor]:

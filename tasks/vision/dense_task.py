@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
     Data = tuple[NDArray[Any], NDArray[np.int64]]
 
+PREPROCESSING = {
+    "standardised": "less their mean over the training inputs, by their sd",
+    "divided": "divided by 255",
+    "raw": "as they are",
+}
+"""What may be done to the numbers of an input."""
 FEW = 60
 """Inputs of a set that laws are tried on."""
 
@@ -47,8 +53,13 @@ class DenseTask(Task):
     width: int = param(200, "[1, inf)", "units of a hidden layer", source="ours")
     depth: int = param(3, "[1, inf)", "hidden layers", source="ours")
     batch: int = param(100, "[1, inf)", "n, inputs in a minibatch", source="ours: not stated")
-    precision: float = param(1.0, "[0, inf)", "lambda of the prior N(0, I / lambda)", source="ours: not stated")
-    by_cycle: bool = param(False, meaning="whether what `bench report cycle-weights` needs is kept", source="ours")
+    prior_precision: float = param(1.0, "[0, inf)", "of the prior N(0, I / prior_precision)", source="ours: not stated")  # type: ignore[misc]
+    preprocessing: str = param(
+        "standardised", choices=tuple(PREPROCESSING), meaning="what is done to the inputs", source="ours: not stated"
+    )
+    by_cycle: bool = param(
+        False, meaning="whether what `bench report cycle-weights` needs is kept", source="changes no number"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,9 +88,15 @@ class DenseTask(Task):
     def read(self, name: str) -> Data:
         """Inputs (n, features), bytes or float32, and classes (n,) of "train", "test" or an unseen set (then zeros)."""
 
+    @abstractmethod
+    def moments(self) -> tuple[ArrayLike, ArrayLike]:
+        """The mean and sd of the training inputs, of all numbers or of each."""
+
     def standard(self) -> tuple[ArrayLike, ArrayLike]:
-        """What is taken off inputs, and what they are divided by then."""
-        return 0.0, 1.0
+        """What is taken off inputs, and what they are divided by then, as `preprocessing` says."""
+        if self.preprocessing == "standardised":
+            return self.moments()
+        return 0.0, 255.0 if self.preprocessing == "divided" else 1.0
 
     def data(self, name: str) -> Data:
         """`read`, cut to the `few` first."""

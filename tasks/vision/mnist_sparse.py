@@ -11,7 +11,7 @@ from harness import Metric, Protocol, param
 from tasks.datasets import idx
 from tasks.vision.dense_task import DenseTask
 from tasks.vision.metrics import classifier_metrics
-from tasks.vision.notmnist import EPOCH, digits, standard
+from tasks.vision.notmnist import EPOCH, digits, moments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,8 +35,7 @@ class MnistSparse(DenseTask):
         |w| >= sqrt(2 log((1 - lambda)/lambda sqrt(slab/spike)) slab spike / (slab - spike)) = 0.0199642,
 
     and `sparsity` is the share of those. test_accuracy and train_accuracy are means over the ends of the last five
-    epochs. U on all the data, and what a law or a truth is of, has the second prior. Pixels are standardised; the paper
-    does not say how it reads them.
+    epochs. U on all the data, and what a law or a truth is of, has the second prior.
 
     Source: S. Kim, Q. Song, F. Liang, "Stochastic gradient Langevin dynamics with adaptive drifts", 2022, 5.2, eq. 5.
     """
@@ -68,7 +67,7 @@ class MnistSparse(DenseTask):
     width: int = param(800, "[1, inf)", "units of a hidden layer", source="Kim et al. 2022, 5.2")
     depth: int = param(2, "[1, inf)", "hidden layers", source="Kim et al. 2022, 5.2")
     batch: int = param(100, "[1, inf)", "n, images in a minibatch", source="Kim et al. 2022, 5.2")
-    precision: float = param(1.0, "[0, inf)", "of the normal prior", source="Kim et al. 2022, 5.2")
+    prior_precision: float = param(1.0, "[0, inf)", "of the normal prior", source="Kim et al. 2022, 5.2")  # type: ignore[misc]
     dense_steps: int = param(0, "[0, inf)", "steps with the normal prior", source="none: the sparse posterior")
     inclusion: float = param(1e-7, "(0, 1)", "lambda, mass of the slab", source="Kim et al. 2022, 5.2")
     slab: float = param(0.02, "(0, inf)", "variance of weights that are kept", source="Kim et al. 2022, 5.2")
@@ -92,8 +91,8 @@ class MnistSparse(DenseTask):
     def read(self, name: str) -> Data:
         return digits(name)
 
-    def standard(self) -> tuple[float, float]:
-        return standard()
+    def moments(self) -> tuple[float, float]:
+        return moments()
 
     def build(self, streams: Sequence[Streams], device: str) -> SparseClassifier:
         from tasks.networks.mlp import MLP

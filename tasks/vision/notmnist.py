@@ -26,8 +26,7 @@ class NotMNIST(DenseTask):
     The paper says "a three-layer MLP", trained "until convergence", and gives neither widths, batch, prior nor epochs.
     Three hidden layers of 200 are those of the work that it takes the task from; no batch normalisation and no
     adversarial examples, which that work has, are mentioned. The rest is ours, among it the 20 epochs of `paper`.
-    Pixels are standardised by the mean and the standard deviation of the training images. Figure 4 is of notMNIST; the
-    other two sets are ours.
+    Figure 4 is of notMNIST; the other two sets are ours.
 
     Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, 5.3; B.
     Lakshminarayanan, A. Pritzel, C. Blundell, "Simple and Scalable Predictive Uncertainty Estimation using Deep
@@ -59,8 +58,8 @@ class NotMNIST(DenseTask):
         pixels = idx.load(UNSEEN[name])
         return pixels.reshape(len(pixels), -1), np.zeros(len(pixels), dtype=np.int64)
 
-    def standard(self) -> tuple[float, float]:
-        return standard()
+    def moments(self) -> tuple[float, float]:
+        return moments()
 
 
 def digits(name: str) -> Data:
@@ -70,6 +69,6 @@ def digits(name: str) -> Data:
     return pixels.reshape(len(pixels), -1), idx.load(classes).astype(np.int64)
 
 
-def standard() -> tuple[float, float]:
+def moments() -> tuple[float, float]:
     """The mean and sd of a pixel of the 60,000 training images."""
     return 255 * 0.1307, 255 * 0.3081

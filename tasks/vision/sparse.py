@@ -41,6 +41,7 @@ class SparseClassifier(DenseClassifier):
         self.sparse_task = task
         places = [torch.full((n,), k % 2 == 0, device=device) for k, n in enumerate(network.splits)]
         self.connections = torch.cat(places)
+        self.under_normal_prior = ~self.connections  # in the second stage, and where all the data are meant
         self.step = torch.zeros(len(streams), dtype=torch.int64)
 
     def draw_batches(self, steps: int) -> Batch:
@@ -55,7 +56,7 @@ class SparseClassifier(DenseClassifier):
         return batch is None or "sparse" in batch
 
     def prior(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        normal = self.sparse_task.precision / 2 * theta.square()
+        normal = self.sparse_task.prior_precision / 2 * theta.square()
         if not self._sparse(batch):
             return normal.sum(1)
         task = self.sparse_task
@@ -67,10 +68,11 @@ class SparseClassifier(DenseClassifier):
     def prior_gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
         task = self.sparse_task
         if not self._sparse(batch):
-            return task.precision * theta
+            return task.prior_precision * theta
         narrow, wide = 1 / task.spike, 1 / task.slab
-        odds = (theta.square() * ((narrow - wide) / 2) - task.log_odds).sigmoid()
-        return theta * torch.where(self.connections, narrow - odds * (narrow - wide), task.precision)
+        odds = theta.square().mul_((narrow - wide) / 2).sub_(task.log_odds).sigmoid_()
+        each = odds.mul_(narrow - wide).neg_().add_(narrow)
+        return theta * torch.where(self.connections, each, task.prior_precision)
 
     def kept(self, theta: Tensor) -> Tensor:
         """The share of connection weights of each chain that the slab explains better, (C,)."""

@@ -58,8 +58,8 @@ class MadeSparse(MnistSparse):
 
 TASKS = [MadeNotMNIST(batch=13), MadeLandsat(batch=13), MadeSparse(batch=13, width=6)]
 QUICK = [
-    "mean of batches", "gradient is that of the energy", "batch sizes agree", "state restores the batches",
-    "chains do not interact", "chains have their own streams",
+    "mean of batches", "gradient is that of the energy", "prior counted once", "batch sizes agree",
+    "state restores the batches", "chains do not interact", "chains have their own streams",
 ]  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def test_a_batch_larger_than_the_data_is_refused():
 
 
 def test_without_noise_sgld_is_torchs_sgd_on_the_same_batches():
-    task, h, epochs = replace(MadeNotMNIST(batch=13, depth=2).for_laws(), precision=3.0), 1e-3, 2
+    task, h, epochs = replace(MadeNotMNIST(batch=13, depth=2).for_laws(), prior_precision=3.0), 1e-3, 2
     streams = [Streams(4, 0, ("test",))]
     steps = epochs * task.steps_per_epoch()
     everywhere = np.ones(steps, dtype=bool)
@@ -168,9 +168,35 @@ def test_the_prior_changes_after_the_dense_steps_and_a_restored_problem_knows_wh
         made_up = other
 
 
+@pytest.mark.parametrize("task", [*TASKS, replace(TASKS[2], dense_steps=9)], ids=lambda task: type(task).__name__)
+def test_a_gradient_without_its_energy_has_the_same_bits(task):
+    made_up = task.build([Streams(0, c, ("test",)) for c in range(2)], "cpu")
+    theta = made_up.initial()
+    batch = {name: leaf[0] for name, leaf in made_up.draw_batches(1).items()}
+    for drawn in (batch, None):
+        assert torch.equal(made_up.gradient(theta, drawn), made_up.energy_and_gradient(theta, drawn)[1])
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: type(task).__name__)
+def test_a_gradient_computes_no_energy(task, monkeypatch):
+    made_up = task.build([Streams(0, 0, ("test",))], "cpu")
+    monkeypatch.setattr(type(made_up), "prior", lambda *_: pytest.fail("the prior's energy is not asked for"))
+    made_up.gradient(made_up.initial(), None)
+
+
+@pytest.mark.parametrize(
+    ("preprocessing", "low", "high"), [("raw", 0.0, 250.0), ("divided", 0.0, 250 / 255), ("min-max", 0.0, 1.0)]
+)
+def test_what_is_done_to_the_inputs_is_a_setting(preprocessing, low, high):
+    made_up = MadeLandsat(batch=13, preprocessing=preprocessing).build([Streams(0, 0, ("test",))], "cpu")
+    seen = made_up._read(made_up.inputs["train"])
+    assert low <= float(seen.min())
+    assert high * 0.9 < float(seen.max()) <= high
+
+
 @pytest.mark.data
-def test_the_real_landsat_is_standardised_and_has_six_classes():
-    task = Landsat()
+def test_the_real_landsat_has_six_classes_and_is_standardised_where_that_is_asked_for():
+    task = Landsat(preprocessing="standardised")
     wrong = [problem(file) for file in task.datasets if problem(file)]
     if wrong:
         pytest.skip(f"Landsat is {wrong[0]} under BENCH_DATA")
