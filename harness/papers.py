@@ -14,6 +14,7 @@ from harness.registry import Offer, Registry
 PROVENANCES = ("paper", "code", "inferred", "ours")
 SWEPT = "swept"
 """The provenance of a value of a declared sweep."""
+ALONE = "each alone"
 
 
 def settings_for(registry: Registry, offers: Iterable[Offer]) -> list[dict[str, Any]]:
@@ -53,15 +54,22 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [{**table, "paper": paper["id"]} for table in tables]
 
 
-def swept(table: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The declared sweep of a table of settings: the values of each setting that has several, "swept"."""
-    return {name: entry["swept"] for name, entry in table.get("values", {}).items() if "swept" in entry}
+def sweeps(table: Mapping[str, Any]) -> list[dict[str, list[Any]]]:
+    """The declared sweeps of a table of settings: of the settings that have several values, "swept", every combination;
+    where the table says `sweep = "each alone"`, one setting after the other.
+    """
+    found = {name: entry["swept"] for name, entry in table.get("values", {}).items() if "swept" in entry}
+    if table.get("sweep") == ALONE:
+        return [{name: values} for name, values in found.items()]
+    return [found] if found else []
 
 
 def _check_table(where: str, table: Mapping[str, Any]) -> None:
     for key, required in {"method": True, "task": True, "protocol": True, "schedule": False, "summary": False}.items():
         if not isinstance(table.get(key), str) and (required or key in table):
             raise PluginError(f"{where}: {key} = {table.get(key)!r:.60} is not text")
+    if table.get("sweep", ALONE) != ALONE:
+        raise PluginError(f"{where}: sweep = {table['sweep']!r:.60} is not {ALONE!r}, which is all that may be said")
     values = table.get("values", {})
     if not isinstance(values, dict):
         raise PluginError(f"{where}: values is not a table")

@@ -125,13 +125,13 @@ def _plan(
 ) -> list[Planned]:
     """The runs of a side as published, and at the paper's length those of its declared sweep."""
     from harness.execution.plan import Request, plan
-    from harness.papers import swept
+    from harness.papers import sweeps
     from harness.settings import find_pair
 
     registry, task = context.plugins(), f"{side.task}@{side.protocol}"
     asked = Request([side.method], [task], seeds, side.chains, budget, device=kind)
     found = {run.spec.key: run for run in plan(registry, asked, ledger, rates.measured(ledger, place))}
-    if budget == "paper" and (values := swept(find_pair(registry, side.method, task).paper)):
+    for values in sweeps(find_pair(registry, side.method, task).paper) if budget == "paper" else []:
         try:
             points = plan(registry, replace(asked, sweep=values), ledger)
         except UsageError as error:

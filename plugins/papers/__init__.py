@@ -3,7 +3,8 @@
     [paper]            id, title, citation, versions; of a second file the id alone
     [[settings]]       method, task, protocol, and where the method does not imply it the schedule; summary
     [settings.values]  "sampler.*", "schedule.*", "task.*", "run.*" = { value, provenance, source }; where it is lost
-                       perhaps `swept`, a list of values, this one among them, that `bench reproduce` tries too
+                       perhaps `swept`, a list of values, this one among them, that `bench reproduce` tries too: every
+                       combination, or with `sweep = "each alone"` beside `summary` one setting after the other
     [[reported]]       a printed cell, or `cells = [{ ... }, ...]`, each with what the table around it says of all:
         table, row, column      as printed; a table's name is what `bench reproduce --table` takes
         method, task, protocol, chains, metric, direction   what it is of; left out where that cannot be told

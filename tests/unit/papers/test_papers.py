@@ -21,7 +21,7 @@ CELLS = read(bench_papers())[0]["reported_value"]
 METHODS = {method.name: (method.sampler, method.schedule) for method in bench_methods()}
 METHODS |= {info.name: (info.name, "") for info in bench_samplers()}
 
-SETTING_KEYS = {"method", "task", "protocol", "schedule", "summary", "values"}
+SETTING_KEYS = {"method", "task", "protocol", "schedule", "summary", "values", "sweep"}
 TABLE_KEYS = {
     "reported": {
         "table", "row", "column", "method", "task", "protocol", "chains", "metric", "direction", "value", "error",
@@ -91,12 +91,24 @@ def test_settings_make_the_sampler_schedule_and_task_that_they_are_of(case):
     assert set(parts["run"]) <= {"burn_in", "thin"}
     found(bench_samplers(), sampler)(**parts["sampler"])
     task(**parts["task"])
-    schedules = [parts["schedule"]]
-    for key, values in papers.swept(table).items():
-        assert table["values"][key]["provenance"] == "ours", "a value that is known needs no sweep"
-        schedules += [{**parts["schedule"], key.removeprefix("schedule."): value} for value in values]
-    for params in schedules:
-        found(bench_schedules(), schedule or table["schedule"])(**params)
+    for sweep in [{}, *papers.sweeps(table)]:
+        for key, values in sweep.items():
+            known = table["values"][key]["provenance"] != "ours"
+            assert not known or "sweep" in table, "a value that is known is varied alone, if at all"
+            part, _, field = key.partition(".")
+            for value in values:
+                swept = {**parts, part: {**parts[part], field: value}}
+                found(bench_schedules(), schedule or table["schedule"])(**swept["schedule"])
+                task(**swept["task"])
+        if not sweep:
+            found(bench_schedules(), schedule or table["schedule"])(**parts["schedule"])
+
+
+def test_a_table_sweeps_every_combination_or_one_setting_after_the_other():
+    values = {"a": {"value": 1, "swept": [1, 2]}, "b": {"value": 3}, "c": {"value": 4, "swept": [4, 5]}}
+    assert papers.sweeps({"values": values}) == [{"a": [1, 2], "c": [4, 5]}]
+    assert papers.sweeps({"values": values, "sweep": "each alone"}) == [{"a": [1, 2]}, {"c": [4, 5]}]
+    assert papers.sweeps({"values": {}}) == []
 
 
 @pytest.mark.parametrize("values", ["[2.0]", "1", '[1, ["a"]]', "{}", "[]", "[true]"])
