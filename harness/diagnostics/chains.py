@@ -11,17 +11,25 @@ from harness.diagnostics.arrays import Array
 def split_chains(draws: ArrayLike) -> Array:
     """Halve each chain: (n, C, D) -> (n // 2, 2C, D). An odd n loses its middle draw.
 
-    A coordinate with any draw that is not finite becomes 0 throughout: the diagnostics answer NaN to it, as
-    to any constant. ValueError for another shape or fewer than 4 draws.
+    Draws that are not finite as in `finite_or_zero`. ValueError for another shape or fewer than 4 draws.
     """
     x = np.asarray(draws, dtype=np.float64)
     if x.ndim != 3:
         raise ValueError(f"draws must have shape (n, C, D), got {x.shape}")
     if len(x) < 4:
         raise ValueError(f"split-chain diagnostics need at least 4 draws a chain, got {len(x)}")
-    x = np.where(np.isfinite(x).all(axis=(0, 1)), x, 0.0)
+    x = finite_or_zero(x)
     half = len(x) // 2
     return np.concatenate([x[:half], x[-half:]], axis=1)
+
+
+def finite_or_zero(draws: ArrayLike) -> Array:
+    """The draws (n, C, D); a coordinate with any draw that is not finite is 0 throughout, and so a constant.
+
+    The diagnostics return NaN for a constant.
+    """
+    x = np.asarray(draws, dtype=np.float64)
+    return np.where(np.isfinite(x).all(axis=(0, 1)), x, 0.0)
 
 
 def rank_normalise(draws: Array) -> Array:

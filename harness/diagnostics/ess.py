@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.diagnostics.arrays import Array
-from harness.diagnostics.chains import rank_normalise, split_chains
+from harness.diagnostics.chains import finite_or_zero, rank_normalise, split_chains
 
 
 def reference_ess(draws: ArrayLike, mean: ArrayLike, sd: ArrayLike, cut: float = 0.05) -> Array:
@@ -49,21 +49,30 @@ def ess_of_autocorrelation(rho: ArrayLike, cut: float = 0.05) -> Array:
 def bulk_ess(draws: ArrayLike) -> Array:
     """Bulk ESS of draws (n, C, D), in draws of all chains together: (D,).
 
-    Split chains, rank-normalised, Geyer's initial monotone sequence. NaN for a coordinate that is constant
-    or not finite; ValueError for fewer than 4 draws a chain. Source: Vehtari et al. (2021), section 4.1.
+    Split chains, rank-normalised, Geyer's initial monotone sequence; equal to ArviZ. NaN for a coordinate that is
+    constant (where ArviZ returns the number of draws) or not finite; ValueError for fewer than 4 draws a chain.
+    Source: Vehtari et al. (2021), section 4.1.
     """
     return _multichain_ess(rank_normalise(split_chains(draws)))
 
 
 def tail_ess(draws: ArrayLike) -> Array:
-    """Tail ESS of draws (n, C, D): the least of the ESS of I(x <= q05) and I(x <= q95). Shape (D,).
+    """Tail ESS of draws (n, C, D): the smaller of the ESS of I(x <= q05) and I(x <= q95). Shape (D,).
 
-    NaN and errors as for `bulk_ess`. Source: Vehtari et al. (2021), section 4.3.
+    The quantiles are of all draws, the middle one of an odd n included. An indicator that is constant, as that of the
+    upper quantile of most two-valued coordinates, has the ESS of independent draws. NaN, errors and ArviZ as for
+    `bulk_ess`. Source: Vehtari et al. (2021), section 4.3.
     """
-    x = split_chains(draws)
-    low, high = np.quantile(x, [0.05, 0.95], axis=(0, 1))
-    lower, upper = (_multichain_ess((x <= q).astype(np.float64)) for q in (low, high))
-    return np.minimum(lower, upper)
+    from scipy.stats.mstats import mquantiles
+
+    halves = split_chains(draws)
+    x = finite_or_zero(draws)
+    # ArviZ's function: where a quantile is a draw, `np.quantile` may round it down past that draw.
+    quantiles = mquantiles(x.reshape(-1, x.shape[2]), [0.05, 0.95], alphap=1, betap=1, axis=0)
+    indicators = (halves <= np.asarray(q) for q in quantiles)
+    independent = halves.shape[0] * halves.shape[1]
+    sizes = [np.nan_to_num(_multichain_ess(found.astype(np.float64)), nan=independent) for found in indicators]
+    return np.where(np.ptp(halves, axis=(0, 1)) > 0, np.minimum(*sizes), np.nan)
 
 
 def ess_mse(errors: ArrayLike) -> Array:
@@ -98,11 +107,13 @@ def _multichain_ess(x: Array) -> Array:
         rho = 1.0 - (within - covariance) / total
     rho[0] = 1.0
     pairs = rho[: n // 2 * 2].reshape(n // 2, 2, dim).sum(axis=1)
-    positive = np.logical_and.accumulate(pairs > 0, axis=0)
-    monotone = np.minimum.accumulate(pairs, axis=0)
-    # Half a pair more than Geyer: the even lag at which the sequence stops, where it is positive.
-    stop = np.minimum(2 * positive.sum(axis=0), n - 1)
-    last = np.maximum(rho[stop, np.arange(dim)], 0.0) * ~positive[-1]
+    # Geyer's initial positive sequence ends at the first pair that is not positive, or, as ArviZ has it, at the last
+    # pair that ends within n - 1 lags; of the pair at which it ends, the even lag counts once where it is positive.
+    positive = np.logical_and.accumulate(pairs[: max(0, (n - 3) // 2)] > 0, axis=0)
+    stop = positive.sum(axis=0)
+    even, pair = (values[index, np.arange(dim)] for values, index in ((rho, 2 * stop), (pairs, stop)))
+    last = np.where((even > 0) | ((pair >= 0) & (stop > 0)), even, 0.0)
+    monotone = np.minimum.accumulate(pairs, axis=0)[: len(positive)]
     tau = -1.0 + 2.0 * np.sum(monotone, axis=0, where=positive) + last
     ess = n * chains / np.maximum(tau, 1.0 / np.log10(n * chains))
     return np.where(total > 0, ess, np.nan)

@@ -59,7 +59,9 @@ class PSGLD(Sampler):
             moved = theta - state["theta"]
             still = moved == 0
             curvature = ((g - state["g"]) / moved.masked_fill(still, 1)).masked_fill(still, 0)
-            drift = drift + T * (1 - self.decay) * g * curvature * G * G / V.sqrt()
+            root = V.sqrt()
+            # V = 0 only where g = 0, and Gamma with it.
+            drift = drift + T * (1 - self.decay) * g * curvature * G * G / root.masked_fill(root == 0, 1)
         xi = noise.normal(theta)
         moved_to = theta - h * drift + (2 * h * T * G).sqrt() * xi
         return moved_to, {"V": V, "theta": theta, "g": g} if self.gamma else {"V": V}

@@ -80,6 +80,11 @@ def test_the_quick_laws_are_kept(sampler):
     assert broken(sampler, QUICK) == []
 
 
+@pytest.mark.parametrize("sampler", [PSGLD(gamma=True, lam=0.1), *RUN], ids=repr)
+def test_it_stays_finite_also_where_a_gradient_is_zero(sampler):
+    assert broken(sampler, ("hyperparameters",)) == []
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("sampler", RUN, ids=repr)
 def test_the_real_loop_keeps_its_law(sampler):

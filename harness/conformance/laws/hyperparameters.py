@@ -1,4 +1,4 @@
-"""Law 10: bad hyperparameters are refused, and the defaults stay finite on toy targets in the dtype they are given."""
+"""Law 10: bad hyperparameters are refused, and a sampler stays finite on toy targets in the dtype it is given."""
 
 from __future__ import annotations
 
@@ -61,14 +61,40 @@ class NetworkTask(GaussianTask):
         return NetworkProblem(streams)
 
 
+class UnusedProblem(GaussianProblem):
+    """A Gaussian in the first coordinate; the gradient of the second is 0, as of a weight that no input reaches."""
+
+    def __init__(self, streams: Sequence[Streams]) -> None:
+        super().__init__(torch.tensor([1.0, 0.0], dtype=torch.float64), streams=streams)
+
+    def initial(self) -> Tensor:
+        """Ones."""
+        return torch.ones(len(self.streams), self.dim, dtype=torch.float64)
+
+    def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """The identity."""
+        return torch.ones_like(theta).diag_embed(), torch.zeros_like(theta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnusedTask(GaussianTask):
+    """The Gaussian with an unused coordinate as a task."""
+
+    def build(self, streams: Sequence[Streams], device: str) -> UnusedProblem:
+        """The problem of `len(streams)` chains."""
+        return UnusedProblem(streams)
+
+
 def check(sampler: Sampler) -> None:
     """Every field refuses what lies outside its range; the sampler stays finite, and float32 stays float32."""
     for spec in schema(type(sampler)):
         for bad in _bad_values(spec):
             _refuses(sampler, spec, bad)
     gaussian = GaussianTask(variance=0.5)
+    stable = safe_x(sampler, 0.1) / gaussian.curvature()
     for name, task, h in (
-        ("Gaussian", gaussian, safe_x(sampler, 0.1) / gaussian.curvature()),
+        ("Gaussian", gaussian, stable),
+        ("Gaussian with a coordinate on which U does not depend", UnusedTask(), stable),
         ("small network", NetworkTask(), 1e-5),
     ):
         running = finish(loop(sampler, task, trajectory(np.full(STEPS, h), 1.0, burn_in=STEPS // 2), 4))
@@ -105,5 +131,6 @@ def _bad_values(spec: Field) -> Iterator[Any]:
 
 LAW = Law(
     10, "hyperparameters", check,
-    "a field without its range, a __post_init__ that does not call the base's, or a constant tensor in float64",
+    "a field without its range, a __post_init__ that does not call the base's, a constant tensor in float64, or "
+    "0/0 where a gradient is 0",
 )  # fmt: skip

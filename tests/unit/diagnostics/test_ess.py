@@ -26,7 +26,7 @@ def slow_reference_ess(x, mean, sd, cut):
 
 
 def slow_multichain_ess(x):
-    """Stan's formula on x (n, M) with plain loops: initial positive, then monotone, sequence of pairs."""
+    """The formula of ArviZ on x (n, M) with plain loops: initial positive, then monotone, sequence of pairs."""
     n, chains = x.shape
     centred = x - x.mean(axis=0)
     within = x.var(axis=0, ddof=1).mean()
@@ -34,12 +34,11 @@ def slow_multichain_ess(x):
     acov = [np.mean([centred[s:, c] @ centred[: n - s, c] / n for c in range(chains)]) for s in range(n)]
     rho = [1.0] + [1 - (within - a) / total for a in acov[1:]]
     tau, smallest, k = -1.0, np.inf, 0
-    while 2 * k + 1 < n and rho[2 * k] + rho[2 * k + 1] > 0:
+    while 2 * k + 1 < n - 3 and rho[2 * k] + rho[2 * k + 1] > 0:
         smallest = min(smallest, rho[2 * k] + rho[2 * k + 1])
         tau += 2 * smallest
         k += 1
-    if 2 * k + 1 < n:
-        tau += max(rho[2 * k], 0.0)
+    tau += max(rho[2 * k], 0.0)
     return n * chains / max(tau, 1 / np.log10(n * chains))
 
 
@@ -122,12 +121,29 @@ def test_tail_ess_equals_plain_loops(phi):
         assert tail_ess(x)[d] == pytest.approx(min(both), rel=1e-9)
 
 
-def test_bulk_and_tail_ess_agree_with_arviz():
-    # az.ess(x.T, method="bulk") and "tail" of this very array, with arviz 0.23.4
-    t = np.arange(200.0)[:, None] + 37 * np.arange(4)
-    x = (np.sin(t**2 / 7) + 0.5 * np.sin(t / 3))[:, :, None]
-    assert bulk_ess(x)[0] == pytest.approx(362.3223742014049, rel=1e-9)
-    assert tail_ess(x)[0] == pytest.approx(488.6481793846965, rel=1e-9)
+def waves(n, chains):
+    t = np.arange(float(n))[:, None] + 37 * np.arange(chains)
+    return np.sin(t**2 / 7) + 0.5 * np.sin(t / 3)
+
+
+@pytest.mark.parametrize(
+    ("draws", "bulk", "tail"),
+    [
+        (waves(200, 4), 362.3223742014049, 488.6481793846965),
+        (waves(101, 3), 172.90540645395734, 204.30299548115605),
+        (waves(121, 1), 67.19687975269134, 47.252127346834996),
+        (waves(9, 2), 19.265919722494797, 16),
+        (np.cumsum(waves(90, 2), axis=0), 3.0376859490563928, 12.001939707427466),
+        (waves(80, 2) > 0.3, 141.07178330461585, 141.0717833046159),
+        (waves(80, 2) < 1.42, 171.76364456472706, 160),
+        (np.cumprod(-np.ones((41, 2)), axis=0) + 0.1 * waves(41, 2), 152.24719895935547, 94.09905163329819),
+    ],
+    ids=["even", "odd", "an order statistic", "short", "slow", "two values", "two values, rare", "alternating"],
+)
+def test_bulk_and_tail_ess_agree_with_arviz(draws, bulk, tail):
+    # az.ess(draws.T, method="bulk") and "tail" of these very arrays, with arviz 0.23.4
+    assert bulk_ess(draws[:, :, None])[0] == pytest.approx(bulk, rel=1e-9)
+    assert tail_ess(draws[:, :, None])[0] == pytest.approx(tail, rel=1e-9)
 
 
 @pytest.mark.statistical
