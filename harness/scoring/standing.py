@@ -33,7 +33,7 @@ def standings(
 
     Unranked are groups with a diverged or failed seed, with fewer than five seeds, without a value in some seed, and
     those that the gate finds biased or cannot judge. A group without a gate is judged only where the others have none
-    either (no truth is known). The rest is ranked, with bootstrap intervals over seeds and tiers.
+    either (no truth is known). The rest is ranked, with intervals over seeds and tiers.
     """
     truth_known = any(gate is not None for gate in gates.values())
     newest = max((e.version for e in estimates.values() if e is not None), default=0)
@@ -84,7 +84,7 @@ def _lack(group: Group, estimate: Estimate | None, newest: int) -> str:
 
 
 def _ranks(eligible: Mapping[str, Estimate]) -> dict[str, Rank]:
-    """Ranks by one metric: from bootstrap replicates where the estimates have them, else from values by seed."""
+    """Ranks by one metric: errors from bootstrap replicates where there are any, else from values by seed."""
     if not eligible:
         return {}
     first = next(iter(eligible.values()))
@@ -94,7 +94,8 @@ def _ranks(eligible: Mapping[str, Estimate]) -> dict[str, Rank]:
         size = len(first.replicates)
         point = np.array([e.mean for e in eligible.values()], dtype=np.float64)
         replicates = [e.replicates if e.replicates is not None else np.full(size, e.mean) for e in eligible.values()]
-        return dict(zip(eligible, rank_replicates(point, replicates, direction), strict=True))
+        seeds = min(e.measured for e in eligible.values())
+        return dict(zip(eligible, rank_replicates(point, replicates, direction, seeds=seeds), strict=True))
     by_seed = {key: _scores(e) for key, e in eligible.items()}
     return {key: rank for key, rank in rank_methods(by_seed, direction).items() if rank is not None}
 
