@@ -22,7 +22,7 @@ from harness.registry import Offer, load
 from harness.source import source_hash
 from harness.spec import ENGINE
 
-FORMAT = 4
+FORMAT = 5
 DTYPES = ("float32", "float64")
 
 
@@ -120,7 +120,8 @@ def task_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
             "batch_terms": _whole(task, "batch_terms", 1, terms),
             "steps_per_epoch": _whole(task, "steps_per_epoch", 1),
             "curvature": task.curvature(),
-            "max_block": _whole(task, "max_block", 1, None, "cpu"),
+            "max_block": {kind: _whole(task, "max_block", 1, None, kind) for kind in ("cpu", "cuda")},
+            "opaque": bool(task.opaque),
             "provides": sorted(task.provides),
             "metrics": [dataclasses.asdict(m) for m in task.metrics],
             "datasets": [dataclasses.asdict(f) for f in task.datasets],

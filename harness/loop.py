@@ -66,7 +66,7 @@ class Loop:
         self.device = device
         self.dtype: torch.dtype = getattr(torch, task.dtype)
         self.problem: Problem = task.build(streams, device)
-        self.stepper = stepper(mode, self.problem.dim, device, opaque=self.problem.opaque)
+        self.stepper = stepper(mode, self.problem.dim, device, opaque=task.opaque)
         self.potential = CountingPotential(self.problem, task.terms())
         self.clock = Clock()
         self.position = 0

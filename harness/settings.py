@@ -29,6 +29,10 @@ RUN_FIELDS = {
     "compile": Field(
         "compile", "str", True, None, False, "", ("plain", "compiled"), "execution of steps; none: by their number", ""
     ),
+    "tf32": Field("tf32", "bool", True, None, False, "", (), "GPU: whether float32 may be TF32; none: false", ""),
+    "cudnn_benchmark": Field(
+        "cudnn_benchmark", "bool", True, None, False, "", (), "GPU: whether cuDNN times its algorithms; none: false", ""
+    ),
 }
 
 
@@ -55,6 +59,8 @@ class Settings:
     thin: int
     compile: str | None
     origins: Mapping[str, Origin]
+    tf32: bool | None = None
+    cudnn_benchmark: bool | None = None
 
 
 def find_pair(registry: Registry, method_name: str, task_name: str) -> Pair:
@@ -126,6 +132,8 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
         run["thin"],
         run["compile"],
         dict(sorted(origins.items())),
+        run["tf32"],
+        run["cudnn_benchmark"],
     )
 
 

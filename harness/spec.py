@@ -19,6 +19,9 @@ _PLAIN = (
     "key_version", "engine", "steps", "burn_in", "thin", "seed", "chains", "dtype", "device", "deterministic",
     "compile",
 )  # fmt: skip
+_GPU = ("tf32", "cudnn_benchmark")
+"""What decides numbers on a GPU alone: it stands in the canonical form only there."""
+
 _NESTED = ("task_version", "data", "origins")
 
 
@@ -49,7 +52,9 @@ class Origin:
 class RunSpec:
     """One run: sampler x schedule x task x seed, at a budget. `method`, `budget` and `origins` only label it.
 
-    `device` is the kind, "cpu" or "cuda": their random generators give other numbers.
+    device            the kind, "cpu" or "cuda": their random generators give other numbers
+    tf32              on a GPU, whether products and convolutions of float32 may round their inputs to TF32
+    cudnn_benchmark   on a GPU, whether cuDNN times its algorithms and takes the fastest
     """
 
     sampler: Component
@@ -67,6 +72,8 @@ class RunSpec:
     device: str = "cpu"
     deterministic: bool = True
     compile: str = "plain"
+    tf32: bool = False
+    cudnn_benchmark: bool = False
     method: str = ""
     budget: str = ""
     origins: Mapping[str, Origin] = field(default_factory=dict)
@@ -93,6 +100,7 @@ class RunSpec:
             "device": self.device,
             "deterministic": self.deterministic,
             "compile": self.compile,
+            **({} if self.device == "cpu" else {name: getattr(self, name) for name in _GPU}),
         }
 
     @functools.cached_property
@@ -126,7 +134,8 @@ def from_record(record: Mapping[str, Any]) -> RunSpec:
     """The RunSpec that `to_json` wrote, of whichever engine; ValueError where the record is not whole."""
     try:
         parts: dict[str, Any] = {name: _component(record[name]) for name in ("sampler", "schedule", "task")}
-        plain = {f.name: record[f.name] for f in fields(RunSpec) if f.name not in (*parts, *_NESTED)}
+        absent = _GPU if record["device"] == "cpu" else ()
+        plain = {f.name: record[f.name] for f in fields(RunSpec) if f.name not in (*parts, *_NESTED, *absent)}
         task = record["task"]
         origins = {name: Origin(**origin) for name, origin in record["origins"].items()}
         return RunSpec(**parts, **plain, task_version=task["version"], data=task["data"], origins=origins)
@@ -141,7 +150,7 @@ def _component(record: Mapping[str, Any]) -> Component:
 def recorded_key(record: Mapping[str, Any]) -> str:
     """The key of the run that a stored record describes, made anew from its parts; "" where parts are missing."""
     try:
-        parts = {name: record[name] for name in _PLAIN}
+        parts = {name: record[name] for name in (*_PLAIN, *(() if record["device"] == "cpu" else _GPU))}
         for name in ("sampler", "schedule", "task"):
             parts[name] = {entry: value for entry, value in record[name].items() if entry != "target"}
         return _digest(parts)

@@ -177,9 +177,6 @@ class Problem(ABC):
     under_normal_prior: Tensor | None = None
     """The coordinates (D,) whose prior is the task's N(0, I / prior_precision), True and False; None: all of them."""
 
-    opaque: bool = False
-    """Whether the compiler is to leave energy and gradient as they are, and to compile the sampler's step alone."""
-
     @abstractmethod
     def initial(self) -> Tensor:
         """Starting points (C, D), each from its chain's own "init" stream."""
@@ -236,6 +233,8 @@ class Task(Configurable):
     metrics    the first is the primary one
     datasets   files it reads, with checksums
     provides   what samplers may need beyond gradients: "terms", "scores", "metric"
+    opaque     whether the compiler leaves energy and gradient as they are, and compiles the sampler's step alone; on a
+               GPU, steps of these tasks are recorded as a CUDA graph unless a setting says otherwise
     prior_precision  of a prior N(0, I / prior_precision), where the prior is one
     """
 
@@ -245,6 +244,7 @@ class Task(Configurable):
     datasets: ClassVar[Sequence[DataFile]] = ()
     provides: ClassVar[frozenset[str]] = frozenset()
     dtype: ClassVar[str] = "float64"
+    opaque: ClassVar[bool] = False
     prior_precision: ClassVar[float | None] = None
 
     def dim(self) -> int:

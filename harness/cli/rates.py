@@ -25,7 +25,7 @@ def known(results: Path, device: str) -> Measure:
     """What was measured before, in steps a second; `UsageError` where nothing was."""
 
     def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float:
-        found = _read(_path(results, _specs(pair, settings, how)[0], device))
+        found = _read(_path(results, _specs(pair, settings, how, device)[0], device))
         if found is None:
             raise UsageError("--budget seconds=N was not measured here yet; `bench run` does that")
         return found
@@ -39,15 +39,17 @@ def measured(ledger: Ledger, place: tuple[str, str]) -> Measure:
     def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float:
         from harness.execution import local
         from harness.execution.plan import Planned
+        from harness.facts import task_facts
         from harness.ledger.files import write_json
         from harness.ledger.ledger import Standing
 
-        specs = _specs(pair, settings, how)
+        specs = _specs(pair, settings, how, place[0])
         path = _path(ledger.root, specs[0], place[0])
         found = _read(path)
         if found is None:
             ledger.prepare()
-            planned = [Planned(spec, Standing("new"), 0.0, len(specs)) for spec in specs]
+            most = task_facts(pair.task, specs[0].task.params)["max_block"][specs[0].device]
+            planned = [Planned(spec, Standing("new"), 0.0, most) for spec in specs]
             context.say(f"measuring {specs[0].method} on {specs[0].task.name} over {STEPS} steps")
             job = local.jobs(planned, ledger.root, context.current().plugins, ())[0]
             found = local.measure(job, place, STEPS)
@@ -58,11 +60,12 @@ def measured(ledger: Ledger, place: tuple[str, str]) -> Measure:
     return measure
 
 
-def _specs(pair: Any, settings: Any, how: Mapping[str, Any]) -> list[Any]:
+def _specs(pair: Any, settings: Any, how: Mapping[str, Any], device: str) -> list[Any]:
     from harness.execution.plan import make_spec
 
     settings = replace(settings, burn_in=0.0, thin=1)
-    return [make_spec(pair, settings, STEPS, seed, how["chains"], "measured") for seed in how["seeds"]]
+    kind = device.partition(":")[0]
+    return [make_spec(pair, settings, STEPS, seed, how["chains"], "measured", kind) for seed in how["seeds"]]
 
 
 def _path(results: Path, spec: Any, device: str) -> Path:

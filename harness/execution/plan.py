@@ -78,7 +78,7 @@ def plan(registry: Registry, request: Request, ledger: Ledger, measure: Measure 
             task = facts.task_facts(pair.task, spec.task.params)
             passes = spec.steps * passes_per_step(pair, spec.sampler.params, spec.task.params)
             standing = ledger.standing(spec.key)
-            planned[spec.key] = Planned(spec, standing, passes, task["max_block"], data_files(task))
+            planned[spec.key] = Planned(spec, standing, passes, task["max_block"][spec.device], data_files(task))
     return list(planned.values())
 
 
@@ -87,6 +87,9 @@ def make_spec(
 ) -> RunSpec:
     """The RunSpec of one seed."""
     task = facts.task_facts(pair.task, settings.task_params)
+    for name in ("tf32", "cudnn_benchmark"):
+        if device == "cpu" and getattr(settings, name) is not None:
+            raise UsageError(f"run.{name} is a setting of GPUs; leave it out, or add --devices cuda:0")
     burn_in = round(settings.burn_in * steps) if settings.burn_in < 1 else round(settings.burn_in)
     if settings.burn_in >= 1 and settings.burn_in != burn_in:
         raise UsageError(f"run.burn_in = {settings.burn_in:g} is neither a share below 1 nor a number of steps")
@@ -106,7 +109,9 @@ def make_spec(
         chains=chains,
         dtype=task["dtype"],
         device=device,
-        compile=choose(settings.compile, steps, device, task["dim"]),
+        compile=choose(settings.compile, steps, device, task["dim"], opaque=task["opaque"]),
+        tf32=bool(settings.tf32),
+        cudnn_benchmark=bool(settings.cudnn_benchmark),
         method=pair.method.name,
         budget=budget,
         origins=settings.origins,
@@ -187,9 +192,10 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings
         if rate is None:
             raise UsageError(f"--budget {budget!r} must be measured; `bench run` does that")
         steps = int(amount * rate(settings))
-        dim = facts.task_facts(pair.task, settings.task_params)["dim"]
-        if settings.compile is None and choose(None, steps, device, dim) == "compiled":
-            least = COMPILED_FROM if dim < LARGE else 1
+        task = facts.task_facts(pair.task, settings.task_params)
+        how = {"device": device, "dim": task["dim"], "opaque": task["opaque"]}
+        if settings.compile is None and choose(None, steps, **how) == "compiled":
+            least = COMPILED_FROM if device == "cpu" and task["dim"] < LARGE else 1
             steps = max(least, int(amount * rate(replace(settings, compile="compiled"))))
     if not 1 <= steps <= MOST_STEPS:
         size = "less than one step" if steps < 1 else f"more than {MOST_STEPS:,} steps"

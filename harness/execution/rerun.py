@@ -13,9 +13,8 @@ import numpy as np
 from harness.errors import DataError
 from harness.execution.aside import Send
 from harness.execution.session import Session
-from harness.execution.worker import PATIENCE_SECONDS, PROGRESS_SECONDS, Job, prepare
+from harness.execution.worker import PROGRESS_SECONDS, Job, device_held, prepare
 from harness.ledger.ledger import Ledger
-from harness.ledger.locks import hold
 
 
 def rerun(job: Job, folder: Path, until: int | None, send: Send) -> dict[str, Any]:
@@ -28,9 +27,7 @@ def rerun(job: Job, folder: Path, until: int | None, send: Send) -> dict[str, An
     """
     found: dict[str, Any] = {}
     with ExitStack() as stack:
-        if job.device != "cpu":
-            place = Ledger(job.results).lock(job.slot.replace(":", "-"))
-            stack.enter_context(hold(place, PATIENCE_SECONDS))
+        stack.enter_context(device_held(job.device))
         prepare(job)
         ledger = Ledger(folder)
         ledger.prepare()

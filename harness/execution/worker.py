@@ -11,8 +11,9 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -22,7 +23,7 @@ from harness.errors import BenchError, DataError, UsageError
 from harness.execution.limit import interrupted_after
 from harness.foreign import told
 from harness.ledger.ledger import Ledger
-from harness.ledger.locks import HeldError, hold
+from harness.ledger.locks import HeldError, hold, hold_device
 from harness.ledger.notices import Notice, ranges
 from harness.spec import RunSpec
 
@@ -114,8 +115,7 @@ def _sender(pipe: Connection) -> Callable[[str, dict[str, Any]], None]:
 
 def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, Any]], None]) -> None:
     ledger = Ledger(job.results)
-    if job.device != "cpu":
-        stack.enter_context(hold(ledger.lock(job.slot.replace(":", "-")), PATIENCE_SECONDS))
+    stack.enter_context(device_held(job.device))
     specs = []
     deadline = time.monotonic() + PATIENCE_SECONDS
     for spec in sorted(job.specs, key=lambda spec: spec.key):  # in one order, so that two launchers cannot cross
@@ -158,8 +158,48 @@ def prepare(job: Job) -> None:
     torch.set_num_threads(job.threads)
     torch.set_default_dtype(torch.float32)
     _make_deterministic(job.specs[0])
+    if job.device != "cpu":
+        set_up_gpu(job.device, tf32=job.specs[0].tf32, cudnn_benchmark=job.specs[0].cudnn_benchmark)
     _load_plugins(job)
     _check_data(job)
+
+
+@contextmanager
+def device_held(device: str) -> Iterator[None]:
+    """Hold the lock of a GPU; the CPU has none."""
+    if device == "cpu":
+        yield
+        return
+    import torch
+
+    _check_device(device, torch.cuda.device_count())
+    with hold_device(_gpu_identity(device), device, PATIENCE_SECONDS):
+        yield
+
+
+def _gpu_identity(device: str) -> str:
+    """The UUID of a GPU, as CUDA_VISIBLE_DEVICES changes the numbers; the number where torch does not give a UUID."""
+    import torch
+
+    properties = torch.cuda.get_device_properties(device)
+    return str(getattr(properties, "uuid", device))
+
+
+def set_up_gpu(device: str, *, tf32: bool, cudnn_benchmark: bool) -> None:
+    """Make a GPU the current one of this process, and set torch's flags for it."""
+    import torch
+
+    # Read when cuBLAS starts; without it torch warns that matrix products may differ from run to run.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.cuda.set_device(device)  # streams and graphs are made on the current device
+    # Deterministic algorithms would fill all new memory with NaN, one more kernel for each operation.
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    with warnings.catch_warnings():
+        # torch 2.9 warns of these names; where the newer ones were set, reading the old ones is an error.
+        warnings.simplefilter("ignore", UserWarning)
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        torch.backends.cudnn.allow_tf32 = tf32
+    torch.backends.cudnn.benchmark = cudnn_benchmark
 
 
 def _make_deterministic(spec: RunSpec) -> None:

@@ -7,10 +7,13 @@ hold files of one name. What a killed holder leaves is taken over by the next.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import socket
+import struct
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -20,6 +23,9 @@ import filelock
 
 from harness.errors import RunError
 from harness.ledger.files import read_json
+
+RETRY_SECONDS = 0.1
+"""Between two tries for a device that is held."""
 
 
 class HeldError(RunError):
@@ -47,6 +53,43 @@ def hold(path: Path, patience: float) -> Iterator[None]:
         with suppress(OSError):
             path.unlink()
         lock.release()
+
+
+@contextmanager
+def hold_device(identity: str, device: str, patience: float) -> Iterator[None]:
+    """Hold a device for this process, against every other process of this machine and whatever their results folders.
+
+    `identity` is what all of them call the device by (a GPU's UUID), `device` what messages call it. The lock is a
+    socket bound to a name in Linux's abstract namespace: no file, open to all users, freed by the kernel when the
+    process ends. Containers with a network of their own do not see each other's locks.
+    """
+    name = f"\0sgmcmc-bench/device/{identity}"
+    deadline = time.monotonic() + patience
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
+        while True:
+            try:
+                lock.bind(name)
+                break
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise RunError(f"{device} cannot be locked ({error.strerror})") from error
+            if time.monotonic() > deadline:
+                raise HeldError(f"{device} is held by {_device_holder(name)}")
+            time.sleep(RETRY_SECONDS)
+        lock.listen()
+        yield
+
+
+def _device_holder(name: str) -> str:
+    """Which process bound a name, in words; for messages only."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.setblocking(False)
+        try:
+            asking.connect(name)
+            pid, user, _ = struct.unpack("3i", asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        except OSError:
+            return "another process"
+    return f"process {pid} of user {user}"
 
 
 def holder(path: Path) -> str:

@@ -1,8 +1,8 @@
 """How a block of steps is executed; nothing else in the harness knows.
 
-The mode stands in the RunSpec, and nothing else but the number of parameters has a say: "plain" is one torch call
-after the other, "compiled" the whole block as one function, or from `LARGE` parameters on each step's update, on a GPU
-within a graph of the whole step. All run the same lines of sampler and task, and differ in the last bits.
+The mode stands in the RunSpec: "plain" is one torch call after the other. "compiled" is, on a CPU, the whole block as
+one function, or each step's update where the task is opaque or has `LARGE` parameters; on a GPU it is the whole step
+recorded as a CUDA graph. All run the same lines of sampler and task, and differ in the last bits.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Stepper(Protocol):
 
 
 def stepper(mode: str, dim: int, device: str = "cpu", *, opaque: bool = False) -> Stepper:
-    """The stepper of a mode, for one loop over chains of `dim` parameters on a device; `opaque` as in `Problem`."""
+    """The stepper of a mode, for one loop over chains of `dim` parameters on a device; `opaque` as in `Task`."""
     if mode == "plain":
         return Plain()
-    if not opaque and dim < LARGE:
-        return Compiled()
-    return Update() if device == "cpu" else Graph()
+    if device != "cpu":
+        return Graph()
+    return Update() if opaque or dim >= LARGE else Compiled()

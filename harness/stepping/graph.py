@@ -1,20 +1,22 @@
-"""One step of many parameters on a GPU as one CUDA graph: gradient, update and all, without Python in between.
+"""One step on a GPU as one CUDA graph: gradient, update and all, without Python in between.
 
-A step of a network is a thousand kernels, each of a few microseconds: launched one by one from Python, the GPU waits
-for them. The first steps of each kind are done as `Update` does them, on a stream of their own, so that all is compiled
-and allocated; then one is recorded, and from there on each step copies what differs (step size, temperature, noise and
+A step of a network is a thousand kernels of a few microseconds each. Launched one by one from Python, the GPU waits for
+them. The first steps of each kind are done as `Update` does them, on a stream of their own, so that all is compiled and
+allocated; then one is recorded. From there on each step copies what differs (step size, temperature, noise and
 minibatch, which are drawn as ever) into the memory that the record reads, and replays it. A minibatch of another size,
-the short one at the end of an epoch, is another kind; one that lies in the memory of the CPU is not recorded.
+the short one at the end of an epoch, is another kind. A minibatch in the memory of the CPU is copied to the GPU first.
+
+What a recorded step executes must not wait for the GPU, copy between CPU and GPU, or depend on a value in Python.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.stepping.block import Block
-from harness.stepping.making import kind_of
+from harness.stepping.making import kind_of, making
 from harness.stepping.update import Update
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ WARM = 3
 
 
 class Graph(Update):
-    """Steps as replays of CUDA graphs, one graph for each kind of block."""
+    """Steps as replays of CUDA graphs, one graph for each kind of step."""
 
     counts = False
 
@@ -39,6 +41,7 @@ class Graph(Update):
         self._warm: Counter[Hashable] = Counter()
         self._recorded: dict[Hashable, tuple[torch.cuda.CUDAGraph, list[Tensor]]] = {}
         self._stream: torch.cuda.Stream | None = None
+        self._pool: Any = None
 
     def _step(
         self,
@@ -52,8 +55,8 @@ class Graph(Update):
     ) -> None:
         import torch
 
-        batch = batch or {}
-        kind = (kind_of(block), tuple(leaf.shape for leaf in batch.values()))
+        batch = {name: leaf.to(theta.device, non_blocking=True) for name, leaf in (batch or {}).items()}
+        kind = (kind_of(block), tuple((name, leaf.shape) for name, leaf in batch.items()))
         inputs = [now[0], now[1], *now[2], *batch.values()]
         if kind in self._recorded:
             graph, memory = self._recorded[kind]
@@ -63,8 +66,8 @@ class Graph(Update):
             return
         if self._stream is None:
             self._stream = torch.cuda.Stream()
-        self._stream.wait_stream(torch.cuda.current_stream())
-        if self._warm[kind] < WARM or not all(leaf.is_cuda for leaf in batch.values()):
+        if self._warm[kind] < WARM:
+            self._stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._stream):
                 super()._step(sampler, potential, batch or None, theta, state, block, now)
             torch.cuda.current_stream().wait_stream(self._stream)
@@ -74,7 +77,8 @@ class Graph(Update):
         h, T, *rest = memory
         noise, places = rest[: len(now[2])], dict(zip(batch, rest[len(now[2]) :], strict=True))
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self._stream):
+        with making(sampler, "recorded as a CUDA graph"), torch.cuda.graph(graph, self._pool, self._stream):
             super()._step(sampler, potential, places or None, theta, state, block, (h, T, noise))
+        self._pool = graph.pool()  # no step's memory outlives it, so all graphs share what they work in
         self._recorded[kind] = (graph, memory)
         graph.replay()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -19,17 +20,25 @@ def kind_of(block: Block) -> tuple[bool, ...]:
 
 
 @contextmanager
-def making(sampler: Sampler) -> Iterator[None]:
-    """Make code for a sampler: what goes wrong becomes a `PluginError`, but for want of memory or time."""
+def making(sampler: Sampler, how: str = "compiled") -> Iterator[None]:
+    """Make code for a sampler: errors become a `PluginError` with the whole reason, except lack of memory or time."""
     import torch
 
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # hints of the compiler, of TF32 among them
+            yield
     except (BenchError, torch.OutOfMemoryError, MemoryError):
-        raise  # a time limit, say, that ran out meanwhile
+        raise  # a time limit, for example, that ran out meanwhile
     except Exception as error:
-        what = str(error).strip().partition("\n")[0]
         raise PluginError(
-            f"{type(sampler).__name__} was not compiled ({type(error).__name__}: {what}); "
-            "--set run.compile=plain runs it step by step, and compiling needs a C++ compiler"
+            f"{type(sampler).__name__} was not {how}; --set run.compile=plain runs it step by step. "
+            f"The reason: {_reasons(error)}"
         ) from error
+
+
+def _reasons(error: BaseException) -> str:
+    """What an error says, and before it what the errors say that it came from."""
+    earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    said = f"{type(error).__name__}: {str(error).strip()}"
+    return f"{_reasons(earlier)}; then {said}" if earlier is not None else said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 
 from packaging.version import Version
 
@@ -27,24 +28,36 @@ CPP_WRAPPER_FROM = Version("2.15")
 """The first torch known to do so without Python in the inner loop."""
 
 COMPILERS = ("g++", "c++", "clang++")
+GPU_COMPILERS = ("gcc", "clang")
+"""What Triton makes the start of its kernels with."""
 
 
-def choose(asked: str | None, steps: int, device: str = "cpu", dim: int = 1) -> str:
-    """The mode of a run of `steps` steps; `UsageError` where one is asked for that this machine lacks the means for.
+def choose(asked: str | None, steps: int, device: str = "cpu", dim: int = 1, *, opaque: bool = False) -> str:
+    """The mode of a run of `steps` steps; `UsageError` where the one asked for is not possible on this machine.
 
-    On a GPU nothing is compiled unless asked for: it was not tried there yet.
+    Unless a setting says otherwise: on a CPU long runs are compiled. On a GPU the steps of networks (`opaque` tasks)
+    and of any task with `LARGE` parameters are recorded, whatever the length of the run: without that the GPU waits
+    for Python.
     """
     if asked is None:
-        worth = steps * dim >= LARGE_COMPILED_FROM if dim >= LARGE else steps >= COMPILED_FROM
-        return "compiled" if worth and device == "cpu" and lack() is None else "plain"
-    missing = lack() if asked == "compiled" else None
+        large = dim >= LARGE
+        worth = steps * dim >= LARGE_COMPILED_FROM if large else steps >= COMPILED_FROM
+        wanted = worth if device == "cpu" else large or opaque
+        return "compiled" if wanted and lack(device) is None else "plain"
+    missing = lack(device) if asked == "compiled" else None
     if missing:
         raise UsageError(f"run.compile = compiled: {missing}; install it, or leave the setting out")
     return asked
 
 
-def lack() -> str | None:
-    """What compiling lacks on this machine."""
+def lack(device: str = "cpu") -> str | None:
+    """What this machine lacks for compiling steps that run on a device."""
+    if device != "cpu":
+        if find_spec("triton") is None:
+            return "on a GPU it needs the package triton"
+        if not any(map(shutil.which, filter(None, (os.environ.get("CC"), *GPU_COMPILERS)))):
+            return f"on a GPU it needs a C compiler ({', '.join(GPU_COMPILERS)}), and there is none on the PATH"
+        return None
     if torch_version() < SCAN_FROM:
         return f"it needs torch {SCAN_FROM} or later, and this is {torch_version()}"
     if not any(map(shutil.which, filter(None, (os.environ.get("CXX"), *COMPILERS)))):

@@ -105,7 +105,7 @@ def known(blocks: Sequence[Tensor]) -> tuple[Tensor, ...]:
     half = [[a @ b.mT for b in blocks[: i + 1]] for i, a in enumerate(blocks)]
     every = range(len(blocks))
     products = torch.cat([torch.cat([half[i][j] if j <= i else half[j][i].mT for j in every], 2) for i in every], 1)
-    axes = torch.eye(products.shape[1]).to(products).expand_as(products)
+    axes = torch.eye(products.shape[1], dtype=products.dtype, device=products.device).expand_as(products)
     return torch.cat([axes, products], 2).unbind(1)
 
 

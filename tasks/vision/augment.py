@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -26,8 +25,10 @@ def crop_and_flip(images: Tensor, shift: Tensor, flip: Tensor, reach: int) -> Te
     return padded[each[:, None, None], rows[:, :, None], columns[:, None, :]]
 
 
-def normalise(images: Tensor, mean: Sequence[float], sd: Sequence[float], dtype: torch.dtype) -> Tensor:
-    """(x / 255 - mean) / sd of bytes (n, H, W, ch), as (n, ch, H, W) in the memory order `channels_last`."""
-    x = images.to(dtype).div_(255)
-    x = x.sub_(x.new_tensor(mean)).div_(x.new_tensor(sd))
+def normalise(images: Tensor, mean: Tensor, sd: Tensor) -> Tensor:
+    """(x / 255 - mean) / sd of bytes (n, H, W, ch), as (n, ch, H, W) in the memory order `channels_last`.
+
+    `mean` and `sd` (ch,) lie on the device of the images and have the type of the result.
+    """
+    x = images.to(mean.dtype).div_(255).sub_(mean).div_(sd)
     return x.permute(0, 3, 1, 2)

@@ -57,6 +57,7 @@ class Cifar(Task):
     mean: ClassVar[tuple[float, float, float]]
     sd: ClassVar[tuple[float, float, float]]
     dtype: ClassVar[str] = "float32"
+    opaque: ClassVar = True
     provides: ClassVar = frozenset({"terms"})
     protocols: ClassVar = (
         Protocol(

@@ -55,11 +55,9 @@ class ModuleClassifier(Classifier):
     of the images as they are, in stretches; batch normalisation uses each stretch's own statistics, as in training,
     and leaves the running ones alone.
 
-    A module is no code that could be compiled along with the sampler's step: the problem is `opaque`. A subclass reads
+    A module is no code that could be compiled along with the sampler's step: the task is `opaque`. A subclass reads
     the images, bytes (n, H, W, channels); `watched` are arguments of `ClassifierObserver`.
     """
-
-    opaque = True
 
     def __init__(
         self,
@@ -76,6 +74,8 @@ class ModuleClassifier(Classifier):
         super().__init__(streams, device, terms=len(labels["train"]), batch=batch, reach=reach)
         self.index_device = "cpu"  # how many images there are is read at every step, and must not wait for a GPU
         self.model = model
+        self.mean = torch.tensor(model.mean, dtype=model.dtype, device=device)
+        self.sd = torch.tensor(model.sd, dtype=model.dtype, device=device)
         self.network = model.network
         self.dim = model.network.dim
         self.classes = model.classes
@@ -88,9 +88,11 @@ class ModuleClassifier(Classifier):
         self.block_limit = 1 if self.network.buffer_dim else None
 
     def draw_batches(self, steps: int) -> Batch:
-        """A single step's batch goes to a GPU as it will be used, without empty places: a graph may be made of it."""
-        batch = super().draw_batches(steps)
-        if steps > 1 or self.device == "cpu":
+        return self._whole(super().draw_batches(steps))
+
+    def _whole(self, batch: Batch) -> Batch:
+        """On a GPU, a single step's batch as it will be used, without empty places: the step may be recorded."""
+        if self.device == "cpu" or len(batch["index"]) > 1:
             return batch
         size = int((batch["index"][0, 0] >= 0).sum())
         return {name: leaf[:, :, :size].to(self.device, non_blocking=True) for name, leaf in batch.items()}
@@ -160,7 +162,7 @@ class ModuleClassifier(Classifier):
             yield len(labels), (self._read(pixels), labels)
 
     def _read(self, pixels: Tensor) -> Tensor:
-        return normalise(pixels, self.model.mean, self.model.sd, self.model.dtype)
+        return normalise(pixels, self.mean, self.sd)
 
     def _mean_loss(self, c: int, weights: Tensor, part: Part, *, update: bool) -> Tensor:
         statistics = self.buffers[c] if update else self.buffers[c].clone()

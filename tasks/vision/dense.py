@@ -33,8 +33,6 @@ class DenseClassifier(Classifier):
     nothing.
     """
 
-    opaque = True
-
     def __init__(self, task: DenseTask, network: MLP, streams: Sequence[Streams], device: str) -> None:
         super().__init__(streams, device, terms=task.terms(), batch=task.batch_terms())
         self.task, self.network = task, network

@@ -49,6 +49,7 @@ class DenseTask(Task):
     few: ClassVar[int | None] = None
     provides: ClassVar = frozenset({"terms"})
     dtype: ClassVar[str] = "float32"
+    opaque: ClassVar = True
 
     width: int = param(200, "[1, inf)", "units of a hidden layer", source="ours")
     depth: int = param(3, "[1, inf)", "hidden layers", source="ours")

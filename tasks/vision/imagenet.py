@@ -35,6 +35,7 @@ class ImageNet(Task):
     mean: ClassVar = (0.485, 0.456, 0.406)
     sd: ClassVar = (0.229, 0.224, 0.225)
     dtype: ClassVar[str] = "float32"
+    opaque: ClassVar = True
     provides: ClassVar = frozenset({"terms"})
     metrics: ClassVar = classifier_metrics(top=True)
     protocols: ClassVar = (

@@ -32,7 +32,8 @@ class StreamedClassifier(ModuleClassifier):
     nothing depends on how many threads decode. They are threads since decoding runs outside Python's lock, and since
     they end with the run. What comes next is known from the order of the epoch, and decoded ahead.
 
-        seed  (steps, C, n) int64
+        seed    (steps, C, n) int64
+        pixels  (steps, C, n, 224, 224, 3) uint8, on a GPU in place of `seed`, where the batch is of a single step
     """
 
     def __init__(
@@ -64,7 +65,17 @@ class StreamedClassifier(ModuleClassifier):
         for index, seed in zip(self._order.ahead(AHEAD), self._changes.ahead(AHEAD), strict=True):
             for c in range(len(index)):
                 self._decode(index[c], seed[c])
-        return batch
+        if self.device == "cpu" or steps > 1:
+            return batch
+        images = [
+            self._images(index, seed) for index, seed in zip(batch["index"][0], batch.pop("seed")[0], strict=True)
+        ]
+        whole = self._whole(batch)
+        return whole | {"pixels": torch.stack(images)[None].to(self.device, non_blocking=True)}
+
+    def _images(self, index: Tensor, seed: Tensor) -> Tensor:
+        """The images of one chain's batch (n, 224, 224, 3), without empty places, on the CPU."""
+        return torch.from_numpy(np.stack([image.result() for image in self._decode(index, seed)]))
 
     def _decode(self, index: Tensor, seed: Tensor) -> list[Pixels]:
         """The images of one chain's batch, under way; batches that nobody asked for are forgotten, oldest first."""
@@ -80,8 +91,8 @@ class StreamedClassifier(ModuleClassifier):
 
     def _batch(self, c: int, batch: Batch, size: int) -> Part:
         index = batch["index"][c]
-        pixels = np.stack([image.result() for image in self._decode(index, batch["seed"][c])])
-        return torch.from_numpy(pixels).to(self.device), self.labels["train"][index[:size].to(self.device)]
+        pixels = batch["pixels"][c] if "pixels" in batch else self._images(index, batch["seed"][c]).to(self.device)
+        return pixels, self.labels["train"][index[:size].to(self.device)]
 
     def _stretches(self, name: str, length: int) -> Iterator[Tensor]:
         rows, folder = self.rows[name], self.folders[name]

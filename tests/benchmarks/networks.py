@@ -86,12 +86,13 @@ def usual(asked: Mapping[str, Any], device: str) -> Callable[[], None]:
     optimiser = torch.optim.SGD(module.parameters(), lr=0.005, momentum=0.9, weight_decay=5e-4)
     stored, generator, n = images(), torch.Generator(device).manual_seed(0), asked["batch"]
     pixels, labels = stored.pixels.to(device), stored.labels.to(device)
+    mean, sd = torch.tensor(Cifar10.mean, device=device), torch.tensor(Cifar10.sd, device=device)
 
     def step() -> None:
         index = torch.randint(0, IMAGES, (n,), generator=generator, device=device)
         shift = torch.randint(0, 9, (n, 2), generator=generator, device=device)
         flip = torch.rand(n, generator=generator, device=device) < 0.5
-        x = normalise(crop_and_flip(pixels[index], shift, flip, 4), Cifar10.mean, Cifar10.sd, torch.float32)
+        x = normalise(crop_and_flip(pixels[index], shift, flip, 4), mean, sd)
         optimiser.zero_grad()
         with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=asked["precision"] == "bfloat16"):
             loss = torch.nn.functional.cross_entropy(module(x), labels[index])

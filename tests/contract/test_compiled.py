@@ -165,12 +165,33 @@ def test_the_law_sees_tasks_that_compute_something_else():
 
 
 def test_the_mode_follows_from_the_number_of_steps(monkeypatch):
-    monkeypatch.setattr(modes, "lack", lambda: None)
+    monkeypatch.setattr(modes, "lack", lambda *_: None)
     assert modes.choose(None, modes.COMPILED_FROM - 1) == "plain"
     assert modes.choose(None, modes.COMPILED_FROM) == "compiled"
-    assert modes.choose(None, modes.COMPILED_FROM, "cuda") == "plain"
     assert modes.choose("plain", 10**7) == "plain"
     assert modes.choose("compiled", 10) == "compiled"
+
+
+def test_on_a_gpu_the_steps_of_networks_are_recorded_unless_a_setting_says_otherwise(monkeypatch):
+    monkeypatch.setattr(modes, "lack", lambda *_: None)
+    assert modes.choose(None, 1, "cuda", dim=5_000, opaque=True) == "compiled"
+    assert modes.choose(None, 1, "cuda", dim=modes.LARGE) == "compiled"
+    assert modes.choose(None, 10**7, "cuda", dim=2) == "plain"
+    assert modes.choose("plain", 1, "cuda", dim=5_000, opaque=True) == "plain"
+    monkeypatch.setattr(modes, "lack", lambda *device: "no triton" if device == ("cuda",) else None)
+    assert modes.choose(None, 1, "cuda", dim=5_000, opaque=True) == "plain"
+    with pytest.raises(UsageError, match="no triton"):
+        modes.choose("compiled", 1, "cuda")
+
+
+def test_what_a_gpu_lacks_is_named(monkeypatch):
+    monkeypatch.setattr(modes, "find_spec", lambda _: None)
+    assert "the package triton" in modes.lack("cuda")
+    monkeypatch.setattr(modes, "find_spec", lambda name: name)
+    monkeypatch.setattr(modes.shutil, "which", lambda _: None)
+    assert "a C compiler" in modes.lack("cuda")
+    monkeypatch.setattr(modes.shutil, "which", lambda name: name)
+    assert modes.lack("cuda") is None
 
 
 def test_without_the_means_nothing_is_compiled_and_asking_for_it_says_what_is_missing(monkeypatch):

@@ -188,3 +188,19 @@ def test_planning_imports_no_torch_once_the_facts_are_known(tmp_path):
     first = subprocess.run([sys.executable, "-c", script], check=False)
     assert first.returncode in (0, 1)
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_settings_of_gpus_are_in_the_key_of_a_gpus_run_and_refused_on_a_cpu(tmp_path):
+    given = {"run.tf32": "true", "run.cudnn_benchmark": "true"}
+    usual, chosen = (spec(tmp_path, "sgld", "landsat", given=how, device="cuda") for how in ({}, given))
+    assert (usual.tf32, usual.cudnn_benchmark, chosen.tf32, chosen.cudnn_benchmark) == (False, False, True, True)
+    assert chosen.origins["run.tf32"].provenance == "user"
+    assert usual.key != chosen.key
+    for name in given:
+        with pytest.raises(UsageError, match=rf"{name} is a setting of GPUs; leave it out, or add --devices cuda:0"):
+            spec(tmp_path, "sgld", "landsat", given={name: "false"})
+
+
+def test_seeds_of_a_large_dense_network_advance_together_on_a_gpu_and_one_by_one_on_a_cpu(tmp_path):
+    on_cpu, on_gpu = (planned(tmp_path, "sgld", "notmnist", device=kind)[0] for kind in ("cpu", "cuda"))
+    assert (on_cpu.max_block, on_gpu.max_block) == (1, 64)

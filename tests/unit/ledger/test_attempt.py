@@ -12,7 +12,7 @@ from harness.ledger.attempt import DRAWN, Attempt
 from harness.ledger.files import read_json, write_json
 from harness.ledger.ledger import Ledger
 from harness.ledger.locks import HeldError, held, hold, holder
-from harness.spec import Component
+from harness.spec import Component, from_record, recorded_key
 
 
 @pytest.fixture
@@ -37,10 +37,21 @@ def test_key_holds_what_changes_the_result_and_nothing_else():
         {"steps": 11}, {"burn_in": 1}, {"thin": 2}, {"chains": 3}, {"dtype": "float32"}, {"protocol": "q"},
         {"task_version": 2}, {"data": "x"}, {"device": "cuda"}, {"deterministic": False}, {"compile": "graph"},
     ]  # fmt: skip
+    for gpu_only in ({"tf32": True}, {"cudnn_benchmark": True}):
+        assert spec(**gpu_only).key == base.key
+        changes.append({"device": "cuda", **gpu_only})
     keys = {spec(**change).key for change in changes} | {base.key, spec(seed=1).key}
     assert len(keys) == len(changes) + 2
     assert spec(seed=1).group == base.group
     assert spec(steps=11).group != base.group
+
+
+@pytest.mark.parametrize("how", [{}, {"device": "cuda"}, {"device": "cuda", "tf32": True, "cudnn_benchmark": True}])
+def test_a_stored_run_is_the_run_that_was_stored(how):
+    record = spec(**how).to_json()
+    assert ("tf32" in record) is bool(how)
+    assert from_record(record) == spec(**how)
+    assert recorded_key(record) == record["key"] == spec(**how).key
 
 
 def test_a_run_goes_from_new_to_done(ledger, attempt):

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from harness.ledger.locks import HeldError, held, hold, holder
+from harness.ledger.locks import HeldError, held, hold, hold_device, holder
 
 STRUGGLE = """
 import os, random, sys
@@ -75,3 +75,40 @@ def test_a_lock_file_with_other_text_names_nobody(tmp_path, text):
     path = tmp_path / "run.lock"
     path.write_text(text)
     assert holder(path) == "another process"
+
+
+HOLD_DEVICE = """
+import sys
+from harness.ledger.locks import hold_device
+with hold_device(sys.argv[1], "cuda:0", 0):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_device_is_held_against_all_processes_and_free_when_its_holder_dies():
+    name = f"GPU-of-test-{os.getpid()}"
+    holding = subprocess.Popen(
+        [sys.executable, "-c", HOLD_DEVICE, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holding.stdout.readline() == "held\n"
+    with pytest.raises(HeldError, match=rf"cuda:3 is held by process {holding.pid} of user {os.getuid()}"):
+        hold_device(name, "cuda:3", 0).__enter__()
+    with hold_device(f"{name}-another", "cuda:1", 0):
+        pass
+    holding.kill()
+    holding.communicate()
+    with hold_device(name, "cuda:0", 10):
+        pass
+
+
+def test_who_waits_for_a_device_gets_it_when_it_is_given_back():
+    name = f"GPU-of-test-{os.getpid()}-waited-for"
+    holding = subprocess.Popen(
+        [sys.executable, "-c", HOLD_DEVICE, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holding.stdout.readline() == "held\n"
+    holding.stdin.close()
+    with hold_device(name, "cuda:0", 60):
+        holding.wait()
+    holding.stdout.close()

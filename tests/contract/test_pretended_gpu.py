@@ -1,0 +1,337 @@
+"""The path of a GPU on a CPU: every network task and many samplers on a pretended GPU, plain and recorded alike."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from generated import SMALL, Exact, Generated
+from pretended_gpu import GPUError, PretendedGPU
+from support import make_loop, run_loop
+from torch import nn
+from torchvision.models.resnet import Bottleneck, ResNet
+
+import harness.stepping.update
+from harness import environment
+from harness.errors import PluginError, UsageError
+from harness.execution.worker import device_held, set_up_gpu
+from harness.ledger.locks import HeldError
+from harness.loop import LOOK
+from harness.registry import load, registry
+from harness.stepping.graph import WARM, Graph
+from plugins.samplers.msgld import MSGLD
+from plugins.samplers.sgld import SGLD
+from plugins.schedules.constant import Constant
+from plugins.schedules.cyclical import Cyclical
+from tasks.networks.flat import FlatModule
+from tasks.regression.blr import Heart
+from tasks.synthetic.mixture5 import Mixture5
+from tasks.vision.cifar import Cifar100
+from tasks.vision.dense_task import FEW
+from tasks.vision.imagenet import ImageNet
+from tasks.vision.landsat import Landsat
+from tasks.vision.mnist_sparse import MnistSparse
+from tasks.vision.notmnist import NotMNIST
+
+GPU = "cuda:0"
+STEP = Constant(step_size=1e-9)
+CLOSE = {"rtol": 0, "atol": 1e-9}
+"""In double precision, rounding is 1e-15 and grows in these steps; one noise of a step is sqrt(2 h T) = 4e-5."""
+
+
+@pytest.fixture(autouse=True)
+def uncompiled(monkeypatch):
+    """The sampler's update as plain torch: its kernels for a GPU cannot be made here."""
+    monkeypatch.setattr(harness.stepping.update, "_compile", lambda update: update)
+    monkeypatch.setattr(harness.stepping.update, "Opaque", lambda potential: potential)
+
+
+class Made:
+    """A dense task on inputs that are made up."""
+
+    def read(self, name):
+        generator = np.random.default_rng(len(name))
+        inputs = generator.integers(0, 256, (self.few or FEW, self.features), dtype=np.uint8)
+        return inputs, generator.integers(0, self.classes, len(inputs))
+
+
+def made(cls):
+    own = {"read": Made.read, "standard": lambda _: (128.0, 50.0)}
+    named = {"few": FEW, "datasets": (), "dtype": "float64", **own}
+    return type(f"Made{cls.__name__}", (cls,), named)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exact100(Cifar100):
+    datasets: ClassVar = ()
+    dtype: ClassVar[str] = "float64"
+
+    def images(self, name):
+        return Exact(**SMALL).images(name)
+
+
+class Photographs(ImageNet):
+    """ResNet-50's kinds of layers, one block a stage, on small images."""
+
+    def network(self):
+        return FlatModule(lambda: nn.Sequential(nn.AvgPool2d(7), ResNet(Bottleneck, [1, 1, 1, 1], self.classes)))
+
+
+@pytest.fixture(scope="module")
+def photographs(tmp_path_factory):
+    from PIL import Image
+
+    place = tmp_path_factory.mktemp("imagenet")
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 64, 64, 3), dtype=np.uint8)
+    for part in ("train", "val"):
+        for name in ("n01", "n02"):
+            (place / part / name).mkdir(parents=True)
+            for i in range(2):
+                Image.fromarray(pixels[i]).save(place / part / name / f"{i}.JPEG")
+    return Photographs(folder=str(place), batch=2, images=4, classes=2, test_images=2, threads=1)
+
+
+def advance(task, sampler, schedule, steps, mode, **how):
+    """A loop on the pretended GPU, and the context that it ran in."""
+    with PretendedGPU() as gpu:
+        loop = make_loop(task, sampler, schedule, steps, device=GPU, mode=mode, **how)
+        gpu.waits.clear()
+        run_loop(loop)
+        assert loop.theta.is_cuda
+        loop.outcome = loop.runs[0].observer.outcome()
+        loop.saved = [loop.checkpoint(run) for run in loop.runs]
+    return loop, gpu
+
+
+def same_recorded(task, sampler, schedule, steps, **how):
+    """The recorded loop and its context, after a check that its steps end where plain ones do.
+
+    In single precision the first bits that differ may grow within these steps, so there they need only be finite.
+    """
+    plain, _ = advance(task, sampler, schedule, steps, "plain", **how)
+    recorded, gpu = advance(task, sampler, schedule, steps, "compiled", **how)
+    assert isinstance(recorded.stepper, Graph)
+    assert any(graph.replays for graph in gpu.graphs)
+    assert recorded.theta.isfinite().all()
+    if task.dtype == "float32":
+        return recorded, gpu
+    torch.testing.assert_close(recorded.theta, plain.theta, **CLOSE)
+    for name, leaf in plain.state.items():
+        torch.testing.assert_close(recorded.state[name], leaf, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(recorded.problem.buffers, plain.problem.buffers, **CLOSE)
+    assert numbers(recorded.outcome) == pytest.approx(numbers(plain.outcome), rel=1e-6)
+    return recorded, gpu
+
+
+def numbers(outcome):
+    """The metrics that exist."""
+    return {name: value for name, value in outcome.metrics.items() if value is not None}
+
+
+EVEN = {**SMALL, "batch": 8, "train_images": 16, "test_images": 10}
+"""Two batches an epoch, none of them short."""
+
+NETWORKS = {
+    "cifar10": Exact(**EVEN, unseen="both", train_accuracy=True, by_cycle=True),
+    "cifar10-group": Exact(**EVEN, normalisation="group"),
+    "cifar10-filter-response": Exact(**EVEN, normalisation="filter-response"),
+    "cifar10-as-it-is": Exact(**EVEN, augment=False),
+    "cifar10-bfloat16": Generated(**EVEN, precision="bfloat16"),
+    "cifar100": Exact100(**EVEN),
+    **{
+        f"{cls.__name__}-{protocol.name}": made(cls)(**{**protocol.settings, "width": 4, "batch": 25})
+        for cls in (NotMNIST, MnistSparse, Landsat) for protocol in cls.protocols
+    },
+    "MnistSparse-both-priors": made(MnistSparse)(width=4, batch=25, dense_steps=6),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_steps_of_every_network_are_recorded_and_end_where_plain_ones_do(name):
+    schedule = Cyclical(step_size=1e-9, cycles=1, beta=0.5)
+    _, gpu = same_recorded(NETWORKS[name], MSGLD(), schedule, 12, chains=1, burn_in=11)
+    assert len(gpu.graphs) == 2  # a stage without noise and one with it
+
+
+def test_photographs_are_recorded_though_they_are_read_while_they_are_used(photographs):
+    loop, gpu = same_recorded(photographs, SGLD(), STEP, WARM + 3, chains=1, burn_in=WARM + 2)
+    assert gpu.graphs[0].replays == 2  # the last step is no burn-in, which is another kind
+    assert {name for name, _ in next(iter(loop.stepper._recorded))[1]} == {"index", "pixels"}
+
+
+def samplers():
+    """Samplers that run on a network at their defaults."""
+    for offer in registry().offers("samplers"):
+        yield offer.name
+
+
+@pytest.mark.parametrize("name", sorted(samplers()))
+def test_steps_of_every_sampler_are_recorded(name):
+    cls = load(registry().find("samplers", name).info.target)
+    task = NETWORKS["Landsat-" + Landsat.protocols[0].name]
+    if not set(cls().needs) <= task.provides:
+        pytest.skip(f"needs {', '.join(sorted(cls().needs))} of a potential, which networks do not provide")
+    same_recorded(task, cls(), STEP, WARM + 4, chains=2, burn_in=WARM + 3)
+
+
+@pytest.mark.parametrize("task", [Mixture5(), Heart(batch=50)], ids=["mixture5", "blr-heart"])
+def test_small_densities_can_be_recorded_where_that_is_asked_for(task):
+    plain, _ = advance(task, MSGLD(), Constant(step_size=0.01), 20, "plain")
+    recorded, gpu = advance(task, MSGLD(), Constant(step_size=0.01), 20, "compiled")
+    torch.testing.assert_close(recorded.theta, plain.theta, **CLOSE)
+    assert gpu.graphs[0].replays == 20 - WARM
+
+
+def test_a_run_on_a_gpu_goes_on_from_its_checkpoint():
+    task = NETWORKS["cifar10"]
+    whole, _ = advance(task, MSGLD(), STEP, 12, "compiled", burn_in=6)
+    with PretendedGPU():
+        first = make_loop(task, MSGLD(), STEP, 12, device=GPU, mode="compiled", burn_in=6)
+        while first.position < 8:
+            first.advance_block()
+        saved = [first.checkpoint(run) for run in first.runs]
+        assert not any(leaf.is_cuda for leaf in saved[0].values())
+        second = make_loop(task, MSGLD(), STEP, 12, device=GPU, mode="compiled", burn_in=6)
+        second.restore(saved)
+        run_loop(second)
+        torch.testing.assert_close(second.theta, whole.theta, **CLOSE)
+        assert numbers(second.runs[0].observer.outcome()) == pytest.approx(numbers(whole.outcome), rel=1e-6)
+
+
+def test_a_step_waits_for_nothing_but_the_look_at_lost_chains():
+    """From one look to the next the loop asks the GPU nothing, and sends it batches only."""
+    with PretendedGPU() as gpu:
+        loop = make_loop(NETWORKS["cifar10"], MSGLD(), STEP, 2 * LOOK, chains=1, device=GPU, mode="compiled", thin=LOOK)
+        while loop.position < WARM + 2:
+            loop.advance_block()
+        gpu.waits.clear()
+        while loop.position < LOOK - 1:
+            loop.advance_block()
+    assert set(gpu.waits) <= {"a copy from the CPU"}
+
+
+class Reads(SGLD):
+    """Looks at a value in every step."""
+
+    def step(self, theta, state, potential, h, T, noise):
+        if float(theta.sum()) > 1e9:
+            return theta, state
+        return super().step(theta, state, potential, h, T, noise)
+
+
+class Constants(SGLD):
+    """Makes a constant in every step."""
+
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(theta * torch.tensor([1.0], device=theta.device), state, potential, h, T, noise)
+
+
+class Masks(SGLD):
+    """Chooses entries by a mask."""
+
+    def step(self, theta, state, potential, h, T, noise):
+        moved, state = super().step(theta, state, potential, h, T, noise)
+        return moved + moved[moved.abs() > 1e9].sum(), state
+
+
+class Draws(SGLD):
+    """Draws noise of its own."""
+
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(theta + 0 * torch.randn_like(theta), state, potential, h, T, noise)
+
+
+class Scalars(SGLD):
+    """Multiplies by a scalar that lies on the CPU, which a graph would keep."""
+
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(theta * torch.ones(()), state, potential, h, T, noise)
+
+
+class Sides(SGLD):
+    """Mixes the two sides."""
+
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(theta + torch.zeros(theta.shape, dtype=theta.dtype), state, potential, h, T, noise)
+
+
+@pytest.mark.parametrize(
+    ("cls", "reason"),
+    [
+        (Reads, "__float__"), (Constants, "a constant from the CPU"), (Masks, "by a mask"), (Draws, "random numbers"),
+        (Scalars, "a scalar of the CPU"),
+    ],
+)  # fmt: skip
+def test_what_no_graph_can_hold_is_refused_with_what_to_do(cls, reason):
+    with pytest.raises(PluginError, match=rf"{cls.__name__} was not recorded as a CUDA graph.*compile=plain.*{reason}"):
+        advance(Mixture5(), cls(), Constant(step_size=0.01), 8, "compiled")
+    if cls is not Scalars:
+        return
+    advance(Mixture5(), cls(), Constant(step_size=0.01), 8, "plain")
+
+
+def test_the_pretended_gpu_refuses_what_a_gpu_refuses():
+    with pytest.raises(GPUError, match="same device"):
+        advance(Mixture5(), Sides(), Constant(step_size=0.01), 2, "plain")
+    with PretendedGPU():
+        x = torch.ones(3, device=GPU)
+        with pytest.raises(TypeError, match="to numpy"):
+            x.numpy()
+        with pytest.raises(GPUError, match="generator of cpu"):
+            torch.randn(3, device=GPU, generator=torch.Generator())
+        with pytest.raises(GPUError, match="generator of cuda"):
+            torch.ones(3).normal_(generator=torch.Generator(GPU))
+        assert not x.cpu().is_cuda
+        assert (x.grad_fn, x.to("cpu").numpy().sum()) == (None, 3)
+
+
+def test_a_replay_does_the_operations_again_and_recording_changes_nothing():
+    with PretendedGPU():
+        x, y = torch.ones(3, device=GPU), torch.zeros(3, device=GPU)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y.add_(2 * x)
+        assert y.tolist() == [0, 0, 0]
+        x.fill_(5)
+        graph.replay()
+        graph.replay()
+        assert y.tolist() == [20, 20, 20]
+
+
+def test_settings_of_a_gpu_are_made_in_the_worker_and_read_for_the_record():
+    flags = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark
+    filled = torch.utils.deterministic.fill_uninitialized_memory
+    try:
+        with PretendedGPU():
+            for tf32 in (True, False):
+                set_up_gpu(GPU, tf32=tf32, cudnn_benchmark=tf32)
+                assert torch.backends.cudnn.allow_tf32 is torch.backends.cuda.matmul.allow_tf32 is tf32
+                found = environment.collect(GPU, [])
+                assert found["matmul_precision"] == ("high" if tf32 else "highest")
+                assert found["cudnn_benchmark"] is tf32
+                assert found["gpu"] == "a pretended GPU"
+    finally:
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark = flags
+        torch.utils.deterministic.fill_uninitialized_memory = filled
+
+
+def test_two_workers_cannot_have_one_gpu_whatever_their_results_folders(monkeypatch):
+    monkeypatch.setattr("harness.execution.worker.PATIENCE_SECONDS", 0.2)
+    with PretendedGPU():
+        with device_held(GPU), pytest.raises(HeldError, match=rf"cuda:0 is held by process {os.getpid()} of user"):
+            device_held(GPU).__enter__()
+        with device_held(GPU):
+            pass
+        with pytest.raises(UsageError, match="torch sees 1 GPUs"), device_held("cuda:1"):
+            pass
+
+
+def test_a_run_keeps_its_numbers_with_neighbours_on_a_gpu():
+    task = replace(NETWORKS["Landsat-" + Landsat.protocols[0].name])
+    alone, _ = advance(task, SGLD(), STEP, 8, "compiled", seeds=(1,), burn_in=7)
+    together, _ = advance(task, SGLD(), STEP, 8, "compiled", seeds=(0, 1, 2), burn_in=7)
+    torch.testing.assert_close(together.theta[2:4], alone.theta, **CLOSE)
