@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from harness.parameters import Configurable, param
     from harness.report import Column, Figure, Report, Request, Result, Table
     from harness.sampler import Noise, Potential, Sampler
+    from harness.sampler_law import SamplerLaw
     from harness.schedule import Schedule, Trajectory
     from harness.task import Cost, Metric, Observer, Outcome, Problem, Protocol, Task, Truth
 
@@ -29,6 +30,7 @@ _HOME = {
     "harness.parameters": ("Configurable", "param"),
     "harness.report": ("Column", "Figure", "Report", "Request", "Result", "Table"),
     "harness.sampler": ("Noise", "Potential", "Sampler"),
+    "harness.sampler_law": ("SamplerLaw",),
     "harness.schedule": ("Schedule", "Trajectory"),
     "harness.task": ("Cost", "Metric", "Observer", "Outcome", "Problem", "Protocol", "Task", "Truth"),
 }
@@ -37,8 +39,8 @@ _MODULE = {name: module for module, names in _HOME.items() for name in names}
 __all__ = [
     "MOMENT_METRICS", "BenchError", "ChainSequence", "Column", "Configurable", "Cost", "DataError", "DataFile",
     "Figure", "Info", "Method", "Metric", "MomentObserver", "Noise", "Observer", "Outcome", "PluginError",
-    "Potential", "Problem", "Protocol", "Report", "Request", "Result", "RunError", "Sampler", "Schedule", "Table",
-    "Task", "Trajectory", "Truth", "UsageError", "hook", "param",
+    "Potential", "Problem", "Protocol", "Report", "Request", "Result", "RunError", "Sampler", "SamplerLaw", "Schedule",
+    "Table", "Task", "Trajectory", "Truth", "UsageError", "hook", "param",
 ]  # fmt: skip
 
 

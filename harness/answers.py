@@ -40,7 +40,9 @@ def _record(where: str, member: Any, kind: type[Any]) -> Any:
         raise PluginError(f"{where} is a {type(member).__name__}, not a {kind.__name__}")
     if kind is Path:
         return Path(str(member))
-    texts = [name for name in ("name", "target", "sampler", "schedule", "summary") if name in kind.__annotations__]
+    texts = [
+        name for name in ("name", "target", "sampler", "schedule", "summary", "law") if name in kind.__annotations__
+    ]
     values = {name: getattr(member, name) for name in texts}
     for name, value in values.items():
         if type(value) is not str:
@@ -51,6 +53,8 @@ def _record(where: str, member: Any, kind: type[Any]) -> Any:
     if kind is Info:
         if not TARGET.fullmatch(values["target"]):
             raise PluginError(f"{where}: {name!r}: target {values['target']!r:.80} is not 'package.module:Class'")
+        if values["law"] and not TARGET.fullmatch(values["law"]):
+            raise PluginError(f"{where}: {name!r}: law {values['law']!r:.80} is not 'package.module:Class'")
         return Info(**values)
     return Method(**values, settings=_settings(f"{where}: {name!r}", member.settings))
 

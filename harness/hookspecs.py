@@ -23,11 +23,15 @@ hook = pluggy.HookimplMarker(GROUP)
 
 @dataclass(frozen=True)
 class Info:
-    """A light record of something that a plugin offers: its name, where it lives, what it is."""
+    """A light record of something that a plugin offers: its name, where it lives, what it is.
+
+    `law`, of samplers only, is "package.module:Class" of its `harness.SamplerLaw`; "" where it has none.
+    """
 
     name: str
     target: str
     summary: str = ""
+    law: str = ""
 
 
 @dataclass(frozen=True)

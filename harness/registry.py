@@ -20,11 +20,15 @@ from harness.errors import BenchError, PluginError, UsageError
 from harness.foreign import foreign
 from harness.hookspecs import GROUP, Info, Method
 from harness.parameters import near
+from harness.sampler_law import SamplerLaw
 
-__all__ = ["KINDS", "NAME", "Offer", "Plugin", "Registry", "load", "registry"]
+__all__ = ["KINDS", "NAME", "Offer", "Plugin", "Registry", "law_of", "load", "registry"]
 
 KINDS = ("samplers", "schedules", "methods", "tasks", "reports")
 ROOMS = ("plugins", "tasks", "reports")
+
+_LAWS: dict[str, str] = {}
+"""Of the samplers of all registries of this process that have one: the target of their `SamplerLaw`, by their own."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +167,8 @@ class Registry:
         for kind in KINDS:
             found = _call(manager, plugin, f"bench_{kind}", Method if kind == "methods" else Info)
             plugin.offers += [Offer(info, kind, plugin.name, plugin.distribution, plugin.version) for info in found]
+            if kind == "samplers":
+                _LAWS.update({info.target: info.law for info in found if info.law})
         plugin.papers = _call(manager, plugin, "bench_papers", Path)
         plugin.suites = _call(manager, plugin, "bench_suites", Path)
 
@@ -197,6 +203,19 @@ def load(target: str) -> Any:
             return getattr(importlib.import_module(module), attribute)
     except UsageError as error:  # what a declaration in it says of itself
         raise PluginError(f"{target} does not load: {error}") from error
+
+
+def law_of(sampler: type) -> SamplerLaw:
+    """The `SamplerLaw` that was offered with a sampler's class, or with the nearest class that it derives from."""
+    registry()
+    targets = (_LAWS.get(f"{cls.__module__}:{cls.__qualname__}") for cls in sampler.__mro__)
+    target = next((target for target in targets if target), "")
+    if not target:
+        return SamplerLaw()
+    law = load(target)
+    if not (isinstance(law, type) and issubclass(law, SamplerLaw)):
+        raise PluginError(f"{target}, offered as the law of {sampler.__name__}, is no harness.SamplerLaw")
+    return law()
 
 
 def _call(manager: pluggy.PluginManager, plugin: Plugin, hook: str, kind: type) -> list[Any]:

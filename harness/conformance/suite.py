@@ -13,6 +13,7 @@ from harness.conformance.law import Broken, Law, Skip
 from harness.conformance.laws import (
     compiled,
     derived,
+    homogeneity,
     hyperparameters,
     leaks,
     one_step,
@@ -21,10 +22,12 @@ from harness.conformance.laws import (
     restore,
     scale,
     seeds,
+    whole,
     zero_temperature,
 )
 from harness.conformance.laws.restore import Resumption
 from harness.errors import DataError, PluginError
+from harness.registry import law_of
 
 if TYPE_CHECKING:
     from harness.sampler import Sampler
@@ -35,7 +38,7 @@ LAWS: tuple[Law, ...] = tuple(
     module.LAW
     for module in (
         derived, real_loop, one_step, scale, zero_temperature, potential, leaks, restore, seeds, hyperparameters,
-        compiled,
+        compiled, whole, homogeneity,
     )
 )  # fmt: skip
 
@@ -72,7 +75,7 @@ def check_samplers(samplers: Sequence[Sampler], laws: Collection[str] | None = N
 
 def _check_exemptions(sampler: Sampler) -> None:
     possible = {law.name for law in LAWS if law.exemptible}
-    wrong = sorted(set(sampler.exempt) - possible)
+    wrong = sorted({*sampler.exempt, *law_of(type(sampler)).exempt} - possible)
     if wrong:
         raise PluginError(
             f"{type(sampler).__name__}.exempt names {', '.join(wrong)}; "
@@ -96,13 +99,13 @@ def check_schedule(schedule: Schedule, laws: Collection[str] | None = None) -> l
 
 
 def _judge(sampler: Sampler, law: Law, i: int, resumption: Resumption | None) -> LawResult:
+    exempt = {**law_of(type(sampler)).exempt, **sampler.exempt}
+    if law.name in exempt:
+        return LawResult(law.name, "exempt", exempt[law.name], 0.0)
     lacking = sorted(sampler.needs - GaussianTask.provides)
-    if law.name in sampler.exempt:
-        return LawResult(law.name, "exempt", sampler.exempt[law.name], 0.0)
     if lacking:
-        reason = f"needs {', '.join(lacking)}, which the Gaussian of the laws does not have"
-        reason += ": its stationary law is unproven" if law in (derived.LAW, real_loop.LAW) else ""
-        return LawResult(law.name, "skipped", reason, 0.0)
+        reason = f"needs {', '.join(lacking)}, which no potential offers; a sampler may need "
+        return LawResult(law.name, "failed", reason + ", ".join(sorted(GaussianTask.provides)), 0.0)
 
     def check() -> None:
         if law is restore.LAW and resumption is not None:

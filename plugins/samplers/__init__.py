@@ -9,10 +9,25 @@ from harness import Info, hook
 def bench_samplers() -> list[Info]:
     """The samplers of this package."""
     return [
-        Info("adadelta-sgld", "plugins.samplers.adadelta_sgld:AdadeltaSGLD", "SGLD with a drift by Adadelta (ours)"),
+        Info(
+            "adadelta-sgld",
+            "plugins.samplers.adadelta_sgld:AdadeltaSGLD",
+            "SGLD with a drift by Adadelta (ours)",
+            law="plugins.samplers.laws.biased_drift:AdadeltaSGLDLaw",
+        ),
         Info("adam", "plugins.samplers.adam:Adam", "Adam (Kingma, Ba 2015), an optimiser"),
-        Info("adamax-sgld", "plugins.samplers.adamax_sgld:AdamaxSGLD", "SGLD with a drift by Adamax (ours)"),
-        Info("asgld", "plugins.samplers.asgld:ASGLD", "SGLD with a drift biased by Adam (Kim et al. 2022)"),
+        Info(
+            "adamax-sgld",
+            "plugins.samplers.adamax_sgld:AdamaxSGLD",
+            "SGLD with a drift by Adamax (ours)",
+            law="plugins.samplers.laws.biased_drift:AdamaxSGLDLaw",
+        ),
+        Info(
+            "asgld",
+            "plugins.samplers.asgld:ASGLD",
+            "SGLD with a drift biased by Adam (Kim et al. 2022)",
+            law="plugins.samplers.laws.biased_drift:ASGLDLaw",
+        ),
         Info("baoab", "plugins.samplers.baoab:BAOAB", "Langevin by the BAOAB splitting (Leimkuhler, Matthews 2013)"),
         Info(
             "contour-sgld",
@@ -22,9 +37,24 @@ def bench_samplers() -> list[Info]:
         Info("hmc", "plugins.samplers.hmc:HMC", "Hamiltonian Monte Carlo, full gradients, Metropolis"),
         Info("msgld", "plugins.samplers.msgld:MSGLD", "SGLD with a momentum-biased drift (Kim et al. 2022)"),
         Info("msgld-corrected", "plugins.samplers.msgld_corrected:MSGLDCorrected", "msgld at (1 + a) T (ours)"),
-        Info("ngvi", "plugins.samplers.ngvi:NGVI", "variational mixture by natural gradients (Lin et al. 2019)"),
-        Info("pmsgld", "plugins.samplers.pmsgld:PMSGLD", "MSGLD under the preconditioner of psgld, lagged (ours)"),
-        Info("psgld", "plugins.samplers.psgld:PSGLD", "SGLD preconditioned as RMSprop (Li et al. 2016)"),
+        Info(
+            "ngvi",
+            "plugins.samplers.ngvi:NGVI",
+            "variational mixture by natural gradients (Lin et al. 2019)",
+            law="plugins.samplers.laws.ngvi:NGVILaw",
+        ),
+        Info(
+            "pmsgld",
+            "plugins.samplers.pmsgld:PMSGLD",
+            "MSGLD under the preconditioner of psgld, lagged (ours)",
+            law="plugins.samplers.laws.preconditioned:PMSGLDLaw",
+        ),
+        Info(
+            "psgld",
+            "plugins.samplers.psgld:PSGLD",
+            "SGLD preconditioned as RMSprop (Li et al. 2016)",
+            law="plugins.samplers.laws.preconditioned:PSGLDLaw",
+        ),
         Info(
             "relativistic-sghmc",
             "plugins.samplers.relativistic_sghmc:RelativisticSGHMC",
@@ -32,7 +62,10 @@ def bench_samplers() -> list[Info]:
         ),
         Info("resgld", "plugins.samplers.resgld:RESGLD", "replica-exchange SGLD (Deng et al. 2020)"),
         Info(
-            "santa", "plugins.samplers.santa:Santa", "annealed thermostats (Chen et al. 2016), an optimiser in the end"
+            "santa",
+            "plugins.samplers.santa:Santa",
+            "annealed thermostats (Chen et al. 2016), an optimiser in the end",
+            law="plugins.samplers.laws.santa:SantaLaw",
         ),
         Info("sgd", "plugins.samplers.sgd:SGD", "stochastic gradient descent, an optimiser"),
         Info("sgdm", "plugins.samplers.sgdm:SGDM", "SGD with momentum in the velocity form, an optimiser"),

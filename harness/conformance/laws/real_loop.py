@@ -1,6 +1,6 @@
 """Law 2: the harness's own loop gives the derived law; a Metropolis kernel leaves exact draws exact.
 
-A sampler that is neither linear nor a Metropolis kernel is run until it is stationary: `stationary`.
+What is neither is held by the whole law.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from harness.conformance.experiment import Experiment, PValues, once
 from harness.conformance.law import Broken, Law, Skip
-from harness.conformance.laws import exact, stationary
+from harness.conformance.laws import exact
 from harness.conformance.linear import frozen
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 LEVEL = 1e-3
 """Chance that a correct sampler fails once. A repeat with another seed must fail too."""
-
-OPTIMISER = "an optimiser that is not linear: there is no law to hold its loop to"
 
 
 def check(sampler: Sampler) -> None:
@@ -38,11 +36,9 @@ def families(sampler: Sampler) -> list[Sequence[Experiment]]:
     """The experiments of a sampler; those that share one LEVEL stand together. Raises `Skip` where there are none."""
     sampler = frozen(sampler)
     known = exact.experiments(sampler)
-    if known is not None:  # on a Gaussian the metric is constant, and on the quartic it is not
-        return [known, stationary.experiments(sampler)[-2:]] if "metric" in sampler.needs else [known]
-    if not sampler.limit_bias():
-        raise Skip("not linear, and it declares no stationary law" if sampler.limit_bias() is None else OPTIMISER)
-    return [stationary.experiments(sampler)]
+    if known is None:
+        raise Skip("not linear and no Metropolis kernel: its loop is held by the law whole-law")
+    return [known]
 
 
 def fails(found: PValues, experiments: int = 1) -> bool:
@@ -53,7 +49,6 @@ def fails(found: PValues, experiments: int = 1) -> bool:
 LAW = Law(
     2, "real-loop", check,
     "noise that is used twice or shared, something remembered outside the state, a minibatch or step size of another "
-    "step, (Metropolis) a wrong acceptance ratio, or (not linear) the scale of the noise, or a stationary law that is "
-    "biased by construction and not declared in limit_bias",
+    "step, or (Metropolis) a wrong acceptance ratio",
     exemptible=False,
 )  # fmt: skip

@@ -78,7 +78,7 @@ def check(sampler: Sampler) -> None:
     """
     if sampler.zero_temperature is None:
         raise Skip("declares no optimiser: zero_temperature is None")
-    name, rule = _rule(sampler)
+    name, rule = rule_of(sampler)
     task = GaussianTask(variance=0.0 if "potential" in sampler.exempt else 0.5)
     h = varying(sampler, task, STEPS)
     problem = task.build(streams(CHAINS), "cpu")
@@ -125,7 +125,7 @@ def _silent(
     return torch.stack(found)
 
 
-def _rule(sampler: Sampler) -> tuple[str, Rule]:
+def rule_of(sampler: Sampler) -> tuple[str, Rule]:
     """The declared optimiser: one of those above, or the author's own function."""
     declared = type(sampler).zero_temperature
     if callable(declared):

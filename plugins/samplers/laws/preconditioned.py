@@ -1,0 +1,48 @@
+"""The laws of psgld and pmsgld: V follows the gradient, so the preconditioner biases the density."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from harness import SamplerLaw
+
+MEAN_SIZE = math.sqrt(2 / math.pi)
+"""E |x| of a standard normal; E |x|^3 is twice that."""
+
+
+def variance(lam: float, T: float, power: float = 1.0) -> float:
+    """The variance of a density proportional to (lam + |x|)^power exp(-x^2 / 2T).
+
+    In closed form for power 1, (lam T + 2 c T^1.5) / (lam + c T^.5), c = E |x|; otherwise by quadrature.
+    """
+    if power == 1:
+        return (lam * T + 2 * MEAN_SIZE * T**1.5) / (lam + MEAN_SIZE * math.sqrt(T))
+    import numpy as np
+
+    x = np.linspace(0, 40, 400_001)
+    mass = (lam + x) ** power * np.exp(-(x**2) / (2 * T))
+    return float(mass @ x**2 / mass.sum())
+
+
+class PSGLDLaw(SamplerLaw):
+    """A density proportional to (lam + |g|) exp(-U/T)."""
+
+    settings: ClassVar[Sequence[Mapping[str, Any]]] = ({"decay": 0.5, "lam": 1.0}, {"decay": 0.0, "lam": 2.0})
+
+    def variance(self, sampler: Any) -> float:
+        """On N(0, 1) at T = 1."""
+        return variance(sampler.lam, 1.0)
+
+
+class PMSGLDLaw(SamplerLaw):
+    """A density proportional to (lam + |g|) exp(-(1 + a) U/T)."""
+
+    settings: ClassVar[Sequence[Mapping[str, Any]]] = (
+        {"decay": 0.5, "lam": 1.0, "beta1": 0.5}, {"decay": 0.0, "lam": 2.0, "beta1": 0.5, "a": 2.0},
+    )  # fmt: skip
+
+    def variance(self, sampler: Any) -> float:
+        """On N(0, 1) at T = 1."""
+        return variance(sampler.lam, 1 / (1 + sampler.a))
