@@ -37,7 +37,7 @@ def collect(device: str, distributions: Iterable[str]) -> dict[str, Any]:
     code           distribution -> version, commit, dirty: of the harness and of each plugin
     """
     names = sorted({HARNESS, *distributions})
-    packages = _packages(tuple(names))
+    packages = requirements(tuple(names))
     record: dict[str, Any] = {
         "bench": _version(HARNESS),
         "python": platform.python_version(),
@@ -94,33 +94,38 @@ def _matmul_precision() -> str:
 
 
 @functools.cache
-def _packages(names: tuple[str, ...]) -> dict[str, str]:
-    """Versions of all that these distributions require, transitively; of all there is where the harness is not
-    installed. Unrelated packages stay out: installing one must not change the environment of a run.
+def requirements(names: tuple[str, ...]) -> dict[str, str]:
+    """Versions of these distributions and of all that they require, transitively, by canonical name; of all there is
+    where the harness is not installed. Unrelated packages stay out: installing one must not change the environment of
+    a run.
     """
     if _version(HARNESS) is None:
         found = {canonicalize_name(d.name): d.version for d in importlib.metadata.distributions() if d.name}
         return dict(sorted(found.items()))
     versions: dict[str, str] = {}
-    queue = list(names)
+    queue = [(canonicalize_name(name), "") for name in names]
+    seen = set()
     while queue:
-        name = canonicalize_name(queue.pop())
-        if name in versions:
+        name, extra = place = queue.pop()
+        if place in seen:
             continue
+        seen.add(place)
         try:
             distribution = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
             continue
         versions[name] = distribution.version
-        queue += [r.name for r in map(_requirement, distribution.requires or []) if r is not None]
+        for needed in (_requirement(line, extra) for line in distribution.requires or []):
+            if needed is not None:
+                queue += [(canonicalize_name(needed.name), asked) for asked in ("", *needed.extras)]
     return dict(sorted(versions.items()))
 
 
-def _requirement(line: str) -> Requirement | None:
-    """A requirement that holds on this machine without any extra; None for another, or a line that is none."""
+def _requirement(line: str, extra: str = "") -> Requirement | None:
+    """A requirement that holds on this machine under an extra; None for another, or a line that is none."""
     try:
         found = Requirement(line)
-        return found if found.marker is None or found.marker.evaluate({"extra": ""}) else None
+        return found if found.marker is None or found.marker.evaluate({"extra": extra}) else None
     except (InvalidRequirement, UndefinedEnvironmentName):
         return None
 

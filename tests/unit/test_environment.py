@@ -147,6 +147,6 @@ def test_packages_are_those_required_and_no_others(tmp_path, monkeypatch):
         (info / "METADATA").write_text(text + (f"Requires-Dist: {requires}\n" if requires else ""))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(environment, "HARNESS", "aaa")
-    environment._packages.cache_clear()
-    assert environment._packages(("aaa",)) == {"aaa": "1.0", "bbb": "1.0"}
-    environment._packages.cache_clear()
+    environment.requirements.cache_clear()
+    assert environment.requirements(("aaa",)) == {"aaa": "1.0", "bbb": "1.0"}
+    environment.requirements.cache_clear()

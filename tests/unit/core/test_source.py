@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from harness import environment
 from harness.errors import PluginError
 from harness.source import _plugin_rooms, source_hash
 
@@ -52,10 +53,7 @@ def test_a_base_class_in_the_package_of_another_plugin_is_covered(package, tmp_p
     (other / "__init__.py").write_text("")
     (other / "base.py").write_text("X = 1\n")
     (package / "method.py").write_text("from examplepkgtwo.base import X\nclass A: pass\n")
-    plain = digest("examplepkg.method:A")
-    (other / "base.py").write_text("X = 2\n")
-    assert digest("examplepkg.method:A") == plain, "a library's code is covered, whose version is recorded instead"
-    monkeypatch.setattr("harness.source._plugin_rooms", lambda: frozenset({"examplepkgtwo"}))
+    monkeypatch.setattr("harness.source._plugin_rooms", lambda: {"examplepkgtwo": "another"})
     before = digest("examplepkg.method:A")
     (other / "base.py").write_text("X = 3\n")
     assert digest("examplepkg.method:A") != before
@@ -80,8 +78,78 @@ def test_data_files_beside_the_code_are_covered(package):
     assert digest("examplepkg.method:A") == after
 
 
+def test_a_file_that_a_module_declares_is_covered_and_must_exist(package):
+    (package / "helper.py").write_text("X = 1\n__files__ = ['weights/first.bin']\n")
+    with pytest.raises(PluginError, match=r"helper.py: line 2: __files__ names .*first.bin, which is no file"):
+        digest("examplepkg.method:A")
+    (package / "weights").mkdir()
+    (package / "weights" / "first.bin").write_bytes(b"1")
+    before = digest("examplepkg.method:A")
+    (package / "weights" / "first.bin").write_bytes(b"2")
+    assert digest("examplepkg.method:A") != before
+    (package / "helper.py").write_text("X = 1\n__files__ = sorted(X)\n")
+    with pytest.raises(PluginError, match="is not a list of file names"):
+        digest("examplepkg.method:A")
+
+
+def test_modules_outside_the_package_are_covered_unless_they_are_installed(package, tmp_path, monkeypatch):
+    (tmp_path / "examplepkghelper.py").write_text("import examplepkgdeeper\n")
+    (tmp_path / "examplepkgdeeper.py").write_text("Y = 1\n")
+    (package / "method.py").write_text("import examplepkghelper\nclass A: pass\n")
+    before = digest("examplepkg.method:A")
+    (tmp_path / "examplepkgdeeper.py").write_text("Y = 2\n")
+    assert digest("examplepkg.method:A") != before
+    site = tmp_path / "site-packages"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+    (site / "examplepkglibrary.py").write_text("Y = 1\n")
+    (package / "method.py").write_text("import examplepkglibrary\nclass A: pass\n")
+    before = digest("examplepkg.method:A")
+    (site / "examplepkglibrary.py").write_text("Y = 2\n")
+    assert digest("examplepkg.method:A") == before, "installed code is told apart by its version"
+
+
+def test_code_of_the_packages_around_a_module_is_covered(package):
+    before = digest("examplepkg.method:A")
+    (package / "__init__.py").write_text('"""Says what it is."""\n')
+    assert digest("examplepkg.method:A") == before
+    (package / "__init__.py").write_text("import torch\ntorch.set_default_dtype(torch.float64)\n")
+    assert digest("examplepkg.method:A") != before
+
+
+def install(site, name, version, requires=()):
+    """What an installer leaves behind of a distribution with one module."""
+    info = site / f"{name}-0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    lines = "".join(f"Requires-Dist: {line}\n" for line in requires)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{lines}")
+    (info / "top_level.txt").write_text(f"{name}\n")
+    (site / f"{name}.py").write_text("")
+
+
+@pytest.mark.parametrize("how", ["declared", "imported", "of an extra", "of a dependency"])
+def test_versions_of_what_a_plugin_depends_on_are_covered(package, tmp_path, monkeypatch, how):
+    site = tmp_path / "site-packages"
+    monkeypatch.syspath_prepend(str(site))
+    requires = {"declared": ["exampledep"], "of an extra": ["examplebase[fast]"], "of a dependency": ["examplebase"]}
+    install(site, "exampledist", "1.0", [*requires.get(how, []), "torch", "sgmcmc-bench"])
+    extra = '; extra == "fast"' if how == "of an extra" else ""
+    install(site, "examplebase", "1.0", [f"exampledep{extra}"] if how not in ("declared", "imported") else [])
+    (package / "method.py").write_text(f"import torch\n{'import exampledep' * (how == 'imported')}\nclass A: pass\n")
+    monkeypatch.setattr("harness.source._plugin_rooms", lambda: {"examplepkg": "exampledist"})
+    hashes = {}
+    for version in ("1.0", "1.1"):
+        install(site, "exampledep", version)
+        environment.requirements.cache_clear()
+        hashes[version] = digest("examplepkg.method:A")
+    install(site, "exampleother", "1.0")
+    environment.requirements.cache_clear()
+    assert digest("examplepkg.method:A") == hashes["1.1"] != hashes["1.0"]
+    environment.requirements.cache_clear()
+
+
 def test_the_built_in_plugins_are_rooms():
-    assert {"plugins", "tasks"} <= _plugin_rooms()
+    assert {"plugins", "tasks"} <= set(_plugin_rooms())
 
 
 def test_errors_name_the_module(package):
