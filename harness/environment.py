@@ -94,10 +94,10 @@ def _matmul_precision() -> str:
 
 
 @functools.cache
-def requirements(names: tuple[str, ...]) -> dict[str, str]:
+def requirements(names: tuple[str, ...], but: frozenset[str] = frozenset()) -> dict[str, str]:
     """Versions of these distributions and of all that they require, transitively, by canonical name; of all there is
-    where the harness is not installed. Unrelated packages stay out: installing one must not change the environment of
-    a run.
+    where the harness is not installed. Those named in `but` are left out, and what is required through them alone.
+    Unrelated packages stay out: installing one must not change the environment of a run.
     """
     if _version(HARNESS) is None:
         found = {canonicalize_name(d.name): d.version for d in importlib.metadata.distributions() if d.name}
@@ -107,7 +107,7 @@ def requirements(names: tuple[str, ...]) -> dict[str, str]:
     seen = set()
     while queue:
         name, extra = place = queue.pop()
-        if place in seen:
+        if place in seen or name in but:
             continue
         seen.add(place)
         try:
@@ -119,6 +119,16 @@ def requirements(names: tuple[str, ...]) -> dict[str, str]:
             if needed is not None:
                 queue += [(canonicalize_name(needed.name), asked) for asked in ("", *needed.extras)]
     return dict(sorted(versions.items()))
+
+
+@functools.cache
+def required(name: str) -> frozenset[str]:
+    """Canonical names of what a distribution requires directly; nothing where it is not installed."""
+    try:
+        lines = importlib.metadata.distribution(name).requires or []
+    except importlib.metadata.PackageNotFoundError:
+        return frozenset()
+    return frozenset(canonicalize_name(found.name) for line in lines if (found := _requirement(line)) is not None)
 
 
 def _requirement(line: str, extra: str = "") -> Requirement | None:

@@ -29,12 +29,13 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from harness.entries import entries
-from harness.environment import HARNESS, requirements
+from harness.environment import HARNESS, required, requirements
 from harness.errors import PluginError
 
 DATA = frozenset({".csv", ".json", ".npy", ".npz", ".safetensors", ".toml"})
 """Suffixes of files that belong to the code beside them: stored truths, tables, weights."""
 DECLARED = "__files__"
+_KNOWN = sys.stdlib_module_names | {"harness"}
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
@@ -64,11 +65,12 @@ def source_hash(target: str) -> str:
         found |= _data(name, path) | _declared(name, path, tree)
         above = name.rpartition(".")[0]
         queue += [above] if above and _acts(above) else []
+        foreign = rooms.get(name.partition(".")[0]) != HARNESS  # a built-in imports what the harness requires
         for module in _imports(name, path, tree):
             top = module.partition(".")[0]
-            if top in own or _is_local(top):
+            if top in own or (foreign and _is_local(top)):
                 queue.append(module)
-            elif rooms.get(name.partition(".")[0]) != HARNESS:
+            elif foreign:
                 installed.add(top)
     total = hashlib.sha256()
     for name, path in sorted(found.items()):
@@ -81,15 +83,18 @@ def source_hash(target: str) -> str:
 
 def _versions(distributions: Iterable[str], modules: Iterable[str]) -> list[str]:
     """Name and version of all that is behind these but not behind the harness."""
-    given = requirements((HARNESS,))
-    own = set(map(canonicalize_name, distributions))
-    unknown = {top for top in modules if canonicalize_name(top) not in given and top not in sys.stdlib_module_names}
+    given = required(HARNESS) | {HARNESS}
+    own = set(map(canonicalize_name, distributions)) - {HARNESS}
+    unknown = {top for top in modules if top not in _KNOWN and canonicalize_name(top) not in given}
     if unknown:
         offered = importlib.metadata.packages_distributions()
         own |= {canonicalize_name(name) for top in unknown for name in offered.get(top, [])}
-    found = requirements(tuple(sorted(own - {HARNESS})))
+    found = requirements(tuple(sorted(own)), given) if own else {}
     rooms = set(map(canonicalize_name, _plugin_rooms().values()))  # their files are hashed
-    return [f"{name} {version}\n" for name, version in found.items() if name not in given and name not in rooms]
+    further = found.keys() - rooms
+    if further:  # not only of the harness's own requirements, but of what these require
+        further -= requirements((HARNESS,)).keys()
+    return [f"{name} {found[name]}\n" for name in sorted(further)]
 
 
 @functools.cache
@@ -109,14 +114,11 @@ def _module(value: str) -> str:
 
 
 def _is_local(top: str) -> bool:
-    """Whether a top-level module or package is neither installed nor of Python nor of the harness."""
-    if top in sys.stdlib_module_names or top == "harness" or canonicalize_name(top) in requirements((HARNESS,)):
-        return False
-    spec = _spec(top)
+    """Whether a top-level module or package is neither installed nor of Python, nor what the harness requires."""
+    spec = None if top in _KNOWN or canonicalize_name(top) in required(HARNESS) else _spec(top)
     if spec is None:
         return False
-    origin = [spec.origin] if spec.origin and spec.has_location else []
-    places = origin or list(spec.submodule_search_locations or [])
+    places = [spec.origin] if spec.origin and spec.has_location else list(spec.submodule_search_locations or [])
     return bool(places) and all(_INSTALLED.isdisjoint(Path(place).parts) for place in places)
 
 

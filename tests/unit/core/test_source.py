@@ -129,10 +129,13 @@ def install(site, name, version, requires=()):
 
 @pytest.mark.parametrize("how", ["declared", "imported", "of an extra", "of a dependency"])
 def test_versions_of_what_a_plugin_depends_on_are_covered(package, tmp_path, monkeypatch, how):
+    given = environment.requirements((environment.HARNESS,))
+    made = environment.requirements.__wrapped__
+    monkeypatch.setattr("harness.source.requirements", lambda names, but=(): made(names, but) if but else given)
     site = tmp_path / "site-packages"
     monkeypatch.syspath_prepend(str(site))
     requires = {"declared": ["exampledep"], "of an extra": ["examplebase[fast]"], "of a dependency": ["examplebase"]}
-    install(site, "exampledist", "1.0", [*requires.get(how, []), "torch", "sgmcmc-bench"])
+    install(site, "exampledist", "1.0", [*requires.get(how, []), "torch", "sgmcmc-bench", "numpy"])
     extra = '; extra == "fast"' if how == "of an extra" else ""
     install(site, "examplebase", "1.0", [f"exampledep{extra}"] if how not in ("declared", "imported") else [])
     (package / "method.py").write_text(f"import torch\n{'import exampledep' * (how == 'imported')}\nclass A: pass\n")
@@ -140,12 +143,9 @@ def test_versions_of_what_a_plugin_depends_on_are_covered(package, tmp_path, mon
     hashes = {}
     for version in ("1.0", "1.1"):
         install(site, "exampledep", version)
-        environment.requirements.cache_clear()
         hashes[version] = digest("examplepkg.method:A")
     install(site, "exampleother", "1.0")
-    environment.requirements.cache_clear()
     assert digest("examplepkg.method:A") == hashes["1.1"] != hashes["1.0"]
-    environment.requirements.cache_clear()
 
 
 def test_the_built_in_plugins_are_rooms():
