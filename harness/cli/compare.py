@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from harness.scoring.sides import Side
     from harness.store import Store
 
+    Pairs = list[tuple[Group, Group]]
+
 Several = Annotated[list[str] | None, typer.Option(help="Only these, a,b,c.")]
 Row = dict[str, Any]
 
@@ -48,8 +50,8 @@ def compare(
     wanted = _metrics(scores, metric)
     found = [
         (score, left, right, compared)
-        for score in scores
-        for left, right in _pairs(score, sides)
+        for score, pairs in _current([(score, _pairs(score, sides)) for score in scores])
+        for left, right in pairs
         for name in wanted or _default(score)
         if (compared := score.compare(left, right, name)) is not None
     ]
@@ -79,7 +81,8 @@ def _scores(store: Store, a: str, b: str, task: Sequence[str] | None) -> tuple[l
         if name not in seen:
             raise UsageError(f"there is no finished run of task {name!r} here{near(name, seen)}")
     methods = tuple(dict.fromkeys(found.method for found in sides))
-    scores = score_fields(store, Request(tasks=tuple({w.partition("@")[0] for w in asked}), methods=methods))
+    tasks = tuple({word.partition("@")[0] for word in asked})
+    scores = score_fields(store, Request(tasks=tasks, methods=methods, registry=registry))
     fits = {(*word.partition("@")[::2],) for word in asked}
     chosen = [
         s for s in scores if not fits or fits & {(s.groups[0].task, ""), (s.groups[0].task, s.groups[0].protocol)}
@@ -87,7 +90,7 @@ def _scores(store: Store, a: str, b: str, task: Sequence[str] | None) -> tuple[l
     return chosen, sides
 
 
-def _pairs(score: FieldScore, sides: tuple[Side, Side]) -> list[tuple[Group, Group]]:
+def _pairs(score: FieldScore, sides: tuple[Side, Side]) -> Pairs:
     """Every group of one side with every group of the other."""
     from harness.scoring.sides import members
 
@@ -98,6 +101,20 @@ def _pairs(score: FieldScore, sides: tuple[Side, Side]) -> list[tuple[Group, Gro
         context.say(f"note: {score.title}: {group.key[:12]} ({group.method}) is of older code and left out")
     pairs = [(x, y) for x in left for y in right if x.key != y.key]
     return sorted(pairs, key=lambda pair: [score.labels[group.key] for group in pair])
+
+
+def _current(found: Sequence[tuple[FieldScore, Pairs]]) -> list[tuple[FieldScore, Pairs]]:
+    """The fields and their pairs, without those of older code of a task where there is a pair of the current."""
+    from harness.scoring import differ_in_code
+
+    kept = []
+    current = [pair for _, pairs in found for pair in pairs if pair[0].task_code and pair[0].task_code.current]
+    for score, pairs in found:
+        older = bool(pairs) and any(differ_in_code(pairs[0][0], other) for other, _ in current)
+        if older:
+            context.say(f"note: {score.title}: runs on older code of the task are left out")
+        kept += [] if older else [(score, pairs)]
+    return kept
 
 
 def _metrics(scores: Sequence[FieldScore], asked: Sequence[str] | None) -> list[str]:
@@ -124,8 +141,13 @@ def _words(values: Sequence[str] | None) -> list[str]:
 
 def _nothing(scores: Sequence[FieldScore], sides: tuple[Side, Side]) -> str:
     """Why no pair was found: where each side was run."""
+    from harness.scoring import differ_in_code
     from harness.scoring.sides import members
 
+    left, right = ([group for s in scores for group in members(found, s.groups)[0]] for found in sides)
+    apart = [(a, b) for a in left for b in right if differ_in_code(a, b)]
+    if apart:
+        return _other_code(*apart[0], sides)
     places = []
     for found in sides:
         own = [score.title for score in scores if members(found, score.groups)[0]]
@@ -136,6 +158,19 @@ def _nothing(scores: Sequence[FieldScore], sides: tuple[Side, Side]) -> str:
     return (
         f"nothing to compare: there is no task, version, protocol, budget, number of chains and task setting on which "
         f"both were run. {'. '.join(places)}"
+    )
+
+
+def _other_code(a: Group, b: Group, sides: tuple[Side, Side]) -> str:
+    """Why two groups are not compared that were run on the same task with other code or data."""
+    lines = [
+        f"{found.word} on {group.task_code.text if group.task_code else 'other code'}"
+        for found, group in zip(sides, (a, b), strict=True)
+    ]
+    return (
+        f"{a.task}@{a.protocol} had other code or data in the runs of {sides[0].word} than in those of "
+        f"{sides[1].word}: results on different targets are not compared ({'; '.join(lines)}); run both again with the "
+        "current code"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.scoring.claims import Ours
 from harness.scoring.compare import Comparison, compare, compare_values, judge
 from harness.scoring.estimates import Estimate, metric_estimate
-from harness.scoring.groups import Group, Run
+from harness.scoring.groups import Group, Run, differ_in_code
 from harness.scoring.labels import labels, settings_from, title
 from harness.scoring.loading import load_curves, load_fields, load_groups
 from harness.scoring.record import typical
@@ -29,6 +29,7 @@ __all__ = [
     "check_metric",
     "compare",
     "compare_values",
+    "differ_in_code",
     "judge",
     "labels",
     "load_curves",

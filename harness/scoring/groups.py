@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
@@ -17,6 +17,27 @@ from numpy.typing import NDArray
 
 from harness.papers import SWEPT
 
+EXCLUDED = {
+    "seed": "the runs of a group differ in it",
+    "environment.id": "of the other fields of the environment",
+    "environment.bench": "what the harness computes has the number `engine`; a version also covers pages and messages",
+    "environment.python": "runs no arithmetic of a chain",
+    "environment.platform": "numbers agree within rounding, and the law is the same",
+    "environment.cpu": "numbers agree within rounding, and the law is the same",
+    "environment.cores": "threads are fixed for each run",
+    "environment.gpu": "numbers agree within rounding, and the law is the same; settings of a GPU are in the run key",
+    "environment.torch": "numbers agree within rounding, and the law is the same",
+    "environment.device": "which one of its kind; the kind is in the run key",
+    "environment.threads": "sums are made in another order: numbers agree within rounding",
+    "environment.deterministic": "of a run, asked for by the setting of this name, which is in the run key",
+    "environment.cudnn_deterministic": "follows from `deterministic`",
+    "environment.cudnn_benchmark": "of a run on a GPU, asked for by the setting of this name, which is in the run key",
+    "environment.matmul_precision": "of a run on a GPU, asked for by a setting in the run key",
+    "environment.packages": "those that plugins need beyond the harness are in the hashes of their sources",
+    "environment.code": "the hashes of the sources say it of plugins, `engine` of the harness",
+}
+"""What a run's canonical form and its environment (environment.json) have that is no part of a row's identity, and why.
+All else is: it is in the run key and the group key, and it splits a table or shows in a label."""
 CHANGED = ("user", SWEPT)
 """Provenances of settings that are other than usual."""
 
@@ -110,10 +131,19 @@ class Runs(Sequence[Run]):
         return Runs(chosen, lambda: [self._runs[i] for i in keep])
 
 
+@dataclass(frozen=True)
+class TaskCode:
+    """Which code and data of a task that was run with several: "task source 1a2b3c4d, current code"."""
+
+    text: str
+    current: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Runs that differ only in seed. `settings` holds every resolved setting by its dotted name; `readings` what was
-    measured, by metric and then by version, the newest first.
+    """Runs that differ only in seed. `settings` holds every resolved setting by its dotted name, sources and data by
+    their hashes; `readings` what was measured, by metric and then by version, the newest first; `task_code`
+    is there where there are runs of several versions of the task's code or data.
     """
 
     key: str
@@ -128,6 +158,7 @@ class Group:
     provenance: Mapping[str, str]
     runs: Runs
     readings: Mapping[str, Sequence[Readings]]
+    task_code: TaskCode | None = None
 
     @functools.cached_property
     def done(self) -> Runs:
@@ -155,14 +186,21 @@ class Group:
 
 
 Field = tuple[str, int, str, int, str, str]
-"""What a table compares within: task, version, protocol, chains, budget, and the task's settings as JSON."""
+"""What a table compares within: task, version, protocol, chains, budget, and as JSON the task's settings, source and
+data."""
 
 
 def field_of(group: Group) -> Field:
     """The field of comparison that a group belongs to: never pooled with another."""
-    task = {name: value for name, value in group.settings.items() if name.startswith("task.")}
+    task = {name: value for name, value in group.settings.items() if name.startswith(("task.", "task "))}
     settings = json.dumps(task, sort_keys=True)
     return group.task, group.task_version, group.protocol, group.chains, group.budget, settings
+
+
+def differ_in_code(a: Group, b: Group) -> bool:
+    """Whether nothing but the code or data of the task keeps two groups in different fields."""
+    bare = [replace(g, settings={n: v for n, v in g.settings.items() if not n.startswith("task ")}) for g in (a, b)]
+    return field_of(a) != field_of(b) and field_of(bare[0]) == field_of(bare[1])
 
 
 def fields(groups: Iterable[Group]) -> list[list[Group]]:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.report import Request
-from harness.scoring.groups import CHANGED, Curve, Group, Numbers, Readings, Run, Runs, Value, fields
+from harness.scoring.groups import CHANGED, Curve, Group, Numbers, Readings, Run, Runs, TaskCode, Value, fields
+from harness.scoring.labels import SHORT
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -55,6 +56,10 @@ _DETAILS = f"""
 select group_key, run_key, attempt, path, seed, status, reason, step, chain, passes, seconds_sampling, draws_kept
 from result {_CHOSEN} order by group_key, seed
 """  # noqa: S608 - a constant
+_CODES = """
+select run.task, task_source, task_data, max(attempt) as latest
+from chosen join run using (group_key, run_key, seed) group by all order by all
+"""
 _CURVES = """
 select attempt, name, chain, i, x, y from curve
 where attempt in (select unnest(?)) and list_contains(?, name) order by attempt, name, chain, i
@@ -74,11 +79,51 @@ def load_groups(store: Store, request: Request) -> list[Group]:
         answer = db.execute(_GROUPS)
         names = [column[0] for column in answer.description]
         rows = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+        codes = _codes(db.execute(_CODES).fetchall(), request)
     details = functools.cache(lambda: _details(store, chosen))
     return [
-        _group(row, numbers[row["group_key"]], readings.get(row["group_key"], {}), origins[row["group_key"]], details)
+        _group(row, numbers[key], readings.get(key, {}), origins[key], codes.get(_code(row)), details)
         for row in rows
+        for key in (row["group_key"],)
     ]
+
+
+Code = tuple[str, str, str]
+"""A task with the hashes of its source and its data."""
+
+
+def _code(row: Mapping[str, Any]) -> Code:
+    return row["task"], row["task_source"], row["task_data"]
+
+
+def _codes(rows: Sequence[tuple[str, str, str, str]], request: Request) -> dict[Code, TaskCode]:
+    """What to call each version of the code and data of tasks that were run with several; `rows` end in attempts.
+
+    Current is the code that is installed; where the task is not installed, or data differ, what was run last.
+    """
+    found: dict[Code, TaskCode] = {}
+    for task, group in itertools.groupby(rows, key=lambda row: row[0]):
+        versions = list(group)
+        if len(versions) == 1:
+            continue
+        installed = _installed(request, task)
+        latest = max((last for _, source, _, last in versions if source in installed or not installed), default="")
+        several = len({data for _, _, data, _ in versions}) > 1
+        size = next(n for n in SHORT if len({(s[:n], d[:n]) for _, s, d, _ in versions}) == len(versions))
+        for _, source, data, last in versions:
+            which = f"task source {source[:size]}{f', data {data[:size] or None}' if several else ''}"
+            current = last == latest
+            found[task, source, data] = TaskCode(f"{which}, {'current' if current else 'older'} code", current)
+    return found
+
+
+def _installed(request: Request, task: str) -> set[str]:
+    """The hashes of the code that offers a task now; none where the plugins of this command are not known."""
+    from harness.hookspecs import Info
+    from harness.source import source_hash
+
+    offers = request.registry.offers("tasks") if request.registry is not None else []
+    return {source_hash(o.info.target) for o in offers if o.name == task and isinstance(o.info, Info)}
 
 
 def _merge(known: dict[str, Any], record: dict[str, Any]) -> None:
@@ -141,6 +186,7 @@ def _group(
     numbers: Numbers,
     readings: Mapping[str, Sequence[Readings]],
     origins: Mapping[str, Any],
+    task_code: TaskCode | None,
     details: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]],
 ) -> Group:
     key = row["group_key"]
@@ -158,16 +204,19 @@ def _group(
         provenance={name: str(origin["provenance"]) for name, origin in origins.items()},
         runs=Runs(numbers, lambda: _runs(details()[key], readings)),
         readings=readings,
+        task_code=task_code,
     )
 
 
 def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"schedule": row["schedule"]}
+    """All of a run's canonical form but task, protocol, chains and seed."""
+    found: dict[str, Any] = {"sampler": row["sampler"], "schedule": row["schedule"]}
     for part in ("sampler", "schedule", "task"):
         found |= {f"{part}.{name}": value for name, value in json.loads(row[f"{part}_params"]).items()}
-    found |= {f"run.{name}": row[name] for name in ("steps", "burn_in", "thin", "dtype", "deterministic", "compile")}
-    sources = {f"{part} source": row[f"{part}_source"][:8] for part in ("sampler", "schedule", "task")}
-    return {**found, **sources, "task data": row["task_data"][:8], "engine": row["engine"]}
+        found[f"{part} source"] = row[f"{part}_source"]
+    plain = {name: row[name] for name in ("steps", "burn_in", "thin", "dtype", "deterministic", "compile")}
+    found |= {f"run.{name}": value for name, value in {**plain, **json.loads(row["execution"])}.items()}
+    return {**found, "task data": row["task_data"], "engine": row["engine"], "key version": row["key_version"]}
 
 
 def _details(store: Store, chosen: Sequence[Any]) -> dict[str, list[dict[str, Any]]]:

@@ -23,6 +23,8 @@ SPEC = (
     "key_version", "engine", "method", "protocol", "budget", "steps", "burn_in", "thin", "seed", "chains", "dtype",
     "deterministic",
 )  # fmt: skip
+OTHERWISE = ("key", "group", "compile", "origins", "sampler", "schedule", "task")
+"""What of spec.json has columns in another form."""
 RESULT = (
     "status", "reason", "step", "chain", "started", "finished", "steps_done", "passes", "passes_per_step",
     "draws_kept", "draws_stored", "draws_stride",
@@ -126,6 +128,8 @@ def _run(record: Record, spec: Mapping[str, Any]) -> Row:
     values |= {"run_key": record.run_key, "group_key": spec.get("group"), "recorded_by": record.attempt}
     compiled = spec.get("compile")
     values["compile"] = compiled if isinstance(compiled, str) else dump(compiled)
+    rest = {name: value for name, value in spec.items() if name not in SPEC and name not in OTHERWISE}
+    values["execution"] = dump({"device": "cpu", **rest})
     origins = pick(spec, "origins", dict, "spec.json")
     sense.check_origins(origins)
     values["origins"] = dump(origins)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 TEXT = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
 _SECTION = re.compile(r"^-- migration (\d+):.*$", re.MULTILINE)
-_OBJECT = re.compile(r"((?:^--.*\n)+)create (table|view) (\w+)", re.MULTILINE)
+_OBJECT = re.compile(r"((?:^--.*\n)+)create (?:or replace )?(table|view) (\w+)", re.MULTILINE)
+_ADDED = re.compile(r"^alter table (\w+) add column (\w+ \w+ .*)$", re.MULTILINE)
 _COLUMN = re.compile(r"^ +(\w+) (varchar|bigint|double|boolean|timestamp)\b(.*?),? -- (.*)$")
 _ALIAS = re.compile(r"^ +\w+\.\w+ as (\w+),? -- (.*)$")
 
@@ -58,6 +59,10 @@ def objects() -> dict[str, Object]:
         comment = " ".join(line.removeprefix("-- ") for line in match.group(1).splitlines())
         columns = {column.name: column for column in map(_column, lines) if column}
         found[match.group(3)] = Object(match.group(3), comment, columns)
+    for table, line in _ADDED.findall(TEXT):
+        column = _column(f" {line}")
+        if column is not None:
+            found[table].columns[column.name] = column
     return found
 
 

@@ -280,3 +280,39 @@ create table claim (
     notes varchar, -- anything else
     document varchar not null -- the whole record, as JSON
 );
+
+-- migration 3: how a run was executed, the device and what only a GPU has; all runs so far were on a CPU
+
+alter table run add column execution varchar default '{"device":"cpu"}'; -- device, and settings of it, as JSON
+
+-- One row a run with a concluded attempt: the latest that is done or diverged, else the latest that failed.
+-- Columns of run and attempt.
+create or replace view result as
+select run.*, attempt.* exclude (run_key)
+from run join attempt on attempt.run_key = run.run_key
+where attempt.concluded
+qualify row_number() over (
+    partition by run.run_key order by status in ('done', 'diverged') desc, attempt.attempt desc
+) = 1;
+
+-- One row a run: where it stands now, by the latest attempt that is done or diverged, else by the latest.
+-- Columns of run and attempt.
+create or replace view run_status as
+select run.*, attempt.* exclude (run_key)
+from run join attempt on attempt.run_key = run.run_key
+qualify row_number() over (
+    partition by run.run_key order by status in ('done', 'diverged') desc, attempt.attempt desc
+) = 1;
+
+-- One row a metric of a run, from the attempt in `result`. Columns of result, and those of metric under these names.
+create or replace view run_metric as
+select
+    result.*,
+    metric.name as metric, -- name of the metric
+    metric.value as value, -- NULL where it does not exist
+    metric.version as metric_version, -- version of the metric
+    metric.unit as unit, -- unit of the value
+    metric.direction as direction, -- max, min, or target: where better is
+    metric.target as target, -- best value, where direction is target
+    metric.is_primary as is_primary -- whether it is the task's primary metric
+from result join metric on metric.attempt = result.attempt;

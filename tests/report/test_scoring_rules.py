@@ -107,9 +107,11 @@ def test_a_later_failure_does_not_replace_a_result(tmp_path):
         {"budget": "paper", "steps": 5000},
         {"task_part": {"version": 2}},
         {"task_part": {"params": {"radius": 0.5}}},
+        {"task_part": {"source": "another"}},
+        {"task_part": {"data": "another"}},
         {"task": "mixture5"},
     ],
-    ids=["protocol", "chains", "budget", "version", "task settings", "task"],
+    ids=["protocol", "chains", "budget", "version", "task settings", "task source", "task data", "task"],
 )
 def test_fields_are_never_pooled_nor_compared(tmp_path, changes):
     write_group(tmp_path)
@@ -127,8 +129,9 @@ def test_fields_are_never_pooled_nor_compared(tmp_path, changes):
         ({"dtype": "float32"}, "sgld (run.dtype=float32)"),
         ({"burn_in": 500}, "sgld (run.burn_in=500)"),
         ({"engine": 2}, "sgld (engine=2)"),
+        ({"device": "cuda", "tf32": True}, "sgld (run.device=cuda, run.tf32=True)"),
     ],
-    ids=["step size", "dtype", "burn-in", "engine"],
+    ids=["step size", "dtype", "burn-in", "engine", "device"],
 )
 def test_settings_are_not_pooled_and_the_label_tells_what_differs(tmp_path, changes, label):
     write_group(tmp_path)

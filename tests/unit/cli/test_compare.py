@@ -104,6 +104,37 @@ def test_of_several_versions_of_the_code_a_method_means_the_newest(bench, result
     assert "is of older code and left out" in err
 
 
+def edited(results, method, number, value=5.0, task="mixture25", **part):
+    """The task was edited, without a new version, and the method run again."""
+    for seed in SEEDS:
+        write_run(
+            results, method=method, seed=seed, metrics={"modes_covered": value + seed % 2}, curves=moments(),
+            number=number, task=task, task_part={"source": "e" * 64, **part},
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("part", [{}, {"source": "t" * 8, "data": "d" * 64}], ids=["source", "data"])
+def test_results_on_other_code_or_data_of_the_task_are_not_compared(bench, results, part):
+    edited(results, "sghmc", 7, **part)
+    code, out, err = bench("compare", "csgld", "sghmc")
+    assert (code, out) == (2, "")
+    assert "mixture25@csgmcmc had other code or data in the runs of csgld than in those of sghmc" in err
+    assert "csgld on task source tttttttt" in err
+
+
+def test_runs_on_older_code_of_the_task_are_left_out_where_there_are_current_ones(bench, results):
+    for number, source in enumerate(("old", "new")):
+        edited(results, "sgld", number, task="elsewhere", source=source)
+        edited(results, "csgld", number, value=3.0 - number, task="elsewhere", source=source)
+    words = "--task", "elsewhere", "--metric", "modes_covered", "--json"
+    code, out, err = bench("compare", "csgld", "sgld", *words)
+    assert code == 0
+    (row,) = json.loads(out)
+    assert (row["a_mean"], row["b_mean"]) == (2.5, 5.5)
+    assert "note: elsewhere@csgmcmc (task source old, older code), task version 1" in err
+    assert "runs on older code of the task are left out" in err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

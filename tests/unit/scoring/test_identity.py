@@ -1,0 +1,144 @@
+"""Every field of a run's canonical form and of its environment is in a row's identity, or excluded with a reason."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import random
+
+import pytest
+from fabricated import result
+from specs import made
+
+from harness import environment
+from harness.report import Request
+from harness.scoring.groups import EXCLUDED, differ_in_code, field_of, fields
+from harness.scoring.labels import labels, title
+from harness.scoring.loading import load_groups
+from harness.store import Store
+
+PARAMETERS = {"a": 1.0, "b": None, "name": "x", "flag": False, "many": [1, 2]}
+OTHERS = {
+    str: ["y", "y, b=1)", "z" * 8 + "1", "z" * 8 + "2"], int: [2, 3], bool: [True, False],
+    float: [0.1234567, 0.12345671, 1, True, "1"],
+}  # fmt: skip
+"""Values of each type that look alike, or are none of the type: a parameter may hold whatever JSON has."""
+
+
+def canonical(device="cpu"):
+    """A run's canonical form, with parameters of every kind."""
+    record = made(device=device).canonical()
+    for part in ("sampler", "schedule", "task"):
+        record[part]["params"] = dict(PARAMETERS)
+    return record
+
+
+def leaves(record, above=()):
+    """Paths of all values; the parameters of a sampler, schedule or task are one."""
+    for name, value in record.items():
+        place = (*above, name)
+        yield from leaves(value, place) if isinstance(value, dict) and name != "params" else [place]
+
+
+def altered(record, place, value):
+    changed = copy.deepcopy(record)
+    part = changed
+    for name in place[:-1]:
+        part = part[name]
+    part[place[-1]] = value
+    return changed
+
+
+def write(results, record, number=0):
+    """A finished attempt of a run of this canonical form, as the ledger has it."""
+    digest = lambda part: hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()  # noqa: E731
+    key, group = digest(record), digest({name: value for name, value in record.items() if name != "seed"})
+    document = {"key": key, "group": group, "method": "sgld", "protocol": record["task"]["protocol"], "origins": {}}
+    document |= {"budget": "quick", **record}
+    attempt = f"20260102T{number:06d}-{key[:6]}"
+    folder = results / "runs" / key[:2] / key / attempt
+    folder.mkdir(parents=True)
+    (folder / "spec.json").write_text(json.dumps(document))
+    (folder / "events.jsonl").write_text("")
+    (folder / "result.json").write_text(json.dumps(result(attempt, key, {})))
+    return group
+
+
+def groups(results):
+    store = Store(results)
+    assert store.refresh() == []
+    return load_groups(store, Request())
+
+
+DEVICES = [(device, place) for device in ("cpu", "cuda") for place in leaves(canonical(device))]
+
+
+@pytest.mark.parametrize(("device", "place"), DEVICES, ids=[f"{d}-{'.'.join(p)}" for d, p in DEVICES])
+def test_runs_that_differ_in_a_field_are_two_rows_with_two_names_or_the_field_is_excluded(tmp_path, device, place):
+    record = canonical(device)
+    value = record
+    for name in place:
+        value = value[name]
+    other = {**value, "a": 2.0} if isinstance(value, dict) else next(v for v in OTHERS[type(value)] if v != value)
+    write(tmp_path, record)
+    write(tmp_path, altered(record, place, other))
+    found = groups(tmp_path)
+    if ".".join(place) in EXCLUDED:
+        assert len(found) == 1
+        return
+    a, b = found
+    assert field_of(a) != field_of(b) or len(set(labels(found).values())) == 2
+    assert len({title([group], found) + labels(found)[group.key] for group in found}) == 2
+
+
+def test_every_field_of_the_environment_is_excluded_with_its_reason():
+    recorded = {f"environment.{name}" for name in environment.collect("cpu", ())}
+    assert recorded == {name for name in EXCLUDED if name.startswith("environment.")}
+    assert all(EXCLUDED.values())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_two_rows_of_a_field_have_one_label(tmp_path, seed):
+    draw = random.Random(seed)
+    keys = set()
+    for number in range(40):
+        record = canonical(draw.choice(["cpu", "cuda"]))
+        for place in draw.sample(sorted(leaves(record)), 2):
+            old = record
+            for name in place:
+                old = old[name]
+            new = {**old, draw.choice(sorted(old)): draw.choice(OTHERS[float])} if place[-1] == "params" else None
+            record = altered(record, place, new or draw.choice([old, *OTHERS[type(old)]]))
+        group = hashlib.sha256(
+            json.dumps({k: v for k, v in record.items() if k != "seed"}, sort_keys=True).encode()
+        ).hexdigest()
+        if group not in keys:
+            keys.add(write(tmp_path, record, number))
+    found = groups(tmp_path)
+    assert {group.key for group in found} == keys
+    for field in fields(found):
+        assert len(set(labels(field).values())) == len(field)
+    titles = {title(field, found) for field in fields(found)}
+    assert len(titles) == len(fields(found))
+
+
+def test_what_is_current_is_what_is_installed_else_what_was_run_last(tmp_path):
+    from harness.registry import registry
+    from harness.source import source_hash
+
+    record = canonical()
+    record["task"]["name"] = "mixture5"
+    installed = source_hash(registry().find("tasks", "mixture5").info.target)
+    write(tmp_path, altered(record, ("task", "source"), installed), number=1)
+    write(tmp_path, altered(record, ("task", "source"), "e" * 64), number=2)
+    store = Store(tmp_path)
+    store.refresh()
+    for known, current in ((registry(), installed), (None, "e" * 64)):
+        a, b = load_groups(store, Request(registry=known))
+        assert differ_in_code(a, b)
+        assert [g.settings["task source"] for g in (a, b) if g.task_code.current] == [current]
+        assert {g.task_code.text for g in (a, b)} == {
+            f"task source {source[:8]}, {'current' if source == current else 'older'} code"
+            for source in (installed, "e" * 64)
+        }
