@@ -123,6 +123,7 @@ def task_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
             "max_block": {kind: _whole(task, "max_block", 1, None, kind) for kind in ("cpu", "cuda")},
             "opaque": bool(task.opaque),
             "provides": sorted(task.provides),
+            "given": dict(task.given),
             "metrics": [dataclasses.asdict(m) for m in task.metrics],
             "datasets": [dataclasses.asdict(f) for f in task.datasets],
         }

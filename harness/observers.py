@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.diagnostics import LowError, Moments, RunningMoments, mean_error, variance_ratio
+from harness.diagnostics import JointMoments, LowError, Moments, RunningMoments, mean_error, variance_ratio
 from harness.task import Metric, Observer, Outcome
 
 if TYPE_CHECKING:
@@ -27,44 +27,58 @@ POINTS = 200
 class MomentErrors:
     """Errors of the running moments of one run against the truth at T = 1, whatever the run's own temperature.
 
-    Curves, x being the cost in data passes (burn-in included) at about 200 log-spaced draws, y (C, n):
-    b2_z_max, b2_z_mean, b2_z2_max, b2_z2_mean, and b2_x_*, b2_x2_* (see `harness.diagnostics.LowError`).
-    Curves, x being the coordinate: mean_error and variance_ratio (1, D), chains pooled, the error signed and in true
-    sds; chain_error_z and chain_error_z2 (C, D), signed errors of each chain's averages in sds of z and of z^2.
+    Curves, x being the cost in data passes (burn-in included) at about 200 log-spaced draws, y (C, n): joint_b2_z_max,
+    _z_mean, _z2_max, _z2_mean, and _x_*, _x2_*: `harness.diagnostics.LowError` along the truth's K directions.
+    Curves over the directions, y (C, K): joint_error_z, joint_error_z2, signed errors of each chain's averages at the
+    end, in sds of z and of z^2; chain_error_z (C, D) is the first of them, along the coordinates.
+    Curves of all chains together, y (1, n), for the gate (`harness.diagnostics.JointMoments`): whitened_mean (D),
+    whitened_second (the lower triangle, row by row), and, where the truth states quantiles, distribution_error (K m).
     """
 
     def __init__(self, truth: Truth, trajectory: Trajectory, cost: Cost) -> None:
-        self.moments = Moments(truth.mean, truth.sd, truth.z3, truth.z4)
+        along = truth.directions
+        sd = np.sqrt((along @ truth.covariance * along).sum(axis=1))
+        self.truth = truth
+        self.moments = Moments(truth.mean, truth.sd, truth.z3[: len(truth.mean)], truth.z4[: len(truth.mean)])
         self.grid = draw_grid(trajectory)
         self.cost = cost.after(steps_of_draws(trajectory, self.grid).astype(np.float64))
-        self.low_error = LowError(self.moments, self.grid)
+        self.low_error = LowError(Moments(along @ truth.mean, sd, truth.z3, truth.z4), self.grid)
         self.running = RunningMoments()
+        self.joint = JointMoments(truth.mean, truth.covariance, along, truth.quantiles)
 
     def update(self, draws: Array, weights: Array) -> None:
         """Add kept draws (B, C, D) with weights (B, C)."""
-        self.low_error.update(draws, weights)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.low_error.update(draws @ self.truth.directions.T, weights)
         self.running.update(draws, weights)
+        self.joint.update(draws, weights)
 
     def metrics(self) -> dict[str, float | None]:
-        """mean_error, the largest over the coordinates, and variance_ratio, the one farthest from 1 as a factor."""
+        """Those of `MOMENT_METRICS`."""
         error, ratio = self._pooled()
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             worst = np.abs(np.log(ratio)).argmax()
-        return {"mean_error": finite_or_none(np.abs(error).max()), "variance_ratio": finite_or_none(ratio[worst])}
+            joint = max((part**2).mean(axis=0).max() for part in self.low_error.final_errors())
+        return {
+            "joint_error": finite_or_none(joint),
+            "mean_error": finite_or_none(np.abs(error).max()),
+            "variance_ratio": finite_or_none(ratio[worst]),
+        }
 
     def curves(self) -> dict[str, Curve]:
         """All curves of the class docstring."""
-        error, ratio = self._pooled()
-        final = self.low_error.final_errors()
-        coordinate = np.arange(self.moments.dim, dtype=np.float64)
-        by_coordinate = {
-            "mean_error": error[None],
-            "variance_ratio": ratio[None],
-            "chain_error_z": final.z,
-            "chain_error_z2": final.z2,
-        }
-        return {name: (self.cost, y) for name, y in self.low_error.curves().items()} | {
-            name: (coordinate, y) for name, y in by_coordinate.items()
+        final, joint = self.low_error.final_errors(), self.joint
+        with np.errstate(over="ignore", invalid="ignore"):
+            numbered = {
+                "joint_error_z": final.z,
+                "joint_error_z2": final.z2,
+                "chain_error_z": final.z[:, : self.moments.dim],
+                "whitened_mean": joint.mean_error()[None],
+                "whitened_second": joint.second_moment()[np.tril_indices(self.moments.dim)][None],
+                "distribution_error": joint.distribution_error()[None],
+            }
+        return {f"joint_{name}": (self.cost, y) for name, y in self.low_error.curves().items()} | {
+            name: (np.arange(y.shape[1], dtype=np.float64), y) for name, y in numbered.items() if y.size
         }
 
     def _pooled(self) -> tuple[Array, Array]:
@@ -72,20 +86,27 @@ class MomentErrors:
         with np.errstate(over="ignore", invalid="ignore"):
             return mean_error(mean, self.moments), variance_ratio(variance, self.moments)
 
+    def _parts(self) -> dict[str, LowError | RunningMoments | JointMoments]:
+        return {"low_error": self.low_error, "running": self.running, "joint": self.joint}
+
     def state(self) -> dict[str, Tensor]:
         """Everything that `load` needs."""
-        return to_tensors({"low_error": self.low_error.state(), "running": self.running.state()})
+        return to_tensors({name: part.state() for name, part in self._parts().items()})
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Go on from `state`."""
-        self.low_error.load(from_tensors(state, "low_error"))
-        self.running.load(from_tensors(state, "running"))
+        for name, part in self._parts().items():
+            part.load(from_tensors(state, name))
 
 
 MOMENT_METRICS = (
+    Metric(
+        "joint_error", "min", "1",
+        "mean over chains of b2 of z and z^2 at the end, worst direction: squared bias and variance, T = 1",
+    ),
     Metric("mean_error", "min", "sd", "largest error of a mean over the coordinates, T = 1"),
     Metric("variance_ratio", "target", "1", "sample over true variance, worst coordinate, T = 1", target=1.0),
-)
+)  # fmt: skip
 """What `MomentObserver` reports: a task that uses it lists these among its metrics."""
 
 

@@ -18,7 +18,7 @@ from harness.errors import UsageError
 from harness.hookspecs import Method
 from harness.parameters import Field, check, near
 from harness.registry import Offer, Registry
-from harness.spec import Origin
+from harness.spec import GIVEN, Origin
 
 UNTUNED = 0.2
 """Share of the stability limit that a run without any stated step size uses."""
@@ -110,7 +110,7 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
     _untuned_step(pair, schedule, sampler_params, task_params, origins)
     schedule_params = _component(schedule, "schedule", origins)
     facts.schedule_facts(schedule, schedule_params)
-    _refuse_needs(pair, sampler_params, task_params)
+    origins |= _given(pair, sampler_params, task_params)
     run = {
         name: check(spec, origins[f"run.{name}"].value if f"run.{name}" in origins else spec.default, where="run")
         for name, spec in RUN_FIELDS.items()
@@ -238,11 +238,14 @@ def _refuse_unknown(pair: Pair, schedule: Offer, origins: Mapping[str, Origin]) 
             raise UsageError(f"unknown setting {name!r}{told} for {place}{near(name, known)}")
 
 
-def _refuse_needs(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any]) -> None:
+def _given(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any]) -> dict[str, Origin]:
+    """What the task hands the sampler at no cost, by "needs.NAME"; `UsageError` where it lacks what that needs."""
     needs = facts.sampler_facts(pair.sampler, sampler_params)["needs"]
-    lacks = sorted(set(needs) - set(facts.task_facts(pair.task, task_params)["provides"]))
+    task = facts.task_facts(pair.task, task_params)
+    lacks = sorted(set(needs) - set(task["provides"]))
     if lacks:
         raise UsageError(
             f"{pair.sampler.name} needs {', '.join(lacks)} of a potential, which task {pair.task.name} "
             "does not provide; choose another task or sampler"
         )
+    return {f"needs.{name}": Origin(task["given"][name], GIVEN, "the task") for name in needs if name in task["given"]}

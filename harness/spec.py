@@ -15,6 +15,9 @@ KEY_VERSION = 1
 ENGINE = 2
 """Raised when the loop, the streams or a step's arithmetic changes numbers; a golden test fails until it is."""
 
+GIVEN = "given"
+"""Provenance of knowledge that a task hands to a sampler at no cost."""
+
 _PLAIN = (
     "key_version", "engine", "steps", "burn_in", "thin", "seed", "chains", "dtype", "device", "deterministic",
     "compile",

@@ -6,6 +6,7 @@ chains of a block as tensors. The harness wraps a Problem into the `Potential` t
 
 from __future__ import annotations
 
+import functools
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 DIRECTIONS = ("max", "min", "target")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+
+LEVELS = 40
+"""Quantiles of a direction: steps of 2.5 % in its distribution function."""
 
 
 def _require(right: bool, where: str, what: str) -> None:  # noqa: FBT001 - what is asked
@@ -102,18 +106,98 @@ class Protocol:
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """The moments of the target at T = 1, each (D,), with the Monte Carlo error of mean and sd (0 where exact).
+    """The moments of the target at T = 1, with the Monte Carlo error of mean and sd (0 where exact).
 
-    z = (x - mean) / sd; z3 = E z^3, z4 = E z^4. `how` says how they were obtained, with the command that does it.
+    mean, covariance      (D,) and (D, D)
+    z3, z4                (K,): E z^3 and E z^4 of z = (v x - E v x) / sd(v x) along each of the K `directions` v, of
+                          which the first D are the coordinate axes
+    mean_mcse, sd_mcse    (D,)
+    how                   how they were obtained, with the command that does it
+    quantiles             (K, m): of v x at the levels (j - 1/2) / m, where exact draws or a closed form give them
+
+    `Truth.normal` and `Truth.of_points` fill these in for a Gaussian, and from weighted points or draws.
     """
 
     mean: Array
-    sd: Array
+    covariance: Array
     z3: Array
     z4: Array
     mean_mcse: Array
     sd_mcse: Array
     how: str
+    quantiles: Array | None = None
+
+    def __post_init__(self) -> None:
+        import numpy as np
+
+        dim, here = len(self.mean), "the truth of a task"
+        _require(np.shape(self.covariance) == (dim, dim), here, f"its covariance is not of shape ({dim}, {dim})")
+        definite = np.allclose(self.covariance, self.covariance.T) and np.linalg.eigvalsh(self.covariance).min() > 0
+        _require(bool(definite), here, "its covariance is not symmetric and positive definite")
+        count = len(self.directions)
+        for name in ("z3", "z4"):
+            _require(np.shape(getattr(self, name)) == (count,), here, f"{name} is not of shape ({count},): directions")
+
+    @classmethod
+    def normal(cls, mean: Array, covariance: Array, how: str = "closed form") -> Truth:
+        """The Gaussian N(mean, covariance), exactly."""
+        import numpy as np
+        from scipy.special import ndtri
+
+        along, zero = directions(covariance), np.zeros(len(mean))
+        sd = np.sqrt(((along @ covariance) * along).sum(axis=1))
+        third = np.zeros(len(along))
+        return cls(
+            mean, covariance, third, third + 3, zero, zero, how, (along @ mean)[:, None] + sd[:, None] * ndtri(levels())
+        )
+
+    @classmethod
+    def of_points(cls, points: Array, shares: Array | None = None, how: str = "", **known: Any) -> Truth:
+        """The moments of points (n, D) of these shares (n,), equal ones by default: of a quadrature, or of draws.
+
+        `known` may give mean_mcse and sd_mcse, 0 without them, and quantiles.
+        """
+        import numpy as np
+
+        share = np.full(len(points), 1 / len(points)) if shares is None else shares / shares.sum()
+        mean = share @ points
+        centred = points - mean
+        covariance = (centred * share[:, None]).T @ centred
+        third, fourth = [], []
+        for direction in directions(covariance):
+            along = centred @ direction
+            z = along / np.sqrt(share @ along**2)
+            third.append(share @ z**3)
+            fourth.append(share @ z**4)
+        zero = np.zeros(len(mean))
+        moments = {"mean_mcse": zero, "sd_mcse": zero, **known}
+        return cls(mean, covariance, np.array(third), np.array(fourth), how=how, **moments)
+
+    @property
+    def sd(self) -> Array:
+        """Of each coordinate (D,)."""
+        import numpy as np
+
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
+
+    @functools.cached_property
+    def directions(self) -> Array:
+        """The unit vectors (K, D) along which samplers are held to it: `harness.diagnostics.directions`."""
+        return directions(self.covariance)
+
+
+def directions(covariance: Array) -> Array:
+    """As `harness.diagnostics.directions`, imported late."""
+    from harness.diagnostics import directions as found
+
+    return found(covariance)
+
+
+def levels() -> Array:
+    """(j - 1/2) / 40, j = 1 ... 40: the levels of a truth's quantiles."""
+    import numpy as np
+
+    return (np.arange(LEVELS) + 0.5) / LEVELS
 
 
 @dataclass(frozen=True)
@@ -235,6 +319,7 @@ class Task(Configurable):
     provides   what samplers may need beyond gradients: "terms", "scores", "metric"
     opaque     whether the compiler leaves energy and gradient as they are, and compiles the sampler's step alone; on a
                GPU, steps of these tasks are recorded as a CUDA graph unless a setting says otherwise
+    given      those of them that cost a sampler no gradients, and what they are: stated on the rows that use them
     prior_precision  of a prior N(0, I / prior_precision), where the prior is one
     """
 
@@ -243,6 +328,7 @@ class Task(Configurable):
     metrics: ClassVar[Sequence[Metric]]
     datasets: ClassVar[Sequence[DataFile]] = ()
     provides: ClassVar[frozenset[str]] = frozenset()
+    given: ClassVar[Mapping[str, str]] = {}
     dtype: ClassVar[str] = "float64"
     opaque: ClassVar[bool] = False
     prior_precision: ClassVar[float | None] = None

@@ -24,6 +24,7 @@ UNITS = {
     "ess_bulk": ("draws", "max", None),
     "ess_tail": ("draws", "max", None),
     "rhat": ("1", "min", None),
+    "joint_error": ("1", "min", None),
     "mean_error": ("sd", "min", None),
     "variance_ratio": ("1", "target", 1.0),
     "temperature": ("1", "target", 1.0),
@@ -80,11 +81,11 @@ def store(results, papers=()):
 
 
 def moments(mean_error=0.0, variance_ratio=1.0, dim=2):
-    """The curves that the gate looks at: of all chains together, by coordinate."""
-    x = np.arange(dim)
+    """The curves that the gate looks at, of a run whose coordinates are independent: all means and variances alike."""
+    lower = np.diag(np.full(dim, float(variance_ratio)))[np.tril_indices(dim)]
     return {
-        "mean_error": (x, np.full((1, dim), mean_error)),
-        "variance_ratio": (x, np.full((1, dim), variance_ratio)),
+        "whitened_mean": (np.arange(dim), np.full((1, dim), mean_error)),
+        "whitened_second": (np.arange(len(lower)), lower[None]),
     }
 
 
@@ -92,7 +93,14 @@ def low_error(costs, chains=4, points=50, passes=1000.0):
     """b2 curves that fall to 0.005 at `costs`[chain] for good; a cost beyond the budget is never reached."""
     x = np.linspace(passes / points, passes, points)
     y = np.where(x[None] >= np.broadcast_to(costs, chains)[:, None], 0.005, 0.5)
-    return {"b2_z_max": (x, y), "b2_z2_max": (x, y)}
+    return {"joint_b2_z_max": (x, y), "joint_b2_z2_max": (x, y)}
+
+
+def final_errors(errors):
+    """Errors (C, K) of each chain's averages of z along K directions at the end; those of z^2 are half as large."""
+    y = np.asarray(errors, dtype=float)
+    x = np.arange(y.shape[1])
+    return {"joint_error_z": (x, y), "joint_error_z2": (x, y / 2)}
 
 
 def _metrics(values, versions):

@@ -30,15 +30,16 @@ def compare(
     b: Annotated[str, typer.Argument(help="What to compare it with.")],
     task: Annotated[list[str] | None, typer.Option(help="Only these tasks, a,b,c; TASK@PROTOCOL too.")] = None,
     metric: Annotated[
-        list[str] | None, typer.Option(help="These, a,b,c; default: gradients to low error, and the primary metric.")
+        list[str] | None,
+        typer.Option(help="These, a,b,c; default: the joint error, gradients to low error, and the primary metric."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Compare two rows on every task, protocol, budget and number of chains that both were run on.
 
-    Runs are paired by seed. The differences A - B have a t interval; gradients to low error and ess_mse, which are no
-    means over seeds, have the ratio A / B with a bootstrap interval over seeds. p is by permutation from 10 pairs on,
-    by a paired t on 3 to 9, and Holm's correction is over all comparisons made here.
+    Runs are paired by seed. The differences A - B have a t interval; the joint error, gradients to low error and
+    ess_mse, which are no means over seeds, have the ratio A / B with a bootstrap interval over seeds. p is by
+    permutation from 10 pairs on, by a paired t on 3 to 9, and Holm's correction is over all comparisons made here.
     """
     from harness.rendering.records import to_json
     from harness.rendering.terminal import render
@@ -119,20 +120,20 @@ def _current(found: Sequence[tuple[FieldScore, Pairs]]) -> list[tuple[FieldScore
 
 def _metrics(scores: Sequence[FieldScore], asked: Sequence[str] | None) -> list[str]:
     from harness.scoring import check_metric
-    from harness.scoring.accuracy import LOW_ERROR_METRICS
+    from harness.scoring.accuracy import GATE_METRICS, OVER_SEEDS
 
     names = list(dict.fromkeys(_words(asked)))
     for name in names:
         check_metric(scores, name)
-        if name in LOW_ERROR_METRICS[1:]:
+        if name in (*OVER_SEEDS, *GATE_METRICS):
             raise UsageError(f"{name} is not compared by seed: it is of all chains and seeds together; see the report")
     return names
 
 
 def _default(score: FieldScore) -> list[str]:
-    from harness.scoring.accuracy import LOW_ERROR
+    from harness.scoring.accuracy import JOINT, LOW_ERROR
 
-    return list(dict.fromkeys([*([LOW_ERROR] if LOW_ERROR in score.metrics else []), score.primary]))
+    return list(dict.fromkeys([*([JOINT, LOW_ERROR] if score.truth_known else []), score.primary]))
 
 
 def _words(values: Sequence[str] | None) -> list[str]:
@@ -249,7 +250,7 @@ def _effect(row: Row) -> str:
 def _verdict(row: Row) -> str:
     for name in "ab":
         if row["better"] == row[name]:
-            return f"{row[name]}, though biased" if row[f"{name}_gate"] == "biased" else str(row[name])
+            return str(row[name])
     return f"undecided: {row['withheld']}" if row["withheld"] else "undecided"
 
 

@@ -23,7 +23,7 @@ FREEDOM = 10
 
 @dataclass(frozen=True)
 class Estimate:
-    """Mean and sd (D,), their standard errors, and the route."""
+    """Mean and sd along the truth's K directions, of which the first D are the coordinates; their errors; the route."""
 
     mean: Array
     sd: Array
@@ -39,7 +39,7 @@ def quadrature(task: Task, truth: Truth) -> Estimate:
     axes = [np.arange(m - 6 * s, m + 6 * s, h) for m, s, h in zip(truth.mean, truth.sd, step, strict=True)]
     points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
     energy = energies(task, points)
-    mean, sd = _weighted(points, np.exp(energy.min() - energy))
+    mean, sd = _weighted(points @ truth.directions.T, np.exp(energy.min() - energy))
     exact = np.zeros_like(mean)
     return Estimate(mean, sd, exact, exact, "quadrature")
 
@@ -64,9 +64,10 @@ def importance_sampling(task: Task, truth: Truth) -> Estimate:
     effective = weights.sum() ** 2 / (weights**2).sum()
     if effective < 1000:
         raise ArithmeticError(f"importance sampling has only {effective:.0f} effective draws of {PROPOSALS}")
-    mean, sd = _weighted(points, weights)
+    along = points @ truth.directions.T
+    mean, sd = _weighted(along, weights)
     share = (weights / weights.sum())[:, None]
-    z = (points - mean) / sd
+    z = (along - mean) / sd
     mean_error = sd * np.sqrt((share**2 * z**2).sum(axis=0))
     sd_error = sd / 2 * np.sqrt((share**2 * (z**2 - 1) ** 2).sum(axis=0))
     return Estimate(mean, sd, mean_error, sd_error, f"importance sampling ({effective:.0f} effective draws)")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.diagnostics.bias import Gate, MeanVariance, RunningMoments, gate, mean_error, variance_ratio
+from harness.diagnostics.bias import MeanVariance, RunningMoments, mean_error, variance_ratio
 from harness.diagnostics.coverage import ModeCounts
 from harness.diagnostics.crossing import (
     LowErrorCost,
@@ -10,8 +10,10 @@ from harness.diagnostics.crossing import (
     gradients_to_low_error,
     last_crossing,
 )
+from harness.diagnostics.directions import directions
 from harness.diagnostics.distances import thin_to, wasserstein2
 from harness.diagnostics.ess import bulk_ess, ess_mse, ess_of_autocorrelation, reference_ess, tail_ess
+from harness.diagnostics.joint import Gate, JointMoments, eigenvalue_intervals, gate, norm_interval
 from harness.diagnostics.low_error import CURVES, FinalErrors, LowError, Split, split_b2
 from harness.diagnostics.moments import Moments
 from harness.diagnostics.rhat import rank_normalised_split_rhat
@@ -21,6 +23,7 @@ __all__ = [
     "CURVES",
     "FinalErrors",
     "Gate",
+    "JointMoments",
     "LowError",
     "LowErrorCost",
     "MeanVariance",
@@ -32,12 +35,15 @@ __all__ = [
     "bulk_ess",
     "configurational_temperature",
     "directional_temperatures",
+    "directions",
+    "eigenvalue_intervals",
     "ess_mse",
     "ess_of_autocorrelation",
     "gate",
     "gradients_to_low_error",
     "last_crossing",
     "mean_error",
+    "norm_interval",
     "rank_normalised_split_rhat",
     "reference_ess",
     "split_b2",

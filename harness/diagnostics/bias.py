@@ -1,18 +1,14 @@
-"""Is the sampler at the right place with the right spread? Errors of mean and variance, and the gate."""
+"""Errors of mean and variance, coordinate by coordinate, in units of the truth."""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.diagnostics.arrays import Array, State, as_block, check_chains
 from harness.diagnostics.moments import Moments
-
-MEAN_LIMIT = 0.1
-RATIO_LOW, RATIO_HIGH = 0.8, 1.25
-_ROUNDING = 1e-12
 
 
 def mean_error(mean: ArrayLike, truth: Moments) -> Array:
@@ -120,57 +116,3 @@ def combine(a: Parts, b: Parts) -> Parts:
         step = b.mean - a.mean
         squares = a.squares + b.squares + step**2 * a.weight * share
         return Parts(weight, a.weight2 + b.weight2, a.mean + step * share, squares)
-
-
-class Gate(NamedTuple):
-    """May ESS be ranked? With the reason in words."""
-
-    verdict: Literal["ok", "biased", "undetermined"]
-    reason: str
-
-
-NO_MODES = np.empty((0, 2))
-
-
-def gate(
-    mean_error_intervals: ArrayLike, variance_ratio_intervals: ArrayLike, within_mode_intervals: ArrayLike = NO_MODES
-) -> Gate:
-    """Judge 95 % intervals over seeds, rows (low, high): mean error and variance ratio (D, 2), and, of a target with
-    modes, the variance within them over the truth's (K, 2).
-
-    ok: every interval inside +-0.1 sd and [0.8, 1.25]. biased: at least one wholly outside. Otherwise, or
-    where an end is NaN (no interval), undetermined. The reason names the worst interval and its middle.
-    """
-    errors, ratios, within = (
-        np.asarray(rows, dtype=np.float64)
-        for rows in (mean_error_intervals, variance_ratio_intervals, within_mode_intervals)
-    )
-    if errors.ndim != 2 or errors.shape[1:] != (2,) or not errors.size or ratios.shape != errors.shape:
-        raise ValueError(f"both need shape (D, 2), got {errors.shape} and {ratios.shape}")
-    # All on a scale with limits -1 and 1; 0.8 = 1 / 1.25, so a ratio's is its logarithm. A t interval of a
-    # ratio may reach below 0.
-    with np.errstate(divide="ignore"):
-        logs = np.log(np.maximum(np.concatenate([ratios, within]), 0.0)) / np.log(RATIO_HIGH)
-    scaled = np.concatenate([errors / MEAN_LIMIT, logs])
-    far = np.abs(scaled).max(axis=1)
-    near = np.where((scaled[:, 0] > 0) | (scaled[:, 1] < 0), np.abs(scaled).min(axis=1), 0.0)
-    intervals = np.concatenate([errors, ratios, within])
-    if (near > 1 + _ROUNDING).any():
-        return Gate("biased", _describe(near, intervals, len(errors), "wholly outside"))
-    missing = np.isnan(far)
-    if missing.any():
-        return Gate("undetermined", _describe(missing, intervals, len(errors), "no interval to compare with"))
-    if (far > 1 + _ROUNDING).any():
-        return Gate("undetermined", _describe(far, intervals, len(errors), "not inside"))
-    return Gate("ok", _describe(far, intervals, len(errors), "the worst, inside"))
-
-
-def _describe(badness: Array, intervals: Array, dim: int, relation: str) -> str:
-    row = int(np.argmax(np.nan_to_num(badness, posinf=np.inf)))
-    low, high = intervals[row].tolist()
-    kind = min(row // dim, 2)
-    of = f"of coordinate {row % dim}"
-    what = (f"mean error {of}", f"variance ratio {of}", "variance within a mode")[kind]
-    limits = f"+-{MEAN_LIMIT} sd" if kind == 0 else f"[{RATIO_LOW}, {RATIO_HIGH}]"
-    value = f"{(low + high) / 2:.3g} [{low:.3g}, {high:.3g}]" + (" of the truth's" if kind == 2 else "")
-    return f"{what} is {value}, {relation} {limits}"

@@ -79,12 +79,16 @@ def bootstrap_low_error(
     """
     b2, axis, seeds = _checked(curves, cost, seed_of_row)
     parts = [b2[seeds == seed] for seed in np.unique(seeds)]
-    shape = (RESAMPLES, len(parts))
-    cells = np.random.default_rng(0).integers(len(parts), size=shape) + len(parts) * np.arange(RESAMPLES)[:, None]
-    times = np.bincount(cells.ravel(), minlength=RESAMPLES * len(parts)).reshape(shape)
-    above = ~_median_is_low(parts, times.astype(np.float64), threshold)
+    above = ~_median_is_low(parts, seed_counts(len(parts)), threshold)
     first = np.where(above.any(axis=1), above.shape[1] - np.argmax(above[:, ::-1], axis=1), 0)
     return np.append(axis, np.inf)[first]
+
+
+def seed_counts(seeds: int) -> Array:
+    """How often each of so many seeds is drawn, (RESAMPLES, seeds): the same for every statistic of every method."""
+    shape = (RESAMPLES, seeds)
+    cells = np.random.default_rng(0).integers(seeds, size=shape) + seeds * np.arange(RESAMPLES)[:, None]
+    return np.bincount(cells.ravel(), minlength=RESAMPLES * seeds).reshape(shape).astype(np.float64)
 
 
 def _median_is_low(parts: Sequence[Array], times: Array, threshold: float) -> NDArray[np.bool_]:

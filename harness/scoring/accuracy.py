@@ -1,51 +1,122 @@
-"""Statistics over chains x seeds, from the curves that a task with a known truth records.
-
-Against data passes: b2_z_max and b2_z2_max (C, n), the squared error of each chain's running averages, in the worst
-coordinate. Against the coordinate: mean_error and variance_ratio (1, D), of all chains of the run; chain_error_z and
-chain_error_z2 (C, D), the signed errors of each chain at the end, in sds of z and of z^2. Where the target has modes:
-within_mode_ratio (1, 1), the variance within a mode over the truth's.
-"""
+"""Statistics over chains x seeds, from the curves that a task with a known truth records (`harness.observers`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from harness.diagnostics import LowErrorCost, ess_mse, gradients_to_low_error, split_b2
-from harness.diagnostics.bias import Gate, gate
+from harness.diagnostics import LowErrorCost, eigenvalue_intervals, gradients_to_low_error, norm_interval
 from harness.diagnostics.crossing import MINIMUM_CHAINS, THRESHOLD
-from harness.scoring.estimates import Curves, Estimate, bootstrapped, rows_by_seed
+from harness.diagnostics.joint import DISTANCE, GREATEST, LEAST, MEAN, WITHIN, Bracket, Gate, Limits, gate
+from harness.scoring.estimates import Curves, Estimate, bootstrap_ends, resampled_means, rows_by_seed
 from harness.scoring.groups import Group
 from harness.statistics import mean_interval
 
+Array = NDArray[np.float64]
+
+JOINT = "joint_error"
 LOW_ERROR = "gradients_to_low_error"
-LOW_ERROR_METRICS = (LOW_ERROR, "low_error_share", "low_error_bias2", "low_error_variance")
+LOW_ERROR_VERSION = 2
+"""1 took the worst coordinate, not the worst direction."""
+OVER_SEEDS = ("joint_bias2", "joint_variance", "low_error_share")
+UNGATED = (JOINT, LOW_ERROR, *OVER_SEEDS)
+"""What a wrong law cannot inflate: errors that count bias and variance alike, in every direction."""
 ESS_MSE = "ess_mse"
-GATE_CURVES = ("mean_error", "variance_ratio", "within_mode_ratio")
-HEADLINE_CURVES = ("b2_z_max", "b2_z2_max")
-ERROR_CURVES = ("chain_error_z", "chain_error_z2")
+MARGINAL = "mean_error"
+"""Whoever measures this metric knows a truth."""
+
+ERRORS = ("joint_error_z", "joint_error_z2")
+LOW_ERROR_CURVES = ("joint_b2_z_max", "joint_b2_z2_max")
+ESS_CURVES = ("chain_error_z",)
+GATE_METRICS = tuple(limits.metric for limits in (MEAN, LEAST, GREATEST, DISTANCE))
+GATE = {"whitened_mean": MEAN, "whitened_second": (LEAST, GREATEST), "distribution_error": DISTANCE}
+CURVES = (*ERRORS, *LOW_ERROR_CURVES, *ESS_CURVES, *GATE, "within_mode_ratio")
+NO_RECORD = "no joint record: `bench rescore` may add it, else run it again"
+
+Estimates = Mapping[str, Estimate]
+Findings = Sequence[tuple[Limits, Bracket]]
 
 
-Headline = Mapping[str, Estimate]
-"""Gradients to low error, and what stands beside it: the share of chains that got there, and the error at the end of
-the budget (b2 of the worst coordinate of z or z^2) split into squared bias and variance."""
+def findings(group: Group, curves: Curves) -> Findings:
+    """What the gate judges, each with its interval over seeds; [] where a run of the group has no record of it."""
+    found = {name: _by_seed(group, curves, name) for name in (*GATE, "within_mode_ratio")}
+    mean, second, distance, within = found.values()
+    if mean is None or second is None:
+        return []
+    dim = mean.shape[1]
+    matrices = np.zeros((len(second), dim, dim))
+    matrices[:, *np.tril_indices(dim)] = second
+    matrices += np.tril(matrices, -1).swapaxes(1, 2)
+    least, greatest = eigenvalue_intervals(matrices)
+    judged = [(MEAN, norm_interval(mean)), (LEAST, least), (GREATEST, greatest)]
+    if distance is not None:
+        judged.append((DISTANCE, norm_interval(distance)))
+    if within is not None:
+        judged.append((WITHIN, _bracket(within[:, 0])))
+    return judged
 
 
-def judge_bias(group: Group, curves: Curves) -> Gate | None:
-    """The gate on the group's seeds; None where no run records what it needs (no truth)."""
-    errors, ratios, within = (_interval_ends(group, curves, name) for name in GATE_CURVES)
-    if errors is None or ratios is None or errors.shape != ratios.shape:
+def judge(group: Group, found: Findings) -> Gate | None:
+    """The gate on a group's findings; None where no truth is known."""
+    if found:
+        return gate(found)
+    return Gate("undetermined", NO_RECORD) if MARGINAL in group.metrics() else None
+
+
+def gate_estimates(group: Group, judged: Findings) -> Estimates:
+    """What the gate looks at, as metrics: {} without a record."""
+    return {limits.metric: _as_metric(limits, found, len(group.runs)) for limits, found in judged if limits.metric}
+
+
+def _as_metric(limits: Limits, found: Bracket, seeds: int) -> Estimate:
+    distance = limits in (MEAN, DISTANCE)
+    unit, direction, target = ("sd" if limits is MEAN else "1"), ("min" if distance else "target"), 1.0
+    value, low, high = (None if np.isnan(end) else end for end in found)
+    return Estimate(
+        limits.metric, 1, unit, direction, None if distance else target, value, low, high, "held out 95 %", seeds
+    )
+
+
+def joint_error(group: Group, curves: Curves) -> Estimates | None:
+    """The error at the end of the budget, and its parts; None without the curves.
+
+    b2 = (average of f over a chain's draws - E f)^2 / Var f, averaged over chains x seeds, of f = z and z^2 along the
+    worst direction; that is squared bias plus variance. Infinite where a chain diverged.
+    """
+    rows = [rows_by_seed(group, curves, name) for name in ERRORS]
+    if rows[0] is None or rows[1] is None:
         return None
-    return gate(errors, ratios) if within is None else gate(errors, ratios, within)
+    seeds, errors = rows[0][0], np.concatenate([rows[0][1][1], rows[1][1][1]], axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = (errors**2).mean(axis=0)
+        means = resampled_means(errors**2, seeds)
+    replicates = None if means is None else worst(means)
+    low, high, kind = bootstrap_ends(replicates)
+    b2, n = float(worst(squares)), len(group.runs)
+    bias2 = variance = None
+    if np.isfinite(b2):
+        place = int(squares.argmax())
+        bias2, variance = float(errors[:, place].mean() ** 2), float(errors[:, place].var())
+    return {
+        JOINT: Estimate(JOINT, 1, "1", "min", None, b2, low, high, kind, n, replicates=replicates),
+        "joint_bias2": Estimate("joint_bias2", 1, "1", "min", None, bias2, measured=n),
+        "joint_variance": Estimate("joint_variance", 1, "1", "min", None, variance, measured=n),
+    }
 
 
-def low_error(group: Group, curves: Curves) -> Headline | None:
-    """Gradients to low error, the worse of z and z^2, max over coordinates; None where the curves do not exist."""
+def worst(squares: Array) -> Array:
+    """The greatest of mean squares (..., n) over the n; infinite where one is not finite."""
+    return np.asarray(np.where(np.isfinite(squares), squares, np.inf).max(axis=-1))
+
+
+def low_error(group: Group, curves: Curves) -> Estimates | None:
+    """Gradients to low error, the worse of z and z^2, along the worst direction; None without the curves."""
     costs: list[LowErrorCost] = []
     replicates = []
     low = []
-    for name in HEADLINE_CURVES:
+    for name in LOW_ERROR_CURVES:
         rows = rows_by_seed(group, curves, name)
         if rows is None:
             return None
@@ -60,64 +131,47 @@ def low_error(group: Group, curves: Curves) -> Headline | None:
         remark = f"needs {MINIMUM_CHAINS} chains x seeds, has {count.chains}"
     values = [cost.value for cost in costs if cost.value is not None]
     paired = np.maximum(*replicates) if len(replicates) == 2 else None
-    ends = (None, None) if paired is None else np.quantile(paired, [0.025, 0.975], method="inverted_cdf").tolist()
-    estimate = Estimate(
-        LOW_ERROR, 1, "data passes", "min", None, max(values, default=None), ends[0], ends[1],
-        "none" if paired is None else "bootstrap 95 %", len(group.runs), replicates=paired, remark=remark,
-    )  # fmt: skip
-    bias2, variance = _final_split(group, curves)
-    beside = (float(np.mean(low[0] & low[1])), "max"), (bias2, "min"), (variance, "min")
+    ends = bootstrap_ends(paired)
+    share = float(np.mean(low[0] & low[1]))
     return {
-        LOW_ERROR: estimate,
-        **{
-            name: Estimate(name, 1, "1", direction, None, value, measured=len(group.runs))
-            for name, (value, direction) in zip(LOW_ERROR_METRICS[1:], beside, strict=True)
-        },
-    }
+        LOW_ERROR: Estimate(
+            LOW_ERROR, LOW_ERROR_VERSION, "data passes", "min", None, max(values, default=None), *ends,
+            len(group.runs), replicates=paired, remark=remark,
+        ),
+        "low_error_share": Estimate("low_error_share", 2, "1", "max", None, share, measured=len(group.runs)),
+    }  # fmt: skip
 
 
 def effective_size(group: Group, curves: Curves) -> Estimate | None:
     """ESS_mse of z, the median over coordinates, in independent draws a chain, over chains x seeds."""
-    rows = rows_by_seed(group, curves, "chain_error_z")
+    rows = rows_by_seed(group, curves, ESS_CURVES[0])
     if rows is None:
         return None
     seeds, (_, errors) = rows
-    replicates, low, high = bootstrapped(errors, seeds, _median_ess_mse)
-    kind = "none" if replicates is None else "bootstrap 95 %"
-    value = _median_ess_mse(errors)
-    return Estimate(ESS_MSE, 1, "draws", "max", None, value, low, high, kind, len(group.runs), replicates=replicates)
+    with np.errstate(over="ignore"):
+        squares, means = (errors**2).mean(axis=0), resampled_means(errors**2, seeds)
+    replicates = None if means is None else median_size(means)
+    value = float(median_size(squares))
+    ends = bootstrap_ends(replicates)
+    return Estimate(ESS_MSE, 1, "draws", "max", None, value, *ends, len(group.runs), replicates=replicates)
 
 
-def _median_ess_mse(errors: np.ndarray) -> float:
-    with np.errstate(invalid="ignore"):
-        return float(np.median(np.nan_to_num(ess_mse(errors), nan=0.0, posinf=np.inf)))
+def median_size(squares: Array) -> Array:
+    """1 / mean square, (..., D): the median over coordinates."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.median(np.nan_to_num(1 / squares, nan=0.0, posinf=np.inf), axis=-1))
 
 
-def _interval_ends(group: Group, curves: Curves, name: str) -> np.ndarray | None:
-    """(D, 2): the 95 % interval over seeds of each coordinate; NaN ends where there is none. None without curves."""
+def _by_seed(group: Group, curves: Curves, name: str) -> Array | None:
+    """A curve of a run as a whole, of all finished seeds: (S, n); None where one has it not."""
     own = [curves[run.attempt, name][1][0] for run in group.done if (run.attempt, name) in curves] if curves else []
-    if not own or len({len(y) for y in own}) > 1:
+    if not own or len(own) < len(group.done) or len({len(y) for y in own}) > 1:
         return None
-    ends = []
-    for values in np.stack(own, axis=1):
-        found = mean_interval(values) if not np.isnan(values).any() else None
-        known = found is not None and found.low is not None and found.high is not None
-        ends.append((found.low, found.high) if found is not None and known else (np.nan, np.nan))
-    return np.array(ends)
+    return np.stack(own)
 
 
-def _final_split(group: Group, curves: Curves) -> tuple[float | None, float | None]:
-    """Squared bias and variance of the worst coordinate of z or z^2 at the end of the budget."""
-    worst: tuple[float, float, float] | None = None
-    for name in ERROR_CURVES:
-        rows = rows_by_seed(group, curves, name)
-        if rows is None:
-            continue
-        errors = rows[1][1]
-        if not np.isfinite(errors).all():
-            return float("inf"), None
-        split = split_b2(errors)
-        d = int(np.argmax(split.bias2 + split.variance))
-        found = (float(split.bias2[d] + split.variance[d]), float(split.bias2[d]), float(split.variance[d]))
-        worst = found if worst is None else max(worst, found)
-    return (worst[1], worst[2]) if worst else (None, None)
+def _bracket(values: Array) -> Bracket:
+    found = mean_interval(values) if np.isfinite(values).all() else None
+    if found is None or found.low is None or found.high is None:
+        return Bracket(np.nan, np.nan, np.nan)
+    return Bracket(found.mean, found.low, found.high)

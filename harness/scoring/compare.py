@@ -5,8 +5,8 @@
         comparison.better                    # "a", "b", or "" for undecided
 
 A and B are groups of runs: two samplers, or one sampler of two nights. A task's metrics are averaged over seeds, and
-compared by the mean difference; gradients to low error and ess_mse are statistics over chains x seeds, and compared
-by their ratio (`overall`). `compare_values` takes plain values by seed.
+compared by the mean difference; the joint error, gradients to low error and ess_mse are statistics over chains x seeds,
+and compared by their ratio (`overall`). `compare_values` takes plain values by seed.
 """
 
 from __future__ import annotations

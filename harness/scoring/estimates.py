@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.diagnostics.crossing import seed_counts
 from harness.scoring.groups import Curve, Group, Readings, Value
 from harness.statistics import mean_interval, t_multiplier
 
@@ -16,7 +17,6 @@ Curves = Mapping[tuple[str, str], Curve]
 Replicates = NDArray[np.float64]
 Cost = Callable[[Group], Sequence[float | None]]
 """What each finished run of a group cost, by seed."""
-RESAMPLES = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,18 +119,25 @@ def rows_by_seed(group: Group, curves: Curves, name: str) -> tuple[NDArray[np.fl
     return seeds, (x, np.concatenate([y for _, y in sorted(parts.items())]))
 
 
-def bootstrapped(
-    rows: NDArray[np.float64], seeds: NDArray[np.float64], statistic: Callable[[NDArray[np.float64]], float]
-) -> tuple[Replicates | None, float | None, float | None]:
-    """Replicates of a statistic of rows (R, n) on resampled seeds, and the ends of its 95 % interval.
+def resampled_means(rows: NDArray[np.float64], seeds: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """The means of rows (R, n) on resampled seeds, all rows of a drawn seed together: (B, n), or None for one seed.
 
-    All rows of a drawn seed go together. The draws depend on the number of seeds only, as those of
-    `bootstrap_low_error`, so groups on the same seeds are paired. None with fewer than two seeds.
+    The draws depend on the number of seeds only, as those of `bootstrap_low_error`, so groups on the same seeds are
+    paired. A mean over a row that is not finite is inf.
     """
-    members = [np.flatnonzero(seeds == seed) for seed in np.unique(seeds)]
-    if len(members) < 2:
-        return None, None, None
-    drawn = np.random.default_rng(0).integers(len(members), size=(RESAMPLES, len(members)))
-    found = np.array([statistic(rows[np.concatenate([members[i] for i in picks])]) for picks in drawn])
-    low, high = np.quantile(found, [0.025, 0.975], method="inverted_cdf")
-    return found, float(low), float(high)
+    distinct = np.unique(seeds)
+    if len(distinct) < 2:
+        return None
+    sums = np.stack([rows[seeds == seed].sum(axis=0) for seed in distinct])
+    sizes = np.array([np.count_nonzero(seeds == seed) for seed in distinct])
+    times = seed_counts(len(distinct))
+    means = times @ np.where(np.isfinite(sums), sums, 0.0) / (times @ sizes)[:, None]
+    return np.where(times @ ~np.isfinite(sums) > 0, np.inf, means)
+
+
+def bootstrap_ends(replicates: NDArray[np.float64] | None) -> tuple[float | None, float | None, str]:
+    """The ends of the 95 % interval of bootstrap replicates, and its kind."""
+    if replicates is None:
+        return None, None, "none"
+    low, high = np.quantile(replicates, [0.025, 0.975], method="inverted_cdf")
+    return float(low), float(high), "bootstrap 95 %"

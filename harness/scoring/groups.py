@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 import numpy as np
@@ -143,7 +143,8 @@ class TaskCode:
 class Group:
     """Runs that differ only in seed. `settings` holds every resolved setting by its dotted name, sources and data by
     their hashes; `readings` what was measured, by metric and then by version, the newest first; `task_code`
-    is there where there are runs of several versions of the task's code or data.
+    is there where there are runs of several versions of the task's code or data; `given` is what the task handed to the
+    sampler at no cost.
     """
 
     key: str
@@ -159,6 +160,7 @@ class Group:
     runs: Runs
     readings: Mapping[str, Sequence[Readings]]
     task_code: TaskCode | None = None
+    given: Mapping[str, str] = field(default_factory=dict)
 
     @functools.cached_property
     def done(self) -> Runs:

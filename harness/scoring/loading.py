@@ -15,6 +15,7 @@ import numpy as np
 from harness.report import Request
 from harness.scoring.groups import CHANGED, Curve, Group, Numbers, Readings, Run, Runs, TaskCode, Value, fields
 from harness.scoring.labels import SHORT
+from harness.spec import GIVEN
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -201,11 +202,16 @@ def _group(
         steps=row["steps"],
         chains=row["chains"],
         settings=_settings(row),
-        provenance={name: str(origin["provenance"]) for name, origin in origins.items()},
+        provenance={name: str(origin["provenance"]) for name, origin in origins.items() if not _is_given(origin)},
+        given={name.partition(".")[2]: str(o["value"]) for name, o in origins.items() if _is_given(o)},
         runs=Runs(numbers, lambda: _runs(details()[key], readings)),
         readings=readings,
         task_code=task_code,
     )
+
+
+def _is_given(origin: Mapping[str, Any]) -> bool:
+    return bool(origin["provenance"] == GIVEN)
 
 
 def _settings(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,17 +14,30 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.diagnostics import bootstrap_low_error, ess_mse
+from harness.diagnostics import bootstrap_low_error
 from harness.diagnostics.crossing import MINIMUM_CHAINS, THRESHOLD, last_crossing
-from harness.scoring.accuracy import ESS_MSE, HEADLINE_CURVES, LOW_ERROR
+from harness.scoring.accuracy import (
+    ERRORS,
+    ESS_CURVES,
+    ESS_MSE,
+    JOINT,
+    LOW_ERROR,
+    LOW_ERROR_CURVES,
+    LOW_ERROR_VERSION,
+    median_size,
+    worst,
+)
 from harness.scoring.comparison import FEWEST, Comparison, too_few
-from harness.scoring.estimates import Curves, bootstrapped
+from harness.scoring.estimates import Curves, bootstrap_ends, resampled_means
 from harness.scoring.groups import Group
 from harness.statistics import PERMUTATION_SEEDS, paired_test
 
 Rows = NDArray[np.float64]
 Statistic = Callable[[Rows], float]
-_CURVES = {LOW_ERROR: HEADLINE_CURVES, ESS_MSE: ("chain_error_z",)}
+_CURVES = {JOINT: ERRORS, LOW_ERROR: LOW_ERROR_CURVES, ESS_MSE: ESS_CURVES}
+_ABOUT = {JOINT: (1, "1", "min"), LOW_ERROR: (LOW_ERROR_VERSION, "data passes", "min"), ESS_MSE: (1, "draws", "max")}
+_OF_SQUARES = {JOINT: worst, ESS_MSE: median_size}
+"""What a statistic of squared errors is, from their means."""
 STATISTICS = tuple(_CURVES)
 
 
@@ -48,19 +61,19 @@ def compare_overall(a: Group, b: Group, metric: str, curves: Curves) -> Comparis
     names = _CURVES[metric]
     if not any((run.attempt, name) in curves for name in names for group in (a, b) for run in group.done):
         return None
-    unit, direction = ("data passes", "min") if metric == LOW_ERROR else ("draws", "max")
-    seeds = _paired(a, b, names, curves)
-    made = Comparison(metric, 1, unit, direction, None, seeds.pairs, scale="ratio", unpaired=seeds.unpaired)
+    version, unit, direction = _ABOUT[metric]
+    seeds = _paired(a, b, names, curves, stepwise=metric == LOW_ERROR)
+    made = Comparison(metric, version, unit, direction, None, seeds.pairs, scale="ratio", unpaired=seeds.unpaired)
     count = sum(map(len, seeds.a))
     if not seeds.pairs:
         return replace(made, withheld="no seed of which both have the curves")
     if metric == LOW_ERROR and count < MINIMUM_CHAINS:
         return replace(made, withheld=f"needs {MINIMUM_CHAINS} chains x seeds, has {count}")
-    statistic = _low_error(seeds.axis) if metric == LOW_ERROR else _size
+    statistic = _low_error(seeds.axis) if metric == LOW_ERROR else _of_squares(metric)
     ends = statistic(np.concatenate(seeds.a)), statistic(np.concatenate(seeds.b))
     made = replace(made, a=ends[0], b=ends[1])
     if not any(map(math.isfinite, ends)) or not all(end > 0 for end in ends):
-        return replace(made, withheld="neither gets there" if metric == LOW_ERROR else "one of them is zero")
+        return replace(made, withheld="one of them is zero" if metric == ESS_MSE else "neither gets there")
     made = replace(made, effect=_ratio(*ends))
     if len(seeds.pairs) > 1:
         low, high = _interval(seeds, metric)
@@ -96,7 +109,7 @@ def _log_ratios(a: Sequence[float], b: Sequence[float]) -> list[float]:
     ]
 
 
-def _paired(a: Group, b: Group, names: Sequence[str], curves: Curves) -> _Seeds:
+def _paired(a: Group, b: Group, names: Sequence[str], curves: Curves, *, stepwise: bool) -> _Seeds:
     sides = [{run.seed: run for run in group.runs} for group in (a, b)]
     found: list[dict[int, tuple[Rows, Rows] | None]] = [{}, {}]
     unpaired: dict[int, str] = {}
@@ -117,7 +130,6 @@ def _paired(a: Group, b: Group, names: Sequence[str], curves: Curves) -> _Seeds:
         if lacks:
             unpaired[seed] = ", ".join(lacks)
     pairs = tuple(sorted(found[0].keys() & found[1].keys()))
-    stepwise = len(names) > 1
     known = [f for side in found for seed, f in side.items() if f is not None and seed in pairs]
     if not known:
         return _Seeds((), (), np.empty(0), (), unpaired | dict.fromkeys(pairs, "A and B diverged"))
@@ -149,17 +161,21 @@ def _low_error(axis: Rows) -> Statistic:
     return cost
 
 
-def _size(errors: Rows) -> float:
-    with np.errstate(invalid="ignore"):
-        return float(np.median(np.nan_to_num(ess_mse(errors[:, 0]), nan=0.0, posinf=np.inf)))
+def _of_squares(metric: str) -> Statistic:
+    def found(errors: Rows) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(_OF_SQUARES[metric]((errors**2).mean(axis=0).ravel()))
+
+    return found
 
 
 def _interval(seeds: _Seeds, metric: str) -> tuple[float, float]:
     """Ends of the interval of the ratio. The seeds drawn depend on their number only: both sides get the same."""
     a, b = (_replicates(side, seeds.axis, metric) for side in (seeds.a, seeds.b))
-    found = [_ratio(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
-    low, high = np.quantile(found, [0.025, 0.975], method="inverted_cdf")
-    return float(low), float(high)
+    low, high, _ = bootstrap_ends(np.array([_ratio(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)]))
+    assert low is not None
+    assert high is not None
+    return low, high
 
 
 def _replicates(side: Sequence[Rows], axis: Rows, metric: str) -> Rows:
@@ -167,9 +183,10 @@ def _replicates(side: Sequence[Rows], axis: Rows, metric: str) -> Rows:
     rows, seed_of_row = np.concatenate(side), np.repeat(np.arange(float(len(side))), [len(part) for part in side])
     if metric == LOW_ERROR:
         return np.maximum(*(bootstrap_low_error(rows[:, k], axis, seed_of_row) for k in range(2)))
-    replicates, _, _ = bootstrapped(rows, seed_of_row, _size)
-    assert replicates is not None
-    return replicates
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = resampled_means((rows**2).reshape(len(rows), -1), seed_of_row)
+    assert means is not None
+    return _OF_SQUARES[metric](means)
 
 
 def _ratio(x: float, y: float) -> float:

@@ -51,6 +51,7 @@ def flat_record(
         "tier": rank.tier if rank else None,
         "status": standing.status,
         "untuned": ", ".join(settings_from(group, "untuned")) or None,
+        "given": ", ".join(group.given) or None,
         "set_by_user": ", ".join(settings_from(group, "user")) or None,
         "reported": cell.value if cell else None,
         "reported_error": cell.error if cell else None,

@@ -11,7 +11,7 @@ from harness.errors import UsageError
 from harness.parameters import near
 from harness.report import Request
 from harness.scoring import accuracy
-from harness.scoring.accuracy import ESS_MSE, LOW_ERROR_METRICS, Headline
+from harness.scoring.accuracy import ESS_MSE, GATE_METRICS, MARGINAL, NO_RECORD, UNGATED, Estimates
 from harness.scoring.compare import Comparison, compare
 from harness.scoring.estimates import Cost, Curves, Estimate, derived, metric_estimate, rows_by_seed
 from harness.scoring.groups import Group, fields
@@ -23,17 +23,16 @@ from harness.scoring.standing import Standing, standings
 from harness.statistics import Match, t_multiplier
 
 if TYPE_CHECKING:
-    from harness.diagnostics.bias import Gate
+    from harness.diagnostics import Gate
     from harness.store import Store
-
-_CURVES = (*accuracy.GATE_CURVES, *accuracy.HEADLINE_CURVES, *accuracy.ERROR_CURVES)
 
 
 class FieldScore:
     """The groups of one field (task, version, protocol, chains, budget, task settings), scored by the rules.
 
-    `metrics` names what there is: those over chains x seeds where a truth is known (`gradients_to_low_error` and
-    what stands beside it, `ess_mse`), the task's own, and those that a report adds with `derive`.
+    `metrics` names what there is: those over chains x seeds where a truth is known (`joint_error`,
+    `gradients_to_low_error`, what stands beside them, `ess_mse`), the task's own, and those that a report adds with
+    `derive`.
     """
 
     def __init__(
@@ -43,24 +42,40 @@ class FieldScore:
         self.title = title(field, others)
         self.labels = labels(field)
         self.reported = reported
-        self.gates: dict[str, Gate | None] = {g.key: accuracy.judge_bias(g, curves) for g in field}
+        self._findings = {g.key: accuracy.findings(g, curves) for g in field}
+        self.gates: dict[str, Gate | None] = {g.key: accuracy.judge(g, self._findings[g.key]) for g in field}
         self._curves = curves
         self._derived: dict[str, tuple[str, str, Cost]] = {}
         self._estimates: dict[tuple[str, str], Estimate | None] = {}
         self._standings: dict[str, dict[str, Standing]] = {}
 
     @functools.cached_property
-    def headlines(self) -> dict[str, Headline | None]:
-        """Gradients to low error and what stands beside it, by group key."""
-        return {group.key: accuracy.low_error(group, self._curves) for group in self.groups}
+    def errors(self) -> dict[str, Estimates]:
+        """Joint error, gradients to low error and what stands beside them, by group key; {} without their curves."""
+        return {
+            group.key: {
+                **accuracy.gate_estimates(group, self._findings[group.key]),
+                **(accuracy.joint_error(group, self._curves) or {}),
+                **(accuracy.low_error(group, self._curves) or {}),
+            }
+            for group in self.groups
+        }
 
     @functools.cached_property
     def metrics(self) -> list[str]:
         """Names of all metrics of the field: those over chains x seeds, the primary one, the others."""
-        own = dict.fromkeys(name for group in self.groups for name in group.metrics())
-        over = dict.fromkeys(LOW_ERROR_METRICS, accuracy.HEADLINE_CURVES) | {ESS_MSE: accuracy.ERROR_CURVES[:1]}
-        known = [name for name, curves in over.items() if any(self._has(group, curves) for group in self.groups)]
-        return [*known, *own]
+        own = [name for group in self.groups for name in group.metrics()]
+        seen = {name for found in self.errors.values() for name in found}
+        over = [name for name in (*UNGATED, *GATE_METRICS) if self.truth_known and (name in UNGATED or name in seen)]
+        size = (
+            [ESS_MSE] if any(rows_by_seed(group, self._curves, accuracy.ESS_CURVES[0]) for group in self.groups) else []
+        )
+        return list(dict.fromkeys([*over, *size, *own]))
+
+    @property
+    def truth_known(self) -> bool:
+        """Whether the task has a truth: then the errors against it rank, whether or not these runs have a record."""
+        return any(self.errors.values()) or any(MARGINAL in group.metrics() for group in self.groups)
 
     def derive(self, name: str, base: str, unit: str, cost: Cost) -> None:
         """Add a metric: another one divided, seed by seed, by a cost of the run (none where it is unknown)."""
@@ -88,7 +103,7 @@ class FieldScore:
         """Where the group stands among the field by a metric."""
         if metric not in self._standings:
             estimates = {g.key: self.estimate(g, metric) for g in self.groups}
-            self._standings[metric] = standings(self.groups, estimates, self.gates)
+            self._standings[metric] = standings(self.groups, estimates, {} if metric in UNGATED else self.gates)
         return self._standings[metric][group.key]
 
     def ordered(self, metric: str) -> list[Group]:
@@ -123,9 +138,9 @@ class FieldScore:
         return [record for record in found if record is not None]
 
     def compare(self, a: Group, b: Group, metric: str) -> Comparison | None:
-        """One group against another, paired by seed; no verdict by an effective sample size of a row off its target."""
+        """One group against another, paired by seed; no verdict on a row off its target by what that may inflate."""
         found = compare(a, b, metric, self._curves)
-        if found is None or found.unit != "draws":
+        if found is None or metric in UNGATED:
             return found
         doubts = [
             f"{name} is {gate.verdict}: {gate.reason}"
@@ -150,16 +165,12 @@ class FieldScore:
             for run in [*group.diverged, *group.failed]
         ]
 
-    def _has(self, group: Group, curves: Sequence[str]) -> bool:
-        return all(rows_by_seed(group, self._curves, name) is not None for name in curves)
-
     def _estimate(self, group: Group, metric: str) -> Estimate | None:
         if metric in self._derived:
             base, unit, cost = self._derived[metric]
             return derived(group, self.estimate(group, base), metric, unit, cost)
-        if metric in LOW_ERROR_METRICS:
-            headline = self.headlines[group.key]
-            return headline[metric] if headline else None
+        if metric in (*UNGATED, *GATE_METRICS):
+            return self.errors[group.key].get(metric, Estimate(metric, 0, "", "min", None, None, remark=NO_RECORD))
         if metric == ESS_MSE:
             return accuracy.effective_size(group, self._curves)
         return metric_estimate(group, metric)
@@ -168,7 +179,7 @@ class FieldScore:
 def score_fields(store: Store, request: Request) -> list[FieldScore]:
     """The fields that the request names, in a fixed order, each scored on its own."""
     groups = load_groups(store, request)
-    curves = load_curves(store, groups, _CURVES)
+    curves = load_curves(store, groups, accuracy.CURVES)
     reported = load_reported(store)
     return [FieldScore(field, groups, curves, reported) for field in fields(groups)]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.diagnostics.bias import Gate
+from harness.diagnostics import Gate
 from harness.scoring.estimates import Estimate
 from harness.scoring.groups import Group
 from harness.statistics.ranks import MINIMUM_SEEDS, Direction, Rank, rank_methods, rank_replicates
@@ -32,8 +32,9 @@ def standings(
     """Where each group of a field stands by one metric, by group key.
 
     Unranked are groups with a diverged or failed seed, with fewer than five seeds, without a value in some seed, and
-    those that the gate finds biased or cannot judge. A group without a gate is judged only where the others have none
-    either (no truth is known). The rest is ranked, with intervals over seeds and tiers.
+    those that the gate finds biased or cannot judge. `gates` is empty for a metric that a wrong law cannot inflate. A
+    group without a gate is judged only where the others have none either (no truth is known). The rest is ranked, with
+    intervals over seeds and tiers.
     """
     truth_known = any(gate is not None for gate in gates.values())
     newest = max((e.version for e in estimates.values() if e is not None), default=0)

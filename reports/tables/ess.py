@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PAPER = ("paper_ess_median", "paper_ess_mean")
 ESS = (*PAPER, "ess_mse", *wide.POOLED)
-BESIDE = ("mean_error", "variance_ratio", "temperature", "temperature_min", "temperature_max", "rhat")
+BESIDE = (*wide.JOINT_LAW, "mean_error", "variance_ratio", "temperature", "temperature_min", "temperature_max", "rhat")
 
 
 class EffectiveSize(Report):

@@ -1,4 +1,4 @@
-"""Who is best on each task, by the headline where a truth is known, and who cannot be ranked and why."""
+"""Who is best on each task, by the joint error where a truth is known, and who cannot be ranked and why."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ from reports.tables import wide
 if TYPE_CHECKING:
     from harness.store import Store
 
-HEADLINE = "gradients_to_low_error"
+JOINT, COST = "joint_error", "gradients_to_low_error"
+NOTE = (
+    "joint error: b2 at the end, the squared error of a chain's averages of z and z^2 in units of their variance, "
+    "averaged over chains x seeds, in the worst direction; bootstrap interval over seeds; gradients to low error: data "
+    "passes until the median of b2 over chains x seeds, each in its own worst direction, is below 0.01 for good; got "
+    "there: share of chains below 0.01 at the end"
+)
 COMPANIONS = (
-    "mean_error", "variance_ratio", "temperature", wide.SPREAD, "mode_mass_tv",
+    *wide.JOINT_LAW, "temperature", wide.SPREAD, "mode_mass_tv",
     "test_error", "train_accuracy", "nll", "ece", "single_test_error", "disagreement", "sparsity",
 )  # fmt: skip
 
@@ -22,11 +28,12 @@ COMPANIONS = (
 class Leaderboard(Report):
     """One table a task, version, protocol, number of chains and budget.
 
-    Where a truth is known the ranking is by gradients to low error: the data passes of a chain until the median over
-    chains x seeds of the squared error of its averages of z and z^2, worst coordinate, is below 0.01 of their
-    variance for good. Where no rankable method gets there, or chains x seeds are too few, it is by the task's primary
-    metric, per data pass where that is an effective sample size. `request.metric` ranks by another one. All
-    that is ranked has passed the gate.
+    Where a truth is known the ranking is by the joint error at the end of the budget: b2, the mean over chains x seeds
+    of the squared error of a chain's averages of z and z^2, in units of their variance, along the worst of the truth's
+    directions. Every finished row has a rank by it. Beside it the cost: data passes of a chain until the median of b2
+    is below 0.01 for good, with its own rank. Without a truth it is by the task's primary metric, per data pass where
+    that is an effective sample size. `request.metric` ranks by another one, behind the gate where a wrong law may
+    inflate it.
     """
 
     name: ClassVar[str] = "leaderboard"
@@ -55,12 +62,9 @@ def _records(scores: Sequence[FieldScore], ranked_by: Sequence[str]) -> list[dic
 
 
 def ranking_metric(score: FieldScore) -> str:
-    """The headline, if any method that may be ranked has a finite one; else the primary metric."""
-    for group in score.groups:
-        estimate = score.estimate(group, HEADLINE)
-        ranked = score.standing(group, HEADLINE).status == "ranked"
-        if ranked and estimate is not None and estimate.mean not in {None, float("inf")}:
-            return HEADLINE
+    """The joint error where a truth is known; else the primary metric."""
+    if score.truth_known:
+        return JOINT
     return f"{score.primary}_per_pass" if is_size(score) else score.primary
 
 
@@ -73,17 +77,17 @@ def is_size(score: FieldScore) -> bool:
 def _table(score: FieldScore, by: str) -> Table:
     columns: dict[str, wide.Cell] = {}
     notes: list[str] = []
-    if HEADLINE in score.metrics:
-        columns["gradients to low error"] = lambda group: _headline(score, group)
-        columns["got there"] = lambda group: _share(score, group)
-        columns["b2 at end"] = lambda group: _split(score, group)
-        notes.append(
-            "gradients to low error: data passes until the median over chains x seeds of b2, the squared error of a "
-            "chain's averages of z and z^2 in the worst coordinate, is below 0.01 for good; bootstrap interval; got "
-            "there: share of chains below 0.01 at the end; b2 at end: mean, as squared bias + variance"
-        )
+    if score.truth_known:
+        columns |= {
+            "joint error": lambda group: _record(with_interval(score.estimate(group, JOINT))),
+            "bias\N{SUPERSCRIPT TWO} + variance": lambda group: _split(score, group),
+            "gradients to low error": lambda group: _cost(score, group),
+            "rank by gradients": wide.rank_cell(score, COST),
+            "got there": lambda group: _share(score, group),
+        }
+        notes.append(NOTE)
     own = dict.fromkeys([by, score.primary])
-    for metric in [m for m in own if m and m != HEADLINE]:
+    for metric in [m for m in own if m and m not in (JOINT, COST)]:
         columns[wide.header(metric)] = wide.metric_cell(score, metric)
         columns |= wide.paper_columns(score, metric)
         notes += wide.paper_notes(score, metric)
@@ -93,9 +97,14 @@ def _table(score: FieldScore, by: str) -> Table:
     return wide.build(score, by, columns, notes)
 
 
-def _headline(score: FieldScore, group: Group) -> str:
+def _cost(score: FieldScore, group: Group) -> str:
     limit = max((passes for passes in group.runs.numbers.passes if passes is not None), default=None)
-    return with_interval(score.estimate(group, HEADLINE), limit)
+    return _record(with_interval(score.estimate(group, COST), limit))
+
+
+def _record(text: str) -> str:
+    """The reason why there is no number, without what to do about it."""
+    return text.partition(":")[0]
 
 
 def _share(score: FieldScore, group: Group) -> str:
@@ -104,9 +113,6 @@ def _share(score: FieldScore, group: Group) -> str:
 
 
 def _split(score: FieldScore, group: Group) -> str:
-    parts = [score.estimate(group, f"low_error_{part}") for part in ("bias2", "variance")]
-    values = [part.mean if part is not None else None for part in parts]
-    bias2, variance = values
-    if bias2 is None:
-        return "-"
-    return "inf" if variance is None else f"{number(bias2 + variance)} = {number(bias2)} + {number(variance)}"
+    parts = [score.estimate(group, f"joint_{part}") for part in ("bias2", "variance")]
+    bias2, variance = (part.mean if part is not None else None for part in parts)
+    return "-" if bias2 is None or variance is None else f"{number(bias2)} + {number(variance)}"

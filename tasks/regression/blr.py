@@ -188,6 +188,7 @@ class LogisticTask(Task):
     shape: ClassVar[tuple[int, int]]
     prior_precision: ClassVar[float] = 1.0
     provides: ClassVar = frozenset({"terms", "scores", "metric"})
+    given: ClassVar = {"metric": "the inverse of the Hessian of U at the mode, found before the run"}
     protocols: ClassVar = (
         Protocol(
             "csgmcmc",
@@ -234,17 +235,24 @@ class LogisticTask(Task):
         return float(stored_truth(self.file.dataset)["hessian_eigenvalues"][1])
 
     def truth(self) -> Truth:
-        record = stored_truth(self.file.dataset)
-        moments = {name: np.array(record[name]) for name in ("mean", "sd", "z3", "z4", "mean_mcse", "sd_mcse")}
-        how = (
-            f"HMC, {record['chains']} chains of {record['draws']} draws: R-hat {record['rhat']:.4f}, "
-            f"ESS {record['ess_z']:.0f} (z) and {record['ess_z2']:.0f} (z^2) or more, "
-            f"acceptance {record['acceptance']:.2f}; {record['command']}"
-        )
-        return Truth(**moments, how=how)
+        return truth_of(stored_truth(self.file.dataset))
 
     def build(self, streams: Sequence[Streams], device: str) -> LogisticProblem:
         return LogisticProblem(self, streams, device)
+
+
+def truth_of(record: Mapping[str, Any]) -> Truth:
+    """The truth that a stored record holds."""
+    lower = np.zeros((len(record["mean"]),) * 2)
+    lower[np.tril_indices(len(lower))] = np.concatenate(record["covariance"])
+    where = record["sampler"].get("coordinates")
+    how = (
+        f"HMC{f' in coordinates {where}' if where else ''}, {record['chains']} chains of {record['draws']} draws: "
+        f"R-hat {record['rhat']:.4f}, ESS {record['ess_z']:.0f} (z) and {record['ess_z2']:.0f} (z^2) or more along "
+        f"every direction, acceptance {record['acceptance']:.2f}; {record['command']}"
+    )
+    moments = {name: np.array(record[name]) for name in ("mean", "z3", "z4", "mean_mcse", "sd_mcse")}
+    return Truth(**moments, covariance=lower + np.tril(lower, -1).T, how=how)
 
 
 @functools.cache

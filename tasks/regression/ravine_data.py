@@ -60,13 +60,8 @@ def truth(source: Streams) -> Truth:
     points = mode + z / np.sqrt(values) @ vectors.T
     heights = energy(points, rows)
     share = np.exp(heights.min() - heights)
-    share /= share.sum()
-    mean = share @ points
-    sd = np.sqrt(share @ (points - mean) ** 2)
-    standard = (points - mean) / sd
-    exact = np.zeros(2)
     how = f"quadrature: the trapezoid rule on {POINTS} x {POINTS} points around the mode at (20, 10)"
-    return Truth(mean, sd, share @ standard**3, share @ standard**4, exact, exact, how)
+    return Truth.of_points(points, share, how)
 
 
 def peak(rows: Array) -> tuple[Array, Array]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from harness import MOMENT_METRICS, Metric, MomentObserver, Observer, Outcome, Protocol, Task, Truth, param
 from harness.observers import from_tensors, to_tensors
+from harness.task import levels
 from tasks.synthetic.density import DensityProblem
 
 if TYPE_CHECKING:
@@ -89,13 +90,9 @@ class Bimodal1D(Task):
         return np.asarray(2 * x**2 - x**4 - np.log(_constant()))
 
     def truth(self) -> Truth:
-        density = _density(GRID)
-        moments = [float(np.trapezoid(GRID**k * density, GRID)) for k in (2, 4)]
-        sd = np.sqrt(moments[0])
-        zero = np.zeros(1)
-        return Truth(
-            zero, zero + sd, zero, zero + moments[1] / sd**4, zero, zero, how="quadrature by the trapezoid rule"
-        )
+        mass = _density(GRID)
+        quantiles = np.interp(levels(), (np.cumsum(mass) - mass / 2) / mass.sum(), GRID)[None]
+        return Truth.of_points(GRID[:, None], mass, "quadrature by the trapezoid rule", quantiles=quantiles)
 
     def build(self, streams: Sequence[Streams], device: str) -> BimodalProblem:
         return BimodalProblem(self, streams, device)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness import MOMENT_METRICS, Metric, Observer, Task, Truth, param
+from harness.diagnostics import directions
+from harness.task import levels
 from tasks.synthetic.density import DensityProblem
 
 if TYPE_CHECKING:
@@ -135,20 +137,31 @@ class MixtureTask(Task):
         return self.means[modes] + math.sqrt(self.variance) * generator.standard_normal((n, self.dim()))
 
     def truth(self) -> Truth:
-        w, v = self.weights[:, None], self.variance
-        mean = (w * self.means).sum(axis=0)
-        a = self.means - mean
-        sd = np.sqrt((w * (a**2 + v)).sum(axis=0))
+        w, v = self.weights, self.variance
+        mean = w @ self.means
+        covariance = (self.means - mean).T * w @ (self.means - mean) + v * np.eye(self.dim())
+        along = directions(covariance)
+        a = (self.means - mean) @ along.T  # (M, K)
+        sd = np.sqrt(w @ (a**2 + v))
         exact = np.zeros_like(mean)
         return Truth(
             mean=mean,
-            sd=sd,
-            z3=(w * (a**3 + 3 * a * v)).sum(axis=0) / sd**3,
-            z4=(w * (a**4 + 6 * a**2 * v + 3 * v**2)).sum(axis=0) / sd**4,
+            covariance=covariance,
+            z3=w @ (a**3 + 3 * a * v) / sd**3,
+            z4=w @ (a**4 + 6 * a**2 * v + 3 * v**2) / sd**4,
             mean_mcse=exact,
             sd_mcse=exact,
             how="closed form: moments of the mixture",
+            quantiles=np.array([self._quantiles(row) for row in along @ self.means.T]),
         )
+
+    def _quantiles(self, centres: Array) -> Array:
+        """Of the mixture along a direction, with the modes at these centres (M,), by inverting it on a grid."""
+        from scipy.special import ndtr
+
+        sd = math.sqrt(self.variance)
+        grid = np.arange(centres.min() - 6 * sd, centres.max() + 6 * sd, sd / 50)
+        return np.interp(levels(), ndtr((grid[:, None] - centres) / sd) @ self.weights, grid)
 
     def build(self, streams: Sequence[Streams], device: str) -> MixtureProblem:
         return MixtureProblem(self, streams, device)

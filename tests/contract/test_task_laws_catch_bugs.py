@@ -209,14 +209,21 @@ def test_an_observer_to_which_weights_mean_nothing_is_caught(observer):
         laws.law_weights_count(type("Planted", (Observed,), {"observer": observer})())
 
 
-@pytest.mark.parametrize("entry", ["mean", "sd"])
-def test_a_truth_that_is_off_by_a_thousandth_is_caught_by_quadrature(entry):
+@pytest.mark.parametrize(
+    ("entry", "change", "name"),
+    [
+        ("mean", lambda mean: mean + 1e-3, "mean"),
+        ("covariance", lambda s: 1.001 * s, "sd"),
+        ("covariance", lambda s: s * [[1, 0.5], [0.5, 1]], "sd"),  # right marginals, half the correlation
+    ],
+)
+def test_a_truth_that_is_off_by_a_thousandth_or_lacks_a_correlation_is_caught_by_quadrature(entry, change, name):
     class Stated(Mixture5):
         def truth(self):
             exact = super().truth()
-            return replace(exact, **{entry: getattr(exact, entry) + 1e-3})
+            return replace(exact, **{entry: change(getattr(exact, entry))})
 
-    with pytest.raises(AssertionError, match=f"stated {entry}"):
+    with pytest.raises(AssertionError, match=f"stated {name}"):
         laws.law_truth_by_another_route(Stated())
 
 

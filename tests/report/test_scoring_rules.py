@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from scored import low_error, moments, store, write_run
+from scored import final_errors, low_error, moments, store, write_run
 
 from harness.report import Request
-from harness.scoring import score_fields
+from harness.scoring import judge, score_fields
 
 SEEDS = range(6)
+JOINT = "joint_error"
 
 
 def write_group(results, method="sgld", seeds=SEEDS, metric="modes_covered", value=10.0, curves=None, **changes):
@@ -57,13 +58,71 @@ def test_a_wrong_or_unknown_law_cannot_rank_whatever_its_value(tmp_path, curves,
     assert standing(tmp_path, "sgld").rank.rank == 1
 
 
-def test_the_worst_coordinate_decides(tmp_path):
+def test_the_worst_direction_decides(tmp_path):
     def curves(seed):
-        ratio = np.array([[1.0, 1.0, 1.4 + seed / 1000]])
-        return {"mean_error": (np.arange(3), np.zeros((1, 3))), "variance_ratio": (np.arange(3), ratio)}
+        lower = np.array([[1.0, 0.5 + seed / 1000, 1.0]])  # marginal variances right, correlation .5
+        return {"whitened_mean": (np.arange(2), np.zeros((1, 2))), "whitened_second": (np.arange(3), lower)}
 
     write_group(tmp_path, curves=curves)
-    assert standing(tmp_path).status.startswith("biased: variance ratio of coordinate 2")
+    assert standing(tmp_path).status.startswith("biased: variance in the narrowest direction is 0.49")
+
+
+ERRORS = np.random.default_rng(0).standard_normal((len(SEEDS), 8, 4))
+
+
+def with_errors(bias, spread):
+    """Errors of 8 chains along 4 directions: a bias, in the last direction only, and a spread."""
+    return lambda seed: moments() | final_errors(spread * ERRORS[seed] + bias * np.eye(4)[3])
+
+
+def test_bias_and_variance_count_alike_in_the_joint_error(tmp_path):
+    write_group(tmp_path, "sgld", curves=with_errors(0.0, 0.2), chains=8)
+    write_group(tmp_path, "hmc", curves=with_errors(0.3, 0.0), chains=8)
+    (score,) = scores(tmp_path)
+    rough, precise = sorted(score.groups, key=lambda group: -len(group.method))
+    estimate = score.estimate(rough, JOINT)
+    flat = 0.2 * ERRORS.reshape(-1, 4)
+    worst = (flat**2).mean(axis=0).argmax()
+    assert estimate.mean == pytest.approx((flat[:, worst] ** 2).mean())
+    assert estimate.low < estimate.mean < estimate.high
+    assert score.estimate(rough, "joint_bias2").mean == pytest.approx(flat[:, worst].mean() ** 2)
+    assert score.estimate(rough, "joint_variance").mean == pytest.approx(flat[:, worst].var())
+    assert score.estimate(precise, JOINT).mean == pytest.approx(0.09)
+    assert [score.standing(group, JOINT).rank.rank for group in (rough, precise)] == [1, 2]
+
+
+def test_what_is_precisely_wrong_never_stands_above_what_is_roughly_right(tmp_path):
+    """At the budget where that shows: its squared bias is above the other's variance. Ranks, tiers and `compare`."""
+    write_group(tmp_path, "sgld", value=lambda seed: 10.0 + seed / 10, curves=with_errors(0.0, 0.25), chains=8)
+    precise = with_errors(0.5, 0.001)
+    write_group(tmp_path, "hmc", value=25.0, curves=lambda seed: precise(seed) | moments(0.5), chains=8)
+    (score,) = scores(tmp_path)
+    rough, wrong = sorted(score.groups, key=lambda group: -len(group.method))
+    for metric in (JOINT, "modes_covered"):
+        above, below = (score.standing(group, metric).rank for group in (rough, wrong))
+        assert above.rank == 1
+        assert below is None or (below.rank, below.tier) == (2, 2)
+        (found,) = judge([score.compare(wrong, rough, metric)])
+        assert found.better != "a"
+
+
+def test_every_finished_row_ranks_by_the_joint_error_whatever_its_gate(tmp_path):
+    write_group(tmp_path, "sgld", curves=with_errors(0.0, 0.2), chains=8)
+    for method, law in (("hmc", moments(0.0, 0.0)), ("msgld", moments(5.0)), ("csgld", moments(0.0, 2.0))):
+        errors = with_errors(0.1, 0.3)
+        write_group(tmp_path, method, curves=lambda seed, e=errors, law=law: {**e(seed), **law}, chains=8)
+    (score,) = scores(tmp_path)
+    assert all(score.standing(group, JOINT).status == "ranked" for group in score.groups)
+    assert [g.method for g in score.groups if score.standing(g, "modes_covered").status == "ranked"] == ["sgld"]
+
+
+def test_a_chain_that_diverged_makes_the_joint_error_infinite(tmp_path):
+    write_group(tmp_path, seeds=range(5), curves=with_errors(0.0, 0.2), chains=8)
+    write_run(tmp_path, method="sgld", seed=5, chains=8, status="diverged")
+    (score,) = scores(tmp_path)
+    (group,) = score.groups
+    assert score.estimate(group, JOINT).mean == math.inf
+    assert score.standing(group, JOINT).short == "diverged 1 of 6"
 
 
 def test_fewer_than_five_seeds_are_shown_and_unranked(tmp_path):
@@ -215,7 +274,7 @@ def test_the_headline_is_the_median_curve_over_chains_and_seeds(tmp_path):
 def test_the_worse_of_z_and_z2_counts(tmp_path):
     def curves(seed):
         first, second = low_error([100.0] * 8, 8), low_error([500.0] * 8, 8)
-        return {**moments(0.01 * (-1) ** seed), "b2_z_max": first["b2_z_max"], "b2_z2_max": second["b2_z2_max"]}
+        return {**moments(0.01 * (-1) ** seed), **first, "joint_b2_z2_max": second["joint_b2_z2_max"]}
 
     write_group(tmp_path, chains=8, curves=curves)
     assert headline(tmp_path)[2].mean == pytest.approx(500)

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from scored import low_error, moments, store, write_run
+from scored import final_errors, low_error, moments, store, write_run
 
 from harness import UsageError
 from harness.rendering import FORMATS, render
@@ -174,9 +174,10 @@ def test_the_pooled_size_is_divided_by_the_work_of_all_chains(tmp_path):
     assert record["mean"] == pytest.approx(402 / 400)
 
 
-def write_headline(results, method, cost, seeds=8):
+def write_headline(results, method, cost, seeds=8, error=0.3):
     for seed in range(seeds):
         curves = {**moments(0.01 * (-1) ** seed, 1 + 0.01 * (-1) ** seed), **low_error(cost, 4)}
+        curves |= final_errors(np.full((4, 2), error * (1 + 0.01 * seed))) if error else {}
         metrics = {"modes_covered": 20.0 if method == "sgld" else 10.0}
         write_run(results, method=method, seed=seed, metrics=metrics, curves=curves)
 
@@ -190,25 +191,46 @@ def test_a_table_of_failures_says_so(tmp_path):
     assert table.rows[0]["status"] == "failed 2 of 2"
 
 
-def test_the_leaderboard_ranks_by_the_headline_where_it_can(tmp_path):
-    write_headline(tmp_path, "sgld", [400.0] * 4)
-    write_headline(tmp_path, "csgld", [200.0] * 4)
-    write_headline(tmp_path, "hmc", [math.inf] * 4)
+def test_the_leaderboard_ranks_by_the_joint_error_and_beside_it_by_cost(tmp_path):
+    write_headline(tmp_path, "sgld", [400.0] * 4, error=0.3)
+    write_headline(tmp_path, "csgld", [200.0] * 4, error=0.5)
+    write_headline(tmp_path, "hmc", [math.inf] * 4, error=0.4)
     result = Leaderboard().build(store(tmp_path), Request())
     (table,) = result.tables
-    assert [row["method"] for row in table.rows] == ["csgld", "sgld", "hmc"]
-    assert [row["gradients to low error"] for row in table.rows] == ["200", "400", ">1,000"]
-    assert table.notes[0].startswith("ranked by gradients to low error")
+    assert [row["method"] for row in table.rows] == ["sgld", "hmc", "csgld"]
+    assert [row["rank"] for row in table.rows] == ["1", "2", "3"]
+    assert [row["gradients to low error"] for row in table.rows] == ["400", ">1,000", "200"]
+    assert [row["rank by gradients"] for row in table.rows] == ["2", "3", "1"]
+    assert table.notes[0].startswith("ranked by joint error; every finished row")
     asked = Leaderboard().build(store(tmp_path), Request(metric="modes_covered"))
     assert asked.tables[0].rows[0]["method"] == "sgld"
+    assert "ranked only behind the joint gate" in asked.tables[0].notes[0]
 
 
-def test_the_leaderboard_falls_back_on_the_primary_metric(tmp_path):
-    write_headline(tmp_path, "sgld", [math.inf] * 4)
-    write_headline(tmp_path, "csgld", [math.inf] * 4)
-    (table,) = Leaderboard().build(store(tmp_path), Request()).tables
-    assert [row["method"] for row in table.rows] == ["sgld", "csgld"]
-    assert table.notes[0].startswith("ranked by modes covered")
+def test_a_row_from_before_the_joint_record_says_so_and_is_not_ranked(tmp_path):
+    write_headline(tmp_path, "sgld", [400.0] * 4)
+    for seed in range(5):
+        write_run(tmp_path, method="csgld", seed=seed, metrics={"modes_covered": 25.0, "mean_error": 0.01})
+    for metric in (None, "modes_covered"):
+        (table,) = Leaderboard().build(store(tmp_path), Request(metric=metric)).tables
+        new, old = table.rows
+        assert (new["method"], new["rank"]) == ("sgld", "1")
+        assert (old["rank"], old["joint error"], old["rank by gradients"]) == ("-", "no joint record", "-")
+        assert any(
+            "csgld is not ranked: " in note and "no joint record: `bench rescore`" in note for note in table.notes
+        )
+
+
+def test_what_a_task_hands_out_at_no_cost_stands_on_the_row(tmp_path):
+    origins = {"needs.metric": {"value": "the inverse Hessian", "provenance": "given", "source": "the task"}}
+    for seed in range(5):
+        write_run(tmp_path, method="sgld", seed=seed, metrics={"modes_covered": 1.0 + seed})
+        write_run(tmp_path, method="hmc", seed=seed, metrics={"modes_covered": 9.0 + seed}, origins=origins)
+    result = Leaderboard().build(store(tmp_path), Request())
+    (table,) = result.tables
+    assert [row["method"] for row in table.rows] == ["hmc, given metric", "sgld"]
+    assert "given at no cost to hmc: metric: the inverse Hessian" in table.notes
+    assert [record["given"] for record in result.records if record["metric"] == "modes_covered"] == ["metric", None]
 
 
 def test_records_are_flat_and_have_what_programs_need(tmp_path):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from harness import data as files
 from harness.cli.classes import loaded
 from harness.cli.pages.offers import head, hyperparameters, text
@@ -17,7 +19,8 @@ def task(offer: Offer) -> dict[str, Any]:
 
     dimension   D;  terms  N;  batch_terms  n of a stochastic gradient
     curvature   largest eigenvalue of the Hessian at a mode; sgld is stable for h below 2/curvature
-    truth       mean, sd, mcse (of the mean), sd_mcse, z3, z4 and how; None where it is not known
+    truth       mean, sd, mcse (of the mean), sd_mcse, covariance; directions, and z3 and z4 along them; how. None where
+                it is not known
     """
     cls = loaded(offer)
     record = {**head(offer), "task_version": cls.version, "description": text(offer), "dtype": cls.dtype}
@@ -59,8 +62,8 @@ def truth(made: Any) -> dict[str, Any] | None:
     if known is None:
         return None
     moments = {"mean": known.mean, "sd": known.sd, "mcse": known.mean_mcse, "sd_mcse": known.sd_mcse}
-    moments |= {"z3": known.z3, "z4": known.z4}
-    return {**{name: [float(v) for v in values] for name, values in moments.items()}, "how": known.how}
+    moments |= {"covariance": known.covariance, "directions": known.directions, "z3": known.z3, "z4": known.z4}
+    return {**{name: np.asarray(values).tolist() for name, values in moments.items()}, "how": known.how}
 
 
 def _asked(question: Callable[[], Any], notes: list[str]) -> Any:

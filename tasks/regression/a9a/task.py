@@ -13,7 +13,7 @@ import numpy as np
 
 from harness import Metric, Observer, Protocol, Truth, param
 from tasks.datasets import libsvm
-from tasks.regression.blr import LogisticProblem, LogisticTask
+from tasks.regression.blr import LogisticProblem, LogisticTask, truth_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -101,14 +101,7 @@ class A9a(LogisticTask):
         return float(stored_truth()["hessian_eigenvalues"][1])
 
     def truth(self) -> Truth:
-        record = stored_truth()
-        moments = {name: np.array(record[name]) for name in ("mean", "sd", "z3", "z4", "mean_mcse", "sd_mcse")}
-        how = (
-            f"HMC in whitened coordinates, {record['chains']} chains of {record['draws']} draws: "
-            f"R-hat {record['rhat']:.4f}, ESS {record['ess_z']:.0f} (z) and {record['ess_z2']:.0f} (z^2) or more, "
-            f"acceptance {record['acceptance']:.2f}; {record['command']}"
-        )
-        return Truth(**moments, how=how)
+        return truth_of(stored_truth())
 
     def build(self, streams: Sequence[Streams], device: str) -> A9aProblem:
         return A9aProblem(self, streams, device)

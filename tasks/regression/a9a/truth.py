@@ -7,7 +7,6 @@ harness's own HMC in the harness's own loop, and what it finds is written only i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from harness import Problem, Task
 from harness.conformance.gaussian import Recorder
 from tasks.regression.a9a.task import A9a, signed_design
 from tasks.regression.laplace import laplace
-from tasks.regression.truth import hmc_draws, record
+from tasks.regression.truth import hmc_draws, record, write
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -99,10 +98,7 @@ def main() -> None:
         "sampler": {"name": "hmc", **SAMPLER, "coordinates": "whitened by the Hessian at the mode"},
         "burn_in": BURN_IN,
     }
-    path = Path(__file__).parent / "truth.json"
-    path.write_text(json.dumps(found, indent=1) + "\n")
-    summary = {k: found[k] for k in ("rhat", "ess_z", "ess_z2", "acceptance", "acceptance_worst_chain")}
-    print(path, json.dumps(summary))  # noqa: T201 - this command's output
+    write(Path(__file__).parent / "truth.json", found)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
-from scored import low_error, moments, write_run
+from scored import final_errors, low_error, moments, write_run
 
 from harness.cli.app import run
 
@@ -18,6 +19,7 @@ def results(tmp_path):
     for seed in SEEDS:
         for method, cost, value in (("sgld", 600.0, 4.0), ("csgld", 200.0, 15.0)):
             curves = moments() | low_error([cost + 20 * seed] * 4)
+            curves |= final_errors(np.full((4, 2), cost / 1000 + 0.001 * seed))
             write_run(folder, method=method, seed=seed, metrics={"modes_covered": value + seed % 3}, curves=curves)
     return folder
 
@@ -45,18 +47,19 @@ def answer(bench):
 def test_the_headline_and_the_primary_metric_are_compared(answer):
     rows = answer("csgld", "sgld")
     assert [(row["metric"], row["scale"], row["pairs"], row["better"]) for row in rows] == [
+        ("joint_error", "ratio", 10, "csgld"),
         ("gradients_to_low_error", "ratio", 10, "csgld"),
         ("modes_covered", "difference", 10, "csgld"),
     ]
-    assert rows[1]["effect"] == 11.0
-    assert rows[0]["p_holm"] == 2 * rows[0]["p"] == 4 / 2**10
+    assert rows[2]["effect"] == 11.0
+    assert rows[0]["p_holm"] == 3 * rows[0]["p"] == 6 / 2**10
     assert rows[0]["seeds"] == list(SEEDS)
 
 
 def test_the_other_way_round_gives_the_other_sign(answer):
     there, back = answer("csgld", "sgld"), answer("sgld", "csgld")
-    assert [row["better"] for row in back] == ["csgld", "csgld"]
-    assert back[1]["effect"] == -there[1]["effect"]
+    assert [row["better"] for row in back] == ["csgld"] * 3
+    assert back[2]["effect"] == -there[2]["effect"]
     assert back[0]["effect"] == pytest.approx(1 / there[0]["effect"])
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.diagnostics import Moments, RunningMoments, gate, mean_error, variance_ratio
+from harness.diagnostics import Moments, RunningMoments, mean_error, variance_ratio
 
 
 @pytest.fixture
@@ -95,57 +95,3 @@ def test_units_are_the_truths():
     truth = Moments.gaussian([1.0, 2.0], [2.0, 0.5])
     np.testing.assert_allclose(mean_error([2.0, 2.0], truth), [0.5, 0.0])
     np.testing.assert_allclose(variance_ratio([4.0, 0.5], truth), [1.0, 2.0])
-
-
-INSIDE_ERROR, INSIDE_RATIO = [-0.02, 0.03], [0.95, 1.1]
-
-
-@pytest.mark.parametrize(
-    ("errors", "ratios", "verdict", "words"),
-    [
-        ([INSIDE_ERROR] * 2, [INSIDE_RATIO, [0.8, 1.25]], "ok", "variance ratio of coordinate 1"),
-        ([INSIDE_ERROR, [-0.1, 0.1]], [INSIDE_RATIO] * 2, "ok", "mean error of coordinate 1"),
-        (
-            [INSIDE_ERROR] * 2,
-            [INSIDE_RATIO, [1.2, 1.3]],
-            "undetermined",
-            "variance ratio of coordinate 1 is 1.25",
-        ),
-        ([[-0.2, 0.2], INSIDE_ERROR], [INSIDE_RATIO] * 2, "undetermined", "mean error of coordinate 0"),
-        ([INSIDE_ERROR] * 2, [[1.3, 1.5], [0.1, 0.3]], "biased", "variance ratio of coordinate 1 is 0.2"),
-        ([INSIDE_ERROR] * 2, [INSIDE_RATIO, [1.26, 1.3]], "biased", "variance ratio of coordinate 1"),
-        ([INSIDE_ERROR, [-0.4, -0.2]], [INSIDE_RATIO] * 2, "biased", "mean error of coordinate 1 is -0.3"),
-        # a wide t interval may reach below zero and still be wholly outside, or not
-        ([INSIDE_ERROR] * 2, [INSIDE_RATIO, [-0.2, 0.5]], "biased", "variance ratio of coordinate 1"),
-        ([INSIDE_ERROR] * 2, [INSIDE_RATIO, [-0.2, 1.5]], "undetermined", "variance ratio of coordinate 1"),
-        ([INSIDE_ERROR] * 2, [INSIDE_RATIO, [-0.9, 1.1]], "undetermined", "variance ratio of coordinate 1"),
-        # diverged; frozen; no interval, which does not excuse a coordinate that is plainly wrong
-        ([INSIDE_ERROR] * 2, [INSIDE_RATIO, [np.inf, np.inf]], "biased", "coordinate 1 is inf"),
-        ([INSIDE_ERROR] * 2, [[0.0, 0.0], INSIDE_RATIO], "biased", "variance ratio of coordinate 0"),
-        ([INSIDE_ERROR, [np.nan, np.nan]], [INSIDE_RATIO] * 2, "undetermined", "no interval"),
-        (
-            [INSIDE_ERROR, [np.nan, np.nan]],
-            [[2.0, 2.1], INSIDE_RATIO],
-            "biased",
-            "variance ratio of coordinate 0",
-        ),
-    ],
-)
-def test_gate(errors, ratios, verdict, words):
-    found = gate(errors, ratios)
-    assert found.verdict == verdict
-    assert words in found.reason
-
-
-def test_gate_refuses_other_shapes():
-    with pytest.raises(ValueError, match=r"\(D, 2\)"):
-        gate([[0.0, 0.1]], [[1.0, 1.0], [1.0, 1.0]])
-
-
-def test_the_gate_holds_the_variance_within_a_mode_too():
-    right = np.array([[-0.01, 0.01], [-0.02, 0.02]]), np.array([[0.95, 1.05], [0.95, 1.05]])
-    assert gate(*right, np.array([[0.9, 1.1]])).verdict == "ok"
-    wide = gate(*right, np.array([[4.7, 4.9]]))
-    assert wide.verdict == "biased"
-    assert wide.reason == "variance within a mode is 4.8 [4.7, 4.9] of the truth's, wholly outside [0.8, 1.25]"
-    assert gate(*right, np.array([[1.2, 1.3]])).verdict == "undetermined"

@@ -196,7 +196,7 @@ def test_weights_reach_the_observer_and_only_their_ratios_matter():
 
 def test_the_cost_axis_counts_init():
     loop = run_loop(make_loop(Mixture5(), SAMPLERS["hmc"], Constant(step_size=0.1), 50))
-    x, _ = loop.runs[0].observer.outcome().curves["b2_z_max"]
+    x, _ = loop.runs[0].observer.outcome().curves["joint_b2_z_max"]
     assert x[0] == 1 + 3
     assert x[-1] == 1 + 3 * 50
 

@@ -66,7 +66,11 @@ def test_the_truth_lies_about_the_mode():
     assert min(record["ess_z"], record["ess_z2"]) > 10_000
     spread = np.sqrt(np.diag(vectors / values @ vectors.T))
     assert np.abs(np.array(record["mean"]) - mode).max() < 0.5 * spread.max()
-    assert np.array(record["sd"]) == pytest.approx(spread, rel=0.1)
+    truth = A9a().truth()
+    assert truth.sd == pytest.approx(spread, rel=0.1)
+    along = np.sqrt((truth.directions @ truth.covariance * truth.directions).sum(axis=1))
+    laplacian = np.sqrt(((truth.directions @ vectors) ** 2 / values).sum(axis=1))
+    assert along == pytest.approx(laplacian, rel=0.1)
 
 
 def test_the_predictive_is_the_mean_of_the_probabilities():

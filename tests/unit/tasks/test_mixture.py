@@ -9,7 +9,7 @@ import torch
 from harness.diagnostics import Moments
 from harness.randomness import Streams
 from harness.schedule import Trajectory
-from harness.task import Cost
+from harness.task import Cost, levels
 from tasks.synthetic.mixture5 import Mixture5
 from tasks.synthetic.mixture25 import Mixture25
 from tasks.synthetic.observer import SAMPLE, MixtureObserver
@@ -73,7 +73,13 @@ def test_chains_start_in_the_whole_box_each_on_its_own(task):
 def test_the_stated_moments_are_those_of_exact_draws(task):
     truth, n = task.truth(), 400_000
     found = Moments.from_draws(task.sample(n, np.random.default_rng(1)))
-    z = (task.sample(n, np.random.default_rng(2)) - truth.mean) / truth.sd
+    sd = np.sqrt((truth.directions @ truth.covariance * truth.directions).sum(axis=1))
+    draws = task.sample(n, np.random.default_rng(2))
+    z = (draws - truth.mean) @ truth.directions.T / sd
+    assert z.std(axis=0) == pytest.approx(1, rel=5 * math.sqrt((truth.z4.max() - 1) / 4 / n))
+    for direction, cuts in zip(truth.directions, truth.quantiles, strict=True):
+        below = (draws @ direction[:, None] < cuts).mean(axis=0)
+        assert below == pytest.approx(levels(), abs=5 * 0.5 / math.sqrt(n))
     for power, stated in ((3, truth.z3), (4, truth.z4)):
         spread = (z**power).std(axis=0) / math.sqrt(n)
         assert (np.abs((z**power).mean(axis=0) - stated) < 5 * spread).all()
@@ -113,7 +119,7 @@ def test_curves_have_the_cost_in_passes_and_the_shapes_of_the_contract():
     outcome, _ = observe(Mixture5(), exact(Mixture5(), 3000, 3), burn_in=500, passes=2.0)
     for f in ("z", "z2", "x", "x2"):
         for contraction in ("max", "mean"):
-            x, y = outcome.curves[f"b2_{f}_{contraction}"]
+            x, y = outcome.curves[f"joint_b2_{f}_{contraction}"]
             assert x[0] == 2.0 * 501
             assert x[-1] == 2.0 * 3500
             assert y.shape == (3, len(x))
@@ -123,10 +129,17 @@ def test_curves_have_the_cost_in_passes_and_the_shapes_of_the_contract():
     assert y.shape == (1, len(x))
     assert (np.diff(y[0]) >= 0).all()
     assert y[0, -1] == outcome.metrics["modes_covered"]
-    for name, rows in {"mean_error": 1, "variance_ratio": 1, "chain_error_z": 3, "chain_error_z2": 3}.items():
+    along = len(Mixture5().truth().directions)
+    shapes = {
+        "chain_error_z": (3, 2), "joint_error_z": (3, along), "joint_error_z2": (3, along), "whitened_mean": (1, 2),
+        "whitened_second": (1, 3), "distribution_error": (1, 40 * along),
+    }  # fmt: skip
+    for name, shape in shapes.items():
         x, y = outcome.curves[name]
-        assert x.tolist() == [0, 1]
-        assert y.shape == (rows, 2)
+        assert x.tolist() == list(range(shape[1]))
+        assert y.shape == shape
+    squares = [(outcome.curves[f"joint_error_{f}"][1] ** 2).mean(axis=0).max() for f in ("z", "z2")]
+    assert outcome.metrics["joint_error"] == pytest.approx(max(squares))
 
 
 def test_the_last_mode_is_censored_until_it_is_seen():
