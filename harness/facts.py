@@ -22,7 +22,7 @@ from harness.registry import Offer, load
 from harness.source import source_hash
 from harness.spec import ENGINE
 
-FORMAT = 5
+FORMAT = 6
 DTYPES = ("float32", "float64")
 
 
