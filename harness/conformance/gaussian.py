@@ -22,11 +22,19 @@ if TYPE_CHECKING:
     from harness.task import Batch
 
 
+def axes_of(dim: int) -> Tensor:
+    """Orthogonal axes (D, D) along which no entry of a precision matrix is small."""
+    if dim == 2:
+        return torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64) / 2**0.5
+    return torch.linalg.qr(torch.from_numpy(np.random.default_rng(0).standard_normal((dim, dim))))[0]
+
+
 class GaussianProblem(Problem):
     """U(theta) = c sum_i (lambda_i theta_i^2 / 2 + b_i theta_i); b ~ N(0, V I) is the minibatch, 0 on all the data.
 
     `curvature` is lambda, (D,) or one row a chain (C, D). The batch is {"slope": b}. Without `streams` nothing is
-    drawn: the caller supplies the batches.
+    drawn: the caller supplies the batches. With `axes` Q (D, D), orthogonal, lambda belongs to its columns: the Hessian
+    is Q diag(lambda) Q'.
     """
 
     def __init__(
@@ -37,6 +45,7 @@ class GaussianProblem(Problem):
         variance: float = 0.0,
         spread: float = 1.0,
         streams: Sequence[Streams] = (),
+        axes: Tensor | None = None,
     ) -> None:
         self.dim = curvature.shape[-1]
         self.curvature = curvature
@@ -44,12 +53,14 @@ class GaussianProblem(Problem):
         self.variance = variance
         self.spread = spread
         self.streams = streams
+        self.axes = axes
         self.order = [s.numpy("order") for s in streams] if variance else []
 
     def initial(self) -> Tensor:
         """N(0, spread / lambda), (C, D)."""
         normals = [torch.randn(self.dim, generator=s.torch("init"), dtype=torch.float64) for s in self.streams]
-        return torch.stack(normals) * (self.spread / self.curvature).sqrt()
+        start = torch.stack(normals) * (self.spread / self.curvature).sqrt()
+        return start if self.axes is None else start @ self.axes.mT
 
     def draw_batches(self, steps: int) -> Batch:
         """The slopes b of the next steps, (steps, C, D)."""
@@ -61,7 +72,7 @@ class GaussianProblem(Problem):
 
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """U (C,)."""
-        terms = self.curvature * theta.square() / 2
+        terms = self._slope(theta) * theta / 2 if self.axes is not None else self.curvature * theta.square() / 2
         if batch is not None:
             terms = terms + batch["slope"] * theta
         total = terms[:, 0]
@@ -71,8 +82,15 @@ class GaussianProblem(Problem):
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """grad U = c (lambda theta + b), (C, D)."""
-        gradient = self.curvature * theta
+        gradient = self._slope(theta)
         return self.scale * (gradient if batch is None else gradient + batch["slope"])
+
+    def _slope(self, theta: Tensor) -> Tensor:
+        """The gradient of the quadratic part, c aside."""
+        if self.axes is None:
+            return self.curvature * theta
+        along = (theta[:, :, None] * self.axes).sum(1)
+        return ((self.curvature * along)[:, None, :] * self.axes).sum(2)
 
     def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
         """U (C,) and grad U (C, D)."""
@@ -84,8 +102,10 @@ class GaussianProblem(Problem):
 
     def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         """The Hessian of U: D = 1 / (c lambda) on the diagonal, which is constant."""
-        inverse = (1 / (self.scale * self.curvature)).expand_as(theta)
-        return inverse.diag_embed(), theta.new_zeros(theta.shape)
+        inverse = (1 / (self.scale * self.curvature)).expand_as(theta).diag_embed()
+        if self.axes is not None:
+            inverse = self.axes @ inverse @ self.axes.mT
+        return inverse, theta.new_zeros(theta.shape)
 
     def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Recorder:
         """An observer that keeps every draw."""
@@ -113,6 +133,7 @@ class GaussianTask(Task):
     scale: float = param(1.0, "(0, inf)", "c, multiplies U")
     variance: float = param(0.0, "[0, inf)", "V, variance of each coordinate of grad U / c")
     spread: float = param(1.0, "[0, inf)", "chains start at N(0, spread / lambda)")
+    dense: bool = param(False, meaning="whether the Hessian has the axes of `axes_of`, not those of the coordinates")
 
     def dim(self) -> int:
         """Number of eigenvalues."""
@@ -125,7 +146,10 @@ class GaussianTask(Task):
     def build(self, streams: Sequence[Streams], device: str) -> GaussianProblem:
         """The problem of `len(streams)` chains, on CPU."""
         curvature = torch.tensor(self.curvatures, dtype=torch.float64)
-        return GaussianProblem(curvature, scale=self.scale, variance=self.variance, spread=self.spread, streams=streams)
+        return GaussianProblem(
+            curvature, scale=self.scale, variance=self.variance, spread=self.spread, streams=streams,
+            axes=axes_of(self.dim()) if self.dense else None,
+        )  # fmt: skip
 
 
 class Recorder(Observer):

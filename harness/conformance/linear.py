@@ -40,6 +40,13 @@ if TYPE_CHECKING:
 LINEAR = 1e-9
 """Largest relative superposition error of a linear sampler; rounding gives some 1e-15."""
 
+LENGTHS = (0.1, 0.1, 1.0, 1.0, 1.0, 1.0, 30.0, 30.0, 1e-6, 1e6)
+"""Of the random vectors: a clip or a box shows in the long ones, a grid in the short ones. With adaptive entries the
+last two are left out."""
+
+ROUNDINGS = 100
+"""Of numbers of size 1 to 50 that a step may add and take off again, as control variates do."""
+
 SHORT = 1e-6
 """Length of the vectors for a sampler with adaptive entries: V <- b V + (1 - b) g^2 answers by the square of it."""
 
@@ -117,14 +124,17 @@ class ScriptedNoise:
 class Probe:
     """One sampler at one (h, T), asked about many vectors at once: every row of the arguments is a chain."""
 
-    def __init__(self, sampler: Sampler, h: float, T: float, curvature: Sequence[float]) -> None:
+    def __init__(
+        self, sampler: Sampler, h: float, T: float, curvature: Sequence[float], axes: Tensor | None = None
+    ) -> None:
         check_signatures(sampler)
         self.sampler = sampler
+        self.axes = axes
         self.dim = dim = len(curvature)
         self.h, self.T = (torch.tensor(v, dtype=torch.float64) for v in (h, T))
         theta = torch.ones((1, dim), dtype=torch.float64)
         lam = torch.tensor(tuple(curvature), dtype=torch.float64)
-        potential = BoundPotential(GaussianProblem(lam), 1)  # what `init` learns of U must be true of it
+        potential = BoundPotential(GaussianProblem(lam, axes=axes), 1)  # what `init` learns of U must be true of it
         noise = DirectNoise([Streams(0, 0, ("probe",)).torch("sampler-init")], torch.float64)
         self.start: State = check_state(sampler, sampler.init(theta, potential, self.h, self.T, noise))
         asked = ScriptedNoise()
@@ -161,7 +171,7 @@ class Probe:
         for slot in self.slots:
             script.append(xi[:, place : place + slot.numbers].reshape(len(z), *slot.shape))
             place += slot.numbers
-        potential = BoundPotential(GaussianProblem(curvature), 1, {"slope": slope})
+        potential = BoundPotential(GaussianProblem(curvature, axes=self.axes), 1, {"slope": slope})
         theta = z[:, : self.dim].clone()
         return self.join(*self.sampler.step(theta, self.state(z), potential, self.h, self.T, ScriptedNoise(script)))
 
@@ -183,17 +193,18 @@ def frozen(sampler: Sampler) -> Sampler:
 def settled(sampler: Sampler, h: float, steps: int = SETTLING) -> Sampler:
     """The same sampler, its adaptive entries starting as some steps of size h at T = 1 leave them: seldom empty."""
     cls = type(sampler)
-    known: dict[tuple[int, ...], State] = {}
+    known: dict[tuple[int | float, ...], State] = {}
 
     def init(self: Sampler, theta: Tensor, potential: Potential, _: Tensor, __: Tensor, noise: Noise) -> State:
         step_size, T = theta.new_tensor(h), theta.new_tensor(1.0)
         start = cls.init(self, theta, potential, step_size, T, noise)
-        if theta.shape not in known:
+        place = (*theta.shape, *potential.grad(theta)[0].tolist())
+        if place not in known:
             x, state = theta, start
             for _step in range(steps):
                 x, state = cls.step(self, x, state, potential, step_size, T, noise)
-            known[theta.shape] = {name: state[name] for name in cls.adaptive}
-        return {**start, **known[theta.shape]}
+            known[place] = {name: state[name] for name in cls.adaptive}
+        return {**start, **known[place]}
 
     return _with(sampler, init=init)
 
@@ -209,15 +220,19 @@ def _with(sampler: Sampler, **methods: Any) -> Sampler:
     return kind(**{field.name: getattr(sampler, field.name) for field in dataclasses.fields(sampler)})
 
 
-def derive(sampler: Sampler, h: float, T: float, curvature: Sequence[float] = (1.0,)) -> LinearStep:
-    """A, B and G of one step of size h at temperature T on a quadratic potential of these curvatures."""
+def derive(
+    sampler: Sampler, h: float, T: float, curvature: Sequence[float] = (1.0,), axes: Tensor | None = None
+) -> LinearStep:
+    """A, B and G of one step of size h at temperature T on a quadratic potential of these curvatures, along `axes`."""
     D = len(curvature)
     lam = torch.tensor(tuple(curvature), dtype=torch.float64)
     with torch.no_grad():
-        probe = Probe(sampler, h, T, curvature)
+        probe = Probe(sampler, h, T, curvature, axes)
         n, m = probe.size, probe.noise_size
-        random = torch.randn((8, n + m + D), generator=Streams(0, 0, ("probe",)).torch("vectors"), dtype=torch.float64)
-        random = random * torch.tensor([0.1, 0.1, 1.0, 1.0, 1.0, 1.0, 30.0, 30.0], dtype=torch.float64)[:, None]
+        lengths = LENGTHS[:-2] if sampler.adaptive else LENGTHS
+        generator = Streams(0, 0, ("probe",)).torch("vectors")
+        random = torch.randn((len(lengths), n + m + D), generator=generator, dtype=torch.float64)
+        random = random * torch.tensor(lengths, dtype=torch.float64)[:, None]
         origin = torch.zeros((1, n + m + D), dtype=torch.float64)
         size = SHORT if sampler.adaptive else 1.0
         vectors = size * torch.cat([origin, torch.eye(n + m + D, dtype=torch.float64), random])
@@ -226,7 +241,7 @@ def derive(sampler: Sampler, h: float, T: float, curvature: Sequence[float] = (1
         repeated = probe.answer(z, xi, slope, lam) / size
     base, columns, found = answers[0], answers[1 : 1 + n + m + D] - answers[0], answers[1 + n + m + D :]
     expected = base + (random[:, :, None] * columns).sum(1)
-    rounding = 4 * torch.finfo(torch.float64).eps / size  # of the 1 that short vectors are added to
+    rounding = ROUNDINGS * torch.finfo(torch.float64).eps / size  # of the 1 that short vectors are added to
     gap = ((found - expected).abs().amax(1) - rounding).clamp(min=0)
     error = (gap / expected.abs().amax(1).clamp(min=1e-300)).max()
     exact = bool(answers.isfinite().all()) and torch.equal(answers, repeated)
@@ -248,26 +263,33 @@ def stationary_variance(sampler: Sampler, x: float, T: float, gradient_variance:
     return None if P is None else float(P[0, 0])
 
 
-def along(sampler: Sampler, trajectory: Trajectory, curvature: Sequence[float]) -> list[LinearStep]:
+def along(
+    sampler: Sampler, trajectory: Trajectory, curvature: Sequence[float], axes: Tensor | None = None
+) -> list[LinearStep]:
     """The linear step of every step of a trajectory; ValueError where the sampler is not linear."""
     steps: dict[tuple[float, float], LinearStep] = {}
     pairs = list(zip(trajectory.step_size.tolist(), trajectory.temperature.tolist(), strict=True))
     for h, T in dict.fromkeys(pairs):
-        steps[h, T] = derive(sampler, h, T, curvature)
+        steps[h, T] = derive(sampler, h, T, curvature, axes)
         if not steps[h, T].linear:
             raise ValueError(f"{type(sampler).__name__} is not linear at h = {h:g}, T = {T:g}: no exact moments")
     return [steps[pair] for pair in pairs]
 
 
 def propagate(
-    sampler: Sampler, trajectory: Trajectory, curvature: Sequence[float], P0: Array, gradient_variance: float = 0.0
+    sampler: Sampler,
+    trajectory: Trajectory,
+    curvature: Sequence[float],
+    P0: Array,
+    gradient_variance: float = 0.0,
+    axes: Tensor | None = None,
 ) -> Array:
     """Exact second moments E z z' (K, n, n) after each step of a trajectory, from P0 (n, n); T = 0 stages included.
 
     Raises ValueError where the sampler is not linear.
     """
     P, moments = P0, []
-    for step in along(sampler, trajectory, curvature):
+    for step in along(sampler, trajectory, curvature, axes):
         P = step.A @ P @ step.A.T + step.injected(gradient_variance)
         moments.append(P)
     return np.stack(moments)

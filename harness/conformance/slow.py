@@ -101,7 +101,10 @@ def _settled(probe: Probe, slopes: Tensor) -> State:
     for step in range(PATIENCE):
         if step == PATIENCE * 9 // 10:
             before = state
+        was = state
         _, state = _move(probe, state, slopes, None)
+        if step % 100 == 0 and all(torch.equal(leaf, was[name]) for name, leaf in state.items()):
+            return state
     moving = [
         name for name in probe.sampler.adaptive
         if state[name].is_floating_point()

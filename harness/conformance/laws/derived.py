@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.conformance.gaussian import axes_of
 from harness.conformance.law import TEMPERATURES, Broken, Law, Skip, heat, safe_x
 from harness.conformance.linear import LinearStep, derive, settled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from torch import Tensor
 
     from harness.sampler import Sampler
 
 CURVATURES = (1.0, 4.0)
+MANY = tuple(np.geomspace(0.05, 50.0, 24)[np.random.default_rng(0).permutation(24)].tolist())
+"""More coordinates than a step might treat alike by accident, and in no order."""
+
+EXTREME = (1e-6, 0.02, 1e3)
+"""Temperatures at MANY, where steps are down to 1e-8 long."""
+
+DENSE = {
+    "D = 2, correlation .9": (1 / 1.9, 10.0),
+    "D = 10, condition 100": tuple(np.geomspace(1.0, 100.0, 10).tolist()),
+}
+"""Eigenvalues of Gaussians whose precision matrix is dense: along random axes, or those of equal coordinates."""
+
+STIFFEST = 100.0
+"""The largest curvature of all of these."""
+
 SHARES = (1e-5, 1e-6)
 """x as a share of the stability limit; two, so that the first order can be taken off."""
 
@@ -31,7 +49,7 @@ def check(sampler: Sampler) -> None:
         return
     _hold(sampler, limit)
     if sampler.adaptive:  # entries start empty in many a sampler
-        later = settled(sampler, safe_x(sampler, 0.3) / max(CURVATURES))
+        later = settled(sampler, safe_x(sampler, 0.3) / STIFFEST)
         if limit == 1:  # then so it is whatever the entries are
             _hold(later, limit)
         else:
@@ -42,25 +60,35 @@ def check(sampler: Sampler) -> None:
 
 def _hold(sampler: Sampler, limit: float) -> None:
     for T in TEMPERATURES:
-        large, small = (_ratio(sampler, safe_x(sampler, share), heat(sampler, T)) for share in SHARES)
-        order = SHARES[0] / SHARES[1]
-        bias = (order * small - large) / (order - 1) - limit * np.eye(len(CURVATURES))
-        worst = bias.flat[np.abs(bias).argmax()]
-        if not abs(worst) < 1e-3 * limit:
-            i, j = np.unravel_index(np.abs(bias).argmax(), bias.shape)
-            raise Broken(
-                f"at T = {T:g}, h -> 0: "
-                + (
-                    f"lambda var(theta)/T is {worst + limit:.5g} where it should be {limit:.5g}"
-                    if i == j
-                    else f"coordinates {j} and {i} have a correlation of {worst / limit:.5g}, should be 0"
-                )
+        _hold_at(sampler, limit, T, CURVATURES)
+    for T in EXTREME:
+        _hold_at(sampler, limit, T, MANY, where=f" with {len(MANY)} curvatures")
+    for name, curvature in DENSE.items():
+        _hold_at(sampler, limit, 1.0, curvature, axes_of(len(curvature)), f" on a Gaussian with {name}")
+
+
+def _hold_at(
+    sampler: Sampler, limit: float, T: float, curvature: Sequence[float], axes: Tensor | None = None, where: str = ""
+) -> None:
+    large, small = (_ratio(sampler, safe_x(sampler, share), heat(sampler, T), curvature, axes) for share in SHARES)
+    order = SHARES[0] / SHARES[1]
+    bias = (order * small - large) / (order - 1) - limit * np.eye(len(curvature))
+    worst = bias.flat[np.abs(bias).argmax()]
+    if not abs(worst) < 1e-3 * limit:
+        i, j = np.unravel_index(np.abs(bias).argmax(), bias.shape)
+        raise Broken(
+            f"at T = {T:g}, h -> 0{where}: "
+            + (
+                f"lambda var(theta)/T is {worst + limit:.5g} where it should be {limit:.5g}"
+                if i == j
+                else f"coordinates {j} and {i} have a correlation of {worst / limit:.5g}, should be 0"
             )
-        if np.abs(large - limit * np.eye(len(CURVATURES))).max() > 0.2 * limit:
-            raise Broken(
-                f"at T = {T:g} the bias is not of first order in h: lambda var(theta)/T is {large.max():.5g} "
-                f"at {SHARES[0]:g} of the stability limit"
-            )
+        )
+    if np.abs(large - limit * np.eye(len(curvature))).max() > 0.2 * limit:
+        raise Broken(
+            f"at T = {T:g}{where} the bias is not of first order in h: lambda var(theta)/T is {large.max():.5g} "
+            f"at {SHARES[0]:g} of the stability limit"
+        )
 
 
 def _in_proportion(sampler: Sampler, later: Sampler) -> None:
@@ -115,9 +143,11 @@ def _no_target(sampler: Sampler, limit: float | None) -> None:
     raise Skip("an optimiser: it draws no noise" if limit == 0 else "by its own declaration it has no stationary law")
 
 
-def _ratio(sampler: Sampler, x: float, T: float) -> NDArray[np.float64]:
-    """lambda^1/2 P_theta lambda^1/2 / T, (D, D)."""
-    step = derive(sampler, x / max(CURVATURES), T, CURVATURES)
+def _ratio(
+    sampler: Sampler, x: float, T: float, curvature: Sequence[float], axes: Tensor | None
+) -> NDArray[np.float64]:
+    """lambda^1/2 P_theta lambda^1/2 / T along the axes, (D, D)."""
+    step = derive(sampler, x / max(curvature), T, curvature, axes)
     _require(step)
     P = step.stationary()
     if P is None:
@@ -125,9 +155,12 @@ def _ratio(sampler: Sampler, x: float, T: float) -> NDArray[np.float64]:
             f"at x = h lambda = {x:.3g} a step does not contract (spectral radius {step.radius:.12g}): "
             "there is no stationary law"
         )
-    D = len(CURVATURES)
-    root = np.sqrt(CURVATURES)
-    return root[:, None] * P[:D, :D] * root / T
+    root = np.sqrt(curvature)
+    along = P[: len(curvature), : len(curvature)]
+    if axes is not None:
+        along = axes.numpy().T @ along @ axes.numpy()
+    found: NDArray[np.float64] = root[:, None] * along * root / T
+    return found
 
 
 def _require(step: LinearStep) -> None:

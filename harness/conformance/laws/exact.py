@@ -12,12 +12,14 @@ import torch
 from numpy.typing import NDArray
 
 from harness.conformance.experiment import Experiment, PValues
-from harness.conformance.gaussian import GaussianTask, Recorder
+from harness.conformance.gaussian import GaussianTask, Recorder, axes_of
 from harness.conformance.law import Broken, Skip, finish, heat, safe_x, trajectory
 from harness.conformance.linear import LinearStep, Probe, along, derive, propagate
 from harness.loop import Loop
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from harness.kept import Run
     from harness.randomness import Streams
     from harness.sampler import Sampler
@@ -39,22 +41,39 @@ class Setting:
     T: float
     variance: float = 0.0
     cyclical: bool = False
+    steps: int = STEPS
+    chains: int = 256
+    curvatures: tuple[float, ...] = CURVATURES
+    dense: bool = False
+
+    @property
+    def axes(self) -> Tensor | None:
+        """Those of the Hessian, where they are not the coordinates'."""
+        return axes_of(len(self.curvatures)) if self.dense else None
 
     def path(self, sampler: Sampler) -> Trajectory:
         """Constant, or falling cosine cycles of eight steps whose first three are at T = 0."""
-        h = safe_x(sampler, self.share) / max(CURVATURES)
+        h = safe_x(sampler, self.share) / max(self.curvatures)
         if not self.cyclical:
-            return trajectory(np.full(STEPS, h), self.T)
-        place = np.arange(STEPS) % 8
+            return trajectory(np.full(self.steps, h), self.T)
+        place = np.arange(self.steps) % 8
         return trajectory(h / 2 * (np.cos(np.pi * place / 8) + 1), np.where(place < 3, 0.0, self.T))
 
     def __str__(self) -> str:
         cycles = ", in cycles with T = 0 stages" if self.cyclical else ""
-        return f"T = {self.T:g}, h at {self.share:g} of the limit, gradient variance {self.variance:g}{cycles}"
+        dense = ", a dense precision matrix" if self.dense else ""
+        return f"T = {self.T:g}, h at {self.share:g} of the limit, gradient variance {self.variance:g}{cycles}{dense}"
 
 
-SETTINGS = (Setting(0.5, 1.0), Setting(0.1, 0.5, 1.0), Setting(0.45, 3.0, 2.0, cyclical=True))
-"""In cycles not at half the limit, where a step of sgld forgets a direction: at T = 0 nothing would be left of it."""
+SETTINGS = (
+    Setting(0.5, 1.0),
+    Setting(0.1, 0.5, 1.0),
+    Setting(0.45, 3.0, 2.0, cyclical=True),
+    Setting(0.3, 0.01, 1.0, steps=400, chains=16),
+    Setting(0.3, 1.0, 1.0, chains=600, curvatures=tuple(np.geomspace(1.0, 100.0, 10).tolist()), dense=True),
+)
+"""In cycles not at half the limit, where a step of sgld forgets a direction: at T = 0 nothing would be left of it.
+One path is long, one has many chains and a dense precision matrix."""
 
 
 def experiments(sampler: Sampler) -> list[Experiment] | None:
@@ -68,7 +87,7 @@ def experiments(sampler: Sampler) -> list[Experiment] | None:
         variance = heat(sampler, max(setting.variance, least))
         own = replace(setting, T=heat(sampler, setting.T), variance=variance)
         first = float(own.path(sampler).step_size[0])
-        if derive(sampler, first, own.T, CURVATURES).linear:
+        if derive(sampler, first, own.T, own.curvatures, own.axes).linear:
             found.append(LinearPath(sampler, own))
         elif _is_metropolis(sampler, first, own.T):
             found.append(Ranks(sampler, own))
@@ -101,11 +120,11 @@ class LinearPath:
     Chains start from (theta, state) ~ N(0, start).
     """
 
-    chains = 256
-
     def __init__(self, sampler: Sampler, setting: Setting) -> None:
         self.sampler = sampler
         self.setting = setting
+        self.chains = setting.chains
+        self.dim = len(setting.curvatures)
         self.path = setting.path(sampler)
         self.h = float(self.path.step_size[0])
 
@@ -118,7 +137,7 @@ class LinearPath:
 
         An optimiser has one by the noise of its gradients.
         """
-        step = derive(self.sampler, self.h, self.setting.T, CURVATURES)
+        step = derive(self.sampler, self.h, self.setting.T, self.setting.curvatures, self.setting.axes)
         if self.sampler.limit_bias() is None:
             return self.setting.T * np.eye(len(step.A))
         P = step.stationary(self.setting.variance)
@@ -129,24 +148,29 @@ class LinearPath:
     @cached_property
     def end(self) -> Array:
         """The covariance (n, n) of (theta, state) after the last step."""
-        return propagate(self.sampler, self.path, CURVATURES, self.start, self.setting.variance)[-1]
+        return propagate(
+            self.sampler, self.path, self.setting.curvatures, self.start, self.setting.variance, self.setting.axes
+        )[-1]
 
     @cached_property
     def filter(self) -> list[Innovation]:
         """What each draw brings."""
-        steps = along(self.sampler, self.path, CURVATURES)
-        return innovations(steps, self.start, self.setting.variance, len(CURVATURES))
+        steps = along(self.sampler, self.path, self.setting.curvatures, self.setting.axes)
+        return innovations(steps, self.start, self.setting.variance, self.dim)
 
     def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken | Skip]:
         """By the variance, correlation and mean of the whitened path, and the variance of the state it ends in."""
-        task, n = GaussianTask(curvatures=CURVATURES, variance=self.setting.variance), len(self.start)
+        task, n = (
+            GaussianTask(curvatures=self.setting.curvatures, variance=self.setting.variance, dense=self.setting.dense),
+            len(self.start),
+        )
         running = Loop(task, self.sampler, self.path, streams, self.chains)
         first = streams[:: self.chains]
         normals = np.concatenate([s.numpy("start").standard_normal((self.chains, n)) for s in first])
         values, vectors = np.linalg.eigh(self.start)
         z = torch.from_numpy(normals * np.sqrt(values.clip(min=0)) @ vectors.T)
-        probe = Probe(self.sampler, self.h, self.setting.T, CURVATURES)
-        running.theta, running.state = z[:, : len(CURVATURES)].clone(), probe.state(z)
+        probe = Probe(self.sampler, self.h, self.setting.T, self.setting.curvatures, self.setting.axes)
+        running.theta, running.state = z[:, : self.dim].clone(), probe.state(z)
         finish(running)
         last = probe.join(running.theta, running.state).numpy()
         return [self._judged(_draws(run), last[run.rows]) for run in running.runs]
@@ -205,7 +229,7 @@ class Ranks:
     def __init__(self, sampler: Sampler, setting: Setting) -> None:
         self.sampler = sampler
         self.setting = setting
-        h = setting.share * LEAPFROG_LIMIT / max(CURVATURES)
+        h = setting.share * LEAPFROG_LIMIT / max(setting.curvatures)
         self.path = trajectory(np.full(STEPS, h), setting.T)
 
     def __str__(self) -> str:
@@ -213,7 +237,7 @@ class Ranks:
 
     def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken | Skip]:
         """By the ranks of coordinates and energies, and the variance of a coordinate."""
-        task = GaussianTask(curvatures=CURVATURES, spread=self.setting.T)
+        task = GaussianTask(curvatures=self.setting.curvatures, spread=self.setting.T, dense=self.setting.dense)
         running = Loop(task, self.sampler, self.path, streams, self.chains)
         start = running.theta
         still = (finish(running).theta == start).all(1).double()
@@ -224,12 +248,15 @@ class Ranks:
 
         if still > 0.5:
             return Broken(f"most chains never move ({self.setting}): the proposal is never accepted")
-        white = last * np.sqrt(np.array(CURVATURES) / self.setting.T)
+        axes = self.setting.axes
+        white = (last if axes is None else last @ axes.numpy()) * np.sqrt(
+            np.array(self.setting.curvatures) / self.setting.T
+        )
         energy = np.square(white).sum(axis=1)
         return {
             "rank of the new position among exact draws": float(kstest(norm.cdf(white).ravel(), "uniform").pvalue),
             "rank of the new energy among exact draws": float(
-                kstest(chi2.cdf(energy, len(CURVATURES)), "uniform").pvalue
+                kstest(chi2.cdf(energy, white.shape[1]), "uniform").pvalue
             ),
             "variance of the new position": _chi_square(float(energy.sum()), white.size),
         }

@@ -151,7 +151,7 @@ def _joined(samples: Sequence[Sample]) -> Sample:
     )
 
 
-@dataclass
+@dataclass(eq=False)
 class Simulation:
     """A sampler on a target: three levels of step size, and more chains when asked."""
 
@@ -344,18 +344,23 @@ def simulations(sampler: Sampler) -> list[Simulation]:
     others = [("gaussian", 1.0, 0.0), ("quartic", 1.0, 1.0)]
     if few:  # noise in the energies biases weights and choices by as much as its variance, which no h takes off
         first, others = ([(kind, T, 0.0) for kind, T, _ in some] for some in (first[:6] + first[8:], others))
-    chains = CHAINS * DIM // FEW // 4 if few else CHAINS
     settings = [sampler, *([dataclasses.replace(sampler, **s) for s in law.settings] or other_settings(sampler))]
     return [
         Simulation(
             one,
             Target(kind, T, size.get(kind, DIM), V, ratio=law.variance(one) or 1.0),
-            Plan(1.0 if i == k == 0 else SHARE),
-            chains,
+            *_size(primary=i == k == 0, few=few),
         )
         for i, one in enumerate(settings)
         for k, (kind, T, V) in enumerate(others if i else first)
     ]
+
+
+def _size(*, primary: bool, few: bool) -> tuple[Plan, int]:
+    """The length and the chains of a simulation: in FEW dimensions so many more chains, or a longer path of fewer."""
+    if few:
+        return (Plan(1.0), CHAINS * DIM // FEW) if primary else (Plan(1.0), CHAINS * DIM // FEW // 4)
+    return Plan(1.0 if primary else SHARE), CHAINS
 
 
 def _biased(sampler: Sampler, kind: str, T: float) -> Target:
@@ -437,7 +442,7 @@ def judged(family: Sequence[Simulation], seed: int) -> None:
     for look, level in enumerate(LOOKS):
         grey = []
         for simulation, size in zip(waiting, chains, strict=True):
-            simulation.draw(seed, size)
+            simulation.draw(100 * seed + family.index(simulation), size)
             found = simulation.p_values()
             name, p = min(found.items(), key=lambda item: item[1])
             if p * count < level:

@@ -1,0 +1,238 @@
+"""The whole law and time-homogeneity see what the laws of one step cannot."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+from harness import Sampler, UsageError, param
+from harness.conformance.law import Broken
+from harness.conformance.laws import homogeneity, whole
+from harness.conformance.slow import slow_limit
+from harness.conformance.suite import check_sampler
+from harness.conformance.targets import GRID, Target
+from plugins.samplers.adadelta_sgld import AdadeltaSGLD
+from plugins.samplers.contour_sgld import ContourSGLD
+from plugins.samplers.resgld import RESGLD
+from plugins.samplers.santa import Santa
+from plugins.samplers.sgfs import SGFS
+from plugins.samplers.sgld import SGLD
+from plugins.samplers.sgnht import SGNHT
+from plugins.samplers.sqnlmc import SQNLMC
+
+pytestmark = pytest.mark.statistical
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted(SGLD):
+    """Right, and its state counts the steps."""
+
+    after: int = param(10**9)
+    whole: bool = param(True)
+
+    def init(self, theta, potential, h, T, noise):
+        return {"t": torch.zeros((len(theta), 1), dtype=torch.int64 if self.whole else torch.float64)}
+
+    def step(self, theta, state, potential, h, T, noise):
+        late = state["t"] >= self.after
+        xi = torch.where(late, self.late(), 1.0) * noise.normal(theta)
+        return theta - h * potential.grad(theta) + (2 * h * T).sqrt() * xi, {"t": state["t"] + 1}
+
+    def late(self):
+        return 0.5
+
+
+def broken(check, sampler):
+    with pytest.raises(Broken) as found:
+        check(sampler)
+    return str(found.value)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("after", [100, 2_000, 20_000, 149_000])
+def test_noise_that_halves_after_some_steps_is_seen_in_the_clock(after, whole):
+    said = broken(homogeneity.clocks, Counted(after=after, whole=whole))
+    assert "'t' counts steps" in said
+
+
+def test_a_count_that_nothing_depends_on_is_no_fault():
+    homogeneity.clocks(Counted())
+
+
+class Hidden(SGLD):
+    """Counts where no law of one step looks."""
+
+    after = 2_000
+
+    def step(self, theta, state, potential, h, T, noise):
+        calls = vars(self).setdefault("_calls", [0])
+        calls[0] += 1
+        scale = 0.5 if calls[0] > self.after else 1.0
+        return theta - h * potential.grad(theta) + scale * (2 * h * T).sqrt() * noise.normal(theta), state
+
+
+class Slower(Hidden):
+    """The law stays and the pace does not."""
+
+    after = 20_000
+
+    def step(self, theta, state, potential, h, T, noise):
+        calls = vars(self).setdefault("_calls", [0])
+        calls[0] += 1
+        return super(Hidden, self).step(theta, state, potential, h / 2 if calls[0] > self.after else h, T, noise)
+
+
+class Late(Hidden):
+    after = 149_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", [Hidden, Slower, Late])
+def test_what_changes_late_is_seen_in_the_long_run(sampler):
+    assert "in window" in broken(homogeneity.check, sampler())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preconditioned(Sampler):
+    """psgld by another author, who declares nothing."""
+
+    adaptive = ("V",)
+    zero_temperature = None
+
+    lam: float = param(0.5, "(0, inf)", "lam")
+    decay: float = param(0.5, "[0, 1)", "decay")
+
+    def init(self, theta, potential, h, T, noise):
+        return {"V": potential.grad(theta) ** 2}
+
+    def step(self, theta, state, potential, h, T, noise):
+        g = potential.grad(theta)
+        V = self.decay * state["V"] + (1 - self.decay) * g * g
+        G = 1 / (self.lam + V.sqrt())
+        return theta - h * G * g + (2 * h * T * G).sqrt() * noise.normal(theta), {"V": V}
+
+
+def test_a_preconditioner_that_follows_the_gradient_is_not_at_the_target():
+    (derived,) = check_sampler(Preconditioned, ["derived-law"])
+    assert derived.outcome == "passed"  # which holds V fixed
+    assert "should be" in broken(whole.check, Preconditioned())
+
+
+@pytest.mark.parametrize(("lam", "variance"), [(0.1, 1.8887), (0.5, 1.6147)])
+def test_the_slow_limit_of_a_preconditioner_is_its_density_in_closed_form(lam, variance):
+    c = np.sqrt(2 / np.pi)
+    assert variance == pytest.approx((lam + 2 * c) / (lam + c), rel=1e-4)
+    found = slow_limit(Preconditioned(lam=lam)).density(GRID, 1.0) @ GRID**2
+    assert found == pytest.approx(variance, rel=1e-3)
+
+
+class Tamed(SGLD):
+    """Not linear, and right: the drift h g / (1 + h |g|) is h g as h -> 0."""
+
+    def heat(self):
+        return 1.0
+
+    def step(self, theta, state, potential, h, T, noise):
+        g = potential.grad(theta)
+        return theta - h * g / (1 + h * g.abs()) + (2 * h * T * self.heat()).sqrt() * noise.normal(theta), state
+
+
+class TamedFivePerCentOff(Tamed):
+    def heat(self):
+        return 1.05
+
+
+class Independent(SGLD):
+    """Of a Gaussian of unit variances it has the right marginals and no correlation: its drift is theta."""
+
+    def step(self, theta, state, potential, h, T, noise):
+        drift = theta + 0 * potential.grad(theta)
+        return theta - h * drift + (2 * h * T).sqrt() * noise.normal(theta), state
+
+
+class TwiceTheNoise(SGNHT):
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(theta, state, potential, h, T, _Scaled(noise, 2**0.5))
+
+
+class _Scaled:
+    def __init__(self, noise, factor):
+        self.noise, self.factor = noise, factor
+
+    def normal(self, like):
+        return self.factor * self.noise.normal(like)
+
+
+class OldLawOfSwaps(RESGLD):
+    """The rate of swaps without the temperature."""
+
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(theta, state, _Heated(potential, T), h, T, noise)
+
+
+class _Heated:
+    def __init__(self, potential, T):
+        self.potential, self.T = potential, T
+
+    def value_and_grad(self, x):
+        U, g = self.potential.value_and_grad(x)
+        return U * self.T[..., 0] if self.T.ndim else U * self.T, g
+
+
+class HalvedWeights(ContourSGLD):
+    def log_weight(self, state):
+        return state["log_weight"] / 2
+
+
+@pytest.mark.parametrize("sampler", [Tamed(), SGLD()], ids=repr)
+def test_a_right_sampler_passes(sampler):
+    whole.check(sampler)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "sampler", [AdadeltaSGLD(lam=1.0, eps=1.0), SGFS(), SQNLMC(), Santa()], ids=repr,
+)  # fmt: skip
+def test_a_right_sampler_passes_at_length(sampler):
+    whole.check(sampler) if not isinstance(sampler, AdadeltaSGLD) else whole.judged(whole.simulations(sampler), 1)
+
+
+@pytest.mark.parametrize("sampler", [TamedFivePerCentOff(), OldLawOfSwaps(), Independent()], ids=repr)
+def test_a_wrong_sampler_is_seen(sampler):
+    assert "should be" in broken(whole.check, sampler)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", [HalvedWeights(), TwiceTheNoise()], ids=repr)
+def test_a_wrong_sampler_is_seen_at_length(sampler):
+    broken(whole.check, sampler)
+
+
+def test_the_targets_are_what_they_say():
+    for kind, dim in (("correlated", 4), ("rotated", 10)):
+        target = Target(kind, 2.0, dim)
+        z = np.random.default_rng(0).standard_normal((200_000, dim)) @ np.linalg.inv(target.law.whiten)
+        np.testing.assert_allclose(np.cov(z.T), 2 * np.linalg.inv(target.precision), atol=0.03)
+    assert Target("rotated", 1.0, 10).condition == pytest.approx(100)
+    assert np.abs(Target("rotated", 1.0, 10).precision).min() > 0.1
+
+
+def test_other_settings_stay_in_range():
+    for sampler in (SGLD(), SGNHT(), ContourSGLD()):
+        for other in whole.other_settings(sampler):
+            try:
+                dataclasses.replace(other)
+            except UsageError as error:  # pragma: no cover
+                pytest.fail(str(error))
