@@ -19,7 +19,19 @@ import torch
 from harness.errors import PluginError
 from harness.kept import Clock, Divergence, Run
 from harness.randomness import ChainNoise, Slot, Streams
-from harness.stepping import Block, CountingPotential, DirectNoise, cut, split, stepper
+from harness.stepping import (
+    Block,
+    CountingPotential,
+    DirectNoise,
+    Noise,
+    Potential,
+    check_calls,
+    check_returned,
+    check_weights,
+    cut,
+    split,
+    stepper,
+)
 from harness.task import Cost
 
 if TYPE_CHECKING:
@@ -67,12 +79,14 @@ class Loop:
         self.dtype: torch.dtype = getattr(torch, task.dtype)
         self.problem: Problem = task.build(streams, device)
         self.stepper = stepper(mode, self.problem.dim, device, opaque=task.opaque)
-        self.potential = CountingPotential(self.problem, task.terms())
         self.clock = Clock()
         self.position = 0
         self.h = torch.from_numpy(trajectory.step_size).to(device, self.dtype)
         self.T = torch.from_numpy(trajectory.temperature).to(device, self.dtype)
         self.theta = self.problem.initial().to(self.dtype)
+        self.potential = CountingPotential(
+            self.problem, task.terms(), shape=self.theta.shape, owner=type(sampler).__name__
+        )
         carried = _copies(self.problem.state())
         self.state, at_start = self._init_state(task, streams)
         slots, per_step = self._probe(task, len(streams))
@@ -89,8 +103,11 @@ class Loop:
 
     def _init_state(self, task: Task, streams: Sequence[Streams]) -> tuple[State, float]:
         noise = DirectNoise([s.torch("sampler-init", self.device) for s in streams], self.dtype)
-        potential = CountingPotential(self.problem, task.terms(), self._peek_batch())
-        state = self.sampler.init(self.theta, potential, self.h[0], self.T[0], noise)
+        potential = self.potential.on(self._peek_batch(), self.theta.shape)
+        h, T = self.h[0].clone(), self.T[0].clone()  # a view would lead to the whole trajectory
+        state = self.sampler.init(self.theta, Potential(potential), h, T, Noise(noise))
+        potential.end()
+        noise.end()
         if not isinstance(state, dict):
             raise self._broken(f"init: the state must be a dict of tensors, and is a {type(state).__name__}")
         for name, leaf in state.items():
@@ -98,6 +115,8 @@ class Loop:
                 raise self._broken(
                     f"init: state {name!r} must be a tensor whose leading axis is the {len(streams)} chains"
                 )
+            if leaf.device != self.theta.device:
+                raise self._broken(f"init: state {name!r} is on {leaf.device}, theta on {self.theta.device}")
         if self.stepper.in_place:
             state = {name: leaf.clone() for name, leaf in state.items()}  # none may be theta, or another entry
         return state, _passes(potential.take_counts(), task)
@@ -116,35 +135,20 @@ class Loop:
         """The noise slots and the cost in data passes of one step, from a step on the side that is checked."""
         generators = [Streams(0, row, ("probe",)).torch("noise", self.device) for row in range(rows)]
         noise = DirectNoise(generators, self.dtype)
-        potential = CountingPotential(self.problem, task.terms(), self._peek_batch())
-        warm = torch.ones_like(self.T[0])
+        potential = self.potential.on(self._peek_batch(), self.theta.shape)
+        h, warm = self.h[0].clone(), torch.ones_like(self.T[0])
         with torch.no_grad():
-            theta, state = self.sampler.step(self.theta, dict(self.state), potential, self.h[0], warm, noise)
-        for name, new, old in [("theta", theta, self.theta), *((n, state.get(n), x) for n, x in self.state.items())]:
-            if not isinstance(new, torch.Tensor) or (new.shape, new.dtype) != (old.shape, old.dtype):
-                found = f"{tuple(new.shape)} {new.dtype}" if isinstance(new, torch.Tensor) else type(new).__name__
-                raise self._broken(f"step: {name} was {tuple(old.shape)} {old.dtype} and came back as {found}")
-        if state.keys() != self.state.keys():
-            raise self._broken(f"step: state has entries {sorted(state)}, after init it had {sorted(self.state)}")
+            theta, state = self.sampler.step(self.theta, dict(self.state), Potential(potential), h, warm, Noise(noise))
+        check_returned(self.sampler, theta, state, self.theta, self.state)
         weight = self.sampler.log_weight(state)
-        if weight is not None and (not isinstance(weight, torch.Tensor) or weight.shape != (rows,)):
-            found = f"shape {tuple(weight.shape)}" if isinstance(weight, torch.Tensor) else f"a {type(weight).__name__}"
-            raise self._broken(f"log_weight: {found} is not one number a chain, ({rows},)")
-        per_step = _passes(self._check_calls(potential, 1), task)
-        return noise.slots, per_step + (1 / self.sampler.refresh_every if self.sampler.refresh_every else 0)
-
-    def _check_calls(
-        self, potential: CountingPotential, steps: int, what: str = "step", each: tuple[int, int] | None = None
-    ) -> tuple[int, int]:
-        """The gradients asked for in some steps; raises where they are not those declared (0 steps: not compared)."""
-        declared = each or (self.sampler.gradients_per_step, self.sampler.full_gradients_per_step)
+        if weight is not None:
+            check_weights(self.sampler, weight, (rows,))
         counted = potential.take_counts()
-        if steps and counted != (declared[0] * steps, declared[1] * steps):
-            raise PluginError(
-                f"{type(self.sampler).__name__} declares (gradients_per_step, full_gradients_per_step) = {declared}, "
-                f"its {what} makes {counted} calls" + (f" in {steps} steps" if steps > 1 else "")
-            )
-        return counted
+        check_calls(self.sampler, counted)
+        potential.end()
+        noise.end()
+        every = self.sampler.refresh_every
+        return noise.slots, _passes(counted, task) + (1 / every if every else 0)
 
     @property
     def finished(self) -> bool:
@@ -166,7 +170,9 @@ class Loop:
         compiling = self.stepper.compiling
         with torch.no_grad():
             done = self.stepper.advance(self.sampler, self.potential, self.theta, self.state, block)
-        self._check_calls(self.potential, stop - start if self.stepper.counts else 0)
+        check_calls(self.sampler, self.potential.take_counts(), "code between two steps", (0, 0))
+        if not self.stepper.in_place:
+            check_returned(self.sampler, done.theta, done.state, self.theta, self.state)
         self.theta, self.state, self.position = done.theta, done.state, stop
         lost = (~torch.isfinite(self.theta).all(dim=1)) * len(block) if done.lost is None else done.lost
         if done.log_weights is not None:
@@ -184,23 +190,21 @@ class Loop:
 
     def _refresh(self) -> None:
         with torch.no_grad():
-            state = self.sampler.refresh(self.theta, dict(self.state), self.potential)
-        same = isinstance(state, dict) and state.keys() == self.state.keys()
-        if not same or any(state[n].shape != leaf.shape for n, leaf in self.state.items()):
-            raise self._broken("refresh: it must return the whole state, each entry in the shape that init gave it")
+            state = self.sampler.refresh(self.theta, dict(self.state), Potential(self.potential))
+        check_returned(self.sampler, self.theta, state, self.theta, self.state, "refresh")
+        check_calls(self.sampler, self.potential.take_counts(), "refresh", (0, 1))
         if self.stepper.in_place:  # entries stay where a recorded step reads them, and none becomes theta
             fresh = {name: leaf.clone() for name, leaf in state.items()}
             for name, leaf in self.state.items():
                 leaf.copy_(fresh[name])
         else:
             self.state = state
-        self._check_calls(self.potential, 1, "refresh", (0, 1))
 
     def _block(self, start: int, stop: int) -> Block:
         heated = bool(self.trajectory.temperature[start] > 0)
         return Block(
-            h=self.h[start:stop],
-            T=self.T[start:stop],
+            h=self.h[start:stop].clone(),
+            T=self.T[start:stop].clone(),
             slots=self.noise.slots,
             noise=self.noise.draw(stop - start, heated=heated),
             batches=self.problem.draw_batches(stop - start),
@@ -244,7 +248,6 @@ class Loop:
         with torch.no_grad():
             keep = np.ones(len(block), dtype=bool)
             done = self.stepper.advance(self.sampler, self.potential, theta, state, replace(block, keep=keep))
-        self.potential.take_counts()
         finite = torch.isfinite(done.draws).all(dim=2)
         if done.log_weights is not None:
             finite = finite & (done.log_weights < math.inf)

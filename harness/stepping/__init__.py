@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from harness.stepping.block import Advanced, Block, cut, split
+from harness.stepping.block import Advanced, Block, check_calls, check_returned, check_weights, cut, split
 from harness.stepping.compiled import Compiled
 from harness.stepping.graph import Graph
 from harness.stepping.modes import LARGE
-from harness.stepping.noise import DirectNoise, StepNoise
+from harness.stepping.noise import DirectNoise, Noise, StepNoise
 from harness.stepping.plain import Plain, advance
-from harness.stepping.potential import BoundPotential, CountingPotential
+from harness.stepping.potential import BoundPotential, CountingPotential, Potential
 from harness.stepping.update import Update
 
 if TYPE_CHECKING:
@@ -29,9 +29,14 @@ __all__ = [
     "BoundPotential",
     "CountingPotential",
     "DirectNoise",
+    "Noise",
+    "Potential",
     "StepNoise",
     "Stepper",
     "advance",
+    "check_calls",
+    "check_returned",
+    "check_weights",
     "cut",
     "split",
     "stepper",
@@ -41,9 +46,6 @@ __all__ = [
 class Stepper(Protocol):
     """A mode of execution."""
 
-    counts: bool
-    """Whether every gradient passes through the potential that it is given; else only the probe's step is counted."""
-
     in_place: bool
     """Whether theta and state themselves become what is returned."""
 
@@ -51,9 +53,13 @@ class Stepper(Protocol):
     """Seconds spent so far on making code, and not on steps."""
 
     def advance(
-        self, sampler: Sampler, potential: BoundPotential, theta: Tensor, state: State, block: Block
+        self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block
     ) -> Advanced:
-        """Run the steps of a block: a pure function of its arguments, which it leaves as they are unless `in_place`."""
+        """Run the steps of a block: a pure function of its arguments, which it leaves as they are unless `in_place`.
+
+        Raises `PluginError` where a step makes another number of gradient calls than declared, or returns another kind
+        of position or state. It leaves the potential's counts at zero.
+        """
 
 
 def stepper(mode: str, dim: int, device: str = "cpu", *, opaque: bool = False) -> Stepper:

@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from harness.stepping.block import Advanced, Block
+from harness.stepping.block import Advanced, Block, check_calls, check_returned, check_weights
 from harness.stepping.making import kind_of, making
 from harness.stepping.modes import CPP_WRAPPER_FROM, torch_version
-from harness.stepping.noise import StepNoise
+from harness.stepping.noise import Noise, StepNoise
 from harness.stepping.plain import advance
-from harness.stepping.potential import BoundPotential
+from harness.stepping.potential import CountingPotential, Potential
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,7 +45,6 @@ Function = Callable[[Lanes, Lanes], tuple[Lanes, Lanes]]
 class Compiled:
     """Blocks by compiled functions: one for each kind of block that a run has, made when it is first met."""
 
-    counts = False
     in_place = False
 
     def __init__(self) -> None:
@@ -53,7 +52,7 @@ class Compiled:
         self._made: dict[tuple[bool, ...], Function] = {}
 
     def advance(
-        self, sampler: Sampler, potential: BoundPotential, theta: Tensor, state: State, block: Block
+        self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block
     ) -> Advanced:
         """Run the steps of a block."""
         import torch
@@ -78,7 +77,7 @@ class Compiled:
         return Advanced(_chains(carry["theta"], chains, 0), left, kept["theta"], kept.get("log_weight"))
 
     def _function(
-        self, sampler: Sampler, potential: BoundPotential, block: Block, carry: Lanes, steps: Lanes
+        self, sampler: Sampler, potential: CountingPotential, block: Block, carry: Lanes, steps: Lanes
     ) -> Function:
         """The function of this kind of block; where it is new, it is compiled by a call on the first steps."""
         kind = kind_of(block)
@@ -117,7 +116,7 @@ def _compile(function: Function, carry: Lanes, steps: Lanes) -> Function:
     return call
 
 
-def _scan(sampler: Sampler, potential: BoundPotential, block: Block) -> Function:
+def _scan(sampler: Sampler, potential: CountingPotential, block: Block) -> Function:
     """The block as a function of the carry and of what differs from step to step, chains last in both."""
     from torch._higher_order_ops.scan import scan
 
@@ -125,19 +124,24 @@ def _scan(sampler: Sampler, potential: BoundPotential, block: Block) -> Function
     drawn = [bool(slot.ndim) for slot in block.noise]
 
     def one(carry: Lanes, now: Lanes) -> tuple[Lanes, Lanes]:
-        theta = carry["theta"].movedim(-1, 0)
-        state = {name: leaf.movedim(-1, 0) for name, leaf in carry["state"].items()}
+        like = theta = carry["theta"].movedim(-1, 0)
+        was = state = {name: leaf.movedim(-1, 0) for name, leaf in carry["state"].items()}
         batch = {name: leaf.movedim(-1, 0) for name, leaf in now["batch"].items()}
         noise = StepNoise(slots)
         noise.start(_values(now["noise"], drawn, theta))
-        theta, state = sampler.step(theta, state, potential.on(batch or None), now["h"], now["T"], noise)
+        asked = potential.on(batch or None, theta.shape)
+        theta, state = sampler.step(theta, dict(state), Potential(asked), now["h"], now["T"], Noise(noise))
         noise.finish()
         if adapt:
             state = sampler.adapt(state, now["h"], now["T"])
         out = {"theta": _fresh(theta)}
         weight = sampler.log_weight(state)
         if weight is not None:
+            check_weights(sampler, weight, like.shape[:1])
             out["log_weight"] = _fresh(weight)
+        # Done while the code is made: what was traced is what every step does, whatever Python would do later.
+        check_calls(sampler, asked.take_counts())
+        check_returned(sampler, theta, state, like, was)
         return {"theta": _fresh(theta), "state": {name: _fresh(state[name]) for name in sorted(state)}}, out
 
     def whole(carry: Lanes, steps: Lanes) -> tuple[Lanes, Lanes]:

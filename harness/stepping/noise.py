@@ -1,4 +1,4 @@
-"""Noise as samplers see it."""
+"""Noise: what the harness hands out, and the narrow object by which samplers ask for it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,24 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from harness import sampler as contract
+
+
+class Noise:
+    """What a sampler is handed: the contract of `harness.sampler.Noise` and nothing else."""
+
+    __slots__ = ("normal", "uniform")
+
+    def __init__(self, noise: contract.Noise) -> None:
+        def normal(like: Tensor) -> Tensor:
+            return noise.normal(like)
+
+        def uniform(shape: Sequence[int]) -> Tensor:
+            return noise.uniform(shape)
+
+        self.normal = normal
+        self.uniform = uniform
+
 
 class StepNoise:
     """The noise of one step of a block drawn ahead: hands out the next slot at each request, if it is the one asked."""
@@ -20,6 +38,7 @@ class StepNoise:
         self.slots = slots
         self.count = len(slots)
         self.kinds = [slot.kind for slot in slots]
+        self.shapes: list[Sequence[int]] = [()] * self.count
         self.values: Sequence[Tensor] = ()
         self.next = 0
 
@@ -45,11 +64,17 @@ class StepNoise:
         """The next value, if its slot is of this kind and (chains first) shape; undrawn ones, 0-dim, have any shape."""
         k = self.next
         self.next = k + 1
-        if k < self.count and self.kinds[k] == kind:
-            value = self.values[k]
-            if value.shape == shape or (not value.ndim and self.slots[k].shape == tuple(shape[1:])):
-                return value
+        if k < self.count and self.kinds[k] == kind and (shape == self.shapes[k] or self._fits(k, shape)):
+            return self.values[k]
         raise self._changed(f"asked for {kind} {tuple(shape[1:])} in call {self.next}")
+
+    def _fits(self, k: int, shape: Sequence[int]) -> bool:
+        """Whether slot k has this shape, which is then remembered: the values of all steps have the same shapes."""
+        value = self.values[k]
+        fits = value.shape == shape or (not value.ndim and self.slots[k].shape == tuple(shape[1:]))
+        if fits:
+            self.shapes[k] = tuple(shape)
+        return fits
 
     def _changed(self, what: str) -> PluginError:
         asked = ", ".join(f"{slot.kind} {slot.shape}" for slot in self.slots)
@@ -74,9 +99,15 @@ class DirectNoise:
         """Uniforms of `shape`."""
         return self._draw(Slot("uniform", tuple(shape[1:]), self.dtype))
 
+    def end(self) -> None:
+        """Refuse all later requests: a run draws its noise in steps."""
+        self.generators = ()
+
     def _draw(self, slot: Slot) -> Tensor:
         import torch
 
+        if not self.generators:
+            raise PluginError("a sampler asks for noise after the call that it was handed to; use the one of each call")
         self.slots.append(slot)
         fill = torch.randn if slot.kind == "normal" else torch.rand
         rows = [fill(slot.shape, generator=g, dtype=slot.dtype, device=g.device) for g in self.generators]

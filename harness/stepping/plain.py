@@ -2,59 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness.sampler import Sampler
-from harness.stepping.block import Advanced, Block, split
-from harness.stepping.noise import StepNoise
+from harness.stepping.block import Advanced, Block, check_calls, split, stacked
+from harness.stepping.noise import Noise, StepNoise
+from harness.stepping.potential import Potential
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from harness.sampler import State
-    from harness.stepping.potential import BoundPotential
+    from harness.stepping.potential import CountingPotential
 
 
 class Plain:
     """Steps in Python. Nothing is compiled."""
 
-    counts = True
     in_place = False
     compiling = 0.0
 
     def advance(
-        self, sampler: Sampler, potential: BoundPotential, theta: Tensor, state: State, block: Block
+        self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block
     ) -> Advanced:
         """Run the steps of a block."""
         return advance(sampler, potential, theta, state, block)
 
 
-def advance(sampler: Sampler, potential: BoundPotential, theta: Tensor, state: State, block: Block) -> Advanced:
+def advance(sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block) -> Advanced:
     """Run the steps of a block. Positions are rebound, never written in place, so a draw stays what it was."""
     import torch
 
     noise = StepNoise(block.slots)
-    values = [slot.contiguous().unbind(0) if slot.ndim else (slot,) * len(block) for slot in block.noise]
-    drawn = list(zip(*values, strict=True)) or [()] * len(block)
-    batches = split(block.batches, len(block)) if block.batches else None
+    full, handed, numbers = potential.full, Potential(potential), Noise(noise)
+    calls, full_calls = sampler.gradients_per_step, sampler.full_gradients_per_step
+    # Each step gets memory of its own: from a view of the block a sampler could read the noise of later steps.
+    slots = [torch.unbind_copy(slot, 0) if slot.ndim else (slot,) * len(block) for slot in block.noise]
+    drawn = list(zip(*slots, strict=True)) or [()] * len(block)
+    batches = split(block.batches, len(block))
     weighted = type(sampler).log_weight is not Sampler.log_weight
-    keep = block.keep.tolist()
     draws: list[Tensor] = []
     log_weights: list[Tensor] = []
-    potential.bind(None)
+    like, dtype = theta, theta.dtype
+    inputs = zip(_each(block.h), _each(block.T), drawn, batches, block.keep.tolist(), strict=True)
     # What stands between two calls of `step` is time that every sampler pays for: it is little, on purpose.
-    for k, (h, T) in enumerate(zip(block.h.unbind(0), block.T.unbind(0), strict=True)):
-        if batches is not None:
-            potential.bind(batches[k])
-        noise.start(drawn[k])
-        theta, state = sampler.step(theta, state, potential, h, T, noise)
+    for h, T, values, batch, kept in inputs:
+        potential.batch = batch
+        noise.start(values)
+        theta, state = sampler.step(theta, state, handed, h, T, numbers)
         noise.finish()
         if block.adapt:
             state = sampler.adapt(state, h, T)
-        if keep[k]:
+        if kept:
             draws.append(theta)
             weight = sampler.log_weight(state) if weighted else None
             if weight is not None:
                 log_weights.append(weight)
-    kept = torch.stack(draws) if draws else theta.new_empty((0, *theta.shape))
-    return Advanced(theta, state, kept, torch.stack(log_weights) if log_weights else None)
+        if potential.calls != calls or full.calls != full_calls:
+            check_calls(sampler, potential.take_counts())
+        potential.calls = full.calls = 0
+        if theta.dtype is not dtype:
+            break
+    return Advanced(theta, state, *stacked(sampler, draws, log_weights, like))
+
+
+def _each(column: Tensor) -> Sequence[Tensor]:
+    """A number (B,) for each step; where all are equal, one tensor for all steps, which takes less time to make."""
+    if column.device.type == "cpu" and bool((column == column[0]).all()):
+        return (column[0].clone(),) * len(column)
+    return column.unbind(0)

@@ -16,15 +16,16 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from harness.stepping.block import Advanced, Block, split
+from harness.stepping.block import Advanced, Block, check_calls, check_returned, split, stacked
 from harness.stepping.making import kind_of, making
-from harness.stepping.noise import StepNoise
+from harness.stepping.noise import Noise, StepNoise
+from harness.stepping.potential import Potential
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.sampler import Potential, Sampler, State
-    from harness.stepping.potential import BoundPotential
+    from harness.sampler import Sampler, State
+    from harness.stepping.potential import BoundPotential, CountingPotential
     from harness.task import Batch
 
     Function = Callable[[Tensor, State, Tensor, Tensor, list[Tensor]], None]
@@ -36,6 +37,8 @@ class Update:
     """Steps one after the other by compiled functions, one for each kind of block, made when it is first met."""
 
     counts = True
+    """Whether every step asks the potential; a recorded one is replayed without it."""
+
     in_place = True
 
     def __init__(self) -> None:
@@ -43,7 +46,7 @@ class Update:
         self._made: dict[tuple[bool, ...], Function] = {}
 
     def advance(
-        self, sampler: Sampler, potential: BoundPotential, theta: Tensor, state: State, block: Block
+        self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block
     ) -> Advanced:
         """Run the steps of a block. Unlike in the other modes, theta and state themselves become what is returned."""
         import torch
@@ -58,8 +61,10 @@ class Update:
                 draws.append(theta.clone())
                 weight = sampler.log_weight(state)
                 log_weights += [] if weight is None else [weight.clone()]
-        kept = torch.stack(draws) if draws else theta.new_empty((0, *theta.shape))
-        return Advanced(theta, state, kept, torch.stack(log_weights) if log_weights else None, lost)
+            counted = potential.take_counts()
+            if self.counts or any(counted):
+                check_calls(sampler, counted)
+        return Advanced(theta, state, *stacked(sampler, draws, log_weights, theta), lost)
 
     def _step(
         self,
@@ -118,7 +123,7 @@ class Opaque:
         raise NotImplementedError("no metric where single steps are compiled; --set run.compile=plain")
 
     @property
-    def full(self) -> Potential:
+    def full(self) -> Opaque:
         """U on all the data."""
         return self._full
 
@@ -162,15 +167,16 @@ def _with_autograd(function: Callable[[Tensor], Any], x: Tensor) -> Any:
 
 def _update(sampler: Sampler, potential: BoundPotential, block: Block) -> Function:
     """One step of this kind of block, on theta and state in place."""
-    slots, adapt, opaque = block.slots, block.adapt, Opaque(potential)
+    slots, adapt, handed = block.slots, block.adapt, Potential(Opaque(potential))
 
     def update(theta: Tensor, state: State, h: Tensor, T: Tensor, values: list[Tensor]) -> None:
         noise = StepNoise(slots)
         noise.start(values)
-        new_theta, new = sampler.step(theta, dict(state), opaque, h, T, noise)
+        new_theta, new = sampler.step(theta, dict(state), handed, h, T, Noise(noise))
         noise.finish()
         if adapt:
             new = sampler.adapt(new, h, T)
+        check_returned(sampler, new_theta, new, theta, state)  # `copy_` would cast and broadcast without a word
         # What came back may be theta or an entry of the state itself, so all of it is settled before any is written.
         fresh = [(theta, new_theta.clone()), *((leaf, new[name].clone()) for name, leaf in state.items())]
         for leaf, value in fresh:

@@ -1,0 +1,109 @@
+"""What a step returns is checked in each block of a run, not only at its first step, in each mode of execution."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support import make_loop, run_loop
+
+import harness.stepping
+from harness.errors import PluginError
+from harness.stepping import modes
+from plugins.samplers.sgld import SGLD
+from plugins.schedules.constant import Constant
+from tasks.synthetic.mixture5 import Mixture5
+
+compiled = pytest.mark.skipif(modes.lack() is not None, reason=f"compiled: {modes.lack()}")
+CALLS = []
+
+
+class Late(SGLD):
+    """SGLD with a state entry, whose steps from some count on return what `spoil` makes of position and state."""
+
+    first, last = 15, 10**9
+
+    def init(self, theta, potential, h, T, noise):
+        CALLS.clear()
+        return {"v": torch.zeros_like(theta), "w": theta.new_zeros(len(theta))}
+
+    def step(self, theta, state, potential, h, T, noise):
+        CALLS.append(None)
+        moved, _ = super().step(theta, {}, potential, h, T, noise)
+        state = {name: leaf + 1 for name, leaf in state.items()}
+        return self.spoil(moved, state) if self.late() else (moved, state)
+
+    def late(self):
+        return self.first <= len(CALLS) <= self.last
+
+    def log_weight(self, state):
+        return self.weight(state["v"][:, 0]) if self.late() else state["v"][:, 0]
+
+    def weight(self, right):
+        return right
+
+
+def late(spoil, **more):
+    return type("Late", (Late,), {"spoil": lambda self, theta, state: spoil(theta, state), **more})()
+
+
+def weighing(weight):
+    return type("Late", (Late,), {"weight": lambda self, right: weight(right), "spoil": lambda self, *it: it})()
+
+
+SPOILED = {
+    "theta in single precision": lambda theta, state: (theta.float(), state),
+    "theta as integers": lambda theta, state: (theta.long(), state),
+    "theta of fewer coordinates": lambda theta, state: (theta[:, :1], state),
+    "theta of one chain": lambda theta, state: (theta[:1], state),
+    "state in single precision": lambda theta, state: (theta, state | {"v": state["v"].float()}),
+    "state of another shape": lambda theta, state: (theta, state | {"v": state["v"][:1]}),
+    "a number in the state": lambda theta, state: (theta, state | {"w": 1.0}),
+    "an entry lost": lambda theta, state: (theta, {"v": state["v"]}),
+    "an entry more": lambda theta, state: (theta, state | {"u": theta}),
+}
+WEIGHTS = {
+    "weights of another shape": lambda right: right[:1],
+    "a weight for all": lambda right: right.sum(),
+    "integer weights": lambda right: right.long(),
+    "weights that end": lambda right: None,
+}
+
+
+@pytest.fixture(autouse=True)
+def short_blocks(monkeypatch):
+    monkeypatch.setattr("harness.randomness.NOISE_BLOCK", 10)
+
+
+@pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
+def test_from_a_later_step_on(spoil):
+    with pytest.raises(PluginError, match=r"^Late|the same noise"):
+        run_loop(make_loop(Mixture5(), late(spoil), Constant(step_size=0.01), 40))
+
+
+@pytest.mark.parametrize("kind", ["theta in single precision", "theta of fewer coordinates", "theta of one chain"])
+def test_within_a_block(kind):
+    with pytest.raises(PluginError, match=r"^Late|the same noise"):
+        run_loop(make_loop(Mixture5(), late(SPOILED[kind], last=17), Constant(step_size=0.01), 40))
+
+
+@pytest.mark.parametrize("weight", WEIGHTS.values(), ids=WEIGHTS)
+def test_weights(weight):
+    with pytest.raises(PluginError, match=r"^Late.*(log_weight|log weights)"):
+        run_loop(make_loop(Mixture5(), weighing(weight), Constant(step_size=0.01), 40))
+
+
+@compiled
+@pytest.mark.parametrize("mode", ["scan", "update"])
+@pytest.mark.parametrize("kind", ["theta in single precision", "theta of one chain", "an entry more"])
+def test_in_compiled_code(mode, kind, monkeypatch):
+    """Code that is traced may differ from what Python does: `copy_` would cast and broadcast, and drop entries."""
+    if mode == "update":
+        monkeypatch.setattr(harness.stepping, "LARGE", 1)
+    sampler = late(SPOILED[kind], late=lambda self: torch.compiler.is_compiling(), step=spoiled_step)
+    with pytest.raises(PluginError, match=r"^Late"):
+        run_loop(make_loop(Mixture5(), sampler, Constant(step_size=0.01), 40, mode="compiled"))
+
+
+def spoiled_step(self, theta, state, potential, h, T, noise):
+    moved, _ = SGLD.step(self, theta, {}, potential, h, T, noise)
+    return self.spoil(moved, state) if self.late() else (moved, state)
