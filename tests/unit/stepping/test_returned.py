@@ -41,13 +41,16 @@ class Late(SGLD):
     def weight(self, right):
         return right
 
+    def spoil(self, theta, state):
+        return theta, state
+
 
 def late(spoil, **more):
-    return type("Late", (Late,), {"spoil": lambda self, theta, state: spoil(theta, state), **more})()
+    return type("Late", (Late,), {"spoil": staticmethod(spoil), **more})()
 
 
 def weighing(weight):
-    return type("Late", (Late,), {"weight": lambda self, right: weight(right), "spoil": lambda self, *it: it})()
+    return type("Late", (Late,), {"weight": staticmethod(weight)})()
 
 
 SPOILED = {
@@ -65,7 +68,7 @@ WEIGHTS = {
     "weights of another shape": lambda right: right[:1],
     "a weight for all": lambda right: right.sum(),
     "integer weights": lambda right: right.long(),
-    "weights that end": lambda right: None,
+    "weights that end": lambda _: None,
 }
 
 
@@ -99,7 +102,7 @@ def test_in_compiled_code(mode, kind, monkeypatch):
     """Code that is traced may differ from what Python does: `copy_` would cast and broadcast, and drop entries."""
     if mode == "update":
         monkeypatch.setattr(harness.stepping, "LARGE", 1)
-    sampler = late(SPOILED[kind], late=lambda self: torch.compiler.is_compiling(), step=spoiled_step)
+    sampler = late(SPOILED[kind], late=staticmethod(torch.compiler.is_compiling), step=spoiled_step)
     with pytest.raises(PluginError, match=r"^Late"):
         run_loop(make_loop(Mixture5(), sampler, Constant(step_size=0.01), 40, mode="compiled"))
 

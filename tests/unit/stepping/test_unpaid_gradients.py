@@ -44,7 +44,7 @@ def loop_of(sampler, steps=4, mode="plain", monkeypatch=None, **more):
 
 def cheating(ask):
     """An SGLD whose gradient comes from a call of `ask(potential, theta)`."""
-    return type("Cheating", (Honest,), {"ask": lambda self, potential, theta: ask(potential, theta)})()
+    return type("Cheating", (Honest,), {"ask": staticmethod(ask)})()
 
 
 class Wide(torch.Tensor):
@@ -86,8 +86,8 @@ MORE_THAN_ONE = {
     "torch.func.jvp": forward,
     "forward mode": dual,
     "a tensor that lies": lambda p, theta: p.grad(theta.repeat(64, 1).as_subclass(Wide)).as_subclass(torch.Tensor)[:1],
-    "recorded by make_fx": lambda p, theta: make_fx(lambda x: p.grad(x))(theta)(theta),
-    "recorded by jit": lambda p, theta: torch.jit.trace(lambda x: p.grad(x), theta, check_trace=False)(theta),
+    "recorded by make_fx": lambda p, theta: make_fx(p.grad)(theta)(theta),
+    "recorded by jit": lambda p, theta: torch.jit.trace(p.grad, theta, check_trace=False)(theta),
 }
 
 
@@ -102,12 +102,12 @@ def test_full_gradients_are_counted_however_they_are_reached():
     class Fuller(Honest):
         gradients_per_step, full_gradients_per_step = 0, 1
 
-    def ask(potential, theta):
-        potential.full.full.grad(theta)
-        return potential.full.grad(theta)
+        def ask(self, potential, theta):
+            potential.full.full.grad(theta)
+            return potential.full.grad(theta)
 
     with pytest.raises(PluginError, match=r"its step makes \(0, 2\) calls"):
-        loop_of(type("Cheating", (Fuller,), {"ask": lambda self, p, theta: ask(p, theta)})())
+        loop_of(Fuller())
 
 
 @pytest.mark.parametrize("where", ["init", "refresh"])
@@ -160,7 +160,7 @@ def test_what_a_sampler_is_handed_offers_the_contract_and_nothing_else():
                     assert not hasattr(method, "__func__")
                     assert not vars(method)
             for number in numbers:
-                assert number._base is None or len(number._base) <= 4  # noqa: PLR2004 - the block, not the trajectory
+                assert number._base is None or len(number._base) <= 4  # the block, not the trajectory
             return {}
 
     run_loop(loop_of(Curious(), steps=20, burn_in=4))
