@@ -165,11 +165,14 @@ def _gate(shape: tuple[int, ...] | None, owner: str) -> Gate:
     if shape is None:
         return lambda _: None
     import torch
-    from torch._C import _functorch, _get_tracing_state, _has_torch_function_unary, _len_torch_dispatch_stack
+    from torch._C import _functorch, _get_tracing_state, _len_torch_dispatch_stack, _len_torch_function_stack
     from torch.autograd import forward_ad
 
     plain, batched = torch.Tensor, _functorch.is_batchedtensor
-    compiling = torch.compiler.is_compiling()  # its own tracing is a mode of torch too
+    compiling = torch.compiler.is_compiling()  # which is a mode of torch itself
+    modes = functions = 0
+    if not compiling:
+        modes, functions = _len_torch_dispatch_stack(), _len_torch_function_stack()
 
     def admit(x: Tensor) -> None:
         if type(x) is not plain or x.shape != shape:
@@ -184,8 +187,14 @@ def _gate(shape: tuple[int, ...] | None, owner: str) -> Gate:
             x.requires_grad
             or batched(x)
             or forward_ad._current_level >= 0  # noqa: SLF001 - torch has no public way to ask
-            or _has_torch_function_unary(x)
-            or (not compiling and (_len_torch_dispatch_stack() or _get_tracing_state() is not None))
+            or (
+                not compiling
+                and (
+                    _len_torch_dispatch_stack() > modes
+                    or _len_torch_function_stack() > functions
+                    or _get_tracing_state() is not None
+                )
+            )
         ):
             where = "" if compiling else _asked_at()
             raise PluginError(
