@@ -169,16 +169,21 @@ def command_of(name: str, asked: argparse.Namespace, record: Record) -> list[str
 
 
 def budget_of(method: str, asked: argparse.Namespace, record: Record) -> str:
-    """The paper's budget, or whole epochs that fit in what is left; once chosen it stays, for the run's key has it."""
+    """The paper's budget, or the whole epochs that fit in what is left, at least one.
+
+    The choice is kept in a file, as the budget is part of the run's key. The speed is that of the look at the wanted
+    precision, else of the first look that succeeded.
+    """
     place = asked.out / f"budget-{method}"
     if place.exists():
         return place.read_text()
     _, steps, epoch = RUNS[method]
-    look = "look-bfloat16" if asked.precision == "bfloat16" else "look-recorded"
-    speed = (record.last(look) or {}).get("found", {}).get("steps_per_second")
+    looks = ["look-bfloat16" if asked.precision == "bfloat16" else "look-recorded", *LOOKS]
+    speeds = [record.last(look).get("found", {}).get("steps_per_second") for look in looks]
+    speed = next(filter(None, speeds), 0.0)
     runs_left = [name for name in RUNS if not record.ended(f"run-{name}", retry=False)]
     left = (60 * asked.minutes - record.seconds()) / max(1, len(runs_left))
-    fit = steps if speed is None else int(SPARE * left * speed / epoch) * epoch
+    fit = int(SPARE * left * speed / epoch) * epoch
     budget = "paper" if fit >= steps else f"steps={max(fit, epoch)}"
     place.write_text(budget)
     return budget
