@@ -72,6 +72,8 @@ class Sampler(Configurable):
 
     gradients_per_step       calls of `potential.grad`, `value_and_grad` or `scores` a step makes; a fixed number
     full_gradients_per_step  the same for `potential.full`
+    gradient_at              "start" where the first gradient of a step is at the theta that it is given; "end" where
+                             the last is at the theta that it returns, and is kept in the state for the next step
     refresh_every            `refresh` is called before every so many steps; 0: never
     needs                    what it asks of a potential beyond gradients ("terms", "scores", "metric")
     adaptive                 state entries that the linear law holds fixed (psgld's V)
@@ -79,7 +81,8 @@ class Sampler(Configurable):
                              "heavy-ball", "adam", ...), or a function (sampler, theta, memory, g, h) -> (theta, memory)
                              written apart from `step`, memory being a dict that starts empty; None where none. A
                              sampler that needs the metric is compared with the rule on D g
-    exempt                   law of `bench check` -> reason why it does not apply
+    exempt                   law of `bench check` -> reason why it does not apply; a sampler that is exempt from
+                             "compiled" is never compiled
 
     A hyperparameter called `gradient_variance` is the variance of a coordinate of the stochastic gradient: that much of
     the noise of a step is there already, so its whole noise does not depend on it.
@@ -87,6 +90,7 @@ class Sampler(Configurable):
 
     gradients_per_step: ClassVar[int] = 1
     full_gradients_per_step: ClassVar[int] = 0
+    gradient_at: ClassVar[str] = "start"
     refresh_every: ClassVar[int] = 0
     needs: ClassVar[frozenset[str]] = frozenset()
     adaptive: ClassVar[tuple[str, ...]] = ()

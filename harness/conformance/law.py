@@ -107,8 +107,21 @@ def draws(running: Loop) -> Tensor:
     return recorder.draws()
 
 
+def weights(running: Loop) -> Tensor:
+    """The weights (K, C) of the kept draws of a loop on a Gaussian; they sum to 1."""
+    recorder = running.runs[0].observer
+    assert isinstance(recorder, Recorder)
+    together = torch.cat(recorder.weights)
+    return together / together.sum()
+
+
 def path_of(sampler: Sampler, task: GaussianTask, path: Trajectory, rows: int, seed: int = 0) -> Tensor:
     """All draws (K, C, D) of the loop along a trajectory, on which it should stay finite."""
+    return draws(walk(sampler, task, path, rows, seed))
+
+
+def walk(sampler: Sampler, task: GaussianTask, path: Trajectory, rows: int, seed: int = 0) -> Loop:
+    """A loop that has gone along a trajectory, on which it should stay finite."""
     running = finish(loop(sampler, task, path, rows, seed))
     lost = running.runs[0].divergence
     if lost is not None:
@@ -116,7 +129,7 @@ def path_of(sampler: Sampler, task: GaussianTask, path: Trajectory, rows: int, s
         raise Broken(
             f"on a Gaussian in {task.dim()} dimensions it goes to infinity by step {lost.step}, h lambda = {x:.3g}"
         )
-    return draws(running)
+    return running
 
 
 def in_batches(task: Task) -> Task:

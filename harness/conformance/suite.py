@@ -12,9 +12,11 @@ from harness.conformance.gaussian import GaussianTask
 from harness.conformance.law import Broken, Law, Skip
 from harness.conformance.laws import (
     compiled,
+    coordinates,
     derived,
     homogeneity,
     hyperparameters,
+    isolation,
     leaks,
     one_step,
     potential,
@@ -22,6 +24,7 @@ from harness.conformance.laws import (
     restore,
     scale,
     seeds,
+    translation,
     whole,
     zero_temperature,
 )
@@ -37,8 +40,8 @@ if TYPE_CHECKING:
 LAWS: tuple[Law, ...] = tuple(
     module.LAW
     for module in (
-        derived, real_loop, one_step, scale, zero_temperature, potential, leaks, restore, seeds, hyperparameters,
-        compiled, whole, homogeneity,
+        isolation, derived, real_loop, one_step, scale, zero_temperature, potential, leaks, restore, seeds,
+        hyperparameters, compiled, translation, coordinates, whole, homogeneity,
     )
 )  # fmt: skip
 

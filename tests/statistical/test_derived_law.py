@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from method_mutants import EulerOrder
+from planted.momentum import EulerOrder
 
 from harness.conformance.law import trajectory
 from harness.conformance.linear import derive, propagate, stationary_variance

@@ -13,12 +13,26 @@ from harness.randomness import Streams
 from harness.stepping import BoundPotential, CountingPotential
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
     from harness.sampler import Sampler
 
 CURVATURES = (0.5, 1.0, 2.0)
 ROWS = 5
+
+MANY = 64
+"""Rows by which a step shows how finely it answers."""
+
+FINE, COARSE = 1e-9, 1e-3
+"""Changes of what a step is given: one in float64 answers to both alike, one that rounds to the coarse one alone."""
+
+SIZES = (1.0, 2.0, 5.0, 50.0)
+"""Of noise, in standard deviations."""
+
+SAME = 1e-9
+"""Relative difference that is rounding."""
 
 
 def check(sampler: Sampler) -> None:
@@ -27,6 +41,9 @@ def check(sampler: Sampler) -> None:
     for T in TEMPERATURES:
         _own_action(sampler, x / max(CURVATURES), T)
     _chain_by_chain(sampler, x / max(CURVATURES))
+    with torch.no_grad():
+        _answers_finely(sampler, x / max(CURVATURES))
+        _noise_is_normal(sampler, x / max(CURVATURES))
     if sampler.refresh_every:
         _refresh(sampler, x / max(CURVATURES))
 
@@ -47,6 +64,87 @@ def _own_action(sampler: Sampler, h: float, T: float) -> None:
     gap = distance(found, z @ A.T + xi @ B.T + b @ G.T)
     if not gap < LINEAR:
         raise Broken(f"at T = {T:g} a step differs from its own A z + B xi + G b by {gap:.2g} (relative)")
+
+
+def _near_the_start(sampler: Sampler, h: float) -> tuple[Probe, Callable[[Tensor, Tensor, Tensor], Tensor], Tensor]:
+    """A probe, its step as a function of (z, noise, slope), and MANY rows z about theta = 1 and the state there."""
+    probe = Probe(sampler, h, 1.0, CURVATURES)
+    z = probe.join(torch.ones((1, probe.dim), dtype=torch.float64), probe.start)
+    z = z + 0.01 * torch.randn((MANY, probe.size), generator=_generator("points"), dtype=torch.float64)
+    curvature = torch.tensor(CURVATURES, dtype=torch.float64)
+    return probe, lambda z, xi, b: probe.answer(z, xi, b, curvature), z
+
+
+def _answers_finely(sampler: Sampler, h: float) -> None:
+    """Position, state and noise that change by a hair change the step by a hair: nothing is rounded on the way."""
+    probe, step, z = _near_the_start(sampler, h)
+    xi = torch.cat(
+        [_numbers(slot.kind, (MANY, *slot.shape)).reshape(MANY, -1) for slot in probe.slots] or [z[:, :0]], 1
+    )
+    b = torch.randn((MANY, probe.dim), generator=_generator("slopes"), dtype=torch.float64)
+    before = step(z, xi, b)
+    inputs = {name: (0, place) for name, place in probe.entries.items()} | {"the noise": (1, _normals_of(probe))}
+    for name, (which, place) in inputs.items():
+        given = (z, xi)[which]
+        change = torch.zeros_like(given)
+        change[:, place] = torch.randn(change[:, place].shape, generator=_generator(name), dtype=torch.float64)
+        if not change.any():
+            continue
+        answers = []
+        for size in (FINE, COARSE):
+            moved = [z, xi, b]
+            moved[which] = given + size * change
+            answers.append((step(*moved) - before).abs() / size)
+        for entry, columns in probe.entries.items():
+            fine, coarse = (float(answer[:, columns].amax(1).median()) for answer in answers)
+            if fine < 0.5 * coarse:
+                raise Broken(
+                    f"{name} changed by {FINE:g} changes {entry} by {fine:.2g} times as much, changed by {COARSE:g} by "
+                    f"{coarse:.2g} times: a step rounds it, to float32 perhaps"
+                )
+        if name in ("theta", "the noise") and not answers[0].any():
+            raise Broken(f"a step answers to no change of {FINE:g} in {name}: it rounds it, or makes no use of it")
+
+
+def _noise_is_normal(sampler: Sampler, h: float) -> None:
+    """Noise that is added, whatever the position, is a linear function of normal numbers: else it is not normal."""
+    probe, step, z = _near_the_start(sampler, h)
+    normals = _normals_of(probe)
+    if not len(normals):
+        return
+    still = torch.full((MANY, probe.noise_size), 0.5, dtype=torch.float64)
+    still[:, normals] = 0
+    loud = still.clone()
+    loud[:, normals] = torch.randn((1, len(normals)), generator=_generator("noise"), dtype=torch.float64)
+    b = torch.randn((MANY, probe.dim), generator=_generator("slopes"), dtype=torch.float64)
+    silent = step(z, still, b)
+    added = {size: step(z, still + size * (loud - still), b) - silent for size in SIZES}
+    for entry, columns in probe.entries.items():
+        answers = {size: answer[:, columns] for size, answer in added.items()}
+        one = answers[1.0]
+        if any(distance(answer, answer[:1].expand_as(answer)) > SAME for answer in answers.values()) or not one.any():
+            continue  # it depends on the position, or there is none
+        for size, answer in answers.items():
+            gap = distance(answer, size * one)
+            if gap > SAME:
+                raise Broken(
+                    f"the noise that a step adds to {entry} is no linear function of the normal numbers that it asks "
+                    f"for, so it is not normal: {size:g} times the numbers give another answer, by {gap:.2g} (relative)"
+                )
+
+
+def _normals_of(probe: Probe) -> list[int]:
+    """The columns of the noise that are normal numbers."""
+    columns: list[int] = []
+    place = 0
+    for slot in probe.slots:
+        columns += range(place, place + slot.numbers) if slot.kind == "normal" else []
+        place += slot.numbers
+    return columns
+
+
+def _generator(name: str) -> torch.Generator:
+    return Streams(0, 0, ("one-step",)).torch(name)
 
 
 def _chain_by_chain(sampler: Sampler, h: float) -> None:
@@ -105,6 +203,7 @@ def _numbers(kind: str, size: tuple[int, ...]) -> Tensor:
 
 LAW = Law(
     3, "one-step", check,
-    "a step that branches on values, mixes chains, or reshapes h and T instead of letting them broadcast",
+    "a step that branches on values, mixes chains, reshapes h and T instead of letting them broadcast, rounds, or "
+    "clips its noise",
     exemptible=False,
 )  # fmt: skip

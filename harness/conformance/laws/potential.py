@@ -1,4 +1,4 @@
-"""Law 6: the potential is asked where and as often as declared, and what it answers is used in the same step."""
+"""Law 6: the potential is asked where and as often as declared, and what it answers is used."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from harness.stepping import CountingPotential, DirectNoise
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.sampler import Sampler
+    from harness.sampler import Sampler, State
     from harness.task import Batch, Problem
 
 CHAINS = 3
 STEPS = 3
+ERRORS = (1.0, 1e3, 1e6)
+"""Errors of the gradient to which a step should answer; one that goes by chance may answer to large ones alone."""
 
 
 class WatchedPotential(CountingPotential):
@@ -40,7 +42,9 @@ class WatchedPotential(CountingPotential):
 
 
 def check(sampler: Sampler) -> None:
-    """Counts, the first point, and the answer to the current batch, at each of a few steps."""
+    """Counts, the first or last point, and the answer to the current batch, at each of a few steps."""
+    if sampler.gradient_at not in ("start", "end"):
+        raise Broken(f"gradient_at is {sampler.gradient_at!r}, and should be 'start' or 'end'")
     task = GaussianTask(variance=1.0)
     running = loop(sampler, task, trajectory(varying(sampler, task, STEPS), 1.0), CHAINS)
     theta, state = running.theta, running.state
@@ -49,20 +53,25 @@ def check(sampler: Sampler) -> None:
     for k in range(STEPS):
         before = [g.get_state() for g in generators]
         moved = []
-        for slope in (slopes[k] + 1, slopes[k]):
+        for slope in (slopes[k], *(slopes[k] + error for error in ERRORS)):
             for generator, place in zip(generators, before, strict=True):
                 generator.set_state(place)
             potential = WatchedPotential(running.problem, 1, {"slope": slope})
             noise = DirectNoise(generators, torch.float64)
             with torch.no_grad():
                 moved.append(sampler.step(theta, dict(state), potential, running.h[k], running.T[k], noise))
-            _check_calls(sampler, potential, theta, k + 1)
-        if sampler.gradients_per_step and same(moved[0][0], moved[1][0]):
+            _check_calls(sampler, potential, theta, moved[-1][0], k + 1)
+        if sampler.gradients_per_step and all(_alike(moved[0], other) for other in moved[1:]):
             raise Broken(f"step {k + 1} moves alike whatever the gradient of its own batch is")
-        theta, state = moved[1]
+        theta, state = moved[0]
 
 
-def _check_calls(sampler: Sampler, potential: WatchedPotential, theta: Tensor, step: int) -> None:
+def _alike(one: tuple[Tensor, State], other: tuple[Tensor, State]) -> bool:
+    """Whether position and state are equal bit for bit."""
+    return same(one[0], other[0]) and all(same(leaf, other[1][name]) for name, leaf in one[1].items())
+
+
+def _check_calls(sampler: Sampler, potential: WatchedPotential, theta: Tensor, moved: Tensor, step: int) -> None:
     declared = (sampler.gradients_per_step, sampler.full_gradients_per_step)
     counted = potential.take_counts()
     if counted != declared:
@@ -70,9 +79,22 @@ def _check_calls(sampler: Sampler, potential: WatchedPotential, theta: Tensor, s
             f"step {step} makes {counted[0]} gradient calls and {counted[1]} on the full potential; "
             f"gradients_per_step and full_gradients_per_step declare {declared[0]} and {declared[1]}"
         )
-    if potential.points and not same(potential.points[0], theta):
-        gap = (potential.points[0] - theta).abs().max().item()
-        raise Broken(f"step {step} asks for its first gradient {gap:.2g} away from the position it was given")
+    if not potential.points:
+        return
+    at_end = sampler.gradient_at == "end"
+    which, asked, wanted = ("last", potential.points[-1], moved) if at_end else ("first", potential.points[0], theta)
+    if not same(asked, wanted):
+        where = "it returns" if at_end else "it was given"
+        other = (
+            ""
+            if at_end
+            else (
+                "; one that keeps in its state the gradient at the position it returns declares gradient_at = 'end', "
+                "and one with another reason exempt = {'potential': the reason}"
+            )
+        )
+        gap = (asked - wanted).abs().max().item() if asked.shape == wanted.shape else float("inf")
+        raise Broken(f"step {step} asks for its {which} gradient {gap:.2g} away from the position {where}{other}")
 
 
 LAW = Law(

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from harness.conformance.gaussian import GaussianTask
-from harness.conformance.law import Broken, Law, Skip, distance, loop, path_of, same, streams, trajectory, varying
+from harness.conformance.law import (
+    Broken,
+    Law,
+    Skip,
+    all_finite,
+    distance,
+    loop,
+    path_of,
+    same,
+    streams,
+    trajectory,
+    varying,
+)
 from harness.conformance.linear import Probe, ScriptedNoise
 from harness.errors import UsageError
 from harness.stepping import BoundPotential, split
@@ -28,7 +40,10 @@ if TYPE_CHECKING:
     Rule = Callable[[Any, Tensor, Memory, Tensor, Tensor], tuple[Tensor, Memory]]
 
 CHAINS = 4
-STEPS = 12
+STEPS = 120
+SPREADS = (1.0, 2.0**60)
+"""Where chains start, in units of 1 / lambda: the second about 1e9 away, beyond any box or clip."""
+
 COLD = 1e-20
 """T of a sampler that has no T = 0: whatever T adds to a drift is lost in rounding."""
 
@@ -77,15 +92,22 @@ def check(sampler: Sampler) -> None:
     law of the potential): the rule is told no other. It is told D g, the gradient in the metric, where one is needed.
     """
     if sampler.zero_temperature is None:
-        raise Skip("declares no optimiser: zero_temperature is None")
+        _is_not_sgd(sampler)
+        raise Skip("declares no optimiser for T = 0: zero_temperature is None")
     name, rule = rule_of(sampler)
-    task = GaussianTask(variance=0.0 if "potential" in sampler.exempt else 0.5)
+    exact = "potential" in sampler.exempt or sampler.gradient_at == "end"
+    for spread in SPREADS:
+        _same_path(sampler, name, rule, GaussianTask(variance=0.0 if exact else 0.5 * spread, spread=spread))
+
+
+def _same_path(sampler: Sampler, name: str, rule: Rule, task: GaussianTask) -> None:
     h = varying(sampler, task, STEPS)
     problem = task.build(streams(CHAINS), "cpu")
     theta, batches = problem.initial(), split(problem.draw_batches(STEPS), STEPS)
     refuses = _refuses(sampler, h)
-    if refuses:
-        found = _silent(sampler, problem, theta, h, batches)
+    far = task.spread > 1
+    if refuses or far:
+        found = _silent(sampler, problem, theta, h, batches, COLD if refuses else 0.0)
     else:
         found = path_of(sampler, task, trajectory(h, 0.0), CHAINS)
     memory: Memory = {}
@@ -94,11 +116,32 @@ def check(sampler: Sampler) -> None:
         if "metric" in sampler.needs:
             g = (problem.metric(theta)[0] @ g[:, :, None])[:, :, 0]
         theta, memory = rule(sampler, theta, memory, g, size)
+        if far and not all_finite([theta]):
+            break  # the declared optimiser itself diverges from so far away
         gap = distance(found[k], theta)
         if not gap < 1e-12:
-            raise Broken(f"at T = 0 step {k + 1} differs from {name!r} by {gap:.2g} (relative)")
-    if not refuses:
+            where = f", started about {task.spread**0.5:.1g} away from the mode," if far else ""
+            raise Broken(f"at T = 0{where} step {k + 1} differs from {name!r} by {gap:.2g} (relative)")
+    if not (refuses or far):
         _draws_nothing(sampler, task)
+
+
+def _is_not_sgd(sampler: Sampler) -> None:
+    """One that declares no optimiser is not stochastic gradient descent with a share of the step size."""
+    task = GaussianTask()
+    h = varying(sampler, task, 2)
+    if _refuses(sampler, h):
+        return
+    start = task.build(streams(CHAINS), "cpu").initial()
+    first, second = path_of(sampler, task, trajectory(h, 0.0), CHAINS)
+    curvature = torch.tensor(task.curvatures, dtype=torch.float64)
+    share = float(((1 - first / start) / (h[0] * curvature)).mean())
+    sgd = [x - share * h[k] * curvature * x for k, x in enumerate((start, first))]
+    if share and max(distance(first, sgd[0]), distance(second, sgd[1])) < 1e-12:
+        raise Broken(
+            f"zero_temperature is None, and at T = 0 a step is that of sgd with {share:.6g} times the step size; "
+            "declare 'sgd', or a function that is the optimiser"
+        )
 
 
 def _refuses(sampler: Sampler, h: Array) -> bool:
@@ -111,10 +154,10 @@ def _refuses(sampler: Sampler, h: Array) -> bool:
 
 
 def _silent(
-    sampler: Sampler, problem: GaussianProblem, theta: Tensor, h: Array, batches: Sequence[Batch | None]
+    sampler: Sampler, problem: GaussianProblem, theta: Tensor, h: Array, batches: Sequence[Batch | None], heat: float
 ) -> Tensor:
-    """The positions as T -> 0 of a sampler that has no T = 0: all its normals 0, and its uniforms 1/2."""
-    T, state, found = torch.tensor(COLD, dtype=torch.float64), None, []
+    """The positions at a temperature of 0, or close to it: all normals 0, and all uniforms 1/2."""
+    T, state, found = torch.tensor(heat, dtype=torch.float64), None, []
     for size, batch in zip(torch.from_numpy(h), batches, strict=True):
         potential = BoundPotential(problem, 1, batch)
         with torch.no_grad():
