@@ -277,7 +277,7 @@ class GradientNormalised(Plain):
         return g / g.norm(dim=1, keepdim=True)
 
 
-@planted("drift", "potential", "zero-temperature")
+@planted("drift", "zero-temperature")
 class GradientAhead(Plain):
     """The gradient is taken at the point where the step would end."""
 
@@ -515,7 +515,7 @@ class ChainsMixed(Plain):
 # step count
 
 
-@planted("step count", awaits="time-homogeneity")
+@planted("step count", "time-homogeneity")
 class NoiseHalvedAfter20Steps(Counting):
     """The noise is halved after 20 steps."""
 
@@ -526,21 +526,21 @@ class NoiseHalvedAfter20Steps(Counting):
         return self.drift(theta, potential, h) + self.heat(h, T) * xi, {}
 
 
-@planted("step count", awaits="time-homogeneity")
+@planted("step count", "time-homogeneity")
 class NoiseHalvedAfter2000Steps(NoiseHalvedAfter20Steps):
     """The noise is halved after 2,000 steps."""
 
     last = 2000
 
 
-@planted("step count", awaits="time-homogeneity")
+@planted("step count", "time-homogeneity")
 class NoiseHalvedAfter100000Steps(NoiseHalvedAfter20Steps):
     """The noise is halved after 100,000 steps."""
 
     last = 100_000
 
 
-@planted("step count", awaits="time-homogeneity, once a float counter is known for one")
+@planted("step count", "time-homogeneity")
 class NoiseHalvedByAFloatCounter(Plain):
     """The noise is halved after 2,000 steps, counted in a float."""
 
@@ -552,7 +552,7 @@ class NoiseHalvedByAFloatCounter(Plain):
         return self.drift(theta, potential, h) + self.heat(h, T) * xi, {"k": state["k"] + 1}
 
 
-@planted("step count", awaits="time-homogeneity")
+@planted("step count", "time-homogeneity")
 class NoNoiseEveryHundredthStep(Counting):
     """Every hundredth step has no noise."""
 
@@ -569,7 +569,7 @@ class Annealed(Counting):
         return Plain.step(self, theta, {}, potential, h, T / (1 + k * 1e-4), noise)
 
 
-@planted("step count", awaits="time-homogeneity")
+@planted("step count", "time-homogeneity")
 class FrozenAfter5000Steps(Counting):
     """A chain stays where it is after 5,000 steps."""
 
@@ -641,7 +641,7 @@ class NoiseAtZeroTemperature(Plain):
         return theta + floor, state
 
 
-@planted("temperature", "real-loop")
+@planted("temperature", "whole-law")
 class TemperatureOfTheFirstStep(Plain):
     """The temperature is that of the first step for ever."""
 
@@ -652,7 +652,7 @@ class TemperatureOfTheFirstStep(Plain):
         return super().step(theta, {}, potential, h, state["T"], noise)[0], state
 
 
-@planted("temperature", "real-loop")
+@planted("temperature", "whole-law")
 class TemperatureOfTheStepBefore(TemperatureOfTheFirstStep):
     """The temperature is that of the step before."""
 
@@ -818,7 +818,7 @@ class UphillRefused(Plain):
         return moved.where((after < before)[:, None], theta), state
 
 
-@planted("greed", "real-loop")
+@planted("greed", "whole-law")
 class BetterOfTwo(Plain):
     """Of two proposals the one of lower energy is taken."""
 
@@ -831,7 +831,7 @@ class BetterOfTwo(Plain):
         return one.where((U_one < U_other)[:, None], other), state
 
 
-@planted("greed", "real-loop")
+@planted("greed", "whole-law")
 class NoiseTurnedDownhill(Plain):
     """One noise in ten that points uphill is turned downhill."""
 
@@ -842,7 +842,7 @@ class NoiseTurnedDownhill(Plain):
         return theta - h * g + self.heat(h, T) * torch.where(flip, -xi, xi), state
 
 
-@planted("greed", "real-loop")
+@planted("greed", "whole-law")
 class EarlyStopper(Plain):
     """Half of the steps that would leave the lowest tenth of the energy are refused."""
 

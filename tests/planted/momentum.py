@@ -203,7 +203,7 @@ class NoiseOfTheEulerFriction(BAOAB):
         return theta + v / 2, {"v": v}
 
 
-@planted("momentum", awaits="real-loop, with an allowance that is not too generous for sgnht")
+@planted("momentum", "whole-law")
 class ThermostatNoiseTimesRootTwo(SGNHT):
     """sgnht's own noise is sqrt(2) times too wide."""
 
@@ -211,7 +211,7 @@ class ThermostatNoiseTimesRootTwo(SGNHT):
         return super().step(theta, state, potential, h, T, Louder(noise, 2**0.5))
 
 
-@planted("momentum", awaits="real-loop, with an allowance that is not too generous for sgnht")
+@planted("momentum", "whole-law")
 class ThermostatNoiseShared(SGNHT):
     """All coordinates of sgnht get the same noise."""
 
@@ -344,7 +344,7 @@ class LambdaInOtherUnits(PSGLD):
         return self, 1.0
 
 
-@planted("adaptation", awaits="the whole law, nothing held")
+@planted("adaptation", "whole-law")
 class BiasOfThePreconditioner(PSGLD):
     """psgld with lam = 0.1, which has a variance of 1.53 on N(0, 1) and declares 1."""
 
@@ -557,7 +557,7 @@ class GreedyTest(Metropolis):
         return torch.zeros_like(u)
 
 
-@planted("HMC's energy", awaits="real-loop, at a large temperature")
+@planted("HMC's energy", "whole-law")
 class EnergyClipped(Metropolis):
     """The difference of energies is clipped at 1,000."""
 

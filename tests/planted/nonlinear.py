@@ -12,12 +12,12 @@ from plugins.samplers.resgld import RESGLD
 from plugins.samplers.sgrld import SGRLD
 
 
-@planted("noise", "real-loop")
+@planted("noise", "whole-law")
 class TamedNoiseTimesRootTwo(NoiseTimesRootTwo, Tamed):
     """The noise of a tamed sgld is sqrt(2) times too wide."""
 
 
-@planted("noise", awaits="real-loop, with more power")
+@planted("noise", "whole-law")
 class TamedNoiseTwoPerCentTooWide(Tamed):
     """The noise of a tamed sgld is 2 % too wide."""
 
@@ -25,7 +25,7 @@ class TamedNoiseTwoPerCentTooWide(Tamed):
         return 1.02 * super().heat(h, T)
 
 
-@planted("noise", "real-loop")
+@planted("noise", "whole-law")
 class TamedNoiseTenTimesTooSmall(Tamed):
     """The noise of a tamed sgld is ten times too small."""
 
@@ -33,7 +33,7 @@ class TamedNoiseTenTimesTooSmall(Tamed):
         return 0.1 * super().heat(h, T)
 
 
-@planted("noise", "real-loop")
+@planted("noise", "seeds", "whole-law")
 class TamedWithoutNoise(Tamed):
     """A tamed sgld has no noise."""
 
@@ -41,22 +41,22 @@ class TamedWithoutNoise(Tamed):
         return 0 * h * T
 
 
-@planted("temperature", "real-loop")
+@planted("temperature", "scale", "whole-law")
 class TamedTemperatureIgnored(TemperatureIgnored, Tamed):
     """A tamed sgld takes the temperature to be 1."""
 
 
-@planted("temperature", "real-loop")
+@planted("temperature", "scale", "whole-law")
 class TamedTemperatureSquared(TemperatureSquared, Tamed):
     """The noise of a tamed sgld goes by T squared."""
 
 
-@planted("noise", "real-loop")
+@planted("noise", "whole-law")
 class TamedOneNoiseForAllCoordinates(OneNoiseForAllCoordinates, Tamed):
     """All coordinates of a tamed sgld get the same number."""
 
 
-@planted("drift", "real-loop")
+@planted("drift", "whole-law")
 class TamedDriftUphill(Tamed):
     """The drift of a tamed sgld goes uphill."""
 
@@ -89,7 +89,7 @@ class TamedTemperatureWithAFloor(Tamed):
         return super().heat(h, T.clamp(min=0.1))
 
 
-@planted("momentum", awaits="real-loop, with more power")
+@planted("momentum", "whole-law")
 class RelativisticNoiseFivePerCentTooWide(RelativisticSGHMC):
     """The noise of relativistic-sghmc is 5 % too wide."""
 
@@ -97,7 +97,7 @@ class RelativisticNoiseFivePerCentTooWide(RelativisticSGHMC):
         return super().step(theta, state, potential, h, T, Louder(noise, 1.05))
 
 
-@planted("weights", "real-loop")
+@planted("weights", "whole-law")
 class ContourWeightsDropped(ContourSGLD):
     """contour-sgld at its defaults, without its weights."""
 
@@ -105,7 +105,7 @@ class ContourWeightsDropped(ContourSGLD):
         return None
 
 
-@planted("weights", awaits="real-loop, with more power")
+@planted("weights", "whole-law")
 class ContourWeightsHalved(QuickContour):
     """contour-sgld with the root of its weights."""
 
@@ -113,7 +113,7 @@ class ContourWeightsHalved(QuickContour):
         return state["log_weight"] / 2
 
 
-@planted("weights", "real-loop")
+@planted("weights", "whole-law")
 class WeightsDropped(Weighted):
     """Importance weights are left out."""
 
@@ -121,7 +121,7 @@ class WeightsDropped(Weighted):
         return None
 
 
-@planted("weights", "real-loop")
+@planted("weights", "whole-law")
 class WeightsInverted(Weighted):
     """Importance weights are inverted."""
 
@@ -129,7 +129,7 @@ class WeightsInverted(Weighted):
         return -state["log_weight"]
 
 
-@planted("weights", awaits="real-loop, with more power")
+@planted("weights", "whole-law")
 class WeightsHalved(Weighted):
     """Importance weights enter by their root."""
 
@@ -137,7 +137,7 @@ class WeightsHalved(Weighted):
         return state["log_weight"] / 2
 
 
-@planted("weights", awaits="real-loop, with more power")
+@planted("weights", "whole-law")
 class WeightsLagged(Weighted):
     """A draw has the weight of the draw before."""
 
@@ -153,7 +153,7 @@ class WeightsLagged(Weighted):
         return state["before"]
 
 
-@planted("weights", awaits="real-loop, with more power")
+@planted("weights", "whole-law")
 class WeightsCapped(Weighted):
     """Importance weights are cut off at e^0.5."""
 
@@ -183,7 +183,7 @@ class Bent:
         return D, self.factor * gamma
 
 
-@planted("drift", "real-loop")
+@planted("drift", "whole-law")
 class GammaSign(SGRLD):
     """Gamma has the wrong sign."""
 
@@ -191,7 +191,7 @@ class GammaSign(SGRLD):
         return super().step(theta, state, Bent(potential, -1), h, T, noise)
 
 
-@planted("drift", "real-loop")
+@planted("drift", "whole-law")
 class GammaDropped(SGRLD):
     """Gamma is left out."""
 

@@ -8,8 +8,8 @@ from planted.table import BUGS
 
 from harness.conformance.suite import LAWS, check_samplers
 
-SLOW = {"restore"}
-"""Laws that start a process; where another finds the bug as well, that one is tried."""
+LONG = {"whole-law"}
+"""Laws that take more than a few seconds: bugs that only they find are left to `nox -s statistical`."""
 
 SAID = ("Usual cause", "declares", "came back as", "must")
 """What a message has one of: the law's usual cause, or words of the harness for what is wrong."""
@@ -23,7 +23,15 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.laws], ids=lambda bug: bug.name)
+@pytest.mark.parametrize(
+    "bug",
+    [
+        pytest.param(bug, marks=[pytest.mark.slow, pytest.mark.statistical] if bug.laws[0] in LONG else [])
+        for bug in BUGS
+        if bug.laws
+    ],
+    ids=lambda bug: bug.name,
+)
 def test_the_law_that_is_meant_to_finds_the_bug(bug):
     (result,) = check_samplers([bug.sampler()], bug.laws[:1])[0]
     assert result.outcome == "failed", result
@@ -43,7 +51,7 @@ def first_failure(bug):
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "bug",
-    [pytest.param(bug, marks=pytest.mark.xfail(reason=bug.awaits) if bug.awaits else ()) for bug in BUGS if bug.awaits],
+    [pytest.param(bug, marks=pytest.mark.xfail(reason=bug.awaits, strict=True)) for bug in BUGS if bug.awaits],
     ids=lambda bug: bug.name,
 )
 def test_a_bug_that_awaits_its_law_is_found_by_none(bug):

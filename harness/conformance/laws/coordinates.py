@@ -1,4 +1,4 @@
-"""Law 13: coordinates are alike: with all curvatures equal, none is told from another, in few dimensions or in many."""
+"""Law 15: coordinates are alike: with all curvatures equal, none is told from another, in few dimensions or in many."""
 
 from __future__ import annotations
 
@@ -199,6 +199,6 @@ def _generator(name: str) -> torch.Generator:
 
 
 LAW = Law(
-    13, "coordinates", check,
+    15, "coordinates", check,
     "noise or a drift that some coordinates miss or share, or a branch on the number of parameters",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Law 14: a step knows what it is given, and nothing of the rest of the process: what Python itself cannot prevent."""
+"""Law 16: a step knows what it is given, and nothing of the rest of the process: what Python itself cannot prevent."""
 
 from __future__ import annotations
 
@@ -362,7 +362,7 @@ def _restored() -> Iterator[dict[str, Any]]:
 
 
 LAW = Law(
-    14, "isolation", check,
+    16, "isolation", check,
     "a cache in the class or module, a file, clock or environment variable, or a way past the arguments of step",
     exemptible=False,
 )  # fmt: skip

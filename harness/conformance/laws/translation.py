@@ -1,4 +1,4 @@
-"""Law 12: on U(theta - a) the path is the path on U, moved by a: nothing goes by where theta is."""
+"""Law 14: on U(theta - a) the path is the path on U, moved by a: nothing goes by where theta is."""
 
 from __future__ import annotations
 
@@ -73,6 +73,6 @@ def check(sampler: Sampler) -> None:
 
 
 LAW = Law(
-    12, "translation", check,
+    14, "translation", check,
     "positions clipped, wrapped or reflected, a weight decay beside the prior, or a constant that stands for a place",
 )  # fmt: skip
