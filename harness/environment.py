@@ -25,6 +25,8 @@ from packaging.utils import canonicalize_name
 from harness import provenance
 
 HARNESS = "sgmcmc-bench"
+DRIVER = Path("/proc/driver/nvidia/gpus")
+DEVICES = Path("/dev")
 
 
 def collect(device: str, distributions: Iterable[str]) -> dict[str, Any]:
@@ -156,12 +158,15 @@ def cores() -> int:
 
 
 def gpus() -> list[str]:
-    """The NVIDIA GPUs that this process may use, "cuda:0", "cuda:1", ..., found without torch: CUDA stays unstarted."""
+    """The NVIDIA GPUs that this process may use, "cuda:0", "cuda:1", ..., found without torch: CUDA stays unstarted.
+
+    Where the driver's list is hidden, as in some containers, the device files are counted.
+    """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     try:
-        there = len(list(Path("/proc/driver/nvidia/gpus").iterdir()))
+        there = len(list(DRIVER.iterdir()))
     except OSError:
-        there = 0
+        there = len(list(DEVICES.glob("nvidia[0-9]*")))
     if visible is not None:
         there = min(there, sum(bool(word.strip()) and word.strip() != "-1" for word in visible.split(",")))
     return [f"cuda:{i}" for i in range(there)]

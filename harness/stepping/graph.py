@@ -1,10 +1,10 @@
 """One step on a GPU as one CUDA graph: gradient, update and all, without Python in between.
 
 A step of a network is a thousand kernels of a few microseconds each. Launched one by one from Python, the GPU waits for
-them. The first steps of each kind are done as `Update` does them, on a stream of their own, so that all is compiled and
-allocated; then one is recorded. From there on each step copies what differs (step size, temperature, noise and
-minibatch, which are drawn as ever) into the memory that the record reads, and replays it. A minibatch of another size,
-the short one at the end of an epoch, is another kind. A minibatch in the memory of the CPU is copied to the GPU first.
+them. Each step copies what differs (step size, temperature, noise and minibatch, which are drawn as ever) into memory
+that stays where it is. The first steps of each kind are done as `Update` does them, on a stream of their own, so that
+all is compiled and allocated; then one is recorded, and from there on it is replayed. A minibatch of another size, the
+short one at the end of an epoch, is another kind. A minibatch in the memory of the CPU is copied to the GPU first.
 
 What a recorded step executes must not wait for the GPU, copy between CPU and GPU, or depend on a value in Python.
 """
@@ -39,7 +39,8 @@ class Graph(Update):
     def __init__(self) -> None:
         super().__init__()
         self._warm: Counter[Hashable] = Counter()
-        self._recorded: dict[Hashable, tuple[torch.cuda.CUDAGraph, list[Tensor]]] = {}
+        self._memory: dict[Hashable, list[Tensor]] = {}
+        self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
         self._stream: torch.cuda.Stream | None = None
         self._pool: Any = None
 
@@ -58,27 +59,28 @@ class Graph(Update):
         batch = {name: leaf.to(theta.device, non_blocking=True) for name, leaf in (batch or {}).items()}
         kind = (kind_of(block), tuple((name, leaf.shape) for name, leaf in batch.items()))
         inputs = [now[0], now[1], *now[2], *batch.values()]
-        if kind in self._recorded:
-            graph, memory = self._recorded[kind]
-            for place, value in zip(memory, inputs, strict=True):
-                place.copy_(value, non_blocking=True)
-            graph.replay()
+        if kind not in self._memory:
+            self._memory[kind] = [value.clone(memory_format=torch.contiguous_format) for value in inputs]
+        memory = self._memory[kind]
+        for place, value in zip(memory, inputs, strict=True):
+            place.copy_(value, non_blocking=True)
+        if kind in self._graphs:
+            self._graphs[kind].replay()
             return
+        h, T, *rest = memory
+        noise, places = rest[: len(now[2])], dict(zip(batch, rest[len(now[2]) :], strict=True))
         if self._stream is None:
             self._stream = torch.cuda.Stream()
         if self._warm[kind] < WARM:
             self._stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._stream):
-                super()._step(sampler, potential, batch or None, theta, state, block, now)
+                super()._step(sampler, potential, places or None, theta, state, block, (h, T, noise))
             torch.cuda.current_stream().wait_stream(self._stream)
             self._warm[kind] += 1
             return
-        memory = [value.clone() for value in inputs]
-        h, T, *rest = memory
-        noise, places = rest[: len(now[2])], dict(zip(batch, rest[len(now[2]) :], strict=True))
         graph = torch.cuda.CUDAGraph()
         with making(sampler, "recorded as a CUDA graph"), torch.cuda.graph(graph, self._pool, self._stream):
             super()._step(sampler, potential, places or None, theta, state, block, (h, T, noise))
         self._pool = graph.pool()  # no step's memory outlives it, so all graphs share what they work in
-        self._recorded[kind] = (graph, memory)
+        self._graphs[kind] = graph
         graph.replay()

@@ -13,6 +13,7 @@ from generated import SMALL, Exact, Generated
 from pretended_gpu import GPUError, PretendedGPU
 from support import make_loop, run_loop
 from torch import nn
+from torch.utils import _pytree as tree
 from torchvision.models.resnet import Bottleneck, ResNet
 
 import harness.stepping.update
@@ -45,8 +46,25 @@ CLOSE = {"rtol": 0, "atol": 1e-9}
 
 @pytest.fixture(autouse=True)
 def uncompiled(monkeypatch):
-    """The sampler's update as plain torch: its kernels for a GPU cannot be made here."""
-    monkeypatch.setattr(harness.stepping.update, "_compile", lambda update: update)
+    """The sampler's update as plain torch: its kernels for a GPU cannot be made here.
+
+    What compiled code is made for must stay: a tensor that lies in memory in another way would have it made anew,
+    within the recording too.
+    """
+
+    def compiled(update):
+        made_for = []
+
+        def call(theta, state, *now):
+            found = [(leaf.shape, leaf.stride(), leaf.dtype) for leaf in tree.tree_leaves((theta, state, now))]
+            made_for.extend([] if made_for else found)
+            if found != made_for:
+                raise GPUError(f"the update is compiled anew: made for {made_for}, called with {found}")
+            update(theta, state, *now)
+
+        return call
+
+    monkeypatch.setattr(harness.stepping.update, "_compile", compiled)
     monkeypatch.setattr(harness.stepping.update, "Opaque", lambda potential: potential)
 
 
@@ -160,7 +178,7 @@ def test_steps_of_every_network_are_recorded_and_end_where_plain_ones_do(name):
 def test_photographs_are_recorded_though_they_are_read_while_they_are_used(photographs):
     loop, gpu = same_recorded(photographs, SGLD(), STEP, WARM + 3, chains=1, burn_in=WARM + 2)
     assert gpu.graphs[0].replays == 2  # the last step is no burn-in, which is another kind
-    assert {name for name, _ in next(iter(loop.stepper._recorded))[1]} == {"index", "pixels"}
+    assert {name for name, _ in next(iter(loop.stepper._graphs))[1]} == {"index", "pixels"}
 
 
 def samplers():

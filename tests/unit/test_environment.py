@@ -150,3 +150,21 @@ def test_packages_are_those_required_and_no_others(tmp_path, monkeypatch):
     environment.requirements.cache_clear()
     assert environment.requirements(("aaa",)) == {"aaa": "1.0", "bbb": "1.0"}
     environment.requirements.cache_clear()
+
+
+def test_gpus_are_counted_by_the_driver_or_by_their_files_and_only_those_that_are_visible(tmp_path, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(environment, "DRIVER", tmp_path / "gpus")
+    monkeypatch.setattr(environment, "DEVICES", tmp_path)
+    assert environment.gpus() == []
+    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
+        (tmp_path / name).touch()
+    assert environment.gpus() == ["cuda:0", "cuda:1"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1234")
+    assert environment.gpus() == ["cuda:0"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert environment.gpus() == []
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    for name in ("0000:01:00.0", "0000:02:00.0", "0000:03:00.0"):
+        (tmp_path / "gpus" / name).mkdir(parents=True)
+    assert environment.gpus() == ["cuda:0", "cuda:1", "cuda:2"]
