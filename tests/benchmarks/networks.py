@@ -135,6 +135,10 @@ def beyond(loop: Any) -> dict[str, float]:
 def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Rounds of each sampler and of plain SGD beside it."""
     device, times = asked["device"], asked["steps"]
+    if device != "cpu":
+        from harness.execution.worker import set_up_gpu
+
+        set_up_gpu(f"{device}:0", tf32=False, cudnn_benchmark=False)
     plain = usual(asked, device)
     plain()
     rows = []
