@@ -34,6 +34,9 @@ def page(record: Record) -> str:
         *_variance(record),
         "## Step size in other conventions",
         *_conversions(record),
+        *_block(
+            "What is shown of its law", record["shown"], {"law": "law", "shown": "what `bench check` shows"}, "Nothing."
+        ),
         *_block("Laws that it is not held to", record["laws"], _same("law", "outcome", "reason"), ALL_LAWS),
         *_block("Methods built on it", record["methods"], _same("method", "schedule", "summary"), "None."),
     ]
@@ -42,9 +45,7 @@ def page(record: Record) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-ALL_LAWS = (
-    "None known without simulation: it is exempt from no law, and `bench check` says which of them have nothing to say."
-)
+ALL_LAWS = "None: it is exempt from no law, and of those that do not simulate all have something to say."
 
 
 def _same(*names: str) -> dict[str, str]:
@@ -85,8 +86,10 @@ def _facts(record: Record) -> str:
         "needs of a task, beyond gradients": ", ".join(record["needs"]) or "nothing",
         "at T = 0 it is": record["zero_temperature"] or "no known optimiser",
         "stable for x = h lambda below": limit(record),
-        "lambda var/T as h goes to 0": bias(record),
+        "lambda var/T as h goes to 0" + (", adaptive entries held" if record["adaptive"] else ""): bias(record),
     }
+    if record["adaptive"] and record["variance"] is not None:
+        facts["variance of N(0, 1) at T = 1 as h goes to 0, adaptation included"] = record["variance"]
     return table([{"": name, " ": value} for name, value in facts.items()], {"": "", " ": ""})
 
 

@@ -69,7 +69,12 @@ def bench_samplers() -> list[Info]:
         ),
         Info("sgd", "plugins.samplers.sgd:SGD", "stochastic gradient descent, an optimiser"),
         Info("sgdm", "plugins.samplers.sgdm:SGDM", "SGD with momentum in the velocity form, an optimiser"),
-        Info("sgfs", "plugins.samplers.sgfs:SGFS", "stochastic gradient Fisher scoring (Ahn et al. 2012)"),
+        Info(
+            "sgfs",
+            "plugins.samplers.sgfs:SGFS",
+            "stochastic gradient Fisher scoring (Ahn et al. 2012)",
+            law="plugins.samplers.laws.second_order:SGFSLaw",
+        ),
         Info("sghmc", "plugins.samplers.sghmc:SGHMC", "stochastic gradient HMC, velocity first (Chen et al. 2014)"),
         Info("sghmc-svrg", "plugins.samplers.sghmc_svrg:SGHMCSVRG", "SGHMC with variance reduction (Li et al. 2019)"),
         Info("sgld", "plugins.samplers.sgld:SGLD", "stochastic gradient Langevin dynamics (Welling, Teh 2011)"),
@@ -77,5 +82,10 @@ def bench_samplers() -> list[Info]:
         Info("sgld-svrg", "plugins.samplers.sgld_cv:SGLDSVRG", "SGLD with variance reduction (Dubey et al. 2016)"),
         Info("sgnht", "plugins.samplers.sgnht:SGNHT", "Langevin with a thermostat for its friction (Ding et al. 2014)"),
         Info("sgrld", "plugins.samplers.sgrld:SGRLD", "Langevin dynamics in a metric (Patterson, Teh 2013)"),
-        Info("sqnlmc", "plugins.samplers.sqnlmc:SQNLMC", "quasi-Newton Langevin, HAMCMC (Simsekli et al. 2016)"),
+        Info(
+            "sqnlmc",
+            "plugins.samplers.sqnlmc:SQNLMC",
+            "quasi-Newton Langevin, HAMCMC (Simsekli et al. 2016)",
+            law="plugins.samplers.laws.second_order:SQNLMCLaw",
+        ),
     ]

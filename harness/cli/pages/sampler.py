@@ -28,8 +28,8 @@ UNLIMITED = "unlimited"
 OWN_RULE = "an optimiser of its own"
 
 DERIVED = (
-    "gradients_per_step", "full_gradients_per_step", "stability_limit", "limit_bias", "state", "stationary_variance",
-    "scaling", "laws", "conversions",
+    "gradients_per_step", "full_gradients_per_step", "stability_limit", "limit_bias", "variance", "state",
+    "stationary_variance", "scaling", "shown", "laws", "conversions",
 )  # fmt: skip
 
 
@@ -38,9 +38,11 @@ def sampler(offer: Offer, registry: Registry) -> dict[str, Any]:
 
     stability_limit      largest x = h times curvature that is stable, at the defaults; None where it is not linear
     limit_bias           stationary variance over T/curvature as h goes to 0; 1 where the target is exact in that limit
+    variance             of N(0, 1) at T = 1 as h goes to 0, adaptation included; None without a stationary law
     stationary_variance  lambda var/T by x, at curvature lambda = 1 and T = 1; with exact gradients, and with gradient
                          noise of variance V = lambda T
     scaling              what keeps the path the same where U and T become c U and c T
+    shown                what `bench check` shows of its law, and with nothing held or not
     laws                 laws of `bench check` that it is exempt from, or that have nothing to say about it
     """
     cls = loaded(offer)
@@ -55,7 +57,9 @@ def sampler(offer: Offer, registry: Registry) -> dict[str, Any]:
         record |= declared(made)
         record |= _asked(lambda: _costs(offer), notes) or {}
         record["limit_bias"] = _asked(lambda: _limit_bias(made, record), notes)
+        record["variance"] = _asked(lambda: _variance(made), notes)
         record["state"] = _asked(lambda: state(made), notes)
+        record["shown"] = _asked(lambda: shown(made), notes)
         record["laws"] = _asked(lambda: laws(made), notes)
         record["stationary_variance"] = _asked(lambda: _variances(made, record), notes)
         record["scaling"] = _asked(lambda: scaling(made), notes)
@@ -114,13 +118,19 @@ def _axis(few: int, many: int) -> str:
     return " + ".join(part for part in (scaled, str(rest) if rest or not slope else "") if part)
 
 
+def shown(made: Any) -> list[dict[str, str]]:
+    """What `bench check` shows of its law."""
+    from harness.conformance.shown import shown
+
+    return shown(made)
+
+
 def laws(made: Any) -> list[dict[str, str]]:
     """Exemptions, and which of the quick laws have nothing to say about it, each with its reason."""
     from harness.conformance.suite import LAWS, check_sampler
+    from harness.registry import law_of
 
-    asked = {*QUICK, *made.exempt}
-    if not made.limit_bias():  # nothing is simulated then: there is no law to compare with
-        asked.add("real-loop")
+    asked = {*QUICK, *made.exempt, *law_of(type(made)).exempt}
     results = check_sampler(made, [law.name for law in LAWS if law.name in asked])
     return [{"law": r.law, "outcome": r.outcome, "reason": r.message} for r in results if r.outcome != "passed"]
 
@@ -213,6 +223,13 @@ def _limit_bias(made: Any, record: Mapping[str, Any]) -> float | None:
 
     limit = record["stability_limit"]
     return stationary.limit_bias(made, None if limit == UNLIMITED else limit)
+
+
+def _variance(made: Any) -> float | None:
+    from harness.registry import law_of
+
+    found = law_of(type(made)).variance(made)
+    return float(f"{found:.4g}") if found else None
 
 
 def _variances(made: Any, record: Mapping[str, Any]) -> list[dict[str, str]]:

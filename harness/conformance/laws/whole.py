@@ -32,6 +32,7 @@ from harness.conformance.targets import GRID, Target
 from harness.errors import UsageError
 from harness.loop import Loop
 from harness.registry import law_of
+from harness.sampler import Sampler as _Sampler
 from harness.schedule import Trajectory
 from harness.stepping import BoundPotential, split
 
@@ -68,6 +69,9 @@ KEPT = 40.0
 SHARE = 0.25
 """Of KEPT, in experiments other than the first: they see a variance that is 10 % off."""
 
+SETTLING = 3000
+"""Burn-in of a sampler that weighs its draws, at least: weights that are learned have to be there to be judged."""
+
 MEMORY = 0.2
 """Largest share of the start that the first kept draws may remember, on average; chance alone gives 0.02."""
 
@@ -100,29 +104,34 @@ DECLARED = 2e-3
 
 @dataclass(frozen=True)
 class Plan:
-    """x of the longest step, how many times longer than usual the runs are, and the share of KEPT."""
+    """x of the longest step, how many times longer than usual the runs are, the share of KEPT, and least burn-in."""
 
     share: float = 1.0
     x: float = COARSEST
     stretch: int = 1
+    settling: int = 0
 
-    def path(self, target: Target, level: int) -> Trajectory:
-        """A constant step size; the shorter the steps, the more of them. Draws a quarter of 1/x apart are kept."""
+    def path(self, target: Target, level: int, *, metric: bool = False) -> Trajectory:
+        """A constant step size; the shorter the steps, the more of them. Draws a quarter of 1/x apart are kept.
+
+        In a metric that is the Hessian every direction has curvature 1.
+        """
         x = self.x / 2**level
-        slow = self.stretch * min(target.condition, 100.0) ** 0.5 / x
-        burn_in, kept = round(BURN_IN * slow), round(self.share * KEPT * slow)
+        curvature, condition = (1.0, 1.0) if metric else (target.curvature, target.condition)
+        slow = self.stretch * condition**0.5 / x
+        burn_in, kept = max(round(BURN_IN * slow), self.settling), round(self.share * KEPT * slow)
         steps = burn_in + kept
         burning = np.arange(steps) < burn_in
         every = max(1, round(0.25 / x))
         keep = ~burning & ((np.arange(steps) - burn_in) % every == every - 1)
         return Trajectory(
-            step_size=np.full(steps, x / target.curvature), temperature=np.full(steps, target.T),
+            step_size=np.full(steps, x / curvature), temperature=np.full(steps, target.T),
             keep=keep, evaluate=keep, cycle=np.zeros(steps, dtype=np.int64), burn_in=burning,
         )  # fmt: skip
 
     def shorter(self) -> Plan | None:
         """With steps a quarter as long, unless they are the FINEST; as many relaxation times as at first."""
-        return Plan(self.share, self.x / 4) if self.x > FINEST else None
+        return Plan(self.share, self.x / 4, settling=self.settling) if self.x > FINEST else None
 
 
 @dataclass(frozen=True)
@@ -225,15 +234,17 @@ class Simulation:
         memory = max(sample.memory for sample in samples)
         if memory > MEMORY and worst > SURE:
             raise Broken(
-                f"no verdict: after {int(self.plan.path(self.target, LEVELS - 1).keep.size)} steps chains remember "
-                f"where they started ({self})"
+                f"no verdict: after {len(self._path(LEVELS - 1))} steps chains remember where they started ({self})"
             )
         return found
+
+    def _path(self, level: int) -> Trajectory:
+        return self.plan.path(self.target, level, metric="metric" in self.sampler.needs)
 
     def _levels(self, seed: int, chains: int) -> list[Sample | Broken]:
         found: list[Sample | Broken] = []
         for level in range(LEVELS):
-            found.append(self._run(self.plan.path(self.target, level), seed, chains))
+            found.append(self._run(self._path(level), seed, chains))
             if isinstance(found[-1], Broken):
                 break
         return found
@@ -349,15 +360,17 @@ def simulations(sampler: Sampler) -> list[Simulation]:
         Simulation(
             one,
             Target(kind, T, size.get(kind, DIM), V, ratio=law.variance(one) or 1.0),
-            *_size(primary=i == k == 0, few=few),
+            *_size(one, primary=i == k == 0, few=few),
         )
         for i, one in enumerate(settings)
         for k, (kind, T, V) in enumerate(others if i else first)
     ]
 
 
-def _size(*, primary: bool, few: bool) -> tuple[Plan, int]:
+def _size(sampler: Sampler, *, primary: bool, few: bool) -> tuple[Plan, int]:
     """The length and the chains of a simulation: in FEW dimensions so many more chains, or a longer path of fewer."""
+    if type(sampler).log_weight is not _Sampler.log_weight:
+        return Plan(1.0, settling=SETTLING), CHAINS * DIM // FEW // 4
     if few:
         return (Plan(1.0), CHAINS * DIM // FEW) if primary else (Plan(1.0), CHAINS * DIM // FEW // 4)
     return Plan(1.0 if primary else SHARE), CHAINS
