@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from harness import UsageError
-from harness.registry import registry
+from harness.diagnostics.crossing import MINIMUM_CHAINS
+from harness.registry import load, registry
+from harness.statistics.ranks import MINIMUM_SEEDS
 from harness.suite import about, find, read
 
+KINDS = ("samplers", "methods", "tasks")
 RUN = '[[run]]\nsamplers = ["sgld"]\ntasks = ["mixture5"]\n'
 
 
@@ -115,7 +118,24 @@ def test_shipped_suites_are_found_by_name_and_read(tmp_path):
     for name in ("smoke", "nightly"):
         suite = find(registry(), name)
         assert suite.summary
-        assert all(len(entry.seeds) >= 5 for entry in suite.entries)
+        for entry in suite.entries:
+            assert len(entry.seeds) >= MINIMUM_SEEDS
+            assert len(entry.seeds) * entry.chains >= MINIMUM_CHAINS  # so that every column of the leaderboard exists
     with pytest.raises(UsageError, match="unknown suite 'smok'; did you mean smoke"):
         find(registry(), "smok")
     assert find(registry(), str(write(tmp_path, RUN))).name == "mine"
+
+
+def test_the_nightly_suite_runs_what_it_says():
+    """Every sampler and method, on the small tasks, but those that need what the task does not provide."""
+    offered = {kind: [o for o in registry().offers(kind) if o.distribution == "sgmcmc-bench"] for kind in KINDS}
+    targets = {offer.name: offer.info.target for offer in offered["samplers"] + offered["tasks"]}
+    needs = {offer.name: load(targets[offer.name]).needs for offer in offered["samplers"]}
+    needs |= {offer.name: needs[offer.info.sampler] for offer in offered["methods"]}
+    suite = find(registry(), "nightly")
+    tasks = [task for entry in suite.entries for task in entry.tasks]
+    assert suite.summary.startswith(f"Did anything become worse? Every sampler and method on {len(tasks)} small tasks")
+    for entry in suite.entries:
+        for task in entry.tasks:
+            fit = {name for name, needed in needs.items() if needed <= load(targets[task]).provides}
+            assert set(entry.samplers) == fit, task
