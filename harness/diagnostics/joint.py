@@ -104,7 +104,7 @@ def norm_interval(errors: ArrayLike) -> Bracket:
         held_out = (e * others).sum(axis=1) / np.maximum(np.linalg.norm(others, axis=1), _TINY)
         common = total if total.any() else e[0]
         along = e @ common / np.maximum(np.linalg.norm(common), _TINY)
-    return _between(held_out, along)
+    return Bracket(*np.maximum(_between(held_out, along), 0.0).tolist())
 
 
 def eigenvalue_intervals(moments: ArrayLike) -> tuple[Bracket, Bracket]:

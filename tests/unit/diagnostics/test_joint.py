@@ -105,7 +105,7 @@ def test_the_norm_of_an_error_that_all_seeds_share_is_found():
 
 def test_errors_of_which_seeds_share_nothing_have_an_interval_around_zero():
     found = norm_interval(0.3 * np.array([[1.0], [-1.0]] * 3))
-    assert found.low < 0
+    assert (found.value, found.low) == (0.0, 0.0)
     assert found.high > 0.3
     assert norm_interval(np.zeros((5, 3))) == Bracket(0.0, 0.0, 0.0)
 
