@@ -22,7 +22,7 @@ class Noise(Protocol):
     """Random numbers for one step; every chain draws from a stream of its own.
 
     In `step`, at T = 0, `normal` returns a 0-dim zero and draws nothing. In `init` it always draws.
-    A step must ask for the same shapes, in the same order, every time.
+    A step must ask for the same shapes, in the same order, every time. The object has no other attributes than these.
     """
 
     def normal(self, like: Tensor) -> Tensor:
@@ -37,12 +37,17 @@ class Potential(Protocol):
 
     Everything random about U is fixed before the step and stays until the next one, so two calls in one step see
     the same U. Returned tensors belong to the caller.
+
+    A call costs one gradient a chain, so x has the shape of theta: a call at another shape raises `PluginError`, and
+    so does one within `vmap`, automatic differentiation or a mode of torch. Further positions (replicas) take a call
+    each. The object has no other attributes than these; it counts calls wherever they are made, and the one that `init`
+    gets ends with it.
     """
 
     terms: int
 
     def grad(self, x: Tensor) -> Tensor:
-        """grad U at any x of shape (C, D), as a (C, D) tensor."""
+        """grad U at any x of theta's shape (C, D), as a (C, D) tensor."""
 
     def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """U (C,) and grad U (C, D). Costs one gradient."""
@@ -111,6 +116,7 @@ class Sampler(Configurable):
     ) -> tuple[Tensor, State]:
         """One step: the new theta (C, D) and the new state. `h` and `T` broadcast against theta.
 
+        Theta and the entries of the state keep their shape, dtype and device: `PluginError` where they do not.
         No in-place change of the arguments, no Python branch on a tensor's value, no global random state, and
         chains never interact: the same code runs plain, compiled and in a CUDA graph.
         """
