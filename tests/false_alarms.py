@@ -1,15 +1,16 @@
-"""How often the statistical law of `bench check` would fail a right sampler, by repeating it with other seeds.
+"""How often the laws of `bench check` that go by random numbers would fail a right sampler, with other seeds.
 
     python tests/false_alarms.py --repeats 1000 sgld sghmc ...
+    python tests/false_alarms.py --law whole-law --seconds 120 sgld sgnht ...
 
-The law has fixed seeds, so a built-in passes or fails for ever; this says how lucky those seeds had to be. A repeat is
-an alarm where an experiment fails both of its tries, as the law has it. Beside it stand the first tries that fail, of
-which a right error model gives one in a thousand for each family of experiments, and those that would at ten times the
-level, one in a hundred: more would say that the errors are larger than the law takes them to be.
+The laws have fixed seeds, so a built-in passes or fails for ever; this says how lucky those seeds had to be. A repeat
+is an alarm where the law would fail; a right error model gives at most one in a thousand. Beside it stand the repeats
+that would fail a first look at ten times the level: more than one in a hundred would say that the errors are larger
+than the law takes them to be. Of the simulated laws, whose repeats are dear, all p-values are counted as well: how many
+of them are below .01 and .001.
 
-Many repeats are the runs of one loop. What is not an exact repeat is how streams are made, which would take most of the
-time: where the law is exact the chains of a loop share each stream, in turn, and elsewhere a torch generator keeps 32
-bits of its seed.
+Many repeats of `real-loop` are the runs of one loop. What is not an exact repeat is how streams are made, which would
+take most of the time: the chains of a loop share each stream, in turn.
 """
 
 from __future__ import annotations
@@ -23,16 +24,21 @@ import torch
 
 from harness.conformance import gaussian
 from harness.conformance.law import Broken, Skip, streams
-from harness.conformance.laws.real_loop import LEVEL, families
+from harness.conformance.laws import homogeneity, whole
+from harness.conformance.laws.real_loop import GREY, GROWTH, LEVEL, families, more
 from harness.randomness import Streams
 from harness.registry import load, registry
 
-TOGETHER = {"exact": 20, "simulated": 4}
-"""Repeats in one loop; draws of a long run take some 100 MB each."""
+TOGETHER = 20
+"""Repeats in one loop."""
 
-HEAD = (
-    f"{'sampler':20} {'repeats':>8} {'at 10 x level':>14} {'first tries':>12} {'alarms':>7} {'silent':>7} {'s each':>7}"
-)
+HEAD = {
+    "real-loop": f"{'sampler':20} {'repeats':>8} {'at 10 x level':>14} {'second looks':>13} {'alarms':>7} "
+    f"{'s each':>7}",
+    "whole-law": f"{'sampler':20} {'repeats':>8} {'p-values':>9} {'below .01':>10} {'below .001':>11} {'alarms':>7} "
+    f"{'s each':>7}",
+}
+HEAD["time-homogeneity"] = HEAD["whole-law"]
 
 
 def main():
@@ -41,43 +47,68 @@ def main():
     parser.add_argument("--repeats", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="number of the first repeat: repeats are counted from 0")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="for each sampler; then its repeats end")
+    parser.add_argument("--law", choices=list(HEAD), default="real-loop")
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    sys.stdout.write(f"{HEAD}  law\n")
+    sys.stdout.write(f"{HEAD[asked.law]}\n")
+    repeated = paths if asked.law == "real-loop" else simulated
     for name in asked.names or [offer.name for offer in registry().offers("samplers")]:
         (offer,) = (offer for offer in registry().offers("samplers") if offer.name == name)
         sys.stdout.write(f"{name:20} {repeated(load(offer.info.target)(), asked)}\n")
         sys.stdout.flush()
 
 
-def repeated(sampler, asked):
+def paths(sampler, asked):
     try:
-        found = families(sampler)
+        (family,) = families(sampler)
     except Skip as reason:
         return f"{'-':>8} {reason}"
-    exact, law = True, "exact"
-    began, tally, done = time.monotonic(), np.zeros(4, dtype=int), 0
-    with Quick(exact):
+    began, tally, done = time.monotonic(), np.zeros(3, dtype=int), 0
+    with Quick(shared=True):
         while done < asked.repeats and time.monotonic() - began < asked.seconds:
-            some = range(asked.first + done, asked.first + min(done + TOGETHER[law], asked.repeats))
-            tally += sum(tried(family, some) for family in found)
+            some = range(asked.first + done, asked.first + min(done + TOGETHER, asked.repeats))
+            tally += tried(family, some)
             done += len(some)
-    near, first, alarms, silent = tally
-    each = (time.monotonic() - began) / done
-    return f"{done:8} {near:14} {first:12} {alarms:7} {silent:7} {each:7.3f}  {law}"
+    near, second, alarms = tally
+    return f"{done:8} {near:14} {second:13} {alarms:7} {(time.monotonic() - began) / done:7.3f}"
 
 
 def tried(family, repeats):
-    """Repeats with a p-value under ten times the level, with one under it, with an alarm, and without a verdict."""
-    near, first, alarms, silent = (np.zeros(len(repeats), dtype=bool) for _ in range(4))
+    """Repeats with a p-value under ten times the level, with a second look, and with an alarm."""
+    near, second, alarms = (np.zeros(len(repeats), dtype=bool) for _ in range(3))
     for experiment in family:
-        for i, found in enumerate(outcomes(experiment, [2 * repeat + 11 for repeat in repeats])):
-            silent[i] |= isinstance(found, Skip)
-            near[i] |= worst(found, len(family)) < 10 * LEVEL
-            if worst(found, len(family)) < LEVEL:
-                first[i] = True
-                alarms[i] |= worst(outcomes(experiment, [2 * repeats[i] + 12])[0], 1) < LEVEL
-    return np.array([column.sum() for column in (near, first, alarms, silent)])
+        for i, found in enumerate(outcomes(experiment, [(1 + GROWTH) * repeat + 11 for repeat in repeats])):
+            p = worst(found, len(family))
+            near[i] |= p < 10 * LEVEL
+            alarms[i] |= p < LEVEL / 2
+            if LEVEL / 2 <= p < GREY:
+                second[i] = True
+                (again,) = outcomes(more(experiment), [(1 + GROWTH) * repeats[i] + 12])
+                alarms[i] |= worst(again, len(family)) < LEVEL / 2
+    return np.array([column.sum() for column in (near, second, alarms)])
+
+
+def simulated(sampler, asked):
+    """Every p-value of every repeat of the whole law, or of the long run."""
+    began, done, alarms, found = time.monotonic(), 0, 0, []
+    while done < asked.repeats and time.monotonic() - began < asked.seconds:
+        seed = 50_000 + asked.first + done
+        if asked.law == "time-homogeneity":
+            ps = list(homogeneity.windows(sampler, seed, homogeneity.CHAINS).p_values().values())
+            alarms += min(ps) * len(ps) < LEVEL / 2
+        else:
+            family, ps = whole.simulations(sampler), []
+            try:
+                whole.judged(family, seed)
+            except Broken:
+                alarms += 1
+            for simulation in family:
+                ps += simulation.p_values().values() if simulation.levels else []
+        found += ps
+        done += 1
+    ps = np.array(found)
+    each = (time.monotonic() - began) / done
+    return f"{done:8} {len(ps):9} {(ps < 0.01).sum():10} {(ps < 0.001).sum():11} {alarms:7} {each:7.1f}"
 
 
 def outcomes(experiment, seeds):

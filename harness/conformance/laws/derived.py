@@ -168,12 +168,12 @@ def _require(step: LinearStep) -> None:
     if step.error == np.inf:
         raise Skip(
             "no linear law: it draws uniforms, or its answers are not finite or not repeatable; what it leaves "
-            "stationary is left to the law real-loop"
+            "stationary is left to the laws real-loop and whole-law"
         )
     if not step.linear:
         raise Skip(
             f"not linear on a quadratic potential: superposition error {step.error:.2g}; what it leaves stationary is "
-            "left to the law real-loop"
+            "left to the law whole-law"
         )
     if step.shift > 1e-12:
         raise Broken(f"a step without noise moves the mode by {step.shift:.3g}")
