@@ -23,6 +23,9 @@ from harness.spec import GIVEN, Origin
 UNTUNED = 0.2
 """Share of the stability limit that a run without any stated step size uses."""
 
+WITH_GRADIENTS = ("terms", "scores")
+"""Needs that come with the gradients that a sampler pays for; all others a task hands out at no cost."""
+
 RUN_FIELDS = {
     "burn_in": Field("burn_in", "float", False, 0.0, False, "[0, inf)", (), "share of the run (< 1) or steps", ""),
     "thin": Field("thin", "int", False, 1, False, "[1, inf)", (), "every how many draws one is kept", ""),
@@ -248,4 +251,5 @@ def _given(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[s
             f"{pair.sampler.name} needs {', '.join(lacks)} of a potential, which task {pair.task.name} "
             "does not provide; choose another task or sampler"
         )
-    return {f"needs.{name}": Origin(task["given"][name], GIVEN, "the task") for name in needs if name in task["given"]}
+    told = {name: task["given"].get(name, "as the task provides it") for name in needs if name not in WITH_GRADIENTS}
+    return {f"needs.{name}": Origin(what, GIVEN, "the task") for name, what in told.items()}

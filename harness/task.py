@@ -319,7 +319,7 @@ class Task(Configurable):
     provides   what samplers may need beyond gradients: "terms", "scores", "metric"
     opaque     whether the compiler leaves energy and gradient as they are, and compiles the sampler's step alone; on a
                GPU, steps of these tasks are recorded as a CUDA graph unless a setting says otherwise
-    given      those of them that cost a sampler no gradients, and what they are: stated on the rows that use them
+    given      what those of them are that cost a sampler no gradients, "metric": stated on the rows that use them
     prior_precision  of a prior N(0, I / prior_precision), where the prior is one
     """
 

@@ -29,6 +29,15 @@ def test_a_papers_settings_come_with_their_source(tmp_path):
     assert made.origins["schedule.rounding"].provenance == "default"
 
 
+def test_what_a_task_hands_to_a_sampler_at_no_cost_is_recorded(tmp_path):
+    origin = spec(tmp_path, "sgrld", "blr-heart").origins["needs.metric"]
+    assert (origin.provenance, origin.source) == ("given", "the task")
+    assert "Hessian" in origin.value
+    for sampler in ("sgld", "sgfs"):  # nothing; N, and gradients of terms that it pays for
+        origins = spec(tmp_path, sampler, "blr-heart").origins.values()
+        assert all(known.provenance != "given" for known in origins)
+
+
 def test_the_command_beats_the_paper_and_says_so(tmp_path):
     made = spec(tmp_path, "csgld", given={"schedule.step_size": "0.01", "task.gradient_noise": "0"})
     assert made.schedule.params["step_size"] == 0.01
