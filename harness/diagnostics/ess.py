@@ -18,7 +18,7 @@ def reference_ess(draws: ArrayLike, mean: ArrayLike, sd: ArrayLike, cut: float =
     the sum over s = 1, 2, ... stopping before the first rho_s < cut. draws: (n, ...), one or more chains and
     coordinates; mean and sd broadcast against the trailing axes; result: draws.shape[1:], in draws. It is at
     most n: a value of n is saturation and must be compared as censored. A chain frozen at the mean scores n,
-    so rank this number only behind `bias.gate`. NaN where a draw is not finite.
+    so rank this number only behind `joint.gate`. NaN where a draw is not finite.
 
     Source: Hoffman and Gelman (2014), whom the papers cite.
     """

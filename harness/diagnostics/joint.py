@@ -34,13 +34,15 @@ _TINY = 1e-300
 
 
 class JointMoments:
-    """Sums of w, w y and w y y' over all chains of one run, y = (x - mean) W, W W' the inverse covariance; and, given
+    """Sums of w, w y and w y y' over all chains of one run, y = S^-1/2 (x - mean), S the truth's covariance; and, given
     quantiles (K, m) along directions (K, D), the weight below each.
+
+    The symmetric root has no arbitrary signs, so the y of runs with slightly different truths belong together.
     """
 
     def __init__(self, mean: Array, covariance: Array, along: Array, quantiles: Array | None = None) -> None:
         values, vectors = np.linalg.eigh(covariance)
-        self.mean, self.whiten, self.along = mean, vectors / np.sqrt(values), along
+        self.mean, self.whiten, self.along = mean, vectors / np.sqrt(values) @ vectors.T, along
         self.quantiles = np.empty((0, 0)) if quantiles is None else quantiles
         self.sums = np.zeros((1 + len(mean), 1 + len(mean)))
         self.below = np.zeros((len(self.quantiles), self.quantiles.shape[1] + 1))

@@ -75,6 +75,7 @@ def test_the_sums_are_those_of_the_definition_however_blocks_are_cut():
     found = observed(draws, weights, truth, [60])
     x, w = draws.reshape(-1, 2) - truth.mean, weights.ravel() / weights.sum()
     second = found.second_moment()
+    np.testing.assert_allclose(found.whiten @ found.whiten, np.linalg.inv(COVARIANCE))  # symmetric: no arbitrary signs
     np.testing.assert_allclose(np.trace(second), (w * (x @ np.linalg.inv(COVARIANCE) * x).sum(axis=1)).sum())
     np.testing.assert_allclose(np.linalg.norm(found.mean_error()) ** 2, (w @ x) @ np.linalg.solve(COVARIANCE, w @ x))
     ratios = np.linalg.eigvals(np.linalg.solve(COVARIANCE, (x * w[:, None]).T @ x))
