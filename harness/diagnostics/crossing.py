@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.diagnostics.arrays import Array, IntArray
+from harness.statistics import bootstrap_interval
 
 THRESHOLD = 0.01
 """b2 of 100 independent draws."""
@@ -65,8 +66,8 @@ def gradients_to_low_error(
     if count < 2:
         return LowErrorCost(value, None, None, share, len(b2), count, "one seed: no interval")
     replicates = bootstrap_low_error(b2, axis, seeds, threshold)
-    low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2], method="inverted_cdf")
-    return LowErrorCost(value, float(low), float(high), share, len(b2), count, replicates=replicates)
+    low, high = bootstrap_interval(value, replicates, count, level)
+    return LowErrorCost(value, low, high, share, len(b2), count, replicates=replicates)
 
 
 def bootstrap_low_error(

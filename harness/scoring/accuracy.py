@@ -93,8 +93,8 @@ def joint_error(group: Group, curves: Curves) -> Estimates | None:
         squares = (errors**2).mean(axis=0)
         means = resampled_means(errors**2, seeds)
     replicates = None if means is None else worst(means)
-    low, high, kind = bootstrap_ends(replicates)
     b2, n = float(worst(squares)), len(group.runs)
+    low, high, kind = bootstrap_ends(b2, replicates, len(np.unique(seeds)))
     bias2 = variance = None
     if np.isfinite(b2):
         place = int(squares.argmax())
@@ -131,11 +131,12 @@ def low_error(group: Group, curves: Curves) -> Estimates | None:
         remark = f"needs {MINIMUM_CHAINS} chains x seeds, has {count.chains}"
     values = [cost.value for cost in costs if cost.value is not None]
     paired = np.maximum(*replicates) if len(replicates) == 2 else None
-    ends = bootstrap_ends(paired)
+    value = max(values, default=None)
+    ends = bootstrap_ends(value, paired, count.seeds)
     share = float(np.mean(low[0] & low[1]))
     return {
         LOW_ERROR: Estimate(
-            LOW_ERROR, LOW_ERROR_VERSION, "data passes", "min", None, max(values, default=None), *ends,
+            LOW_ERROR, LOW_ERROR_VERSION, "data passes", "min", None, value, *ends,
             len(group.runs), replicates=paired, remark=remark,
         ),
         "low_error_share": Estimate("low_error_share", 2, "1", "max", None, share, measured=len(group.runs)),
@@ -152,7 +153,7 @@ def effective_size(group: Group, curves: Curves) -> Estimate | None:
         squares, means = (errors**2).mean(axis=0), resampled_means(errors**2, seeds)
     replicates = None if means is None else median_size(means)
     value = float(median_size(squares))
-    ends = bootstrap_ends(replicates)
+    ends = bootstrap_ends(value, replicates, len(np.unique(seeds)))
     return Estimate(ESS_MSE, 1, "draws", "max", None, value, *ends, len(group.runs), replicates=replicates)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from harness.diagnostics.crossing import seed_counts
 from harness.scoring.groups import Curve, Group, Readings, Value
-from harness.statistics import mean_interval, t_multiplier
+from harness.statistics import bootstrap_interval, mean_interval, t_multiplier
 
 Curves = Mapping[tuple[str, str], Curve]
 Replicates = NDArray[np.float64]
@@ -135,9 +135,10 @@ def resampled_means(rows: NDArray[np.float64], seeds: NDArray[np.float64]) -> ND
     return np.where(times @ ~np.isfinite(sums) > 0, np.inf, means)
 
 
-def bootstrap_ends(replicates: NDArray[np.float64] | None) -> tuple[float | None, float | None, str]:
-    """The ends of the 95 % interval of bootstrap replicates, and its kind."""
-    if replicates is None:
+def bootstrap_ends(
+    point: float | None, replicates: NDArray[np.float64] | None, seeds: int
+) -> tuple[float | None, float | None, str]:
+    """The ends of the 95 % interval of a statistic from its bootstrap replicates over seeds, and its kind."""
+    if replicates is None or point is None:
         return None, None, "none"
-    low, high = np.quantile(replicates, [0.025, 0.975], method="inverted_cdf")
-    return float(low), float(high), "bootstrap 95 %"
+    return *bootstrap_interval(point, replicates, seeds), "bootstrap 95 %"

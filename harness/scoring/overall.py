@@ -28,9 +28,9 @@ from harness.scoring.accuracy import (
     worst,
 )
 from harness.scoring.comparison import FEWEST, Comparison, too_few
-from harness.scoring.estimates import Curves, bootstrap_ends, resampled_means
+from harness.scoring.estimates import Curves, resampled_means
 from harness.scoring.groups import Group
-from harness.statistics import PERMUTATION_SEEDS, paired_test
+from harness.statistics import PERMUTATION_SEEDS, bootstrap_interval, paired_test
 
 Rows = NDArray[np.float64]
 Statistic = Callable[[Rows], float]
@@ -74,9 +74,10 @@ def compare_overall(a: Group, b: Group, metric: str, curves: Curves) -> Comparis
     made = replace(made, a=ends[0], b=ends[1])
     if not any(map(math.isfinite, ends)) or not all(end > 0 for end in ends):
         return replace(made, withheld="one of them is zero" if metric == ESS_MSE else "neither gets there")
-    made = replace(made, effect=_ratio(*ends))
+    ratio = _ratio(*ends)
+    made = replace(made, effect=ratio)
     if len(seeds.pairs) > 1:
-        low, high = _interval(seeds, metric)
+        low, high = _interval(ratio, seeds, metric)
         made = replace(made, low=low, high=high, interval="bootstrap 95 %")
     failed = sum(run.status not in {"done", "diverged"} for group in (a, b) for run in group.runs)
     made = replace(made, withheld=f"{failed} runs failed" if failed else "")
@@ -169,13 +170,11 @@ def _of_squares(metric: str) -> Statistic:
     return found
 
 
-def _interval(seeds: _Seeds, metric: str) -> tuple[float, float]:
+def _interval(ratio: float, seeds: _Seeds, metric: str) -> tuple[float, float]:
     """Ends of the interval of the ratio. The seeds drawn depend on their number only: both sides get the same."""
     a, b = (_replicates(side, seeds.axis, metric) for side in (seeds.a, seeds.b))
-    low, high, _ = bootstrap_ends(np.array([_ratio(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)]))
-    assert low is not None
-    assert high is not None
-    return low, high
+    ratios = [_ratio(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+    return bootstrap_interval(ratio, ratios, len(seeds.pairs))
 
 
 def _replicates(side: Sequence[Rows], axis: Rows, metric: str) -> Rows:

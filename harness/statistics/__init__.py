@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.statistics.intervals import Interval, mean_interval, t_multiplier
+from harness.statistics.intervals import Interval, bootstrap_interval, mean_interval, t_multiplier
 from harness.statistics.match import ErrorKind, Match, Verdict, match_cell
 from harness.statistics.ranks import Direction, Rank, rank_methods, rank_replicates
 from harness.statistics.tests import PERMUTATION_SEEDS, PairedTest, holm, paired_t, paired_test, sign_flip
@@ -16,6 +16,7 @@ __all__ = [
     "PairedTest",
     "Rank",
     "Verdict",
+    "bootstrap_interval",
     "holm",
     "match_cell",
     "mean_interval",

@@ -40,6 +40,44 @@ def mean_interval(values: ArrayLike, level: float = 0.95) -> Interval:
     return Interval(mean, mean - half, mean + half, "t")
 
 
+def bootstrap_interval(point: float, replicates: ArrayLike, seeds: int, level: float = 0.95) -> tuple[float, float]:
+    """Interval of a statistic that is not negative, from bootstrap replicates (B,) over n seeds.
+
+        from min(l, l - b) - t s to max(l, l - b) + t s
+        s = sd(l*) sqrt(n / (n - 1)),  b = (mean l* - l) / (sqrt 2 - 1)
+
+    with l = log theta^, l* of the replicates and t of n - 1 degrees of freedom. The percentiles of the replicates of
+    five seeds hold 75 to 87 %, those of a maximum 35 %: t and n / (n - 1) are for the few seeds, b is for the bias. (Of
+    the bias of the largest of many equal means the bootstrap, which adds as much variance again, shows the share
+    sqrt 2 - 1.) The replicates may be infinite ("never"): they count as twice the greatest finite one, and an end
+    beyond it is infinite. ValueError for a NaN, a negative value or one seed.
+    """
+    values = np.append(as_values(replicates), point)
+    if seeds < 2 or not (values >= 0).all():
+        raise ValueError(
+            f"an interval needs two seeds and values that are not negative, got {seeds} and {values.min()}"
+        )
+    logs, (least, greatest) = log_scale(values)
+    estimate, found = logs[-1], logs[:-1]
+    half = t_multiplier(seeds - 1, level) * found.std() * np.sqrt(seeds / (seeds - 1))
+    if not half:
+        return point, point
+    corrected = estimate - (found.mean() - estimate) / (np.sqrt(2) - 1)
+    low, high = (float(np.exp(end)) for end in (min(estimate, corrected) - half, max(estimate, corrected) + half))
+    never, zero = np.isinf(values).any(), (values == 0).any()
+    return (0.0 if zero and low < least else low), (float("inf") if never and high > greatest else high)
+
+
+def log_scale(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[float, float]]:
+    """Logarithms of values that are not negative, all finite, and the least and greatest positive finite value.
+
+    "Never" (inf) stands a factor 2 beyond the greatest, zero a factor 2 below the least. NaN stays.
+    """
+    known = values[np.isfinite(values) & (values > 0)]
+    least, greatest = (float(known.min()), float(known.max())) if known.size else (1.0, 1.0)
+    return np.log(np.where(values == 0, least / 2, np.where(values == np.inf, 2 * greatest, values))), (least, greatest)
+
+
 @functools.cache
 def t_multiplier(df: float, level: float = 0.95) -> float:
     """The two-sided t quantile: P(|t_df| <= it) = level."""

@@ -21,6 +21,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from harness.statistics.intervals import log_scale
+
 Direction = Literal["min", "max"]
 Array = NDArray[np.float64]
 MINIMUM_SEEDS = 5
@@ -103,13 +105,11 @@ def _sign(direction: str) -> float:
 def _comparable(values: Array) -> Array:
     """Values on the scale of their differences, all finite: logarithms where none is negative. NaN stays.
 
-    "Never" (inf) stands a factor 2 beyond the greatest, zero a factor 2 below the least positive value; where there
-    are negative values, inf as far beyond the others as these are apart.
+    Where there are negative values, inf is as far beyond the others as these are apart.
     """
-    finite = values[np.isfinite(values)]
     if not (values < 0).any():
-        known = finite[finite > 0] if (finite > 0).any() else np.ones(1)
-        return np.log(np.where(values == 0, known.min() / 2, np.where(values == np.inf, 2 * known.max(), values)))
+        return log_scale(values)[0]
+    finite = values[np.isfinite(values)]
     low, high = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
     apart = (high - low) or 1.0
     return np.asarray(np.where(np.isnan(values), np.nan, np.clip(values, low - apart, high + apart)))
