@@ -66,8 +66,13 @@ def gradients_to_low_error(
     if count < 2:
         return LowErrorCost(value, None, None, share, len(b2), count, "one seed: no interval")
     replicates = bootstrap_low_error(b2, axis, seeds, threshold)
-    low, high = bootstrap_interval(value, replicates, count, level)
+    low, high = (within(end, axis) for end in bootstrap_interval(value, replicates, count, level))
     return LowErrorCost(value, low, high, share, len(b2), count, replicates=replicates)
+
+
+def within(end: float, cost: ArrayLike) -> float:
+    """The end of an interval of a cost; beyond the last cost that was measured it is infinite."""
+    return end if end <= np.max(cost) else np.inf
 
 
 def bootstrap_low_error(

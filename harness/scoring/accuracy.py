@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.diagnostics import LowErrorCost, eigenvalue_intervals, gradients_to_low_error, norm_interval
-from harness.diagnostics.crossing import MINIMUM_CHAINS, THRESHOLD
+from harness.diagnostics.crossing import MINIMUM_CHAINS, THRESHOLD, within
 from harness.diagnostics.joint import DISTANCE, GREATEST, LEAST, MEAN, WITHIN, Bracket, Gate, Limits, gate
 from harness.scoring.estimates import Curves, Estimate, bootstrap_ends, resampled_means, rows_by_seed
 from harness.scoring.groups import Group
@@ -132,7 +132,8 @@ def low_error(group: Group, curves: Curves) -> Estimates | None:
     values = [cost.value for cost in costs if cost.value is not None]
     paired = np.maximum(*replicates) if len(replicates) == 2 else None
     value = max(values, default=None)
-    ends = bootstrap_ends(value, paired, count.seeds)
+    start, end, kind = bootstrap_ends(value, paired, count.seeds)
+    ends = None if start is None else within(start, x), None if end is None else within(end, x), kind
     share = float(np.mean(low[0] & low[1]))
     return {
         LOW_ERROR: Estimate(

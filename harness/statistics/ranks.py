@@ -80,8 +80,12 @@ def rank_replicates(
     """Rank M methods by their values point (M,), errors from paired bootstrap replicates (M, B) over `seeds` seeds.
 
     For statistics that are not means over seeds (`bootstrap_low_error` gives such replicates). The variance of a
-    difference among replicates is (n - 1)/n of what a sample variance would say: it is multiplied by n/(n - 1).
+    difference among replicates is (n - 1)/n of what a sample variance would say: it is multiplied by n/(n - 1). Where
+    the replicates of a pair overlap, the error is at least that of a normal law with so much overlap: a cost that is
+    never reached in some replicates has no variance to speak of.
     """
+    from scipy.special import ndtri
+
     sign = _sign(direction)
     values, resampled = np.asarray(point, dtype=np.float64), np.asarray(replicates, dtype=np.float64)
     if values.ndim != 1 or resampled.ndim != 2 or len(resampled) != len(values) or not resampled.size:
@@ -92,8 +96,17 @@ def rank_replicates(
         raise ValueError(f"replicates need two seeds, got {seeds}")
     scaled = sign * _comparable(np.column_stack([values, resampled]))
     behind = scaled[None, :, 0] - scaled[:, None, 0]
-    variance = np.stack([(scaled[:, 1:] - row).var(axis=1) for row in scaled[:, 1:]])
-    return _ranked(sign * values, behind, np.sqrt(variance * seeds / (seeds - 1)), seeds, level)
+    differences = (scaled[:, 1:] - row for row in scaled[:, 1:])
+    variance, beyond = zip(*((d.var(axis=1), ndtri(_share_above_zero(d))) for d in differences), strict=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        overlap = np.where(np.asarray(beyond) > 0, behind / np.asarray(beyond), np.where(behind > 0, np.inf, 0.0))
+    spread = np.maximum(np.sqrt(variance), overlap)
+    return _ranked(sign * values, behind, spread * np.sqrt(seeds / (seeds - 1)), seeds, level)
+
+
+def _share_above_zero(differences: Array) -> Array:
+    """Of each row; zeros count half."""
+    return np.asarray(((differences > 0).mean(axis=1) + (differences >= 0).mean(axis=1)) / 2)
 
 
 def _sign(direction: str) -> float:

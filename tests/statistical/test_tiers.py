@@ -14,7 +14,6 @@ from scipy.stats import binom
 
 from harness.diagnostics import bootstrap_low_error
 from harness.diagnostics.crossing import last_crossing
-from harness.scoring.estimates import bootstrapped
 from harness.statistics import rank_methods, rank_replicates
 from harness.statistics.ranks import Rank
 
@@ -49,10 +48,9 @@ def of_medians(values: np.ndarray) -> list[Rank]:
     """Medians over four chains a seed, from bootstrap replicates."""
     methods, size = values.shape
     chains = values[:, :, None] + np.random.default_rng(int(abs(values[0, 0]) * 1e6)).normal(size=(methods, size, 4))
-    seeds = np.repeat(np.arange(float(size)), 4)
-    rows = [chain.reshape(-1, 1) for chain in chains]
-    replicates = [bootstrapped(row, seeds, lambda x: float(np.median(x)))[0] for row in rows]
-    return rank_replicates([np.median(row) for row in rows], np.stack(replicates), "min", seeds=size)
+    drawn = np.random.default_rng(0).integers(size, size=(1000, size))
+    replicates = np.median(chains[:, drawn].reshape(methods, 1000, -1), axis=2)
+    return rank_replicates(np.median(chains, axis=(1, 2)), replicates, "min", seeds=size)
 
 
 def of_costs(draw: np.random.Generator, methods: int, size: int, pace: float) -> list[Rank]:

@@ -91,7 +91,7 @@ def test_the_bootstrap_resamples_seeds_not_rows():
     expected = 0.5 + 70 / 256 / 2  # binomial(8, 1/2) <= 4
     assert np.mean(replicates == 4.0) == pytest.approx(expected, abs=5 * np.sqrt(0.25 / len(replicates)))
     result = gradients_to_low_error(curves, COST, seeds)
-    assert (result.low, result.value, result.high) == (2.0, 4.0, 4.0)
+    assert result.low < 2.0 < result.value == 4.0 < result.high
 
 
 def test_replicates_are_paired_between_methods_and_repeatable():
@@ -105,7 +105,8 @@ def test_interval_ends_may_be_infinite():
     curves, seeds = same_rows([1, 0, 0, 0, 0])
     curves[:16] = 1.0
     result = gradients_to_low_error(curves, COST, seeds)
-    assert (result.low, result.high) == (2.0, np.inf)
+    assert result.low < 2.0
+    assert result.high == np.inf
 
 
 @pytest.mark.statistical
