@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,6 +16,13 @@ PROVENANCES = ("paper", "code", "inferred", "ours")
 SWEPT = "swept"
 """The provenance of a value of a declared sweep."""
 ALONE = "each alone"
+_OURS = re.compile(r"\bours\b")
+
+
+def provenance(origin: Mapping[str, Any]) -> str:
+    """Who chose a setting, by its recorded origin; a class's default is "ours" where its source says that it is."""
+    kind = str(origin["provenance"])
+    return "ours" if kind == "default" and _OURS.search(str(origin.get("source", ""))) else kind
 
 
 def settings_for(registry: Registry, offers: Iterable[Offer]) -> list[dict[str, Any]]:

@@ -33,5 +33,8 @@ def bench_reports() -> list[Info]:
         Info("schedules", "reports.figures.schedules:Schedules", "step size and temperature against the step"),
         Info("tempering", "reports.figures.tempering:Tempering", "error and likelihood against the temperature"),
         Info("theorem1", "reports.figures.theorem1:Theorem1", "exact bias and error of csgld, with fitted rates"),
+        Info(
+            "theorem3", "reports.tables.theorem3:Theorem3", "exact limits of msgld and asgld, beside theorems 3.1, 3.2"
+        ),
         Info("trajectory", "reports.figures.trajectory:Trajectories", "position and velocity, draw by draw"),
     ]

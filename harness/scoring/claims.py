@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from harness.scoring.estimates import Estimate
 from harness.scoring.groups import Group
+from harness.scoring.reported import own_choices
 from harness.statistics import PERMUTATION_SEEDS, holm, mean_interval, paired_test
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 LEVEL = 0.05
 FEWEST_SEEDS = 3
-Finding = Literal["holds", "fails", "undecided"]
+NOBODY = "and the methods that should succeed fail as well"
+Finding = Literal["holds", "fails", "undecided", "vacuous"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class Claim:
               share of the larger; share: `better` succeeds in `share` of `trials`, by the metric's mean over seeds
               within `margin`; analysis: `exact` has settled it
     direction max or min: which is better
-    obstacle, needs, cause  as of a `Reported`
+    obstacle, needs, cause, ours  as of a `Reported`, of both sides
+    beside    metrics that are shown of both sides, without a test
     """
 
     paper: str
@@ -66,6 +69,8 @@ class Claim:
     cause: str | None
     notes: str | None
     exact: Analysis | None = None
+    ours: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
     @property
     def sides(self) -> list[Side]:
@@ -98,23 +103,34 @@ def load_claims(store: Store) -> list[Claim]:
     """All claims, in the order of the papers' files."""
     rows = store.rows("select * from claim order by paper, i")
     same = ("paper", "metric", "direction", "share", "trials", "margin", "obstacle", "needs", "cause", "notes")
-    return [
-        Claim(
-            **{name: row[name] for name in same},
-            exact=_analysis(json.loads(row["document"])),
-            table=row["table_label"] or "",
-            statement=row["statement"] or "",
-            kind=row["kind"] or "ordering",
-            better=_side(row["better"], row["task"], row["protocol"], row["chains"]),
-            worse=_side(
-                row["worse"],
-                row["task"],
-                row["worse_protocol"] or row["protocol"],
-                row["chains"] if row["worse_chains"] is None else row["worse_chains"],
-            ),
+    own = own_choices(store)
+    found = []
+    for row in rows:
+        better = _side(row["better"], row["task"], row["protocol"], row["chains"])
+        worse = _side(
+            row["worse"],
+            row["task"],
+            row["worse_protocol"] or row["protocol"],
+            row["chains"] if row["worse_chains"] is None else row["worse_chains"],
         )
-        for row in rows
-    ]
+        sides = [side for side in (better, worse) if side is not None]
+        stated = [text for side in sides for text in own(row["paper"], side.method, side.task, side.protocol)]
+        document = json.loads(row["document"])
+        beside = document.get("beside", [])
+        found.append(
+            Claim(
+                **{name: row[name] for name in same},
+                exact=_analysis(document),
+                beside=tuple(name for name in beside if isinstance(name, str)) if isinstance(beside, list) else (),
+                table=row["table_label"] or "",
+                statement=row["statement"] or "",
+                kind=row["kind"] or "ordering",
+                better=better,
+                worse=worse,
+                ours=tuple(dict.fromkeys(stated)),
+            )
+        )
+    return found
 
 
 def _analysis(document: Mapping[str, Any]) -> Analysis | None:
@@ -129,15 +145,25 @@ def judge_family(claims: Sequence[Claim], ours: Sequence[Sequence[Ours | None]])
 
     The family that Holm adjusts over is all orderings and shares that the table declares: one that was not run, or on
     too few seeds, counts as p = 1. Orderings: from 10 seeds on a permutation test, below that a paired t. Equalities
-    are judged by the 95 % interval of the difference, and are not adjusted.
+    are judged by the 95 % interval of the difference, and are not adjusted. That a method never succeeds is "vacuous"
+    where the table's methods that should succeed fail as well.
     """
     raw = [_tested(claim, sides) for claim, sides in zip(claims, ours, strict=True)]
     family = [i for i, claim in enumerate(claims) if claim.kind not in {"equality", "analysis"} and claim.sides]
     p = [1.0 if (found := raw[i]) is None or found.p is None else found.p for i in family]
     adjusted = dict(zip(family, holm(p), strict=True)) if family else {}
-    return [
+    judged = [
         None if found is None else _decided(claim, found, adjusted.get(i), len(family))
         for i, (claim, found) in enumerate(zip(claims, raw, strict=True))
+    ]
+    should = [found for claim, found in zip(claims, judged, strict=True) if claim.kind == "share" and claim.share]
+    if not should or any(found is None or found.finding != "fails" for found in should):
+        return judged
+    return [
+        replace(found, finding="vacuous", reason=f"{found.reason}; {NOBODY}")
+        if claim.kind == "share" and not claim.share and found is not None and found.finding == "holds"
+        else found
+        for claim, found in zip(claims, judged, strict=True)
     ]
 
 

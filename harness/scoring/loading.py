@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness.papers import provenance
 from harness.report import Request
 from harness.scoring.groups import CHANGED, Curve, Group, Numbers, Readings, Run, Runs, TaskCode, Value, fields
 from harness.scoring.labels import SHORT
@@ -202,7 +203,7 @@ def _group(
         steps=row["steps"],
         chains=row["chains"],
         settings=_settings(row),
-        provenance={name: str(origin["provenance"]) for name, origin in origins.items() if not _is_given(origin)},
+        provenance={name: provenance(origin) for name, origin in origins.items() if not _is_given(origin)},
         given={name.partition(".")[2]: str(o["value"]) for name, o in origins.items() if _is_given(o)},
         runs=Runs(numbers, lambda: _runs(details()[key], readings)),
         readings=readings,

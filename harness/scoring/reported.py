@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 Cell = tuple[str, str, str, int, str]
 """method, task, protocol, chains, metric."""
 UNREPRODUCIBLE: Final = "not reproducible as published"
-EXECUTION: Final = frozenset({"run.compile", "task.precision"})
-"""Settings of how numbers are rounded, which no paper says, whoever gave them."""
+EXECUTION: Final = frozenset({"run.compile", "task.precision", "task.by_cycle"})
+"""Settings of how numbers are rounded and of what is recorded, which no paper says, whoever gave them."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Reported:
     obstacle     why it cannot be reproduced as published, whatever is run
     needs        what a run needs beyond a CPU
     cause        why ours differs, as far as it is known
+    ours         what its runs rest on that the paper does not state: "schedule.b=0", "start: uniform on [-5, 5]^2"
     """
 
     paper: str
@@ -58,6 +60,7 @@ class Reported:
     cause: str | None
     notes: str | None
     smallest_gap: float | None
+    ours: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -76,7 +79,8 @@ def load_cells(store: Store) -> list[Reported]:
     """All printed values, in the order of the papers' files."""
     rows = store.rows("select * from reported_value where value is not null order by paper, i")
     gaps = _gaps(rows, store.rows("select * from claim where coalesce(kind, 'ordering') = 'ordering'"))
-    names = Reported.__dataclass_fields__.keys() - {"table", "row", "column", "error_kind", "smallest_gap"}
+    own = own_choices(store)
+    names = Reported.__dataclass_fields__.keys() - {"table", "row", "column", "error_kind", "smallest_gap", "ours"}
     return [
         Reported(
             **{name: row[name] for name in names},
@@ -85,9 +89,26 @@ def load_cells(store: Store) -> list[Reported]:
             column=row["column_label"],
             error_kind=row["error_kind"] or "unknown",
             smallest_gap=gaps[_column(row)],
+            ours=own(row["paper"], row["method"], row["task"], row["protocol"]),
         )
         for row in rows
     ]
+
+
+def own_choices(store: Store) -> Callable[[str, str | None, str | None, str | None], tuple[str, ...]]:
+    """What a paper's files call ours, of a method on a task under a protocol."""
+    found: dict[tuple[Any, ...], list[str]] = {}
+    for row in store.rows("select * from choice where provenance = 'ours' order by all"):
+        text = f"{row['name']}={row['value']}" if "." in row["name"] else f"{row['name']}: {row['value']}"
+        found.setdefault((row["paper"], row["task"], row["protocol"], row["method"]), []).append(text)
+
+    def of(paper: str, method: str | None, task: str | None, protocol: str | None) -> tuple[str, ...]:
+        place = (paper, task, protocol)
+        own, common = found.get((*place, method), []), found.get((*place, None), [])
+        known = {setting_name(text) for text in own}
+        return (*own, *(text for text in common if setting_name(text) not in known))
+
+    return of
 
 
 def load_reported(store: Store) -> dict[Cell, Reported]:
@@ -107,8 +128,8 @@ def cell_of(group: Group, metric: str) -> Cell:
 def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
     """Do the two match? None where ours was not run as published: another budget, or a setting of the user's.
 
-    Where the paper does not give a setting and ours stands in, or it is not certain what was printed, the verdict is
-    "inconclusive", whatever the numbers.
+    Where the paper does not give a setting or another choice and ours stands in, or it is not certain what was printed,
+    the verdict is "inconclusive", whatever the numbers.
     """
     if not as_published(group) or not estimate.by_seed or estimate.mean is None:
         return None
@@ -119,7 +140,7 @@ def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
         return Match("inconclusive", "not all of our seeds have a value", difference)
     if cell.uncertain:
         return Match("inconclusive", cell.uncertain, difference)
-    if own := own_settings(group):
+    if own := own_settings(group, cell.ours):
         return Match("inconclusive", f"the paper does not give {', '.join(own)}", difference)
     kind: Any = cell.error_kind if cell.error_kind in {"sd", "se"} else "unknown"
     runs = max(cell.n or 1, 1)
@@ -138,12 +159,27 @@ def of_sweep(group: Group) -> bool:
 
 
 def _changed(group: Group) -> set[str]:
-    return {kind for name, kind in group.provenance.items() if kind in CHANGED and name not in EXECUTION}
+    return {kind for name, kind in group.provenance.items() if kind in CHANGED and not _of_execution(group, name)}
 
 
-def own_settings(group: Group) -> list[str]:
-    """The settings that the paper does not give and for which ours stand in: "schedule.step_size=0.002"."""
-    return settings_from(group, "ours", "untuned")
+def _of_execution(group: Group, name: str) -> bool:
+    """Whether a setting is of execution alone. A precision that is a number is a prior's, as tasks once called it."""
+    return name in EXECUTION and not isinstance(group.settings.get(name), float)
+
+
+def own_settings(group: Group, stated: Sequence[str] = ()) -> list[str]:
+    """What the paper does not give and for which ours stands in: "schedule.step_size=0.002".
+
+    By the runs' own record, and besides by `stated`, what the paper's files call ours.
+    """
+    recorded = [text for text in settings_from(group, "ours", "untuned") if setting_name(text) not in EXECUTION]
+    known = {setting_name(text) for text in recorded}
+    return recorded + [text for text in stated if setting_name(text) not in known]
+
+
+def setting_name(text: str) -> str:
+    """What a text like "schedule.b=0" or "start: the prior" is about."""
+    return re.split(r"=|: ", text, maxsplit=1)[0]
 
 
 def _column(row: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from harness.errors import BenchError, UsageError
@@ -13,13 +13,25 @@ from harness.scoring.claims import Claim, Judged, Ours, Side, by_table, judge_fa
 from harness.scoring.estimates import metric_estimate
 from harness.scoring.groups import Group
 from harness.scoring.loading import load_groups
-from harness.scoring.reported import UNREPRODUCIBLE, Reported, as_published, load_cells, of_sweep, verdict
+from harness.scoring.reported import (
+    UNREPRODUCIBLE,
+    Reported,
+    as_published,
+    load_cells,
+    of_sweep,
+    own_settings,
+    setting_name,
+    verdict,
+)
+from harness.scoring.sweeps import Comparisons, comparisons
 
 if TYPE_CHECKING:
     from harness.registry import Registry
     from harness.store import Store
 
 NOT_RUN = "not run"
+AT_OURS = "at our settings"
+REVERSED = "reversed in its sweep"
 
 
 @dataclass(frozen=True)
@@ -35,16 +47,29 @@ class CellEntry:
     verdict: str
     reason: str
 
+    @property
+    def at_papers_settings(self) -> bool:
+        """Whether ours has a value, and nothing of ours stands in for what the paper does not state."""
+        return self.ours is not None and _measured(self.ours) and not own_settings(self.ours.group, self.cell.ours)
+
 
 @dataclass(frozen=True)
 class ClaimEntry:
-    """A claim, our runs of its sides, and the finding: holds, fails, undecided, not run (why)."""
+    """A claim, our runs of its sides, and the finding.
+
+    holds, fails: at the paper's settings, or by an exact analysis. "holds at our settings", "fails at our settings": at
+    settings or other choices of which one is ours, a finding of its own; with "(reversed in its sweep)" where points of
+    a declared sweep say the opposite. undecided; vacuous: it is so because everything failed; not run (why).
+    `tried` are the points of declared sweeps behind `swept`.
+    """
 
     claim: Claim
     ours: Sequence[Ours | None]
     judged: Judged | None
     finding: str
     reason: str
+    tried: Sequence[Ours] = ()
+    swept: Comparisons | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +83,7 @@ class Reproduction:
     def run_keys(self) -> set[str]:
         """The runs that it rests on."""
         used = [ours for entry in self.cells for ours in (entry.ours, *entry.tried)]
-        used += [side for entry in self.claims for side in entry.ours]
+        used += [side for entry in self.claims for side in (*entry.ours, *entry.tried)]
         return {run.key for ours in used if ours is not None for run in ours.group.runs}
 
 
@@ -149,34 +174,67 @@ def _cell(cell: Reported, groups: dict[Side, list[Group]], registry: Registry | 
     why = _why_not(ours, registry, side, cell.metric, cell.needs)
     if ours is not None and ours.group.runs:
         return CellEntry(cell, ours, others, tried, "inconclusive", why)
-    return CellEntry(cell, ours, others, tried, f"{NOT_RUN} ({why})" if why else NOT_RUN, "")
+    limit = "inconclusive at best" if cell.ours else ""
+    reason = f"the paper does not give {', '.join(cell.ours)}" if cell.ours else ""
+    return CellEntry(cell, ours, others, tried, _not_run(why, limit), reason)
+
+
+def _not_run(*why: str) -> str:
+    told = "; ".join(filter(None, why))
+    return f"{NOT_RUN} ({told})" if told else NOT_RUN
 
 
 def _claims(claims: Sequence[Claim], groups: dict[Side, list[Group]], registry: Registry | None) -> list[ClaimEntry]:
     ours = [[_best(groups.get(side, []), claim.metric) for side in claim.sides] for claim in claims]
     judged = judge_family(claims, ours)
-    return [_claim(*each, registry) for each in zip(claims, ours, judged, strict=True)]
+    entries = [_claim(*each, registry) for each in zip(claims, ours, judged, strict=True)]
+    return [_beside_sweep(entry, groups) for entry in entries]
+
+
+def _beside_sweep(entry: ClaimEntry, groups: dict[Side, list[Group]]) -> ClaimEntry:
+    """The entry with what declared sweeps of its sides say."""
+    claim = entry.claim
+    if entry.judged is None or len(claim.sides) != len(entry.ours) or None in entry.ours:
+        return entry
+    points = [[_ours(g, claim.metric) for g in groups.get(side, []) if of_sweep(g)] for side in claim.sides]
+    both = [[ours, *tried] for ours, tried in zip(entry.ours, points, strict=True) if ours is not None]
+    found = comparisons(claim, *both) if len(both) == 2 else None
+    if found is None:
+        return entry
+    turned = found.reversed and entry.finding.startswith("holds")
+    finding = f"{entry.finding} ({REVERSED})" if turned else entry.finding
+    tried = [ours for side in points for ours in side]
+    return replace(entry, finding=finding, reason=f"{entry.reason}; {found.text}", tried=tried, swept=found)
 
 
 def _claim(claim: Claim, ours: Sequence[Ours | None], judged: Judged | None, registry: Registry | None) -> ClaimEntry:
     if claim.obstacle:
-        return ClaimEntry(claim, ours, None, f"{NOT_RUN} ({claim.obstacle})", "")
+        return ClaimEntry(claim, ours, None, _not_run(claim.obstacle), "")
     if claim.exact is not None:
         reason = f"exact, no run: {claim.exact.evidence} (report {claim.exact.report})"
         return ClaimEntry(claim, ours, None, claim.exact.finding, reason)
     if claim.kind == "analysis":
-        return ClaimEntry(claim, ours, None, f"{NOT_RUN} (the file lacks analysis, finding or evidence)", "")
+        return ClaimEntry(claim, ours, None, _not_run("the file lacks analysis, finding or evidence"), "")
+    own = _own_names(claim, ours)
+    told = f"the paper does not give {', '.join(own)}" if own else ""
     if judged is not None:
-        return ClaimEntry(claim, ours, judged, judged.finding, judged.reason)
+        finding = f"{judged.finding} {AT_OURS}" if own and judged.finding in {"holds", "fails"} else judged.finding
+        return ClaimEntry(claim, ours, judged, finding, "; ".join(filter(None, (judged.reason, told))))
     lacking = [side for side, found in zip(claim.sides, ours, strict=True) if found is None]
     reasons = dict.fromkeys(_why_not(None, registry, side, claim.metric, claim.needs) for side in lacking)
     if not claim.sides and claim.needs:
         reasons = {f"needs {claim.needs}": None}
-    empty = [found for found in ours if found is not None and not (found.estimate and found.estimate.by_seed)]
+    empty = [found for found in ours if found is not None and not _measured(found)]
     why = "; ".join(filter(None, [*reasons, *(f"{found.group.method}: {_unmeasured(found)}" for found in empty)]))
     if empty and not lacking:
         return ClaimEntry(claim, ours, None, "undecided", why)
-    return ClaimEntry(claim, ours, None, f"{NOT_RUN} ({why})" if why else NOT_RUN, "")
+    return ClaimEntry(claim, ours, None, _not_run(why, f"{AT_OURS} at best" if own else ""), told)
+
+
+def _own_names(claim: Claim, ours: Sequence[Ours | None]) -> list[str]:
+    """What the paper does not give of either side, by name; the papers' files and `bench plan` have the values."""
+    recorded = [text for side in ours if side is not None for text in own_settings(side.group)]
+    return sorted({setting_name(text) for text in [*recorded, *claim.ours]})
 
 
 def _why_not(
@@ -187,6 +245,10 @@ def _why_not(
         return _unmeasured(ours)
     lacks = missing(registry, side, metric) if registry is not None and side is not None else ""
     return lacks or (f"needs {needs}" if needs else "")
+
+
+def _measured(ours: Ours) -> bool:
+    return ours.estimate is not None and bool(ours.estimate.by_seed)
 
 
 def _unmeasured(ours: Ours) -> str:

@@ -25,7 +25,7 @@ SHARED = {
 _KEYS = {**SHARED, "attempt": ("attempt",)}
 OWN = ("attempt", "metric", "curve", "artifact", "event")
 """Tables whose rows are each of one attempt."""
-PAPERS = ("paper", "reported_value", "claim")
+PAPERS = ("paper", "reported_value", "claim", "choice")
 _ARROW = {"varchar": "string", "bigint": "int64", "double": "float64", "boolean": "bool", "timestamp": "timestamp[us]"}
 _PLAIN = "insert into {} by name select * from incoming"
 _REPLACE = {
@@ -59,7 +59,7 @@ def ingest(db: DuckDBPyConnection, found: News) -> None:
     _insert_curves(db, [curve for record in records for curve in record.curves])
     if found.papers is not None:
         for table in PAPERS:
-            db.execute(f"delete from {table}")  # noqa: S608 - one of the three names above
+            db.execute(f"delete from {table}")  # noqa: S608 - one of the names above
             _insert(db, table, found.papers[table])
     db.execute("commit")
     db.execute("checkpoint")

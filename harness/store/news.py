@@ -87,7 +87,7 @@ def news(results: Path, have: Known, papers: Iterable[Path]) -> News:
             f"{len(gone)} attempts are no longer in {results / 'runs'}; `bench ingest --rebuild` forgets them"
         )
     paths = list(papers)
-    if paths and paper_files.checksums(paths) != have.papers:
+    if paths and {paper_files.checksum(paths)} != have.papers:
         found.papers, notes = paper_files.read(paths)
         found.notes += notes
     return found

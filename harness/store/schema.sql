@@ -316,3 +316,19 @@ select
     metric.target as target, -- best value, where direction is target
     metric.is_primary as is_primary -- whether it is the task's primary metric
 from result join metric on metric.attempt = result.attempt;
+
+-- migration 4: what the papers' runs rest on, by who chose it; papers are read again
+
+delete from paper;
+
+-- One row a choice that the runs of a paper's protocol rest on: a setting of one method, or what no setting carries.
+create table choice (
+    paper varchar not null, -- paper whose runs rest on it
+    method varchar, -- method that it is of; NULL: of all
+    task varchar not null, -- task that it is of
+    protocol varchar not null, -- protocol of that task
+    name varchar not null, -- dotted name of a setting, or what is chosen, in words
+    value varchar not null, -- what was chosen
+    provenance varchar not null, -- paper, code (the authors'), inferred (from either), ours
+    source varchar -- where it stands, or why it is as it is
+);

@@ -1,4 +1,4 @@
-"""Write REPRODUCTION.md: `python -m reports.published [FILE]`."""
+"""Write REPRODUCTION.md and the counts in README.md: `python -m reports.published [FILE]`, the page alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from harness.registry import registry
-from reports.published import FOLDER, page
+from reports.published import FOLDER, counts, page, with_counts
 
 OWN = "sgmcmc-bench"
 
@@ -14,3 +14,6 @@ if __name__ == "__main__":
     papers = [path for plugin in registry().plugins if plugin.distribution == OWN for path in plugin.papers]
     target = Path(sys.argv[1]) if sys.argv[1:] else Path("REPRODUCTION.md")
     target.write_text(page(FOLDER, papers), encoding="utf-8")
+    if not sys.argv[1:]:
+        readme = Path("README.md")
+        readme.write_text(with_counts(readme.read_text(encoding="utf-8"), counts(FOLDER, papers)), encoding="utf-8")

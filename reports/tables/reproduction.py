@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CELL_VERDICTS = ("match", "mismatch", "inconclusive", "not reproducible as published", "not run")
 MOST_NAMES = 3
-FINDINGS = ("holds", "fails", "undecided", "not run")
+FINDINGS = ("holds", "holds at our settings", "fails", "fails at our settings", "undecided", "vacuous", "not run")
 RULE = (
     "match: within Welch's bound of the printed value, and our 95 % interval is narrow enough for the table's smallest "
     "claimed gap; inconclusive: neither a match nor a mismatch can be said; one run gets no verdict"
@@ -34,6 +34,12 @@ CLAIM_RULE = (
     "a paired t (normal differences assumed) from 3; equal is judged by the 95 % interval of the difference; a share "
     "fails where Fisher's exact test tells it from the printed one, and holds within its margin on 10 seeds or more"
 )
+OWN_RULE = (
+    "at our settings: the runs rest on a setting or another choice that the paper does not state and that is ours, so "
+    "what holds or fails is a finding of our own; a cell of that kind is inconclusive at best"
+)
+OURS = "they rest on choices of ours"
+VACUOUS_RULE = "vacuous: that a method never succeeds, where the methods that should succeed fail as well"
 
 
 class ReproductionLedger(Report):
@@ -50,6 +56,7 @@ class ReproductionLedger(Report):
             claims = [entry for entry in found.claims if _place(entry) == (paper, label)]
             tables += [_cells(f"{paper}, {label}", cells)] if cells else []
             tables += [_claims(f"{paper}, {label}: claims", claims)] if claims else []
+            tables += _beside(f"{paper}, {label}: beside it", claims)
         others = [*_tried(found), *_others(found)]
         return Result(tables=[*tables, *others], records=Records(lambda: _records(found)))
 
@@ -68,17 +75,21 @@ def _places(found: Reproduction) -> list[tuple[str, str]]:
 def _summary(found: Reproduction) -> Table:
     rows = []
     for paper, label in _places(found):
-        cells = Counter(_kind(e.verdict, CELL_VERDICTS) for e in found.cells if _place(e) == (paper, label))
-        claims = Counter(_kind(e.finding, FINDINGS) for e in found.claims if _place(e) == (paper, label))
+        cells = Counter(kind(e.verdict, CELL_VERDICTS) for e in found.cells if _place(e) == (paper, label))
+        claims = Counter(kind(e.finding, FINDINGS) for e in found.claims if _place(e) == (paper, label))
         rows.append(_counts(paper, label, cells, claims))
-    all_cells = Counter(_kind(e.verdict, CELL_VERDICTS) for e in found.cells)
-    all_claims = Counter(_kind(e.finding, FINDINGS) for e in found.claims)
+    all_cells = Counter(kind(e.verdict, CELL_VERDICTS) for e in found.cells)
+    all_claims = Counter(kind(e.finding, FINDINGS) for e in found.claims)
     rows.append(_counts("all", "", all_cells, all_claims))
     names = ["cells", *CELL_VERDICTS, "claims", *FINDINGS[:-1]]
+    waiting = [entry for entry in found.cells if entry.verdict.startswith("not run")]
+    own = sum(bool(entry.cell.ours) for entry in waiting)
+    at_best = f"{own} of the {len(waiting)} cells that are not run are inconclusive at best, whatever is run: {OURS}"
     shape = [Column("paper", "paper"), Column("table", "table")]
     shape += [Column(name, name, "right", lambda n: str(n) if n else "-") for name in names]
     shape.append(Column("claims not run", "claims not run", "right", lambda n: str(n) if n else "-"))
-    return Table("Reproduction: cells and claims by verdict", shape, rows, [RULE, CLAIM_RULE], keys=2)
+    notes = [RULE, CLAIM_RULE, OWN_RULE, VACUOUS_RULE, *([at_best] if own else [])]
+    return Table("Reproduction: cells and claims by verdict", shape, rows, notes, keys=2)
 
 
 def _counts(paper: str, label: str, cells: Counter[str], claims: Counter[str]) -> dict[str, Any]:
@@ -89,9 +100,9 @@ def _counts(paper: str, label: str, cells: Counter[str], claims: Counter[str]) -
     }  # fmt: skip
 
 
-def _kind(text: str, kinds: Iterable[str]) -> str:
-    """The kind of a verdict, whatever reason stands behind it in brackets."""
-    return next(kind for kind in kinds if text.startswith(kind))
+def kind(text: str, kinds: Iterable[str]) -> str:
+    """The kind of a verdict, whatever stands behind it in brackets."""
+    return max((kind for kind in kinds if text.startswith(kind)), key=len)
 
 
 def _cells(title: str, entries: Sequence[CellEntry]) -> Table:
@@ -138,11 +149,23 @@ def _claims(title: str, entries: Sequence[ClaimEntry]) -> Table:
     told = []
     for entry in entries:
         claim = entry.claim
-        if claim.cause and entry.finding in {"fails", "undecided"}:
+        if claim.cause and entry.finding.startswith(("fails", "undecided", "vacuous")):
             told.append((claim.statement, f"cause: {claim.cause}"))
         told += [(claim.statement, claim.notes)] if claim.notes else []
     notes = [_measured(entries), *_shared(told, len(entries))]
     return _table(title, columns, entries, {"difference", "seeds", "p"}, [note for note in notes if note])
+
+
+def _beside(title: str, entries: Sequence[ClaimEntry]) -> list[Table]:
+    """For each method of the claims what the file wants to see beside their metric, of the same runs."""
+    names = list(dict.fromkeys(name for entry in entries for name in (entry.claim.metric, *entry.claim.beside) if name))
+    sides = {(ours.group.method, ours.group.chains): ours for entry in entries for ours in entry.ours if ours}
+    if not sides or not any(entry.claim.beside for entry in entries):
+        return []
+    columns: dict[str, Callable[[Ours], str]] = {"method": lambda ours: ours.group.method}
+    columns |= {name: lambda ours, name=name: with_interval(metric_estimate(ours.group, name)) for name in names}  # type: ignore[misc]
+    columns["seeds"] = lambda ours: str(len(ours.group.runs))
+    return [_table(title, columns, list(sides.values()), {*names, "seeds"}, [])]
 
 
 def _measured(entries: Sequence[ClaimEntry]) -> str:
@@ -250,7 +273,7 @@ def _cell_records(entry: CellEntry) -> list[dict[str, Any]]:
         "metric": cell.metric, "direction": cell.direction, "reported": cell.value, "reported_error": cell.error,
         "reported_error_kind": cell.error_kind if cell.error is not None else None, "reported_n": cell.n,
         "correction": cell.correction, "uncertain": cell.uncertain, "obstacle": cell.obstacle, "needs": cell.needs,
-        "cause": cell.cause, "notes": cell.notes,
+        "cause": cell.cause, "notes": cell.notes, "ours": list(cell.ours),
     }  # fmt: skip
     verdict = {"verdict": entry.verdict, "reason": entry.reason or None}
     first = {**head, **_numbers(entry.ours), **verdict}
@@ -274,6 +297,8 @@ def _claim_record(entry: ClaimEntry) -> dict[str, Any]:
         "worse_run_keys": [run.key for run in right.group.runs] if right else [],
         "difference": judged.difference if judged else None, "pairs": judged.n if judged else 0,
         "p_holm": judged.p if judged else None, "needs": claim.needs, "cause": claim.cause, "notes": claim.notes,
+        "ours": list(claim.ours), "comparisons": entry.swept.total if entry.swept else 0,
+        "reversed": entry.swept.reversed if entry.swept else 0,
         "verdict": entry.finding, "reason": entry.reason or None,
     }  # fmt: skip
 

@@ -103,10 +103,14 @@ class Cifar(Task):
     precision: str = param("float32", choices=("float32", "bfloat16"), meaning="of the forward pass", source="ours")
     unseen: str = param(
         "none", choices=("none", "svhn", "cifar", "both"), meaning="sets of other classes: SVHN, the other CIFAR",
-        source="ours",
+        source="changes no number",
     )  # fmt: skip
-    train_accuracy: bool = param(False, meaning="whether draws are tried on the training images too", source="ours")
-    by_cycle: bool = param(False, meaning="whether what `bench report cycle-weights` needs is kept", source="ours")
+    train_accuracy: bool = param(
+        False, meaning="whether draws are tried on the training images too", source="changes no number"
+    )
+    by_cycle: bool = param(
+        False, meaning="whether what `bench report cycle-weights` needs is kept", source="changes no number"
+    )
     train_images: int = param(50_000, "[1, 50000]", "N, the first of the training images", source="all of them")
     test_images: int = param(
         10_000, "[1, 10000]", "the first of the test images, which draws are tried on", source="all"

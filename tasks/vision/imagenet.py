@@ -49,14 +49,16 @@ class ImageNet(Task):
         ),
     )
 
-    folder: str | None = param(None, meaning="with train/ and val/; none: imagenet/ in the data folder", source="ours")
+    folder: str | None = param(
+        None, meaning="with train/ and val/; none: imagenet/ in the data folder", source="the data"
+    )
     batch: int = param(256, "[1, inf)", "n, images in a minibatch", source="ours: not stated")
     prior_precision: float = param(128.1, "[0, inf)", "of all weights", source="ours: weight decay 1e-4 times N")  # type: ignore[misc]
     precision: str = param("float32", choices=("float32", "bfloat16"), meaning="of the forward pass", source="ours")
     images: int = param(1_281_167, "[1, inf)", "N, images in train/", source="ILSVRC 2012")
     test_images: int = param(50_000, "[1, inf)", "of those in val/, at equal distances", source="all of them")
     classes: int = param(1000, "[2, inf)", "folders in train/ and val/", source="ILSVRC 2012")
-    threads: int = param(8, "[1, 256]", "that decode images; no result depends on it", source="ours")
+    threads: int = param(8, "[1, 256]", "that decode images", source="changes no number")
 
     def __post_init__(self) -> None:
         super().__post_init__()

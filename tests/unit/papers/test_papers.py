@@ -8,16 +8,23 @@ import pytest
 
 from harness import papers
 from harness.errors import PluginError
+from harness.registry import registry
+from harness.scoring.reported import EXECUTION
+from harness.settings import find_pair, resolve
 from harness.store.papers import read
+from harness.store.published import Published
 from plugins.methods import bench_methods
 from plugins.papers import bench_papers
 from plugins.samplers import bench_samplers
 from plugins.schedules import bench_schedules
+from reports import bench_reports
+from reports.published import FOLDER
 from tasks import bench_tasks
 
 PAPERS = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in bench_papers()}
 SETTINGS = [(name, table) for name, paper in PAPERS.items() for table in paper.get("settings", [])]
-CELLS = read(bench_papers())[0]["reported_value"]
+ROWS = read(bench_papers())[0]
+CELLS = ROWS["reported_value"]
 METHODS = {method.name: (method.sampler, method.schedule) for method in bench_methods()}
 METHODS |= {info.name: (info.name, "") for info in bench_samplers()}
 
@@ -25,12 +32,13 @@ SETTING_KEYS = {"method", "task", "protocol", "schedule", "summary", "values", "
 TABLE_KEYS = {
     "reported": {
         "table", "row", "column", "method", "task", "protocol", "chains", "metric", "direction", "value", "error",
-        "error_kind", "n", "printed_as", "correction", "evidence", "uncertain", "obstacle", "needs", "cause", "notes",
+        "error_kind", "n", "printed_as", "correction", "evidence", "uncertain", "obstacle", "needs", "cause",
+        "cause_by", "notes",
     },
     "claim": {
         "table", "statement", "kind", "better", "worse", "task", "protocol", "chains", "worse_protocol", "worse_chains",
-        "metric", "direction", "share", "trials", "margin", "obstacle", "needs", "cause", "notes",
-        "analysis", "finding", "evidence",
+        "metric", "direction", "share", "trials", "margin", "obstacle", "needs", "cause", "cause_by", "notes",
+        "analysis", "finding", "evidence", "beside",
     },
 }  # fmt: skip
 PROVENANCE = {"paper", "code", "inferred", "ours"}
@@ -52,7 +60,7 @@ def name_of(case):
 @pytest.mark.parametrize("name", PAPERS)
 def test_a_paper_says_what_it_is(name):
     paper = PAPERS[name]
-    assert set(paper) <= {"paper", "settings", "reported", "claim"}
+    assert set(paper) <= {"paper", "settings", "choices", "reported", "claim"}
     if paper["paper"].keys() == {"id"}:  # a second file
         assert paper["paper"]["id"] in PAPERS
         assert set(paper) == {"paper", "settings"}
@@ -120,6 +128,98 @@ def test_a_sweep_is_a_list_that_has_the_value(tmp_path, values):
     )
     with pytest.raises(PluginError, match=r'"schedule\.a": swept'):
         papers.read(path)
+
+
+SIDES = sorted(
+    {
+        (row["paper"], method, row["task"], row["protocol"])
+        for row in [*ROWS["reported_value"], *ROWS["claim"]]
+        for method in (row.get("method"), row.get("better"), row.get("worse"))
+        if method and row["task"] and row["protocol"]
+    }
+)
+ASPECTS = {"start", "number format"}
+"""What every run of a task rests on, and no setting carries."""
+
+
+@pytest.mark.parametrize("side", SIDES, ids="-".join)
+def test_a_choice_of_ours_that_a_run_rests_on_is_declared(side):
+    """By `papers.provenance`, the rule that the ledger goes by where there are runs."""
+    paper, method, task, protocol = side
+    declared = [c for c in ROWS["choice"] if (c["paper"], c["task"], c["protocol"]) == (paper, task, protocol)]
+    named = {c["name"] for c in declared if c["method"] is None}
+    assert named >= ASPECTS - ({"start"} if "task.spread" in named else set())
+    own = {c["name"] for c in declared if c["method"] in {None, method} and c["provenance"] == "ours"}
+    registered = registry()
+    resolved = resolve(registered, find_pair(registered, method, f"{task}@{protocol}"), {}, "paper")
+    origins = {name: {"provenance": o.provenance, "source": o.source} for name, o in resolved.origins.items()}
+    found = {name for name, origin in origins.items() if papers.provenance(origin) in {"ours", "untuned"}}
+    assert found - EXECUTION <= own
+
+
+def test_every_choice_is_whole():
+    for choice in ROWS["choice"]:
+        assert choice["provenance"] in PROVENANCE
+        assert choice["source"]
+
+
+@pytest.mark.parametrize(
+    ("provenance", "source", "found"),
+    [("default", "ours: not stated", "ours"), ("default", "not stated; ours", "ours"), ("default", "yours", "default"),
+     ("default", "Kim et al. 2022", "default"), ("paper", "ours", "paper"), ("ours", "", "ours")],
+)  # fmt: skip
+def test_a_default_that_is_called_ours_is_ours(provenance, source, found):
+    assert papers.provenance({"provenance": provenance, "source": source}) == found
+
+
+def test_momentum_that_is_read_as_friction_has_one_provenance():
+    found = {
+        (entry["value"], entry["provenance"])
+        for name, table in SETTINGS
+        for key, entry in table["values"].items()
+        if key == "sampler.friction" and PAPERS[name]["paper"]["id"] == "adaptive-drift"
+    }
+    assert found == {(0.1, "inferred")}
+
+
+def causes():
+    """Each cause with what is said to be behind it."""
+    for paper in PAPERS.values():
+        for kind, members in (("reported", "cells"), ("claim", "claims")):
+            for table in paper.get(kind, []):
+                for entry in (table, *table.get(members, [])):
+                    if "cause" in entry:
+                        yield entry["cause"], entry.get("cause_by", [])
+
+
+def test_a_cause_has_published_runs_behind_it_or_is_called_a_conjecture():
+    published = Published(FOLDER, bench_papers())
+    counted = published.rows(
+        "select task, method, metric, count(value) as values from run_metric where budget = 'paper' group by all"
+    )
+    values = {(row["task"], row["method"], row["metric"]): row["values"] for row in counted}
+    reports = {info.name for info in bench_reports()}
+    found = list(causes())
+    assert len(found) >= 5
+    for cause, behind in found:
+        assert behind or "conjecture" in cause, cause
+        for evidence in behind:
+            if "report" in evidence:
+                assert evidence["report"] in reports
+                continue
+            assert set(evidence) == {"task", "methods", "metric"}
+            for method in evidence["methods"]:
+                assert values.get((evidence["task"], method, evidence["metric"]), 0) >= 3, (cause, method)
+
+
+def test_what_is_said_of_the_ravine_is_what_the_runs_found():
+    published = Published(FOLDER, bench_papers())
+    rows = published.rows("select method, seed, metric, value from run_metric where task = 'ravine'")
+    ratio = {(r["method"], r["seed"]): r["value"] for r in rows if r["metric"] == "variance_ratio"}
+    place = {(r["method"], r["seed"]): r["value"] for r in rows if r["metric"] == "theta1"}
+    assert min(v for (method, _), v in ratio.items() if method != "sghmc") > 1e6
+    (stayed,) = [key for key, v in ratio.items() if v < 1e4]
+    assert (stayed[0], round(place[stayed], 2)) == ("sghmc", 20.00)
 
 
 def test_nothing_is_there_twice():
