@@ -19,7 +19,7 @@ from harness.scoring.reproduction import label, reproduction
 from harness.store import Store
 from harness.store.published import Published
 from plugins.papers import bench_papers
-from reports.published import FOLDER, page
+from reports.published import FOLDER, counts, page, with_counts
 from reports.tables.reproduction import ReproductionLedger
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -136,6 +136,56 @@ def test_settings_that_the_paper_does_not_give_leave_a_cell_inconclusive(tmp_pat
     assert "the paper does not give schedule.step_size" in found.cells[0].reason
 
 
+def test_a_claim_at_settings_of_ours_holds_there_alone(tmp_path):
+    origins = {"schedule.step_size": {"value": 0.1, "provenance": "default", "source": "ours: not stated"}}
+    write_table_4(tmp_path, origins=origins)
+    found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
+    assert [entry.finding for entry in found.claims] == ["holds at our settings"] * 2
+    assert all("the paper does not give schedule.step_size" in entry.reason for entry in found.claims)
+    assert not any(entry.at_papers_settings for entry in found.cells)
+
+
+def test_a_claim_that_its_declared_sweep_reverses_says_so(tmp_path):
+    write_table_4(tmp_path)
+    for method, gamma, modes in (("sgld", 0.3, 20.0), ("sgld", 0.4, 2.0), ("csgld", None, 19.0)):
+        name = "schedule.gamma" if gamma else "schedule.cycles"
+        origins = {name: {"value": gamma or 9, "provenance": "swept", "source": "declared sweep"}}
+        params = {name.removeprefix("schedule."): gamma or 9}
+        for seed in range(3):
+            how = {"budget": "paper", "steps": 50_000, "origins": origins, "params": params}
+            write_run(tmp_path, method=method, chains=1, seed=seed, metrics={"modes_covered": modes}, **how)
+    found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
+    one, four = found.claims
+    assert (one.finding, four.finding) == ("holds (reversed in its sweep)", "holds")
+    assert (one.swept.total, one.swept.reversed) == (3, 1)  # the best of csgld, 19, beside 1, 2 and 20
+    assert "schedule.gamma=0.3: 1 of 1" in one.reason
+    assert len(found.run_keys) == 49
+
+
+def test_what_never_succeeds_is_vacuous_where_what_should_succeed_fails_as_well(tmp_path):
+    how = {"budget": "paper", "steps": 30_000, "origins": {}, "chains": 1, "protocol": "adaptive-drift"}
+    for method, successes in {"msgld": 0, "asgld": 0, "sgld": 2, "sghmc": 1, "psgld": 0}.items():
+        for seed in range(10):
+            metrics = {"converged": float(seed < successes)}
+            write_run(tmp_path, method=method, task="ravine", seed=seed, metrics=metrics, **how)
+    claims = {e.claim.better.method: e for e in ledger(tmp_path, paper="adaptive-drift", tables=("1",)).claims}
+    assert {method: e.finding for method, e in claims.items()} == {
+        "msgld": "fails at our settings", "asgld": "fails at our settings",
+        "sgld": "vacuous", "sghmc": "vacuous", "psgld": "vacuous",
+    }  # fmt: skip
+    assert "the methods that should succeed fail as well" in claims["sgld"].reason
+
+
+def test_all_of_table_5_is_reversed_where_the_baselines_step_does_not_fall():
+    found = reproduction(Published(FOLDER, bench_papers()), Request(paper="csgmcmc", tables=("5",)))
+    assert len(found.claims) == 6
+    assert all(entry.swept is not None for entry in found.claims)
+    turned = {entry.claim.statement: entry.finding for entry in found.claims if entry.claim.kind == "ordering"}
+    assert set(turned.values()) == {"holds at our settings (reversed in its sweep)"}
+    assert sum(entry.swept.reversed for entry in found.claims) == 44
+    assert all("schedule.b=0: 0 of" in entry.reason for entry in found.claims)
+
+
 def test_one_run_gets_no_verdict(tmp_path):
     write_table_4(tmp_path, seeds=[0])
     found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
@@ -159,7 +209,12 @@ def test_what_stands_in_the_way_is_said(tmp_path):
     assert by_table["csgmcmc", "Table 1"] == "not run (needs a GPU)"
     assert by_table["csgmcmc", "Table 6"] == "not reproducible as published"
     assert by_table["adaptive-drift", "Table 1"] == "not reproducible as published"
-    assert by_table["adaptive-drift", "Table 2"] == "not run"
+    assert by_table["adaptive-drift", "Table 2"] == "not run (inconclusive at best)"
+    waiting = {(e.cell.method, e.cell.task): e for e in found.cells if e.verdict.startswith("not run")}
+    assert waiting["sgld", "cifar10"].verdict == "not run (needs a GPU; inconclusive at best)"
+    assert "schedule.gamma=0.5005" in waiting["sgld", "cifar10"].reason
+    assert "augmentation: crops" in next(e.reason for e in found.cells if e.cell.table == "Table 4" and e.reason)
+    assert all(("inconclusive at best" in e.verdict) == bool(e.cell.ours) for e in waiting.values())
     assert len(found.cells) == 169
 
 
@@ -260,6 +315,16 @@ def test_the_page_in_the_repository_is_made_from_the_published_files():
     written = (ROOT / "REPRODUCTION.md").read_text(encoding="utf-8")
     assert written == page(FOLDER, bench_papers())
     assert "### Declared sweeps" in written
+
+
+def test_the_counts_in_the_readme_are_those_of_the_published_files():
+    written = (ROOT / "README.md").read_text(encoding="utf-8")
+    told = counts(FOLDER, bench_papers())
+    assert written == with_counts(written, told)
+    assert told in written
+    found = reproduction(Published(FOLDER, bench_papers()), Request())
+    assert f"Of the {len(found.cells)} printed cells" in told.replace("\n", " ")
+    assert f"Of the {len(found.claims)} claims" in told.replace("\n", " ")
 
 
 def test_no_array_is_published():

@@ -115,6 +115,17 @@ def test_a_share_is_told_from_the_printed_one_by_fishers_test():
     assert share(5, 10, 7) == "undecided"  # 7 of 5 is no share
 
 
+def test_that_none_succeeds_is_vacuous_only_where_those_that_should_succeed_fail():
+    def findings(successes):
+        members = [claim(kind="share", worse=None, share=s, trials=5, margin=0.2) for s in (5, 0)]
+        runs = [[ours([1.0] * n + [0.0] * (10 - n))] for n in (successes, 1)]
+        return [found.finding for found in judge_family(members, runs)]
+
+    assert findings(0) == ["fails", "vacuous"]
+    assert findings(10) == ["holds", "holds"]
+    assert findings(6) == ["undecided", "holds"]
+
+
 def test_a_run_that_diverged_is_no_success():
     assert share(0, 1, 5, diverged=range(100, 109)) == "fails"
     assert share(0, 0, 5, diverged=range(10)) == "fails"
