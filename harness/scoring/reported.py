@@ -140,12 +140,14 @@ def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
         return Match("inconclusive", "not all of our seeds have a value", difference)
     if cell.uncertain:
         return Match("inconclusive", cell.uncertain, difference)
-    if own := own_settings(group, cell.ours):
-        return Match("inconclusive", f"the paper does not give {', '.join(own)}", difference)
     kind: Any = cell.error_kind if cell.error_kind in {"sd", "se"} else "unknown"
     runs = max(cell.n or 1, 1)
     error = cell.error if runs > 1 and cell.error is not None and cell.error >= 0 else None
-    return match_cell(list(estimate.by_seed.values()), cell.value, error, kind, runs, cell.smallest_gap)
+    found = match_cell(list(estimate.by_seed.values()), cell.value, error, kind, runs, cell.smallest_gap)
+    if own := own_settings(group, cell.ours):
+        told = "" if found.verdict == "inconclusive" else f"; by the numbers alone a {found.verdict}"
+        return Match("inconclusive", f"the paper does not give {', '.join(own)}{told}", difference)
+    return found
 
 
 def as_published(group: Group) -> bool:
