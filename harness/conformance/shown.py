@@ -10,6 +10,7 @@ from harness.conformance.laws.exact import SETTINGS
 from harness.conformance.laws.exact import experiments as exact
 from harness.conformance.linear import derive, frozen
 from harness.registry import law_of
+from harness.sampler import Sampler as _Sampler
 
 if TYPE_CHECKING:
     from harness.sampler import Sampler
@@ -81,8 +82,10 @@ def _whole(sampler: Sampler) -> str:
     where = EVERYWHERE
     if whole.goes_by_energy(sampler):
         where = where.replace("exact and noisy gradients", "exact gradients only (noise in the energy biases it)")
+    weighted = type(sampler).log_weight is not _Sampler.log_weight
+    precision = PRECISION.replace("5 % off", "7 % off", 1) if weighted else PRECISION
     bias = "" if limit == 1 else f" The law is exp(-U / (b T)) with b = {limit:.4g}."
-    return f"{own}Simulated with {where}.{bias} {PRECISION}"
+    return f"{own}Simulated with {where}.{bias} {precision}"
 
 
 def _first(text: str | None) -> str:

@@ -80,7 +80,12 @@ def bench_samplers() -> list[Info]:
         Info("sgld", "plugins.samplers.sgld:SGLD", "stochastic gradient Langevin dynamics (Welling, Teh 2011)"),
         Info("sgld-cv", "plugins.samplers.sgld_cv:SGLDCV", "SGLD with control variates (Baker et al. 2019)"),
         Info("sgld-svrg", "plugins.samplers.sgld_cv:SGLDSVRG", "SGLD with variance reduction (Dubey et al. 2016)"),
-        Info("sgnht", "plugins.samplers.sgnht:SGNHT", "Langevin with a thermostat for its friction (Ding et al. 2014)"),
+        Info(
+            "sgnht",
+            "plugins.samplers.sgnht:SGNHT",
+            "Langevin with a thermostat for its friction (Ding et al. 2014)",
+            law="plugins.samplers.laws.thermostat:SGNHTLaw",
+        ),
         Info("sgrld", "plugins.samplers.sgrld:SGRLD", "Langevin dynamics in a metric (Patterson, Teh 2013)"),
         Info(
             "sqnlmc",

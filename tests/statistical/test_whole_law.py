@@ -15,7 +15,6 @@ from harness.conformance.laws import homogeneity, whole
 from harness.conformance.slow import slow_limit
 from harness.conformance.suite import check_sampler
 from harness.conformance.targets import GRID, Target
-from plugins.samplers.adadelta_sgld import AdadeltaSGLD
 from plugins.samplers.contour_sgld import ContourSGLD
 from plugins.samplers.resgld import RESGLD
 from plugins.samplers.santa import Santa
@@ -52,6 +51,10 @@ class Counted(SGLD):
 
     def late(self):
         return 0.5
+
+
+SLIPS = {"TwiceTheNoise": "variance 2", "SameNoiseTwice": "neighbouring steps", "HalfAStepOfSGFS": "off by",
+         "HalfAStepOfSQNLMC": "the first step moves"}  # fmt: skip
 
 
 def broken(check, sampler):
@@ -176,6 +179,38 @@ class _Scaled:
         return self.factor * self.noise.normal(like)
 
 
+class SameNoiseTwice(SGNHT):
+    """Every other step has the noise of the step before."""
+
+    def init(self, theta, potential, h, T, noise):
+        found = super().init(theta, potential, h, T, noise)
+        return {**found, "xi": torch.zeros_like(theta), "odd": torch.zeros((len(theta), 1), dtype=torch.int64)}
+
+    def step(self, theta, state, potential, h, T, noise):
+        fresh = noise.normal(theta) + torch.zeros_like(theta)
+        xi = torch.where(state["odd"] == 1, state["xi"], fresh)
+        theta, new = super().step(theta, state, potential, h, T, _Given(xi))
+        return theta, {**new, "xi": xi, "odd": 1 - state["odd"]}
+
+
+class _Given:
+    def __init__(self, xi):
+        self.xi = xi
+
+    def normal(self, _):
+        return self.xi
+
+
+class HalfAStepOfSGFS(SGFS):
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(theta, state, potential, h / 2, T, noise)
+
+
+class HalfAStepOfSQNLMC(SQNLMC):
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(theta, state, potential, h / 2, T, noise)
+
+
 class OldLawOfSwaps(RESGLD):
     """The rate of swaps without the temperature."""
 
@@ -205,10 +240,10 @@ def test_a_right_sampler_passes(sampler):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "sampler", [AdadeltaSGLD(lam=1.0, eps=1.0), SGFS(), SQNLMC(), Santa()], ids=repr,
+    "sampler", [SGFS(), Santa()], ids=repr,
 )  # fmt: skip
 def test_a_right_sampler_passes_at_length(sampler):
-    whole.check(sampler) if not isinstance(sampler, AdadeltaSGLD) else whole.judged(whole.simulations(sampler), 1)
+    whole.check(sampler)
 
 
 @pytest.mark.parametrize("sampler", [TamedFivePerCentOff(), Independent()], ids=repr)
@@ -217,9 +252,16 @@ def test_a_wrong_sampler_is_seen(sampler):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sampler", [OldLawOfSwaps(), HalvedWeights(), TwiceTheNoise()], ids=repr)
+@pytest.mark.parametrize("sampler", [OldLawOfSwaps(), HalvedWeights()], ids=repr)
 def test_a_wrong_sampler_is_seen_at_length(sampler):
     broken(whole.check, sampler)
+
+
+@pytest.mark.parametrize("slip", [TwiceTheNoise, SameNoiseTwice, HalfAStepOfSGFS, HalfAStepOfSQNLMC])
+def test_a_slip_that_the_law_of_theta_hides_is_seen_by_the_samplers_own_law(slip):
+    (result,) = check_sampler(slip, ["whole-law"])
+    assert result.outcome == "failed"
+    assert SLIPS[slip.__name__] in result.message
 
 
 def test_the_targets_are_what_they_say():

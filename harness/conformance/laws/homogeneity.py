@@ -6,7 +6,7 @@ loop, cut into WINDOWS; the mean of x^2, of x and of the squared move of a step 
 others. The difference is taken within each chain, so the spread among chains is its error. STEPS is ten times the
 16,000 of the longest budget of the other laws and more than the 150,000 of the `paper` budgets of the synthetic tasks.
 
-Entries named in `adaptive`, and draws with weights, get the first ADAPTING share of the run to settle.
+Samplers with entries named in `adaptive`, or that go by the energy, get the first ADAPTING share of the run to settle.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ EVERY = 50
 """Steps between two pairs of neighbouring draws that are kept."""
 
 ADAPTING = 0.25
+FORGETTING = 500
+"""Steps that others get to forget their start, from which they are not far: what changes later than that is seen."""
+
 AHEAD = (10, 100, 1_000, 2_000, 5_000, 20_000, 100_000, 150_000, 1_000_000)
 """Steps that a clock is set ahead by."""
 
@@ -146,8 +149,7 @@ def windows(sampler: Sampler, seed: int, chains: int) -> Windows:
     dim = FEW if few else DIM
     noise = 0.0 if sampler.limit_bias() else 1.0
     place = np.arange(STEPS)
-    settling = ADAPTING if sampler.adaptive or few else 1 / WINDOWS
-    burning = place < settling * STEPS
+    burning = place < (ADAPTING * STEPS if sampler.adaptive or few else FORGETTING)
     keep = ~burning & (place % EVERY >= EVERY - 2)
     path = Trajectory(
         step_size=np.full(STEPS, safe_x(sampler, 0.1)), temperature=np.ones(STEPS), keep=keep, evaluate=keep,

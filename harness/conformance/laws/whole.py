@@ -370,7 +370,7 @@ def simulations(sampler: Sampler) -> list[Simulation]:
 def _size(sampler: Sampler, *, primary: bool, few: bool) -> tuple[Plan, int]:
     """The length and the chains of a simulation: in FEW dimensions so many more chains, or a longer path of fewer."""
     if type(sampler).log_weight is not _Sampler.log_weight:
-        return Plan(1.0, settling=SETTLING), CHAINS * DIM // FEW // 4
+        return Plan(1.0, settling=SETTLING), CHAINS * DIM // FEW // (4 if primary else 16)
     if few:
         return (Plan(1.0), CHAINS * DIM // FEW) if primary else (Plan(1.0), CHAINS * DIM // FEW // 4)
     return Plan(1.0 if primary else SHARE), CHAINS

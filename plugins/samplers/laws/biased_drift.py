@@ -51,8 +51,8 @@ class AdadeltaSGLDLaw(SamplerLaw):
     """W takes (V + lam) / lam / (1 - rho) steps to settle: at the defaults, 20 million."""
 
     exempt: ClassVar[Mapping[str, str]] = {
-        "whole-law": "W takes (V + lam) / lam / (1 - rho) steps to settle, 20 million at the defaults, so no run there "
-        "is at its limit, 1 / (1 + a sqrt(eps / lam)); at lam = eps = 1 the law is held, and passes",
-        "time-homogeneity": "for the same reason: on N(0, 1) the variance falls from 1 to 1 / (1 + a) over 20 million "
-        "steps",
+        "whole-law": "W takes (V + lam) / lam / (1 - rho) steps to settle, 20 million at the defaults, so no run is "
+        "at its limit, 1 / (1 + a sqrt(eps / lam)) = 0.5. On N(0, 1) at h = 0.1 the variance was 1.07 over 2,000 steps "
+        "and 1.05 over 20,000, where sgld has 1.053",
+        "time-homogeneity": "for the same reason: its law changes for 20 million steps",
     }

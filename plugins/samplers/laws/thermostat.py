@@ -1,0 +1,62 @@
+"""The law of sgnht: its friction makes up for noise of any size, so the noise itself is looked at."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from harness import SamplerLaw
+
+STEPS, CHAINS, DIM = 200, 64, 20
+
+
+class SGNHTLaw(SamplerLaw):
+    """Solved for its noise, a step gives white noise, and the long mean of v^2 is h T.
+
+        xi = (v' - (1 - alpha) v + h grad U(theta)) / sqrt(2 a h T)
+
+    Standard normal, alike in all coordinates, and independent from step to step.
+    """
+
+    def check(self, sampler: Any) -> None:
+        """Noise, alpha and theta along a path at two temperatures; then the mean of v^2 over a long one."""
+        from harness.conformance.forms import Target, mean_is_one, snapshots
+
+        for T in (0.5, 3.0):
+            along(sampler, 0.01, T)
+        h, T = 0.01, 2.0
+        found = snapshots(sampler, Target("gaussian", T, DIM), h, steps=20_000)
+        mean_is_one("v^2 / (h T)", found, lambda one: one.state["v"].square() / (h * T))
+
+
+def along(sampler: Any, h: float, T: float) -> None:
+    """A path on a standard normal, step by step; level 1e-4 for each of three tests at two temperatures."""
+    import torch
+    from scipy.stats import chi2, norm
+
+    from harness.conformance.law import streams
+    from harness.stepping import DirectNoise
+
+    class Normal:
+        def grad(self, x: Any) -> Any:
+            return x.clone()
+
+    number = torch.tensor([h, T], dtype=torch.float64)
+    noise = DirectNoise([one.torch("noise") for one in streams(CHAINS)], torch.float64)
+    theta = noise.normal(torch.zeros((CHAINS, DIM), dtype=torch.float64)) * math.sqrt(T)
+    state, found = sampler.init(theta, Normal(), number[0], number[1], noise), []
+    for _ in range(STEPS):
+        moved, new = sampler.step(theta, dict(state), Normal(), number[0], number[1], noise)
+        found.append((new["v"] - (1 - state["alpha"]) * state["v"] + h * theta) / math.sqrt(2 * sampler.a * h * T))
+        heat = new["v"].square().mean(1, keepdim=True) - h * T
+        for name, got, want in (("theta", moved, theta + new["v"]), ("alpha", new["alpha"], state["alpha"] + heat)):
+            gap = float((got - want).abs().max())
+            assert gap < 1e-12, f"at T = {T:g} a step's {name} is off by {gap:.2g}"
+        theta, state = moved, new
+    xi = torch.stack(found)
+    total, size = float(xi.square().sum()), xi.numel()
+    p = 2 * min(chi2.sf(total, size), chi2.cdf(total, size))
+    assert p > 1e-4, f"at T = {T:g} the noise of a step has variance {total / size:.4g}, should be 1 (p = {p:.2g})"
+    for name, product in (("steps", xi[1:] * xi[:-1]), ("coordinates", xi[:, :, 1:] * xi[:, :, :-1])):
+        p = float(2 * norm.sf(abs(float(product.sum())) / math.sqrt(product.numel())))
+        assert p > 1e-4, f"at T = {T:g} the noise of neighbouring {name} is correlated (p = {p:.2g})"
