@@ -89,7 +89,8 @@ def test_runs_that_differ_in_a_field_are_two_rows_with_two_names_or_the_field_is
             named = labels(pair)
             apart = field_of(pair[0]) != field_of(pair[1]) or len(set(named.values())) == 2
             assert apart, f"two rows that differ in {place} have one label"
-            assert "group=" not in "".join(named.values()), f"no setting of a group tells {place}"
+            told = field_of(pair[0]) != field_of(pair[1]) or "group=" not in "".join(named.values())
+            assert told, f"no setting of a group tells {place}"
             assert len({title([group], pair) + named[group.key] for group in pair}) == 2, place
 
 
