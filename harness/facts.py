@@ -22,7 +22,7 @@ from harness.registry import Offer, load
 from harness.source import source_hash
 from harness.spec import ENGINE
 
-FORMAT = 6
+FORMAT = 7
 DTYPES = ("float32", "float64")
 
 
@@ -58,7 +58,8 @@ def resolve(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
 def sampler_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
     """Gradients a step, needs and stability limit (of h * curvature; None where not linear) of a sampler.
 
-    `free_step`: h has no unit (it stays where U becomes c U), and the limit is one of h itself.
+    `never_compiled`: the reason of its exemption from the law `compiled`, None without one. `free_step`: h has no unit
+    (it stays where U becomes c U), and the limit is one of h itself.
     """
 
     def describe() -> dict[str, Any]:
@@ -72,6 +73,7 @@ def sampler_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
             **counts,
             "refresh_every": _whole(sampler, "refresh_every", 0),
             "needs": sorted(sampler.needs),
+            "never_compiled": sampler.exempt.get("compiled"),
             "stability_limit": _rounded(limit := working_limit(sampler)),
             "free_step": limit is not None and free_step(sampler),
         }

@@ -8,7 +8,8 @@ error of the stochastic gradient, a step is
 so z stays Gaussian and its covariance follows P <- A P A' + B B' + V G G', V the variance of a coordinate of b. The
 columns of A, B and G are the answers of `step` to basis vectors, each in a chain of its own. Whether the sampler is
 linear is not declared but seen: by how far the answers to random vectors are from the sum of those to basis vectors.
-State entries named in `adaptive`, and those that are not floating point, are held at the values `init` gives them; a
+State entries named in `adaptive`, those that are not floating point, and those that run by themselves, as a count of
+steps does, are held at the values `init` gives them; a
 sampler that has such entries is asked about vectors so short that within the step they do not change either.
 """
 
@@ -140,12 +141,31 @@ class Probe:
         asked = ScriptedNoise()
         check_answer(sampler, sampler.step(theta, dict(self.start), potential, self.h, self.T, asked))
         self.slots = asked.slots
+        self.noise_size = sum(slot.numbers for slot in self.slots)
         self.free = [
             name for name, leaf in self.start.items() if leaf.is_floating_point() and name not in sampler.adaptive
         ]
+        self._lay_out()
+        running = {name for name in self.free if self._runs_by_itself(name)}
+        if running:
+            self.free = [name for name in self.free if name not in running]
+            self._lay_out()
+
+    def _lay_out(self) -> None:
         self.entries = self._layout()
         self.size = max(entry.stop for entry in self.entries.values())
-        self.noise_size = sum(slot.numbers for slot in self.slots)
+
+    def _runs_by_itself(self, name: str) -> bool:
+        """Whether an entry goes its way whatever theta, the other entries, noise and gradient are: a count of steps."""
+        rows, place = 3, self.entries[name]
+        random = torch.randn((rows, self.size + self.noise_size + self.dim), dtype=torch.float64,
+                             generator=Streams(0, 0, ("probe",)).torch("clocks"))  # fmt: skip
+        z, xi, slope = random.split([self.size, self.noise_size, self.dim], dim=1)
+        z = self.join(torch.ones((1, self.dim), dtype=torch.float64), self.start) + 0.01 * z
+        z[:, place] = z[0, place]
+        with torch.no_grad():
+            after = self.answer(z, xi, slope, torch.ones(self.dim, dtype=torch.float64))[:, place]
+        return bool((after == after[0]).all()) and not bool((after == z[:, place]).all())
 
     def _layout(self) -> dict[str, slice]:
         entries, place = {"theta": slice(0, self.dim)}, self.dim

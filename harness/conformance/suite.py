@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
+import traceback
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.conformance.gaussian import GaussianTask
@@ -116,7 +119,24 @@ def _judge(sampler: Sampler, law: Law, i: int, resumption: Resumption | None) ->
         else:
             law.check(sampler)
 
-    return _result(law.name, check, f". Usual cause: {law.cause}")
+    declare = f"; where it cannot hold, declare exempt = {{'{law.name}': the reason}}" if law.exemptible else ""
+    return _result(law.name, check, f". Usual cause: {law.cause}{declare}{_lines_of(sampler)}")
+
+
+def place_of(error: BaseException) -> str:
+    """Where in a plugin's code an error was raised, " (file:line, in function)"; "" where none of it is a plugin's."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not {"harness", "torch", "numpy"} & set(Path(frame.filename).parts) and "<" not in frame.filename
+    ]
+    return f" ({os.path.relpath(frames[-1].filename)}:{frames[-1].lineno}, in {frames[-1].name})" if frames else ""
+
+
+def _lines_of(sampler: Sampler) -> str:
+    """Where the step of a sampler is written, for a message."""
+    code = getattr(type(sampler).step, "__code__", None)
+    return "" if code is None else f" ({os.path.relpath(code.co_filename)}:{code.co_firstlineno})"
 
 
 def _result(law: str, check: Callable[[], None], cause: str) -> LawResult:
@@ -133,5 +153,5 @@ def _result(law: str, check: Callable[[], None], cause: str) -> LawResult:
     except DataError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its failure of this law
-        outcome, message = "failed", f"{type(error).__name__}: {error}"
+        outcome, message = "failed", f"{type(error).__name__}: {error}{place_of(error)}"
     return LawResult(law, outcome, message, round(time.perf_counter() - began, 3))

@@ -93,7 +93,8 @@ def law_gradient_is_that_of_the_energy(task: Task) -> None:
 def law_prior_counted_once(task: Task) -> None:
     """Far out U grows as the declared prior does, on all the data and on every batch of an epoch.
 
-    Where the precision is a setting, U differs as the prior does at two of them: a network's likelihood grows, too.
+    Where U goes by the precision that the task declares, U differs as the prior does at two of them: a network's
+    likelihood grows, too.
     """
     precision = task.prior_precision
     if precision is None:
@@ -103,8 +104,9 @@ def law_prior_counted_once(task: Task) -> None:
     theta = problem.initial()
     batches = problem.draw_batches(minibatched.steps_per_epoch())
     cases = [None, *(_at(batches, k) for k in range(minibatched.steps_per_epoch()))] if batches else [None]
-    varied = "prior_precision" in {field.name for field in dataclasses.fields(task)}
-    other = _build(dataclasses.replace(minibatched, prior_precision=precision + 1)) if varied else None  # type: ignore[call-arg]
+    other: Problem | None = _build(_of_precision(minibatched, precision + 1))
+    if other is not None and bool((other.energy(theta, None) == problem.energy(theta, None)).all()):
+        other = None  # the precision is written into U, and not read from the task
     if problem.under_normal_prior is not None:
         theta = theta * problem.under_normal_prior
     far = 1e8 * theta / theta.norm(dim=1, keepdim=True)
@@ -114,11 +116,25 @@ def law_prior_counted_once(task: Task) -> None:
         else:
             counted = 2 * (other.energy(theta, batch) - problem.energy(theta, batch)) / theta.square().sum(1)
         error = float((counted - 1).abs().max())
+        if other is None and batch is None and error > 2:
+            raise Skip(
+                f"far out U grows {float(counted.mean()):.3g} times as fast as the prior, by its likelihood it seems, and "
+                "the precision in U does not go by `prior_precision`: let U read it from the task"
+            )
         where = "all the data" if batch is None else "a batch"
         assert error < 1e-3, (
             f"on {where} the prior is counted {float(counted.mean()):.3g} times; usual causes: weight decay "
             "beside a prior, a prior inside the sum over the batch"
         )
+
+
+def _of_precision(task: Task, precision: float) -> Task:
+    """The task with another `prior_precision`, be it a setting or an attribute of the class."""
+    if "prior_precision" in {field.name for field in dataclasses.fields(task)}:
+        return dataclasses.replace(task, prior_precision=precision)  # type: ignore[call-arg]
+    kind = type(type(task).__name__, (type(task),), {"prior_precision": precision})
+    made: Task = kind(**{field.name: getattr(task, field.name) for field in dataclasses.fields(task) if field.init})
+    return made
 
 
 def law_batch_sizes_agree(task: Task) -> None:

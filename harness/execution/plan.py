@@ -109,7 +109,7 @@ def make_spec(
         chains=chains,
         dtype=task["dtype"],
         device=device,
-        compile=choose(settings.compile, steps, device, task["dim"], opaque=task["opaque"]),
+        compile=choose(settings.compile, steps, **_machine(pair, settings, device)),
         tf32=bool(settings.tf32),
         cudnn_benchmark=bool(settings.cudnn_benchmark),
         method=pair.method.name,
@@ -192,15 +192,21 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings
         if rate is None:
             raise UsageError(f"--budget {budget!r} must be measured; `bench run` does that")
         steps = int(amount * rate(settings))
-        task = facts.task_facts(pair.task, settings.task_params)
-        how = {"device": device, "dim": task["dim"], "opaque": task["opaque"]}
+        how = _machine(pair, settings, device)
         if settings.compile is None and choose(None, steps, **how) == "compiled":
-            least = COMPILED_FROM if device == "cpu" and task["dim"] < LARGE else 1
+            least = COMPILED_FROM if device == "cpu" and how["dim"] < LARGE else 1
             steps = max(least, int(amount * rate(replace(settings, compile="compiled"))))
     if not 1 <= steps <= MOST_STEPS:
         size = "less than one step" if steps < 1 else f"more than {MOST_STEPS:,} steps"
         raise UsageError(f"--budget {budget!r} is {size}")
     return steps
+
+
+def _machine(pair: Pair, settings: Settings, device: str) -> dict[str, Any]:
+    """What the mode of execution depends on, besides the setting and the length of the run."""
+    task = facts.task_facts(pair.task, settings.task_params)
+    never = facts.sampler_facts(pair.sampler, settings.sampler_params)["never_compiled"]
+    return {"device": device, "dim": task["dim"], "opaque": task["opaque"], "never": never}
 
 
 def _rate(measure: Measure, pair: Pair, how: Mapping[str, Any], settings: Settings) -> float:

@@ -32,13 +32,19 @@ GPU_COMPILERS = ("gcc", "clang")
 """What Triton makes the start of its kernels with."""
 
 
-def choose(asked: str | None, steps: int, device: str = "cpu", dim: int = 1, *, opaque: bool = False) -> str:
+def choose(
+    asked: str | None, steps: int, device: str = "cpu", dim: int = 1, *, opaque: bool = False, never: str | None = None
+) -> str:
     """The mode of a run of `steps` steps; `UsageError` where the one asked for is not possible on this machine.
 
     Unless a setting says otherwise: on a CPU long runs are compiled. On a GPU the steps of networks (`opaque` tasks)
     and of any task with `LARGE` parameters are recorded, whatever the length of the run: without that the GPU waits
-    for Python.
+    for Python. `never` is the reason why the sampler is never compiled.
     """
+    if asked == "compiled" and never is not None:
+        raise UsageError(f"run.compile = compiled: the sampler is exempt from the law 'compiled' ({never})")
+    if asked is None and never is not None:
+        return "plain"
     if asked is None:
         large = dim >= LARGE
         worth = steps * dim >= LARGE_COMPILED_FROM if large else steps >= COMPILED_FROM

@@ -11,6 +11,7 @@ import torch
 
 from harness.conformance import task_laws as laws
 from harness.conformance.law import Skip
+from harness.task import Problem
 from tasks.datasets import uci
 from tasks.regression.blr import LogisticProblem, LogisticTask
 from tasks.regression.laplace import laplace
@@ -234,3 +235,35 @@ def test_a_task_without_a_truth_has_none_to_check():
 
     with pytest.raises(Skip):
         laws.law_truth_by_another_route(Untold())
+
+
+class Regression(LogisticProblem):
+    """A likelihood that grows as fast as its prior, whose precision is an attribute of the task's class."""
+
+    def energy(self, theta, batch):
+        rows = torch.linspace(-1, 1, 24, dtype=theta.dtype).reshape(6, 4)
+        return 1000 * (theta @ rows.T - 1).square().sum(1) + self.task.prior_precision * theta.square().sum(1) / 2
+
+    gradient = Problem.gradient
+    energy_and_gradient = Problem.energy_and_gradient
+
+    def draw_batches(self, steps):
+        return {}
+
+
+class RegressionPriorTwice(Regression):
+    def energy(self, theta, batch):
+        return super().energy(theta, batch) + self.task.prior_precision * theta.square().sum(1) / 2
+
+
+class RegressionOfItsOwn(Regression):
+    def energy(self, theta, batch):
+        return super().energy(theta, batch) + (1 - self.task.prior_precision) * theta.square().sum(1) / 2
+
+
+def test_a_prior_is_told_from_a_likelihood_that_grows_where_its_precision_is_an_attribute_of_the_class():
+    laws.law_prior_counted_once(small(Regression))
+    with pytest.raises(AssertionError, match="counted 2 times"):
+        laws.law_prior_counted_once(small(RegressionPriorTwice))
+    with pytest.raises(Skip, match="let U read it from the task"):
+        laws.law_prior_counted_once(small(RegressionOfItsOwn))

@@ -641,7 +641,7 @@ class NoiseAtZeroTemperature(Plain):
         return theta + floor, state
 
 
-@planted("temperature", "whole-law")
+@planted("temperature", "one-step")
 class TemperatureOfTheFirstStep(Plain):
     """The temperature is that of the first step for ever."""
 
@@ -652,7 +652,7 @@ class TemperatureOfTheFirstStep(Plain):
         return super().step(theta, {}, potential, h, state["T"], noise)[0], state
 
 
-@planted("temperature", "whole-law")
+@planted("temperature", "one-step")
 class TemperatureOfTheStepBefore(TemperatureOfTheFirstStep):
     """The temperature is that of the step before."""
 

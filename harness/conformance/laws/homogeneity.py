@@ -44,8 +44,8 @@ ADAPTING = 0.25
 FORGETTING = 500
 """Steps that others get to forget their start, from which they are not far: what changes later than that is seen."""
 
-AHEAD = (10, 100, 1_000, 2_000, 5_000, 20_000, 100_000, 150_000, 1_000_000)
-"""Steps that a clock is set ahead by."""
+AHEAD = (*range(1, 257), 1_000, 2_000, 5_000, 20_000, 100_000, 150_000, 1_000_000)
+"""Steps that a clock is set ahead by: every one of the first 256, so that nothing done at every n-th step is missed."""
 
 WATCHED = 12
 """Steps in which clocks are told from other entries."""

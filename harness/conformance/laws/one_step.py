@@ -44,6 +44,7 @@ def check(sampler: Sampler) -> None:
     with torch.no_grad():
         _answers_finely(sampler, x / max(CURVATURES))
         _noise_is_normal(sampler, x / max(CURVATURES))
+        _noise_is_of_this_temperature(sampler, x / max(CURVATURES))
     if sampler.refresh_every:
         _refresh(sampler, x / max(CURVATURES))
 
@@ -131,6 +132,25 @@ def _noise_is_normal(sampler: Sampler, h: float) -> None:
                     f"the noise that a step adds to {entry} is no linear function of the normal numbers that it asks "
                     f"for, so it is not normal: {size:g} times the numbers give another answer, by {gap:.2g} (relative)"
                 )
+
+
+def _noise_is_of_this_temperature(sampler: Sampler, h: float) -> None:
+    """What normal numbers add to a step depends on the T that the step is given, whatever T was before."""
+    probe, step, z = _near_the_start(sampler, h)
+    normals = _normals_of(probe)
+    if not normals:
+        return
+    quiet = torch.full((MANY, probe.noise_size), 0.5, dtype=torch.float64)
+    quiet[:, normals] = 0
+    loud = quiet.clone()
+    loud[:, normals] = torch.randn((MANY, len(normals)), generator=_generator("noise"), dtype=torch.float64)
+    b = torch.zeros((MANY, probe.dim), dtype=torch.float64)
+    added = []
+    for T in (1.0, 4.0):
+        probe.T = torch.tensor(T, dtype=torch.float64)
+        added.append(step(z, loud, b) - step(z, quiet, b))
+    if added[0].any() and distance(added[1], added[0]) < SAME:
+        raise Broken("the noise of a step does not depend on the temperature that the step is given")
 
 
 def _normals_of(probe: Probe) -> list[int]:

@@ -1,0 +1,36 @@
+"""Right samplers that are unusual: `bench check` finds nothing wrong with them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from planted.plain import QuickContour, Tamed, Weighted
+from planted.unusual import UNUSUAL
+
+from harness.conformance.suite import LAWS, check_samplers
+
+LONG = {"whole-law", "time-homogeneity", "compiled"}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def wrong(sampler, laws):
+    return [result for result in check_samplers([sampler()], laws)[0] if result.outcome == "failed"]
+
+
+@pytest.mark.parametrize("sampler", [*UNUSUAL, Tamed, Weighted, QuickContour], ids=lambda sampler: sampler.__name__)
+def test_no_quick_law_finds_anything(sampler):
+    assert wrong(sampler, [law.name for law in LAWS if law.name not in LONG | {"restore"}]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("sampler", [*UNUSUAL, Tamed, Weighted, QuickContour], ids=lambda sampler: sampler.__name__)
+def test_no_other_law_finds_anything(sampler):
+    assert wrong(sampler, [*LONG, "restore"]) == []
