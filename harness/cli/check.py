@@ -46,8 +46,7 @@ def check(
     idle = sorted(key for key in given if key.partition(".")[0] not in kinds)
     if idle:
         raise UsageError(
-            f"--set {idle[0]}: nothing of that kind is checked; a setting begins with {' or '.join(sorted(kinds))} here, as "
-            "in sampler.a=5"
+            f"--set {idle[0]}: nothing of that kind is checked; settings begin with {' or '.join(sorted(kinds))} here"
         )
     context.say(f"checking {', '.join(words)}")
     found = _shared(words, given)

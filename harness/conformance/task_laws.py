@@ -23,6 +23,8 @@ from harness.randomness import Streams
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from torch import Tensor
+
     from harness.task import Batch, Problem, Task
 
     Array = NDArray[np.float64]
@@ -105,7 +107,7 @@ def law_prior_counted_once(task: Task) -> None:
     batches = problem.draw_batches(minibatched.steps_per_epoch())
     cases = [None, *(_at(batches, k) for k in range(minibatched.steps_per_epoch()))] if batches else [None]
     other: Problem | None = _build(_of_precision(minibatched, precision + 1))
-    if other is not None and bool((other.energy(theta, None) == problem.energy(theta, None)).all()):
+    if other is not None and float(_priors(problem, other, theta, None).abs().max()) < 1e-3:
         other = None  # the precision is written into U, and not read from the task
     if problem.under_normal_prior is not None:
         theta = theta * problem.under_normal_prior
@@ -114,18 +116,23 @@ def law_prior_counted_once(task: Task) -> None:
         if other is None:
             counted = (problem.energy(far, batch) + problem.energy(-far, batch)) / 1e16 / precision
         else:
-            counted = 2 * (other.energy(theta, batch) - problem.energy(theta, batch)) / theta.square().sum(1)
+            counted = _priors(problem, other, theta, batch)
         error = float((counted - 1).abs().max())
         if other is None and batch is None and error > 2:
             raise Skip(
-                f"far out U grows {float(counted.mean()):.3g} times as fast as the prior, by its likelihood it seems, and "
-                "the precision in U does not go by `prior_precision`: let U read it from the task"
+                f"far out U grows {float(counted.mean()):.3g} times as fast as the prior, by its likelihood it seems, "
+                "and the precision in U does not go by `prior_precision`: let U read it from the task"
             )
         where = "all the data" if batch is None else "a batch"
         assert error < 1e-3, (
             f"on {where} the prior is counted {float(counted.mean()):.3g} times; usual causes: weight decay "
             "beside a prior, a prior inside the sum over the batch"
         )
+
+
+def _priors(problem: Problem, other: Problem, theta: Tensor, batch: Batch | None) -> Tensor:
+    """How often (C,) the prior is counted, by two problems whose prior precision differs by 1."""
+    return 2 * (other.energy(theta, batch) - problem.energy(theta, batch)) / theta.square().sum(1)
 
 
 def _of_precision(task: Task, precision: float) -> Task:

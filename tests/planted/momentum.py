@@ -205,8 +205,8 @@ class NoiseOfTheEulerFriction(BAOAB):
 
 @planted(
     "momentum",
-    unseen="the thermostat takes out whatever noise is added, so the law of theta is the same as h goes to 0: it is the "
-    "right sampler with more friction; the test of its equation shows it",
+    unseen="the thermostat takes out whatever noise is added, so the law of theta is the same as h goes to 0: it is "
+    "the right sampler with more friction; the test of its equation shows it",
 )
 class ThermostatNoiseTimesRootTwo(SGNHT):
     """sgnht's own noise is sqrt(2) times too wide."""
