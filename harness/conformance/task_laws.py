@@ -22,7 +22,6 @@ from harness.randomness import Streams
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
     from torch import Tensor
 
     from harness.task import Batch, Problem, Task

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from planted.table import BUGS
+from planted.page import PAGE, page
+from planted.table import BUGS, KINDS
 
 from harness.conformance.suite import LAWS, check_samplers
 
@@ -65,7 +66,12 @@ def test_what_no_law_can_find_is_found_by_none(bug):
     assert first_failure(bug) is None
 
 
-def test_nineteen_bugs_in_twenty_are_found():
+def test_nineteen_bugs_in_twenty_are_found_and_all_kinds_are_planted():
     found = sum(bool(bug.laws) for bug in BUGS)
     assert len(BUGS) >= 80
-    assert found / (len(BUGS) - sum(bool(bug.unseen) for bug in BUGS)) >= 0.85
+    assert {bug.kind for bug in BUGS} == set(KINDS)
+    assert found / (len(BUGS) - sum(bool(bug.unseen) for bug in BUGS)) >= 0.95
+
+
+def test_the_page_is_the_table():
+    assert PAGE.read_text() == page(), "run PYTHONPATH=tests python -m planted.page"
