@@ -28,11 +28,12 @@ class MomentErrors:
     """Errors of the running moments of one run against the truth at T = 1, whatever the run's own temperature.
 
     Curves, x being the cost in data passes (burn-in included) at about 200 log-spaced draws, y (C, n): joint_b2_z_max,
-    _z_mean, _z2_max, _z2_mean, and _x_*, _x2_*: `harness.diagnostics.LowError` along the truth's K directions.
-    Curves over the directions, y (C, K): joint_error_z, joint_error_z2, signed errors of each chain's averages at the
-    end, in sds of z and of z^2; chain_error_z (C, D) is the first of them, along the coordinates.
-    Curves of all chains together, y (1, n), for the gate (`harness.diagnostics.JointMoments`): whitened_mean (D),
-    whitened_second (the lower triangle, row by row), and, where the truth states quantiles, distribution_error (K m).
+    _z_mean, _z2_max, _z2_mean, and _x_*, _x2_*: `harness.diagnostics.LowError` along the truth's K directions. At the
+    last of them joint_b2_z2_max is over the indicators of the truth's quantiles too, where it states them. Curves y (C,
+    n): joint_error, the signed errors of each chain's averages at the end, in sds of what is averaged: z along the K
+    directions, z^2, and the indicators of the quantiles; chain_error_z (C, D) is the first of them. Curves of all
+    chains together, y (1, n), for the gate (`harness.diagnostics.JointMoments`): whitened_mean (D), whitened_second
+    (the lower triangle, row by row), and, where the truth states quantiles, distribution_error (K m).
     """
 
     def __init__(self, truth: Truth, trajectory: Trajectory, cost: Cost) -> None:
@@ -58,7 +59,7 @@ class MomentErrors:
         error, ratio = self._pooled()
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             worst = np.abs(np.log(ratio)).argmax()
-            joint = max((part**2).mean(axis=0).max() for part in self.low_error.final_errors())
+            joint = (self._errors() ** 2).mean(axis=0).max()
         return {
             "joint_error": finite_or_none(joint),
             "mean_error": finite_or_none(np.abs(error).max()),
@@ -67,19 +68,25 @@ class MomentErrors:
 
     def curves(self) -> dict[str, Curve]:
         """All curves of the class docstring."""
-        final, joint = self.low_error.final_errors(), self.joint
+        errors, joint, curves = self._errors(), self.joint, self.low_error.curves()
         with np.errstate(over="ignore", invalid="ignore"):
+            if self.truth.quantiles is not None:
+                shape = np.nan_to_num((joint.chain_errors() ** 2).max(axis=1), nan=np.inf)
+                curves["b2_z2_max"][:, -1] = np.maximum(curves["b2_z2_max"][:, -1], shape)
             numbered = {
-                "joint_error_z": final.z,
-                "joint_error_z2": final.z2,
-                "chain_error_z": final.z[:, : self.moments.dim],
+                "joint_error": errors,
+                "chain_error_z": errors[:, : self.moments.dim].copy(),
                 "whitened_mean": joint.mean_error()[None],
                 "whitened_second": joint.second_moment()[np.tril_indices(self.moments.dim)][None],
                 "distribution_error": joint.distribution_error()[None],
             }
-        return {f"joint_{name}": (self.cost, y) for name, y in self.low_error.curves().items()} | {
+        return {f"joint_{name}": (self.cost, y) for name, y in curves.items()} | {
             name: (np.arange(y.shape[1], dtype=np.float64), y) for name, y in numbered.items() if y.size
         }
+
+    def _errors(self) -> Array:
+        final = self.low_error.final_errors()
+        return np.concatenate([final.z, final.z2, self.joint.chain_errors()], axis=1)
 
     def _pooled(self) -> tuple[Array, Array]:
         mean, variance = self.running.pooled()
@@ -102,7 +109,7 @@ class MomentErrors:
 MOMENT_METRICS = (
     Metric(
         "joint_error", "min", "1",
-        "mean over chains of b2 of z and z^2 at the end, worst direction: squared bias and variance, T = 1",
+        "mean over chains of b2 at the end, worst direction and function: squared bias and variance, T = 1",
     ),
     Metric("mean_error", "min", "sd", "largest error of a mean over the coordinates, T = 1"),
     Metric("variance_ratio", "target", "1", "sample over true variance, worst coordinate, T = 1", target=1.0),

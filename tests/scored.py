@@ -59,7 +59,7 @@ def write_run(
     written = dict(files or {})
     if curves:
         pairs = [(f"{n}/{axis}", v) for n, xy in curves.items() for axis, v in zip("xy", xy, strict=True)]
-        arrays = {name: np.asarray(v, dtype=float) for name, v in pairs}
+        arrays = {name: np.ascontiguousarray(v, dtype=float) for name, v in pairs}
         written["curves.safetensors"] = save(arrays)
     for name, content in written.items():
         (folder / name).write_bytes(content)
@@ -98,9 +98,8 @@ def low_error(costs, chains=4, points=50, passes=1000.0):
 
 def final_errors(errors):
     """Errors (C, K) of each chain's averages of z along K directions at the end; those of z^2 are half as large."""
-    y = np.asarray(errors, dtype=float)
-    x = np.arange(y.shape[1])
-    return {"joint_error_z": (x, y), "joint_error_z2": (x, y / 2)}
+    y = np.concatenate([np.asarray(errors, dtype=float), np.asarray(errors, dtype=float) / 2], axis=1)
+    return {"joint_error": (np.arange(y.shape[1]), y)}
 
 
 def _metrics(values, versions):

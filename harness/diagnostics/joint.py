@@ -35,7 +35,7 @@ _TINY = 1e-300
 
 class JointMoments:
     """Sums of w, w y and w y y' over all chains of one run, y = S^-1/2 (x - mean), S the truth's covariance; and, given
-    quantiles (K, m) along directions (K, D), the weight below each.
+    quantiles (K, m) along directions (K, D), the weight of each chain's draws below each.
 
     The symmetric root has no arbitrary signs, so the y of runs with slightly different truths belong together.
     """
@@ -45,7 +45,7 @@ class JointMoments:
         self.mean, self.whiten, self.along = mean, vectors / np.sqrt(values) @ vectors.T, along
         self.quantiles = np.empty((0, 0)) if quantiles is None else quantiles
         self.sums = np.zeros((1 + len(mean), 1 + len(mean)))
-        self.below = np.zeros((len(self.quantiles), self.quantiles.shape[1] + 1))
+        self.below = np.zeros((0, len(self.quantiles), self.quantiles.shape[1] + 1))
 
     def update(self, draws: ArrayLike, weights: ArrayLike) -> None:
         """Add a block of draws (B, C, D) with weights (B, C)."""
@@ -54,9 +54,13 @@ class JointMoments:
         with np.errstate(over="ignore", invalid="ignore"):
             y = np.column_stack([np.ones(len(flat)), (flat - self.mean) @ self.whiten])
             self.sums += (y * weight[:, None]).T @ y
+            chains, cells = x.shape[1], self.below.shape[2]
+            if not len(self.below):
+                self.below = np.zeros((chains, *self.below.shape[1:]))
             for k, cuts in enumerate(self.quantiles):
-                cells = np.searchsorted(cuts, flat @ self.along[k])
-                self.below[k] += np.bincount(cells, weight, minlength=len(cuts) + 1)
+                place = np.searchsorted(cuts, x @ self.along[k]) + cells * np.arange(chains)
+                counts = np.bincount(place.ravel(), weight, minlength=cells * chains)
+                self.below[:, k] += counts.reshape(chains, cells)
 
     def mean_error(self) -> Array:
         """E y (D,)."""
@@ -67,13 +71,23 @@ class JointMoments:
         return np.asarray(self.sums[1:, 1:] / self.sums[0, 0])
 
     def distribution_error(self) -> Array:
-        """F - p at the quantiles of levels p, (K m,), divided by sqrt(K m): its norm is the root mean square. Empty
-        without quantiles.
+        """F - p of all chains together at the quantiles of levels p, (K m,), divided by sqrt(K m): its norm is the root
+        mean square. Empty without quantiles.
         """
-        count, points = self.quantiles.shape
-        p = (np.arange(points) + 0.5) / max(points, 1)
-        found = self.below[:, :-1].cumsum(axis=1) / self.sums[0, 0] - p
-        return np.asarray(found.ravel() / np.sqrt(max(count * points, 1)))
+        p = self._levels()
+        found = self.below.sum(axis=0)[:, :-1].cumsum(axis=1) / self.sums[0, 0] - p
+        return np.asarray(found.ravel() / np.sqrt(max(found.size, 1)))
+
+    def chain_errors(self) -> Array:
+        """(F - p) / sqrt(p (1 - p)) of each chain, (C, K m): of the average of I(v x <= q), in sds of it."""
+        p = self._levels()
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = self.below[:, :, :-1].cumsum(axis=2) / self.below.sum(axis=2, keepdims=True) - p
+        return np.asarray((found / np.sqrt(p * (1 - p))).reshape(len(self.below), -1))
+
+    def _levels(self) -> Array:
+        points = self.quantiles.shape[1]
+        return (np.arange(points) + 0.5) / max(points, 1)
 
     def state(self) -> State:
         """Everything that `load` needs."""

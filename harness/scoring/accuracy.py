@@ -27,7 +27,7 @@ ESS_MSE = "ess_mse"
 MARGINAL = "mean_error"
 """Whoever measures this metric knows a truth."""
 
-ERRORS = ("joint_error_z", "joint_error_z2")
+ERRORS = ("joint_error",)
 LOW_ERROR_CURVES = ("joint_b2_z_max", "joint_b2_z2_max")
 ESS_CURVES = ("chain_error_z",)
 GATE_METRICS = tuple(limits.metric for limits in (MEAN, LEAST, GREATEST, DISTANCE))
@@ -82,13 +82,14 @@ def _as_metric(limits: Limits, found: Bracket, seeds: int) -> Estimate:
 def joint_error(group: Group, curves: Curves) -> Estimates | None:
     """The error at the end of the budget, and its parts; None without the curves.
 
-    b2 = (average of f over a chain's draws - E f)^2 / Var f, averaged over chains x seeds, of f = z and z^2 along the
-    worst direction; that is squared bias plus variance. Infinite where a chain diverged.
+    b2 = (average of f over a chain's draws - E f)^2 / Var f, averaged over chains x seeds, of the worst f: z or z^2
+    along a direction, or whether z is below a quantile of the truth. That is squared bias plus variance. Infinite where
+    a chain diverged.
     """
-    rows = [rows_by_seed(group, curves, name) for name in ERRORS]
-    if rows[0] is None or rows[1] is None:
+    rows = rows_by_seed(group, curves, ERRORS[0])
+    if rows is None:
         return None
-    seeds, errors = rows[0][0], np.concatenate([rows[0][1][1], rows[1][1][1]], axis=1)
+    seeds, (_, errors) = rows
     with np.errstate(over="ignore", invalid="ignore"):
         squares = (errors**2).mean(axis=0)
         means = resampled_means(errors**2, seeds)

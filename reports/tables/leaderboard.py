@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 JOINT, COST = "joint_error", "gradients_to_low_error"
 NOTE = (
-    "joint error: b2 at the end, the squared error of a chain's averages of z and z^2 in units of their variance, "
-    "averaged over chains x seeds, in the worst direction; bootstrap interval over seeds; gradients to low error: data "
-    "passes until the median of b2 over chains x seeds, each in its own worst direction, is below 0.01 for good; got "
-    "there: share of chains below 0.01 at the end"
+    "joint error: b2 at the end, the squared error of a chain's averages of z, z^2 and, where exact draws exist, of "
+    "the shares below quantiles, in units of their variance, averaged over chains x seeds, in the worst direction; "
+    "bootstrap interval over seeds; gradients to low error: data passes until the median of b2 over chains x seeds, "
+    "each in its own worst direction, is below 0.01 for good; got there: share of chains below 0.01 at the end"
 )
 COMPANIONS = (
     *wide.JOINT_LAW, "temperature", wide.SPREAD, "mode_mass_tv",
@@ -29,10 +29,10 @@ class Leaderboard(Report):
     """One table a task, version, protocol, number of chains and budget.
 
     Where a truth is known the ranking is by the joint error at the end of the budget: b2, the mean over chains x seeds
-    of the squared error of a chain's averages of z and z^2, in units of their variance, along the worst of the truth's
-    directions. Every finished row has a rank by it. Beside it the cost: data passes of a chain until the median of b2
-    is below 0.01 for good, with its own rank. Without a truth it is by the task's primary metric, per data pass where
-    that is an effective sample size. `request.metric` ranks by another one, behind the gate where a wrong law may
+    of the squared error of a chain's averages (of z, z^2, shares below quantiles), in units of their variance, in the
+    worst direction. Every finished row has a rank by it. Beside it the cost: data passes of a chain until the median of
+    b2 is below 0.01 for good, with its own rank. Without a truth it is by the task's primary metric, per data pass
+    where that is an effective sample size. `request.metric` ranks by another one, behind the gate where a wrong law may
     inflate it.
     """
 

@@ -86,6 +86,12 @@ def test_the_sums_are_those_of_the_definition_however_blocks_are_cut():
     again = observed(draws[:0], weights[:0], truth, [])
     again.load(found.state())
     np.testing.assert_array_equal(again.distribution_error(), found.distribution_error())
+    cuts, p = truth.quantiles, levels()
+    for k in (0, 5):
+        below = (draws @ truth.directions[k] <= cuts[k, :, None, None]) * weights  # (m, n, C)
+        share = (below.sum(axis=1) / weights.sum(axis=0)).T
+        expected = (share - p) / np.sqrt(p * (1 - p))
+        np.testing.assert_allclose(found.chain_errors()[:, 40 * k : 40 * (k + 1)], expected, atol=1e-12)
 
 
 def test_the_distance_is_at_its_limit_where_the_variance_of_a_normal_is():

@@ -131,15 +131,17 @@ def test_curves_have_the_cost_in_passes_and_the_shapes_of_the_contract():
     assert y[0, -1] == outcome.metrics["modes_covered"]
     along = len(Mixture5().truth().directions)
     shapes = {
-        "chain_error_z": (3, 2), "joint_error_z": (3, along), "joint_error_z2": (3, along), "whitened_mean": (1, 2),
-        "whitened_second": (1, 3), "distribution_error": (1, 40 * along),
+        "chain_error_z": (3, 2), "joint_error": (3, 42 * along), "whitened_mean": (1, 2), "whitened_second": (1, 3),
+        "distribution_error": (1, 40 * along),
     }  # fmt: skip
     for name, shape in shapes.items():
         x, y = outcome.curves[name]
         assert x.tolist() == list(range(shape[1]))
         assert y.shape == shape
-    squares = [(outcome.curves[f"joint_error_{f}"][1] ** 2).mean(axis=0).max() for f in ("z", "z2")]
-    assert outcome.metrics["joint_error"] == pytest.approx(max(squares))
+    squares = outcome.curves["joint_error"][1] ** 2
+    assert outcome.metrics["joint_error"] == pytest.approx(squares.mean(axis=0).max())
+    ends = np.maximum(*(outcome.curves[f"joint_b2_{f}_max"][1][:, -1] for f in ("z", "z2")))
+    assert ends == pytest.approx(squares.max(axis=1))
 
 
 def test_the_last_mode_is_censored_until_it_is_seen():
