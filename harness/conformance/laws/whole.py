@@ -4,6 +4,9 @@ Nothing is held fixed. Independent chains start at exact draws of the claimed la
 at three step sizes h, h/2, h/4, until they have forgotten where they started. Chains are independent, so the spread
 among them is the Monte Carlo error of a time average, whatever the correlation within a chain.
 
+On targets with a dense precision matrix they are followed for about the relaxation time of the softest direction, and
+not asked to forget it: a right sampler stays at the law that it starts from, a wrong one leaves it.
+
 The bias of a step of finite size is taken off to second order, e = (8 m(h/4) - 6 m(h/2) + m(h)) / 3. Where m moves by
 the share delta of itself from h to h/2, what is left is of order delta^3 (sgld's 1 / (1 - x/2): delta^3/8); so much is
 allowed, and delta may be 0.1 at most. Otherwise the steps become shorter.
@@ -271,7 +274,11 @@ class Simulation:
             "E z": z.mean(2), "E z^2": squares.mean(2), "E z^4": np.square(squares).mean(2),
             "E (sum z)^2 / D": np.square(z.sum(2)) / z.shape[2],
         } | {name: squares[:, :, i] for i, name in enumerate(self.tests[4:])}  # fmt: skip
-        return Sample({name: (weights * of).sum(0) for name, of in values.items()}, weights.sum(0), _memory(start, z))
+        return Sample(
+            {name: (weights * of).sum(0) for name, of in values.items()},
+            weights.sum(0),
+            _memory(start, z) if self.target.condition == 1 else 0.0,
+        )
 
 
 def _memory(start: Array, z: Array) -> float:
