@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.papers import SWEPT
 from harness.scoring.estimates import Estimate
 from harness.scoring.groups import CHANGED, Group
-from harness.scoring.labels import settings_from
+from harness.scoring.labels import setting_text, settings_from
 from harness.statistics import Match, match_cell
 
 if TYPE_CHECKING:
@@ -107,6 +107,21 @@ def own_choices(store: Store) -> Callable[[str, str | None, str | None, str | No
         own, common = found.get((*place, method), []), found.get((*place, None), [])
         known = {setting_name(text) for text in own}
         return (*own, *(text for text in common if setting_name(text) not in known))
+
+    return of
+
+
+def earlier_settings(store: Store) -> Callable[[Group], list[str]]:
+    """In what a group differs from the settings that the papers' files have now: "schedule.temperature=1, now 0.01"."""
+    rows = store.rows("select * from choice where method is not null and name not like 'run.%' order by all")
+    found: dict[tuple[str, str, str], dict[str, str]] = {}
+    for row in rows:
+        found.setdefault((row["method"], row["task"], row["protocol"]), {})[row["name"]] = row["value"]
+
+    def of(group: Group) -> list[str]:
+        stated = found.get((group.method, group.task, group.protocol), {})
+        ours = {name: setting_text(group.settings[name]) for name in stated if name in group.settings}
+        return [f"{name}={value}, now {stated[name]}" for name, value in ours.items() if value != stated[name]]
 
     return of
 

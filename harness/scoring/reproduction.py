@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from harness.scoring.reported import (
     UNREPRODUCIBLE,
     Reported,
     as_published,
+    earlier_settings,
     load_cells,
     of_sweep,
     own_settings,
@@ -115,14 +116,15 @@ def reproduction(store: Store, request: Request) -> Reproduction:
     """The ledger of what the request names: `paper` and `tables`, and the tasks, methods, protocols of cells."""
     cells, claims = chosen(store, request.paper, request.tables)
     groups: dict[Side, list[Group]] = {}
+    earlier = earlier_settings(store)
     for group in load_groups(store, Request()):
         groups.setdefault(Side(group.method, group.task, group.protocol, group.chains), []).append(group)
     families = []
     for members in by_table(claims).values():
         families += _claims(members, groups, request.registry)
     return Reproduction(
-        [_cell(cell, groups, request.registry) for cell in cells if _named(request, [_of(cell)])],
-        [entry for entry in families if _named(request, [entry.claim.better, entry.claim.worse])],
+        [_aged_cell(_cell(c, groups, request.registry), earlier) for c in cells if _named(request, [_of(c)])],
+        [_aged_claim(e, earlier) for e in families if _named(request, [e.claim.better, e.claim.worse])],
     )
 
 
@@ -158,6 +160,23 @@ def missing(registry: Registry, side: Side, metric: str | None) -> str:
     except BenchError as error:
         return str(error)
     return f"{side.task} has no metric {metric}" if metric and metric not in metrics else ""
+
+
+def _aged_cell(entry: CellEntry, earlier: Callable[[Group], list[str]]) -> CellEntry:
+    """Without a verdict where our runs are from before the settings of the papers' files changed."""
+    changed = earlier(entry.ours.group) if entry.ours is not None and not entry.cell.obstacle else []
+    return replace(entry, verdict="inconclusive", reason=_earlier(changed)) if changed else entry
+
+
+def _aged_claim(entry: ClaimEntry, earlier: Callable[[Group], list[str]]) -> ClaimEntry:
+    changed = [f"{ours.group.method} {text}" for ours in entry.ours if ours is not None for text in earlier(ours.group)]
+    if not changed or entry.judged is None:
+        return entry
+    return replace(entry, finding="undecided", reason=f"{_earlier(changed)}; {entry.reason}")
+
+
+def _earlier(changed: Sequence[str]) -> str:
+    return f"our runs are at settings that the paper's file had earlier: {'; '.join(changed)}"
 
 
 def _cell(cell: Reported, groups: dict[Side, list[Group]], registry: Registry | None) -> CellEntry:
@@ -259,7 +278,10 @@ def _unmeasured(ours: Ours) -> str:
 
 
 def _best(groups: Sequence[Group], metric: str | None) -> Ours | None:
-    """Of the groups run as published, the one with the most finished seeds; of equal ones the latest."""
+    """Of the groups run as published, the one with the most finished seeds; of equal ones the latest.
+
+    Runs at settings that the file had earlier count until as many are there at those that it has now.
+    """
     published = [group for group in groups if as_published(group)]
     if not published or metric is None:
         return None

@@ -186,6 +186,16 @@ def test_all_of_table_5_is_reversed_where_the_baselines_step_does_not_fall():
     assert all("schedule.b=0: 0 of" in entry.reason for entry in found.claims)
 
 
+def test_runs_at_settings_that_the_file_had_earlier_get_no_verdict(tmp_path):
+    write_table_4(tmp_path, params={"gamma": 0.6})
+    found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
+    assert verdicts(found) == {
+        "SGLD": "inconclusive", "cSGLD": "inconclusive", "Parallel SGLD": "match", "Parallel cSGLD": "match",
+    }  # fmt: skip
+    assert "settings that the paper's file had earlier: schedule.gamma=0.6, now 0.55" in found.cells[0].reason
+    assert {entry.finding for entry in found.claims} == {"undecided"}
+
+
 def test_one_run_gets_no_verdict(tmp_path):
     write_table_4(tmp_path, seeds=[0])
     found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
