@@ -120,7 +120,7 @@ def earlier_settings(store: Store) -> Callable[[Group], list[str]]:
 
     def of(group: Group) -> list[str]:
         stated = found.get((group.method, group.task, group.protocol), {})
-        ours = {name: setting_text(group.settings[name]) for name in stated if name in group.settings}
+        ours = {name: setting_text(group.settings.get(name)) for name in stated if name in group.provenance}
         return [f"{name}={value}, now {stated[name]}" for name, value in ours.items() if value != stated[name]]
 
     return of

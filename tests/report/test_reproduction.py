@@ -102,9 +102,9 @@ def test_a_declared_sweep_stands_apart_with_the_nearest_of_its_points(tmp_path):
 
 def test_a_user_who_repeats_what_is_so_changes_nothing(tmp_path):
     write_table_4(tmp_path, seeds=range(5))
-    origins = {"schedule.step_size": {"value": 0.02, "provenance": "paper", "source": "p"}}
+    origins = {"sampler.gradient_variance": {"value": 0.02, "provenance": "paper", "source": "p"}}
     for seed in range(5, 10):
-        own = {"schedule.step_size": {"value": 0.02, "provenance": "user", "source": "command line"}}
+        own = {"sampler.gradient_variance": {"value": 0.02, "provenance": "user", "source": "command line"}}
         for kind, at in ((origins, seed), (own, seed + 5)):
             metrics = {"modes_covered": float(TABLE_4["csgld", 1][seed % 3])}
             how = {"budget": "paper", "steps": 50_000, "origins": kind, "metrics": metrics}
@@ -137,11 +137,11 @@ def test_settings_that_the_paper_does_not_give_leave_a_cell_inconclusive(tmp_pat
 
 
 def test_a_claim_at_settings_of_ours_holds_there_alone(tmp_path):
-    origins = {"schedule.step_size": {"value": 0.1, "provenance": "default", "source": "ours: not stated"}}
+    origins = {"sampler.gradient_variance": {"value": 0.1, "provenance": "default", "source": "ours: not stated"}}
     write_table_4(tmp_path, origins=origins)
     found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
     assert [entry.finding for entry in found.claims] == ["holds at our settings"] * 2
-    assert all("the paper does not give schedule.step_size" in entry.reason for entry in found.claims)
+    assert all("the paper does not give sampler.gradient_variance" in entry.reason for entry in found.claims)
     assert not any(entry.at_papers_settings for entry in found.cells)
 
 
@@ -187,7 +187,8 @@ def test_all_of_table_5_is_reversed_where_the_baselines_step_does_not_fall():
 
 
 def test_runs_at_settings_that_the_file_had_earlier_get_no_verdict(tmp_path):
-    write_table_4(tmp_path, params={"gamma": 0.6})
+    origins = {"schedule.gamma": {"value": 0.6, "provenance": "paper", "source": "misread"}}
+    write_table_4(tmp_path, params={"gamma": 0.6}, origins=origins)
     found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
     assert verdicts(found) == {
         "SGLD": "inconclusive", "cSGLD": "inconclusive", "Parallel SGLD": "match", "Parallel cSGLD": "match",
