@@ -59,9 +59,9 @@ def bootstrap_interval(point: float, replicates: ArrayLike, seeds: int, level: f
         )
     logs, (least, greatest) = log_scale(values)
     estimate, found = logs[-1], logs[:-1]
-    half = t_multiplier(seeds - 1, level) * found.std() * np.sqrt(seeds / (seeds - 1))
-    if not half:
+    if found.min() == found.max():  # the sd of equal numbers is not zero but for rounding
         return point, point
+    half = t_multiplier(seeds - 1, level) * found.std() * np.sqrt(seeds / (seeds - 1))
     corrected = estimate - (found.mean() - estimate) / (np.sqrt(2) - 1)
     low, high = (float(np.exp(end)) for end in (min(estimate, corrected) - half, max(estimate, corrected) + half))
     never, zero = np.isinf(values).any(), (values == 0).any()

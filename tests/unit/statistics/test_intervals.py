@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -76,3 +78,7 @@ def test_ends_beyond_what_was_measured_are_never_or_zero():
     for point, replicates, seeds in ((1.0, [1.0], 1), (-1.0, [1.0], 5), (1.0, [np.nan], 5)):
         with pytest.raises(ValueError, match=r"two seeds|NaN"):
             bootstrap_interval(point, replicates, seeds)
+
+
+def test_replicates_that_all_never_get_there_have_no_finite_end():
+    assert bootstrap_interval(math.inf, np.full(1000, np.inf), 5) == (math.inf, math.inf)
