@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 
-from harness import param
+from harness import Sampler, param
 from planted import planted
 from plugins.samplers.adadelta_sgld import AdadeltaSGLD
 from plugins.samplers.adamax_sgld import AdamaxSGLD
@@ -351,10 +352,20 @@ class LambdaInOtherUnits(PSGLD):
 
 @planted("adaptation", "whole-law")
 @dataclass(frozen=True, kw_only=True)
-class BiasOfThePreconditioner(PSGLD):
-    """psgld with lam = 0.1, which has a variance of 1.53 on N(0, 1) and declares 1."""
+class BiasOfThePreconditioner(Sampler):
+    """psgld with lam = 0.1, which has a variance of 1.53 on N(0, 1), under another name and without a declared law."""
 
+    adaptive: ClassVar = ("V",)
+    zero_temperature: ClassVar = "rmsprop"
+
+    decay: float = param(0.99, "[0, 1)", "smoothing factor of the squared gradient")
     lam: float = param(0.1, "(0, inf)", "added to the size")
+
+    init, step = PSGLD.init, PSGLD.step
+    gamma: ClassVar = False
+
+    def rescale(self, c):
+        return replace(self, lam=c * self.lam), 1.0
 
 
 @planted("adaptation", "derived-law")
