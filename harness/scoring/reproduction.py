@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 NOT_RUN = "not run"
 AT_OURS = "at our settings"
 REVERSED = "reversed in its sweep"
+CODE = ("task source", "task data")
 
 
 @dataclass(frozen=True)
@@ -204,7 +206,7 @@ def _not_run(*why: str) -> str:
 
 
 def _claims(claims: Sequence[Claim], groups: dict[Side, list[Group]], registry: Registry | None) -> list[ClaimEntry]:
-    ours = [[_best(groups.get(side, []), claim.metric) for side in claim.sides] for claim in claims]
+    ours = [_sides(claim, groups) for claim in claims]
     judged = judge_family(claims, ours)
     entries = [_claim(*each, registry) for each in zip(claims, ours, judged, strict=True)]
     return [_beside_sweep(entry, groups) for entry in entries]
@@ -237,8 +239,12 @@ def _claim(claim: Claim, ours: Sequence[Ours | None], judged: Judged | None, reg
     own = _own_names(claim, ours)
     told = f"the paper does not give {', '.join(own)}" if own else ""
     if judged is not None:
-        finding = f"{judged.finding} {AT_OURS}" if own and judged.finding in {"holds", "fails"} else judged.finding
-        return ClaimEntry(claim, ours, judged, finding, "; ".join(filter(None, (judged.reason, told))))
+        apart = len(ours) == 2 and _other_code([found.group for found in ours if found is not None])
+        finding: str = "undecided" if apart else judged.finding
+        if own and finding in {"holds", "fails"}:
+            finding = f"{finding} {AT_OURS}"
+        why = "the two sides ran on different code or data of the task" if apart else ""
+        return ClaimEntry(claim, ours, judged, finding, "; ".join(filter(None, (why, judged.reason, told))))
     lacking = [side for side, found in zip(claim.sides, ours, strict=True) if found is None]
     reasons = dict.fromkeys(_why_not(None, registry, side, claim.metric, claim.needs) for side in lacking)
     if not claim.sides and claim.needs:
@@ -283,10 +289,27 @@ def _best(groups: Sequence[Group], metric: str | None) -> Ours | None:
     Runs at settings that the file had earlier count until as many are there at those that it has now.
     """
     published = [group for group in groups if as_published(group)]
-    if not published or metric is None:
-        return None
-    best = max(published, key=lambda g: (len(g.done), max(run.attempt for run in g.runs)))
-    return _ours(best, metric)
+    return _ours(max(published, key=_weight), metric) if published and metric is not None else None
+
+
+def _sides(claim: Claim, groups: dict[Side, list[Group]]) -> list[Ours | None]:
+    """Our runs of each side of a claim: the best pair on the same code and data of the task, if there is one."""
+    members = [[g for g in groups.get(side, []) if as_published(g)] for side in claim.sides]
+    pairs = [pair for pair in itertools.product(*members) if not _other_code(pair)] if len(members) == 2 else []
+    if not pairs:
+        return [_best(found, claim.metric) for found in members]
+    best = max(pairs, key=lambda pair: (min(len(g.done) for g in pair), *map(_weight, pair)))
+    return [_ours(group, claim.metric) for group in best]
+
+
+def _weight(group: Group) -> tuple[int, str]:
+    return len(group.done), max(run.attempt for run in group.runs)
+
+
+def _other_code(pair: Sequence[Group]) -> bool:
+    """Whether two groups of one task ran on different code or data of it."""
+    a, b = pair
+    return a.task == b.task and any(a.settings.get(name) != b.settings.get(name) for name in CODE)
 
 
 def _ours(group: Group, metric: str | None) -> Ours:

@@ -55,6 +55,21 @@ def test_the_cells_and_claims_of_table_4(tmp_path):
     assert "cause: the paper contradicts itself" in text
 
 
+def test_the_sides_of_a_claim_are_of_one_version_of_the_tasks_code(tmp_path):
+    how = {"budget": "paper", "steps": 50_000, "origins": {}, "chains": 1}
+    for seed in range(10):
+        write_run(tmp_path, method="sgld", seed=seed, metrics={"modes_covered": 1.0}, **how)
+        changed = {"task_part": {"source": "edited"}, "metrics": {"modes_covered": 17.0 + seed % 2}}
+        write_run(tmp_path, method="csgld", seed=seed, **changed, **how)
+    claim = ledger(tmp_path, paper="csgmcmc", tables=("4",)).claims[0]
+    assert claim.finding == "undecided"
+    assert "different code or data" in claim.reason
+    for seed in range(9):
+        write_run(tmp_path, method="csgld", seed=seed, metrics={"modes_covered": 18.0 + seed % 2}, **how)
+    claim = ledger(tmp_path, paper="csgmcmc", tables=("4",)).claims[0]
+    assert (claim.finding, claim.judged.n) == ("holds", 9)
+
+
 def test_another_budget_stands_apart_without_a_verdict(tmp_path):
     write_table_4(tmp_path, budget="quick", steps=15_000)
     found = ledger(tmp_path, paper="csgmcmc", tables=("Table 4",))
