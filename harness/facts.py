@@ -22,7 +22,7 @@ from harness.registry import Offer, load
 from harness.source import source_hash
 from harness.spec import ENGINE
 
-FORMAT = 7
+FORMAT = 8
 DTYPES = ("float32", "float64")
 
 
@@ -71,6 +71,7 @@ def sampler_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
             raise PluginError(f"{_target(offer)} makes no gradient call a step: it declares {counts}")
         return {
             **counts,
+            "full_gradients_at_start": _whole(sampler, "full_gradients_at_start", 0),
             "refresh_every": _whole(sampler, "refresh_every", 0),
             "needs": sorted(sampler.needs),
             "never_compiled": sampler.exempt.get("compiled"),

@@ -105,9 +105,11 @@ class Loop:
         noise = DirectNoise([s.torch("sampler-init", self.device) for s in streams], self.dtype)
         potential = self.potential.on(self._peek_batch(), self.theta.shape)
         h, T = self.h[0].clone(), self.T[0].clone()  # a view would lead to the whole trajectory
-        state = self.sampler.init(self.theta, Potential(potential), h, T, Noise(noise))
+        state = self.sampler.init(self.theta, Potential(potential, self.sampler), h, T, Noise(noise))
+        counted = potential.take_counts()
         potential.end()
         noise.end()
+        self._check_init(counted)
         if not isinstance(state, dict):
             raise self._broken(f"init: the state must be a dict of tensors, and is a {type(state).__name__}")
         for name, leaf in state.items():
@@ -119,7 +121,17 @@ class Loop:
                 raise self._broken(f"init: state {name!r} is on {leaf.device}, theta on {self.theta.device}")
         if self.stepper.in_place:
             state = {name: leaf.clone() for name, leaf in state.items()}  # none may be theta, or another entry
-        return state, _passes(potential.take_counts(), task)
+        return state, _passes(counted, task)
+
+    def _check_init(self, counted: tuple[int, int]) -> None:
+        """The gradients of `init` are those of a step at most, and the full ones that were declared."""
+        sampler = self.sampler
+        most = sampler.gradients_per_step, sampler.full_gradients_per_step + sampler.full_gradients_at_start
+        if counted[0] > most[0] or counted[1] > most[1]:
+            raise self._broken(
+                f"init: it makes {counted} calls (on the batch, on all the data), more than {most}: those of a step "
+                "and full_gradients_at_start; declare full gradients there, so that the budget pays for them"
+            )
 
     def _broken(self, what: str) -> PluginError:
         return PluginError(f"{type(self.sampler).__name__}.{what}")
@@ -138,7 +150,9 @@ class Loop:
         potential = self.potential.on(self._peek_batch(), self.theta.shape)
         h, warm = self.h[0].clone(), torch.ones_like(self.T[0])
         with torch.no_grad():
-            theta, state = self.sampler.step(self.theta, dict(self.state), Potential(potential), h, warm, Noise(noise))
+            theta, state = self.sampler.step(
+                self.theta, dict(self.state), Potential(potential, self.sampler), h, warm, Noise(noise)
+            )
         check_returned(self.sampler, theta, state, self.theta, self.state)
         weight = self.sampler.log_weight(state)
         if weight is not None:
@@ -190,7 +204,7 @@ class Loop:
 
     def _refresh(self) -> None:
         with torch.no_grad():
-            state = self.sampler.refresh(self.theta, dict(self.state), Potential(self.potential))
+            state = self.sampler.refresh(self.theta, dict(self.state), Potential(self.potential, self.sampler))
         check_returned(self.sampler, self.theta, state, self.theta, self.state, "refresh")
         check_calls(self.sampler, self.potential.take_counts(), "refresh", (0, 1))
         if self.stepper.in_place:  # entries stay where a recorded step reads them, and none becomes theta

@@ -77,6 +77,8 @@ class Sampler(Configurable):
 
     gradients_per_step       calls of `potential.grad`, `value_and_grad` or `scores` a step makes; a fixed number
     full_gradients_per_step  the same for `potential.full`
+    full_gradients_at_start  calls of `potential.full` in `init`; the plan takes them off the budget. Beyond them `init`
+                             may make as many calls as a step
     gradient_at              "start" where the first gradient of a step is at the theta that it is given; "end" where
                              the last is at the theta that it returns, and is kept in the state for the next step
     refresh_every            `refresh` is called before every so many steps; 0: never
@@ -95,6 +97,7 @@ class Sampler(Configurable):
 
     gradients_per_step: ClassVar[int] = 1
     full_gradients_per_step: ClassVar[int] = 0
+    full_gradients_at_start: ClassVar[int] = 0
     gradient_at: ClassVar[str] = "start"
     refresh_every: ClassVar[int] = 0
     needs: ClassVar[frozenset[str]] = frozenset()

@@ -175,9 +175,7 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings
     kind, equals, text = budget.partition("=")
     if not equals or kind not in ("steps", "gradients", "seconds"):
         known = [*named, "steps=N", "gradients=N", "seconds=N"]
-        raise UsageError(
-            f"--budget {budget!r} is none that {pair.task.name}@{pair.protocol['name']} has{near(budget, known)}"
-        )
+        raise UsageError(f"unknown budget {budget!r} of {pair.task.name}@{pair.protocol['name']}{near(budget, known)}")
     try:
         amount = float(text)
     except ValueError:
@@ -198,7 +196,9 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings
             steps = max(least, int(amount * rate(replace(settings, compile="compiled"))))
     if not 1 <= steps <= MOST_STEPS:
         size = "less than one step" if steps < 1 else f"more than {MOST_STEPS:,} steps"
-        raise UsageError(f"--budget {budget!r} is {size}")
+        at_start = _at_start(pair, settings)
+        spent = f" after the {at_start} data passes that {pair.sampler.name} spends at the start" if at_start else ""
+        raise UsageError(f"--budget {budget!r} is {size}{spent}")
     return steps
 
 
@@ -222,7 +222,8 @@ def _label(budget: str, steps: int, pair: Pair, settings: Settings) -> str:
     names = [name for name, length in _named_steps(pair, settings).items() if length == steps and name not in own]
     if names:
         return names[0]
-    passes = steps * passes_per_step(pair, settings.sampler_params, settings.task_params)
+    at_start = _at_start(pair, settings)
+    passes = at_start + steps * passes_per_step(pair, settings.sampler_params, settings.task_params)
     return f"gradients={passes:.10g}" if budget.startswith("steps=") else budget
 
 
@@ -236,6 +237,14 @@ def _named_steps(pair: Pair, settings: Settings) -> dict[str, int]:
     }
 
 
+def _at_start(pair: Pair, settings: Settings) -> int:
+    return int(facts.sampler_facts(pair.sampler, settings.sampler_params)["full_gradients_at_start"])
+
+
 def _affordable(passes: float, pair: Pair, settings: Settings) -> int:
-    """Steps that so many data passes buy; a rounding error does not cost one."""
-    return int(passes / passes_per_step(pair, settings.sampler_params, settings.task_params) * (1 + 1e-12))
+    """Steps that so many data passes buy after the full gradients of `init`; a rounding error does not cost one."""
+    return int(
+        (passes - _at_start(pair, settings))
+        / passes_per_step(pair, settings.sampler_params, settings.task_params)
+        * (1 + 1e-12)
+    )

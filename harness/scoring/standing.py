@@ -45,6 +45,7 @@ def standings(
             _failure(group)
             or (f"biased: {gate.reason}" if gate is not None and gate.verdict == "biased" else "")
             or ("unranked: fewer than five seeds" if len(group.runs) < MINIMUM_SEEDS else "")
+            or ("unranked: equal seconds are not equal cost" if group.budget.startswith("seconds=") else "")
             or _doubt(gate, truth_known=truth_known)
             or _lack(group, estimates.get(group.key), newest)
         )

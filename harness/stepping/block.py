@@ -105,6 +105,15 @@ def stacked(
     return kept, weights
 
 
+def check_unchanged(sampler: Sampler, draws: Sequence[Tensor], versions: Sequence[int]) -> None:
+    """Raise `PluginError` where a position was written to after it had become a draw of some `_version` of torch's."""
+    if any(draw._version != version for draw, version in zip(draws, versions, strict=True)):  # noqa: SLF001
+        raise PluginError(
+            f"{type(sampler).__name__}.step changes theta in place, and with it the draws before; return a new tensor: "
+            "theta + x in place of theta.add_(x)"
+        )
+
+
 def check_calls(
     sampler: Sampler, counted: tuple[int, int], what: str = "step", due: tuple[int, int] | None = None
 ) -> None:

@@ -130,7 +130,7 @@ def _scan(sampler: Sampler, potential: CountingPotential, block: Block) -> Funct
         noise = StepNoise(slots)
         noise.start(_values(now["noise"], drawn, theta))
         asked = potential.on(batch or None, theta.shape)
-        theta, state = sampler.step(theta, dict(state), Potential(asked), now["h"], now["T"], Noise(noise))
+        theta, state = sampler.step(theta, dict(state), Potential(asked, sampler), now["h"], now["T"], Noise(noise))
         noise.finish()
         if adapt:
             state = sampler.adapt(state, now["h"], now["T"])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness.sampler import Sampler
-from harness.stepping.block import Advanced, Block, check_calls, split, stacked
+from harness.stepping.block import Advanced, Block, check_calls, check_unchanged, split, stacked
 from harness.stepping.noise import Noise, StepNoise
 from harness.stepping.potential import Potential
 
@@ -35,7 +35,7 @@ def advance(sampler: Sampler, potential: CountingPotential, theta: Tensor, state
     import torch
 
     noise = StepNoise(block.slots)
-    full, handed, numbers = potential.full, Potential(potential), Noise(noise)
+    full, handed, numbers = potential.full, Potential(potential, sampler), Noise(noise)
     calls, full_calls = sampler.gradients_per_step, sampler.full_gradients_per_step
     # Each step gets memory of its own: from a view of the block a sampler could read the noise of later steps.
     slots = [torch.unbind_copy(slot, 0) if slot.ndim else (slot,) * len(block) for slot in block.noise]
@@ -43,6 +43,7 @@ def advance(sampler: Sampler, potential: CountingPotential, theta: Tensor, state
     batches = split(block.batches, len(block))
     weighted = type(sampler).log_weight is not Sampler.log_weight
     draws: list[Tensor] = []
+    versions: list[int] = []
     log_weights: list[Tensor] = []
     like, dtype = theta, theta.dtype
     inputs = zip(_each(block.h), _each(block.T), drawn, batches, block.keep.tolist(), strict=True)
@@ -56,6 +57,7 @@ def advance(sampler: Sampler, potential: CountingPotential, theta: Tensor, state
             state = sampler.adapt(state, h, T)
         if kept:
             draws.append(theta)
+            versions.append(theta._version)  # noqa: SLF001 - torch counts writes in place, and has no public name for it
             weight = sampler.log_weight(state) if weighted else None
             if weight is not None:
                 log_weights.append(weight)
@@ -64,6 +66,7 @@ def advance(sampler: Sampler, potential: CountingPotential, theta: Tensor, state
         potential.calls = full.calls = 0
         if theta.dtype is not dtype:
             break
+    check_unchanged(sampler, draws, versions)
     return Advanced(theta, state, *stacked(sampler, draws, log_weights, like))
 
 

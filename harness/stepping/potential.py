@@ -25,11 +25,16 @@ if TYPE_CHECKING:
 
 
 class Potential:
-    """What a sampler is handed: the contract of `harness.sampler.Potential` and nothing else."""
+    """What a sampler is handed: the contract of `harness.sampler.Potential` and nothing else.
+
+    `scores` and `metric` raise `PluginError` where the sampler does not declare that it needs them.
+    """
 
     __slots__ = ("full", "grad", "metric", "scores", "terms", "value_and_grad")
 
-    def __init__(self, potential: contract.Potential, *, full: bool = False) -> None:
+    def __init__(self, potential: contract.Potential, sampler: contract.Sampler, *, full: bool = False) -> None:
+        needs, owner = sampler.needs, type(sampler).__name__
+
         def grad(x: Tensor) -> Tensor:
             return potential.grad(x)
 
@@ -37,9 +42,13 @@ class Potential:
             return potential.value_and_grad(x)
 
         def scores(x: Tensor) -> Tensor:
+            if "scores" not in needs:
+                raise _undeclared(owner, "scores")
             return potential.scores(x)
 
         def metric(x: Tensor) -> tuple[Tensor, Tensor]:
+            if "metric" not in needs:
+                raise _undeclared(owner, "metric")
             return potential.metric(x)
 
         self.terms = potential.terms
@@ -47,7 +56,13 @@ class Potential:
         self.value_and_grad = value_and_grad
         self.scores = scores
         self.metric = metric
-        self.full: Potential = self if full else Potential(potential.full, full=True)
+        self.full: Potential = self if full else Potential(potential.full, sampler, full=True)
+
+
+def _undeclared(owner: str, need: str) -> PluginError:
+    return PluginError(
+        f"{owner} asks for the {need} of a potential{_asked_at()} and does not declare it: add {need!r} to `needs`"
+    )
 
 
 class BoundPotential:
@@ -175,13 +190,17 @@ def _gate(shape: tuple[int, ...] | None, owner: str) -> Gate:
         modes, functions = _len_torch_dispatch_stack(), _len_torch_function_stack()
 
     def admit(x: Tensor) -> None:
-        if type(x) is not plain or x.shape != shape:
-            what = f"a tensor of shape {tuple(x.shape)}" if type(x) is plain else f"a {type(x).__name__}"
+        if type(x) is not plain or x.shape != shape or x.is_complex():
+            what = (
+                f"a {'complex ' * x.is_complex()}tensor of shape {tuple(x.shape)}"
+                if type(x) is plain
+                else f"a {type(x).__name__}"
+            )
             where = "" if compiling else _asked_at()
             raise PluginError(
                 f"{owner} asks for a gradient at {what}{where}; a call costs one gradient a chain, so x must be a "
-                f"tensor of theta's shape {tuple(shape)}: make a call for each further position, and declare them all "
-                "in gradients_per_step"
+                f"real tensor of theta's shape {tuple(shape)}: make a call for each further position, and declare "
+                "them all in gradients_per_step"
             )
         if (
             x.requires_grad

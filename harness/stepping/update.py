@@ -167,7 +167,7 @@ def _with_autograd(function: Callable[[Tensor], Any], x: Tensor) -> Any:
 
 def _update(sampler: Sampler, potential: BoundPotential, block: Block) -> Function:
     """One step of this kind of block, on theta and state in place."""
-    slots, adapt, handed = block.slots, block.adapt, Potential(Opaque(potential))
+    slots, adapt, handed = block.slots, block.adapt, Potential(Opaque(potential), sampler)
 
     def update(theta: Tensor, state: State, h: Tensor, T: Tensor, values: list[Tensor]) -> None:
         noise = StepNoise(slots)

@@ -78,6 +78,11 @@ class Centred(Sampler):
         """Twice the sampler's."""
         return 2 * super().gradients_per_step
 
+    @property
+    def full_gradients_at_start(self) -> int:  # type: ignore[override]
+        """One, at the centre."""
+        return 1
+
     def first_centre(self, theta: Tensor, potential: Potential, h: Tensor) -> Tensor:
         """The centre (C, D) to begin with, found by full gradients alone."""
         raise NotImplementedError(f"{type(self).__name__} has no first_centre")
@@ -109,6 +114,11 @@ class ControlVariates(Centred):
     """
 
     descent: int = param(100, "[0, 100000]", "full-gradient steps that find the centre", source="ours")
+
+    @property
+    def full_gradients_at_start(self) -> int:  # type: ignore[override]
+        """Those of the descent, and one at the centre."""
+        return self.descent + 1
 
     def first_centre(self, theta: Tensor, potential: Potential, h: Tensor) -> Tensor:
         for _ in range(self.descent):

@@ -9,9 +9,10 @@ from textwrap import fill
 from harness.rendering import render
 from harness.report import Request
 from harness.scoring import reproduction
-from harness.scoring.reproduction import REVERSED
+from harness.scoring.reported import UNREPRODUCIBLE
+from harness.scoring.reproduction import NOT_RUN, REVERSED
 from harness.store.published import Published
-from reports.tables.reproduction import FINDINGS, ReproductionLedger, kind
+from reports.tables.reproduction import CELL_VERDICTS, FINDINGS, ReproductionLedger, kind
 
 FOLDER = Path(__file__).parent
 BEGIN, END = "<!-- counts: python -m reports.published -->", "<!-- end of counts -->"
@@ -33,22 +34,22 @@ values and claims, with what was corrected in them and why, stand in [plugins/pa
 def counts(folder: Path, papers: list[Path]) -> str:
     """The ledger of the published results in two sentences, for the README."""
     found = reproduction(Published(folder, papers), Request())
-    valued = [entry for entry in found.cells if entry.ours and entry.ours.estimate and entry.ours.estimate.by_seed]
-    as_stated = [entry for entry in valued if entry.at_papers_settings]
-    absent = [entry for entry in found.cells if entry not in valued]
-    waiting = [entry for entry in absent if not entry.cell.obstacle]
-    own = sum(bool(entry.cell.ours) for entry in waiting)
-    matches = sum(entry.verdict == "match" for entry in as_stated)
+    verdicts = Counter(kind(entry.verdict, CELL_VERDICTS) for entry in found.cells)
+    as_stated = sum(entry.at_papers_settings and not entry.cell.obstacle for entry in found.cells)
+    own = sum(bool(entry.cell.ours) for entry in found.cells if entry.verdict.startswith(NOT_RUN))
     findings = Counter(kind(entry.finding, FINDINGS) for entry in found.claims)
     turned = sum(REVERSED in entry.finding for entry in found.claims)
+    exact = sum(entry.finding == "holds" and entry.claim.exact is not None for entry in found.claims)
     words = {name: f"{findings[name]} {_verb(name, findings[name])}" for name in FINDINGS if findings[name]}
+    if exact:
+        words["holds"] += f" ({exact} of them by an exact computation on one Gaussian)"
     if turned:
         words["holds at our settings"] += f" ({turned} of them reversed elsewhere in a declared sweep)"
     cells = (
-        f"Of the {len(found.cells)} printed cells {len(as_stated)} have a value of ours at the paper's settings, and "
-        f"{matches} of them match; {len(valued) - len(as_stated)} have one at settings that are partly ours, which is "
-        f"no match whatever it is; {len(absent) - len(waiting)} cannot be reproduced, and {len(waiting)} are not run, "
-        f"of which {own} rest on choices of ours."
+        f"Of the {len(found.cells)} printed cells {as_stated} have a value of ours at the paper's settings: "
+        f"{verdicts['match']} match and {verdicts['mismatch']} do not. {verdicts['inconclusive']} are inconclusive, "
+        f"because a setting or a label is ours or the runs are too few; {verdicts[UNREPRODUCIBLE]} are not "
+        f"reproducible as published; {verdicts[NOT_RUN]} are not run, and {own} of these would be inconclusive at best."
     )
     return fill(f"{cells} Of the {len(found.claims)} claims {', '.join(words.values())}.", 120)
 

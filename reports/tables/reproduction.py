@@ -32,7 +32,8 @@ RULE = (
 CLAIM_RULE = (
     "a claim holds or fails where p < .05 by Holm over the claims of its table: sign flips over seeds from 10 seeds, "
     "a paired t (normal differences assumed) from 3; equal is judged by the 95 % interval of the difference; a share "
-    "fails where Fisher's exact test tells it from the printed one, and holds within its margin on 10 seeds or more"
+    "fails where Fisher's exact test finds it different from the printed one, and holds within its margin on 10 seeds "
+    "or more"
 )
 OWN_RULE = (
     "at our settings: the runs rest on a setting or another choice that the paper does not state and that is ours, so "

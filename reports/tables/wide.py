@@ -17,8 +17,8 @@ GATE = (
     "0.02"
 )
 JOINT = (
-    "every finished row ranks by it, with its interval: bias and variance count alike, in the worst of the truth's "
-    "directions, so that nothing has to be held back"
+    "every finished row ranks by it, with its interval: it counts bias and variance in the worst direction, so no gate "
+    "applies"
 )
 HEADERS = {
     "distribution_error": "distribution error",
@@ -155,7 +155,7 @@ def given_notes(score: FieldScore) -> list[str]:
 
 def provenance_notes(groups: Sequence[Group], labels: Mapping[str, str]) -> list[str]:
     """Which settings nobody chose for the task, and which the user did."""
-    kinds = {"untuned, chosen by nobody for this task": "untuned", "set by the user": "user"}
+    kinds = {"untuned default": "untuned", "set by the user": "user"}
     return [
         f"{labels[group.key]}: {words}: {', '.join(found)}"
         for words, kind in kinds.items()

@@ -111,7 +111,7 @@ def test_only_what_was_run_as_published_is_judged(tmp_path, changes, verdict):
 @pytest.mark.parametrize(
     ("kind", "note", "field"),
     [
-        ("untuned", "sgld: untuned, chosen by nobody for this task: schedule.step_size=0.02", "untuned"),
+        ("untuned", "sgld: untuned default: schedule.step_size=0.02", "untuned"),
         ("user", "sgld: set by the user: schedule.step_size=0.02", "set_by_user"),
         ("paper", "", ""),
     ],

@@ -111,6 +111,18 @@ def test_all_samplers_get_the_same_gradients(tmp_path):
     assert spec(tmp_path, "hmc", "blr-heart", given=batch).steps == 1_000 // leapfrog
 
 
+def test_full_gradients_of_init_are_paid_by_the_budget(tmp_path):
+    def steps(**how):
+        return spec(tmp_path, "sgld-cv", "blr-heart", given={"task.batch": "27", **how.pop("given", {})}, **how)
+
+    # Of 150 passes 101 are spent at the start, or 1 without the descent; a step costs two gradients of a tenth.
+    assert steps(budget="gradients=150").steps == 49 * 5
+    assert steps(budget="gradients=150", given={"sampler.descent": "0"}).steps == 149 * 5
+    assert steps(budget="steps=245").budget == "gradients=150"
+    with pytest.raises(UsageError, match="less than one step after the 101 data passes that sgld-cv spends"):
+        steps(budget="gradients=90")
+
+
 def test_a_budget_has_one_name_however_it_was_asked_for(tmp_path):
     asked = ("paper", "steps=10000", "gradients=10000")
     assert {spec(tmp_path, "sgld", "blr-heart", budget=budget).budget for budget in asked} == {"paper"}
