@@ -287,5 +287,5 @@ class DoublesLater(Honest):
 )
 def test_code_that_is_compiled_makes_the_calls_that_are_declared(mode, sampler, monkeypatch):
     loop = loop_of(sampler, mode=mode, monkeypatch=monkeypatch, steps=20)
-    with pytest.raises(PluginError, match=r"was not compiled|makes \(2, 0\) calls|asks for a gradient"):
+    with pytest.raises(PluginError, match=r"was not compiled|makes \((2|65), 0\) calls|asks for a gradient"):
         run_loop(loop)
