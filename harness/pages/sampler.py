@@ -76,6 +76,13 @@ def bias(record: Record) -> str:
     return "no stationary law" if found is None else "0: an optimiser" if found == 0 else cell(found)
 
 
+def adapted(record: Record) -> str | None:
+    """The variance with adaptation, in words; None without a stationary law."""
+    found = record["variance"]
+    exempt = any(row["law"] == "whole-law" and row["outcome"] == "exempt" for row in record["laws"] or ())
+    return None if found is None else cell(found) + ", not shown" * exempt
+
+
 def _facts(record: Record) -> str:
     where = record["class"].partition(":")[0].replace(".", "/") + ".py"
     known = (Path(__file__).parents[2] / where).is_file()
@@ -89,7 +96,7 @@ def _facts(record: Record) -> str:
         "lambda var/T as h goes to 0" + (", adaptive entries held" if record["adaptive"] else ""): bias(record),
     }
     if record["adaptive"] and record["variance"] is not None:
-        facts["variance of N(0, 1) at T = 1 as h goes to 0, adaptation included"] = record["variance"]
+        facts["variance of N(0, 1) at T = 1 as h goes to 0, adaptation included"] = adapted(record)
     return table([{"": name, " ": value} for name, value in facts.items()], {"": "", " ": ""})
 
 

@@ -6,8 +6,10 @@ A bug is a class of a few lines, declared where it stands:
     class NoiseTimesRootTwo(Plain):
         '''The noise is sqrt(2) times too wide.'''
 
-that is its kind and the laws that find it, the cheapest first. A bug that no law finds yet has `awaits`, the law that
-should; one that no law can find has `unseen`, the reason and what else finds it.
+that is its kind and the laws that find it, the cheapest first. `says` is a part of what the first law has to say; a bug
+that is found by an error of the harness, and not by the law's own comparison, must have it. A bug that no law finds yet
+has `awaits`, the law that should; one that no law can find has `unseen`, the reason and what else finds it; one that
+leaves the sampler's law and cost as they are has `right`, the reason.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ class Bug:
     laws: tuple[str, ...]
     awaits: str
     unseen: str
+    right: str
+    says: str
 
     @property
     def name(self) -> str:
@@ -52,14 +56,14 @@ class Bug:
 BUGS: list[Bug] = []
 
 
-def planted(kind, *laws, awaits="", unseen=""):
+def planted(kind, *laws, awaits="", unseen="", right="", says=""):
     """Declare a class to be a planted bug."""
     assert kind in KINDS
-    assert bool(laws) + bool(awaits) + bool(unseen) == 1, "found by laws, or awaiting one, or out of sight"
+    assert bool(laws) + bool(awaits) + bool(unseen) + bool(right) == 1, "found, awaiting a law, out of sight, or right"
 
     def declare(sampler):
         assert "__doc__" in vars(sampler), f"{sampler.__name__} has no line that says what is wrong"
-        BUGS.append(Bug(sampler, kind, laws, awaits, unseen))
+        BUGS.append(Bug(sampler, kind, laws, awaits, unseen, right, says))
         return sampler
 
     return declare

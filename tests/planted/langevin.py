@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import operator
+import math
 from dataclasses import dataclass
 
 import torch
 
-from harness import Sampler, param
+from harness import Sampler, UsageError, param
 from planted import planted
 from planted.plain import Counting, Plain
 
@@ -435,8 +434,8 @@ class FirstCoordinateOfManyFrozen(Plain):
 
 @planted(
     "dimension",
-    unseen="no law has a target of just this dimension; the source of a sampler is hashed into its rows, and RULES.md "
-    "forbids branching on the dimension",
+    unseen="laws run a finite number of dimensions, and a sampler can branch on any other one: a law that ran this one "
+    "would miss the next. Its source is hashed into its rows, and RULES.md forbids branching on the dimension",
 )
 class OneDimensionSingledOut(Plain):
     """Half the noise where there are 61,706 parameters, those of LeNet."""
@@ -561,12 +560,12 @@ class NoNoiseEveryHundredthStep(Counting):
         return self.drift(theta, potential, h) + self.heat(h, T) * xi, {}
 
 
-@planted("step count", "one-step")
+@planted("step count", "time-homogeneity", says="'k' counts steps")
 class Annealed(Counting):
     """The temperature falls as 1 / (1 + k / 10000)."""
 
     def at(self, k, theta, potential, h, T, noise):
-        return Plain.step(self, theta, {}, potential, h, T / (1 + k * 1e-4), noise)
+        return Plain.step(self, theta, {}, potential, h, T / (1 + k.double() * 1e-4), noise)
 
 
 @planted("step count", "time-homogeneity")
@@ -579,8 +578,9 @@ class FrozenAfter5000Steps(Counting):
 
 @planted(
     "step count",
-    unseen="no law runs 10 million steps, and no budget of `paper` does; a run that long is a run whose second half "
-    "the convergence diagnostics compare with its first",
+    unseen="laws run a finite number of steps (160,000, with counts set ahead by up to 1,000,000), and a sampler can "
+    "wait longer. No `paper` budget has 10 million; the convergence diagnostics of a run that has them compare its "
+    "second half with its first",
 )
 class NoiseHalvedAfterTenMillionSteps(NoiseHalvedAfter20Steps):
     """The noise is halved after 10 million steps."""
@@ -744,7 +744,7 @@ class PositionRounded(Boxed):
         return theta.round(decimals=8)
 
 
-@planted("precision", "hyperparameters")
+@planted("precision", "hyperparameters", says="theta was (4, 12) torch.float32")
 class PositionInDouble(Boxed):
     """Positions become float64."""
 
@@ -907,15 +907,15 @@ class BestPositionRemembered(Plain):
         return theta, state
 
 
-@planted("memory between runs", "isolation")
+@planted("memory between runs", "isolation", says="something behind in planted.langevin.CACHE")
 class CacheOfGradients(Plain):
-    """Gradients are kept by position in a cache of the module, and those of an earlier run are used again."""
+    """Gradients are kept by position in a cache of the module, and those of an earlier run are used again.
+
+    It makes the calls that it declares all the same, so that its cost does not show it.
+    """
 
     def gradient(self, theta, potential):
-        key = hash(theta.numpy().tobytes())
-        if key not in CACHE:
-            CACHE[key] = potential.grad(theta)
-        return CACHE[key]
+        return CACHE.setdefault(hash(theta.numpy().tobytes()), potential.grad(theta))
 
 
 CACHE: dict = {}
@@ -934,7 +934,7 @@ class StepsCountedInTheObject(Plain):
 # cost
 
 
-@planted("cost", "potential")
+@planted("cost", "potential", says="its step makes (2, 0) calls")
 class HiddenGradient(Plain):
     """A gradient that is not declared."""
 
@@ -943,7 +943,7 @@ class HiddenGradient(Plain):
         return super().drift(theta, potential, h)
 
 
-@planted("cost", "potential")
+@planted("cost", "potential", says="its step makes (1, 1) calls")
 class HiddenFullGradient(Plain):
     """A gradient of all the data that is not declared."""
 
@@ -951,7 +951,7 @@ class HiddenFullGradient(Plain):
         return potential.grad(theta) + 0 * potential.full.grad(theta)
 
 
-@planted("cost", "potential")
+@planted("cost", "potential", says="its step makes (0, 1) calls")
 class FullGradientForABatch(Plain):
     """The gradient of all the data in place of that of the batch."""
 
@@ -959,7 +959,7 @@ class FullGradientForABatch(Plain):
         return potential.full.grad(theta)
 
 
-@planted("cost", "potential")
+@planted("cost", "potential", says="its step makes (2, 0) calls")
 class HiddenEnergy(Plain):
     """An energy that is not declared."""
 
@@ -967,26 +967,31 @@ class HiddenEnergy(Plain):
         return super().drift(theta, potential, h) + 0 * potential.value_and_grad(theta)[0][:, None]
 
 
-@planted("cost", "potential")
+@planted("cost", "isolation", says="a call costs one gradient a chain")
 class TwoPointsInOneCall(Plain):
-    """One gradient call with two rows a chain."""
+    """One gradient call with two rows a chain, wherever torch can do it."""
 
     def gradient(self, theta, potential):
-        return functools.reduce(operator.add, potential.grad(torch.cat([theta, theta])).chunk(2)) / 2
+        try:
+            one, other = potential.grad(torch.cat([theta, theta + 1e-3])).chunk(2)
+        except RuntimeError:  # rows that have curvatures or batches of their own
+            return potential.grad(theta)
+        return (one + other) / 2
 
 
 # declaration
 
 
-@planted("declaration", "hyperparameters")
+@planted("declaration", "hyperparameters", says="clip = 0.0 is accepted")
 @dataclass(frozen=True, kw_only=True)
 class RangeNotHeld(Plain):
-    """A hyperparameter outside its range is accepted."""
+    """Any finite number is accepted for a hyperparameter, inside its range or not."""
 
     clip: float = param(1.0, "(0, inf)", "range of the gradient")
 
     def __post_init__(self):
-        object.__setattr__(self, "clip", float(self.clip))
+        if not isinstance(self.clip, int | float) or not math.isfinite(self.clip):
+            raise UsageError(f"clip = {self.clip!r} is not a finite number")
 
 
 @planted("declaration", "zero-temperature")

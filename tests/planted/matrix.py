@@ -40,7 +40,7 @@ def main():
                     break
         if not found:
             lost.append(bug.name)
-        expected = " ".join(bug.laws) or f"awaits {bug.awaits}" if not bug.unseen else "unseen"
+        expected = " ".join(bug.laws) or f"awaits {bug.awaits}" if not (bug.unseen or bug.right) else "none"
         seconds = time.perf_counter() - began
         surprise = "" if (set(bug.laws) & set(found) or not (bug.laws or found)) else "   <---"
         say(f"{bug.name:42} {seconds:6.1f} s  {' '.join(found) or '-':50} expected: {expected}{surprise}")

@@ -134,12 +134,16 @@ class VelocityInFloat32(SGHMC):
         return theta, {"v": new["v"].float().to(theta.dtype)}
 
 
-@planted("momentum", "hyperparameters")
+@planted("momentum", "hyperparameters", says="v is torch.float64 after a run in torch.float32")
 class StateInDouble(SGHMC):
     """The velocity is float64 whatever theta is."""
 
     def init(self, theta, potential, h, T, noise):
         return {"v": torch.zeros(theta.shape, dtype=torch.float64)}
+
+    def step(self, theta, state, potential, h, T, noise):
+        moved, new = super().step(theta, state, potential, h, T, noise)
+        return moved.to(theta.dtype), new
 
 
 @planted("momentum", "zero-temperature", "derived-law")
@@ -204,11 +208,7 @@ class NoiseOfTheEulerFriction(BAOAB):
         return theta + v / 2, {"v": v}
 
 
-@planted(
-    "momentum",
-    unseen="the thermostat takes out whatever noise is added, so the law of theta is the same as h goes to 0: it is "
-    "the right sampler with more friction; the test of its equation shows it",
-)
+@planted("momentum", "whole-law")
 class ThermostatNoiseTimesRootTwo(SGNHT):
     """sgnht's own noise is sqrt(2) times too wide."""
 
@@ -442,8 +442,8 @@ class HalvedVarianceReduction(Halved, SGLDSVRG):
 
 @planted(
     "step size",
-    unseen="it is the right sampler at half the step size, and hmc declares no optimiser that would show it; the test "
-    "of its equation does",
+    right="it is hmc at half the step size, and its Metropolis test makes the target exact at every step size; only "
+    "the test of its equation shows it",
 )
 class HalvedProposal(Halved, HMC):
     """Half the step in hmc."""

@@ -128,7 +128,7 @@ IMPORTED_WITH = os.environ.get("PYTEST_VERSION", os.environ.get("BENCH_DATA"))
 
 @planted(
     "environment",
-    unseen="no law runs on the day; the source of a sampler is hashed into its rows, and a row can be run again",
+    unseen="no law can run on a later day; the source of a sampler is hashed into its rows, and a row can be run again",
 )
 class DateAtImport(Outside):
     """The noise shrinks where the module is imported after a certain date."""
