@@ -12,7 +12,8 @@ from harness.diagnostics.arrays import Array, IntArray
 from harness.statistics import bootstrap_interval
 
 THRESHOLD = 0.01
-"""b2 of 100 independent draws."""
+"""The mean b2 of 100 independent draws in one direction. In the worst direction of exact normal draws the median of
+b2 is that low after about 190 draws in 2 dimensions and 600 in 14 (both z and z^2, the directions of `directions`)."""
 MINIMUM_CHAINS = 32
 RESAMPLES = 1000
 
