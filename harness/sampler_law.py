@@ -17,10 +17,15 @@ class SamplerLaw:
 
     settings   hyperparameters at which the whole law is simulated, besides the defaults where the claim is the target
     exempt     law of `bench check` -> reason, with the size of what is not held, as in `Sampler.exempt`
+    clocks     state entry that counts steps -> reason why a step may depend on it: the effect vanishes within 100,000
+               steps, as that of a bias correction does
+    shows      what `check` shows, in a sentence, for `bench show` and the sampler's page
     """
 
     settings: ClassVar[Sequence[Mapping[str, Any]]] = ()
     exempt: ClassVar[Mapping[str, str]] = {}
+    clocks: ClassVar[Mapping[str, str]] = {}
+    shows: ClassVar[str] = ""
 
     def variance(self, sampler: Any) -> float | None:
         """The variance on N(0, 1) at T = 1 as h -> 0, with exact gradients and adaptation included.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,11 @@ TEMPERATURES = (0.5, 1.0, 3.0)
 
 
 class Broken(Exception):  # noqa: N818 - a verdict, not an error of the program
-    """A law does not hold; the message says where and by how much."""
+    """A law does not hold; the message says where and by how much, `cause` what usually breaks this part of the law."""
+
+    def __init__(self, message: str, cause: str = "") -> None:
+        super().__init__(message)
+        self.cause = cause
 
 
 class Skip(Exception):  # noqa: N818 - as Broken
@@ -45,6 +50,12 @@ class Law:
     check: Callable[[Sampler], None]
     cause: str
     exemptible: bool = True
+
+
+def worst(p_values: Mapping[str, float]) -> tuple[str, float]:
+    """The name and the size of the least p-value; one that is NaN counts as 0."""
+    found = {name: 0.0 if math.isnan(p) else p for name, p in p_values.items()}
+    return min(found.items(), key=lambda item: item[1])
 
 
 def trajectory(

@@ -15,7 +15,12 @@ def bench_samplers() -> list[Info]:
             "SGLD with a drift by Adadelta (ours)",
             law="plugins.samplers.laws.biased_drift:AdadeltaSGLDLaw",
         ),
-        Info("adam", "plugins.samplers.adam:Adam", "Adam (Kingma, Ba 2015), an optimiser"),
+        Info(
+            "adam",
+            "plugins.samplers.adam:Adam",
+            "Adam (Kingma, Ba 2015), an optimiser",
+            law="plugins.samplers.laws.adam:AdamLaw",
+        ),
         Info(
             "adamax-sgld",
             "plugins.samplers.adamax_sgld:AdamaxSGLD",

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from harness.cli.app import run
+from harness.conformance.laws import homogeneity
 from harness.conformance.suite import LAWS, check_sampler, check_samplers
 from harness.errors import PluginError
 from harness.registry import load
@@ -79,6 +80,13 @@ LONG_OTHERWISE = {
     "ngvi": {"time-homogeneity": "skipped"},
     "santa": {"time-homogeneity": "exempt"},
 }
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in INFOS if LONG_OTHERWISE.get(name, {}).get("time-homogeneity") != "exempt"]
+)
+def test_no_count_of_steps_changes_a_built_in_sampler(name):
+    homogeneity.clocks(load(INFOS[name].target)())
 
 
 @pytest.mark.statistical

@@ -1,4 +1,4 @@
-"""Samplers that are not linear, and such as weigh their draws, with one planted bug each."""
+"""Nonlinear samplers, and samplers with importance weights, with one planted bug each."""
 
 from __future__ import annotations
 

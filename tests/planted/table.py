@@ -1,5 +1,5 @@
 """All planted bugs."""
 
-from planted import BUGS, KINDS, Bug, langevin, momentum, nonlinear, outside
+from planted import BUGS, KINDS, Bug, hidden, langevin, momentum, nonlinear, outside
 
-__all__ = ["BUGS", "KINDS", "Bug", "langevin", "momentum", "nonlinear", "outside"]
+__all__ = ["BUGS", "KINDS", "Bug", "hidden", "langevin", "momentum", "nonlinear", "outside"]

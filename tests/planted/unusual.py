@@ -105,6 +105,24 @@ class EulerSGHMC(Sampler):
         return 1.0
 
 
+class VelocityWithoutT(Sampler):
+    """EulerSGHMC with its velocity in units of sqrt(h T): the noise of the velocity has no T in it."""
+
+    alpha = 0.3
+    zero_temperature = None
+
+    def init(self, theta, potential, h, T, noise):
+        return {"v": noise.normal(theta)}
+
+    def step(self, theta, state, potential, h, T, noise):
+        push = (2 * self.alpha) ** 0.5 * noise.normal(theta) - (h / T).sqrt() * potential.grad(theta)
+        return theta + (h * T).sqrt() * state["v"], {"v": (1 - self.alpha) * state["v"] + push}
+
+    def check_steps(self, h, T):
+        if min(T) <= 0:
+            raise UsageError("it divides by T")
+
+
 class Resampling(Sampler):
     """Leapfrog steps without a test, the velocity drawn anew with probability 0.2: randomised Hamiltonian dynamics."""
 
@@ -249,6 +267,6 @@ class TwoHalfSteps(Sampler):
 
 
 UNUSUAL = [
-    Plain, FloatCounter, IntegerCounter, LeimkuhlerMatthews, OBABO, Barker, EulerSGHMC, Resampling, Preconditioned,
-    Diagonal, BoxMuller, Antithetic, Mala, RandomScan, TwoGradients, TwoHalfSteps,
+    Plain, FloatCounter, IntegerCounter, LeimkuhlerMatthews, OBABO, Barker, EulerSGHMC, VelocityWithoutT, Resampling,
+    Preconditioned, Diagonal, BoxMuller, Antithetic, Mala, RandomScan, TwoGradients, TwoHalfSteps,
 ]  # fmt: skip

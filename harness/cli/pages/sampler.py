@@ -42,7 +42,7 @@ def sampler(offer: Offer, registry: Registry) -> dict[str, Any]:
     stationary_variance  lambda var/T by x, at curvature lambda = 1 and T = 1; with exact gradients, and with gradient
                          noise of variance V = lambda T
     scaling              what keeps the path the same where U and T become c U and c T
-    shown                what `bench check` shows of its law, and with nothing held or not
+    shown                what `bench check` shows of its law, and whether any state is frozen
     laws                 laws of `bench check` that it is exempt from, or that have nothing to say about it
     """
     cls = loaded(offer)

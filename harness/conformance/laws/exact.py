@@ -15,6 +15,7 @@ from harness.conformance.experiment import Experiment, PValues
 from harness.conformance.gaussian import GaussianTask, Recorder, axes_of
 from harness.conformance.law import Broken, Skip, finish, heat, safe_x, trajectory
 from harness.conformance.linear import LinearStep, Probe, along, derive, propagate
+from harness.errors import UsageError
 from harness.loop import Loop
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Setting:
     chains: int = 256
     curvatures: tuple[float, ...] = CURVATURES
     dense: bool = False
+    cold: bool = True
 
     @property
     def axes(self) -> Tensor | None:
@@ -52,15 +54,15 @@ class Setting:
         return axes_of(len(self.curvatures)) if self.dense else None
 
     def path(self, sampler: Sampler) -> Trajectory:
-        """Constant, or falling cosine cycles of eight steps whose first three are at T = 0."""
+        """Constant, or falling cosine cycles of eight steps whose first three are at T = 0, unless `cold` is False."""
         h = safe_x(sampler, self.share) / max(self.curvatures)
         if not self.cyclical:
             return trajectory(np.full(self.steps, h), self.T)
         place = np.arange(self.steps) % 8
-        return trajectory(h / 2 * (np.cos(np.pi * place / 8) + 1), np.where(place < 3, 0.0, self.T))
+        return trajectory(h / 2 * (np.cos(np.pi * place / 8) + 1), np.where(self.cold & (place < 3), 0.0, self.T))
 
     def __str__(self) -> str:
-        cycles = ", in cycles with T = 0 stages" if self.cyclical else ""
+        cycles = f", in cycles{' with T = 0 stages' * self.cold}" if self.cyclical else ""
         dense = ", a dense precision matrix" if self.dense else ""
         return f"T = {self.T:g}, h at {self.share:g} of the limit, gradient variance {self.variance:g}{cycles}{dense}"
 
@@ -83,9 +85,10 @@ def experiments(sampler: Sampler) -> list[Experiment] | None:
     """
     least = 0.0 if sampler.limit_bias() else 1.0
     found: list[Experiment] = []
+    cold = goes_cold(sampler)
     for setting in SETTINGS:
         variance = heat(sampler, max(setting.variance, least))
-        own = replace(setting, T=heat(sampler, setting.T), variance=variance)
+        own = replace(setting, T=heat(sampler, setting.T), variance=variance, cold=cold)
         first = float(own.path(sampler).step_size[0])
         if derive(sampler, first, own.T, own.curvatures, own.axes).linear:
             found.append(LinearPath(sampler, own))
@@ -94,6 +97,15 @@ def experiments(sampler: Sampler) -> list[Experiment] | None:
         else:
             return None
     return found
+
+
+def goes_cold(sampler: Sampler) -> bool:
+    """Whether it takes steps at T = 0."""
+    try:
+        sampler.check_steps([0.1], [0.0])
+    except UsageError:
+        return False
+    return True
 
 
 def _is_metropolis(sampler: Sampler, h: float, T: float) -> bool:

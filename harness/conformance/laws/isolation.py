@@ -152,12 +152,12 @@ def _is_of_a_task(value: Any) -> bool:
 class _Contract:
     """Passes on what a contract offers, and notes every other attribute that is asked for."""
 
-    def __init__(self, thing: object, offered: frozenset[str], asked: list[str]) -> None:
-        self.__thing, self.__offered, self.__asked = thing, offered, asked
+    def __init__(self, what: str, thing: object, offered: frozenset[str], asked: list[str]) -> None:
+        self.__what, self.__thing, self.__offered, self.__asked = what, thing, offered, asked
 
     def __getattr__(self, name: str) -> Any:
         if name not in self.__offered:
-            self.__asked.append(name)
+            self.__asked.append(f"`{name}` of `{self.__what}`")
         return getattr(self.__thing, name)
 
 
@@ -171,13 +171,13 @@ def _attributes(sampler: Sampler) -> None:
     problem = task.build(streams(CHAINS), "cpu")
     theta, asked = problem.initial(), list[str]()
     h, T = (torch.tensor(value, dtype=torch.float64) for value in (float(varying(sampler, task, 1)[0]), 1.0))
-    potential: Any = _Contract(BoundPotential(problem, 1), POTENTIAL, asked)
-    noise: Any = _Contract(ScriptedNoise(), NOISE, asked)
+    potential: Any = _Contract("potential", BoundPotential(problem, 1), POTENTIAL, asked)
+    noise: Any = _Contract("noise", ScriptedNoise(), NOISE, asked)
     with torch.no_grad():
         state = sampler.init(theta, potential, h, T, noise)
         sampler.step(theta, dict(state), potential, h, T, noise)
     if asked:
-        raise Broken(f"it asks potential or noise for {', '.join(sorted(set(asked)))}, which is not theirs to give")
+        raise Broken(f"the sampler uses {', '.join(sorted(set(asked)))}, which is not part of its interface")
 
 
 # what the code calls

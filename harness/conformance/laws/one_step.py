@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from harness.sampler import Sampler
+    from harness.sampler import Sampler, State
 
 CURVATURES = (0.5, 1.0, 2.0)
 ROWS = 5
@@ -31,6 +31,12 @@ FINE, COARSE = 1e-9, 1e-3
 SIZES = (1.0, 2.0, 5.0, 50.0)
 """Of noise, in standard deviations."""
 
+ROUNDED = "a cast to float32 or to integers, or a rounding"
+TERMS = 50_000
+FLOAT32 = 1e-3
+"""Relative difference allowed between float32 and float64: 8,000 roundings of 1.2e-7; 1 % off in the noise of a step
+makes some 5e-3 at these steps."""
+
 SAME = 1e-9
 """Relative difference that is rounding."""
 
@@ -41,6 +47,7 @@ def check(sampler: Sampler) -> None:
     for T in TEMPERATURES:
         _own_action(sampler, x / max(CURVATURES), T)
     _chain_by_chain(sampler, x / max(CURVATURES))
+    _of_any_task(sampler, x / max(CURVATURES))
     with torch.no_grad():
         _answers_finely(sampler, x / max(CURVATURES))
         _noise_is_normal(sampler, x / max(CURVATURES))
@@ -64,7 +71,10 @@ def _own_action(sampler: Sampler, h: float, T: float) -> None:
     A, B, G = (torch.from_numpy(part) for part in (step.A, step.B, step.G))
     gap = distance(found, z @ A.T + xi @ B.T + b @ G.T)
     if not gap < LINEAR:
-        raise Broken(f"at T = {T:g} a step differs from its own A z + B xi + G b by {gap:.2g} (relative)")
+        raise Broken(
+            f"at T = {T:g} a step differs from its own A z + B xi + G b by {gap:.2g} (relative)",
+            "a step that branches on values, or remembers something outside its state",
+        )
 
 
 def _near_the_start(sampler: Sampler, h: float) -> tuple[Probe, Callable[[Tensor, Tensor, Tensor], Tensor], Tensor]:
@@ -101,10 +111,11 @@ def _answers_finely(sampler: Sampler, h: float) -> None:
             if fine < 0.5 * coarse:
                 raise Broken(
                     f"{name} changed by {FINE:g} changes {entry} by {fine:.2g} times as much, changed by {COARSE:g} by "
-                    f"{coarse:.2g} times: a step rounds it, to float32 perhaps"
+                    f"{coarse:.2g} times: a step rounds it, to float32 perhaps",
+                    ROUNDED,
                 )
         if name in ("theta", "the noise") and not answers[0].any():
-            raise Broken(f"a step answers to no change of {FINE:g} in {name}: it rounds it, or makes no use of it")
+            raise Broken(f"a step answers to no change of {FINE:g} in {name}: it rounds or ignores it", ROUNDED)
 
 
 def _noise_is_normal(sampler: Sampler, h: float) -> None:
@@ -130,12 +141,17 @@ def _noise_is_normal(sampler: Sampler, h: float) -> None:
             if gap > SAME:
                 raise Broken(
                     f"the noise that a step adds to {entry} is no linear function of the normal numbers that it asks "
-                    f"for, so it is not normal: {size:g} times the numbers give another answer, by {gap:.2g} (relative)"
+                    f"for, so it is not normal: {size:g} times the numbers do not give {size:g} times the answer "
+                    f"(difference {gap:.2g}, relative)",
+                    "noise that is clipped, truncated or transformed",
                 )
 
 
 def _noise_is_of_this_temperature(sampler: Sampler, h: float) -> None:
-    """What normal numbers add to a step depends on the T that the step is given, whatever T was before."""
+    """What the normal numbers of a step add to it, and to a silent one after it, depends on the T that both are given.
+
+    Two steps, because a velocity in units of sqrt(T) has noise without T: there T scales the move of the next step.
+    """
     probe, step, z = _near_the_start(sampler, h)
     normals = _normals_of(probe)
     if not normals:
@@ -148,9 +164,14 @@ def _noise_is_of_this_temperature(sampler: Sampler, h: float) -> None:
     added = []
     for T in (1.0, 4.0):
         probe.T = torch.tensor(T, dtype=torch.float64)
-        added.append(step(z, loud, b) - step(z, quiet, b))
+        first = [step(z, xi, b) for xi in (loud, quiet)]
+        second = [step(after, quiet, b) for after in first]
+        added.append(torch.cat([first[0] - first[1], second[0] - second[1]], 1))
     if added[0].any() and distance(added[1], added[0]) < SAME:
-        raise Broken("the noise of a step does not depend on the temperature that the step is given")
+        raise Broken(
+            "the noise of a step does not depend on the temperature that the step is given",
+            "T missing under the root of the noise, or kept from an earlier step",
+        )
 
 
 def _normals_of(probe: Probe) -> list[int]:
@@ -193,7 +214,41 @@ def _chain_by_chain(sampler: Sampler, h: float) -> None:
                     gap = max(gap, distance(together[1][name][row], leaf))
             if not gap < 1e-12:
                 raise Broken(
-                    f"with h and T of shape (C, 1) chain {c} differs by {gap:.2g} (relative) from itself alone"
+                    f"with h and T of shape (C, 1) chain {c} differs by {gap:.2g} (relative) from itself alone",
+                    "a mean or sum over the chains, or h and T reshaped instead of broadcast",
+                )
+
+
+def _of_any_task(sampler: Sampler, h: float) -> None:
+    """The same step on a target of 50,000 terms, unless the sampler needs the number of terms; and in float32."""
+    theta, b = _normals(2 * MANY, len(CURVATURES)).chunk(2)
+    script = [_numbers(slot.kind, (MANY, *slot.shape)) for slot in Probe(sampler, h, 1.0, CURVATURES).slots]
+
+    def answer(dtype: torch.dtype, terms: int) -> tuple[Tensor, State]:
+        problem = GaussianProblem(torch.tensor(CURVATURES, dtype=dtype))
+        potential = BoundPotential(problem, terms, {"slope": b.to(dtype)})
+        step_size, T = torch.tensor(h, dtype=dtype), torch.tensor(1.0, dtype=dtype)
+        state = sampler.init(theta.to(dtype), potential, step_size, T, ScriptedNoise())
+        noise = ScriptedNoise([values.to(dtype) for values in script])
+        return sampler.step(theta.to(dtype), dict(state), potential, step_size, T, noise)
+
+    with torch.no_grad():
+        found = answer(torch.float64, 1)
+        others = {"in float32": (answer(torch.float32, 1), FLOAT32)}
+        if "terms" not in sampler.needs:
+            others[f"on a target of {TERMS:,} terms"] = (answer(torch.float64, TERMS), SAME)
+    for where, (other, allowed) in others.items():
+        for name, leaf in {"theta": found[0], **found[1]}.items():
+            if not leaf.is_floating_point():
+                continue
+            changed = other[0] if name == "theta" else other[1][name]
+            sizes = leaf.abs().reshape(MANY, -1).amax(1).clamp(min=1e-300)
+            gap = float(((changed.double() - leaf).abs().reshape(MANY, -1).amax(1) / sizes).median())
+            if not gap < allowed:
+                raise Broken(
+                    f"{where} {name} after a step differs by {gap:.2g} (relative, median over {MANY} chains)",
+                    "a step that depends on the dtype or on `potential.terms`; one that needs the number of terms "
+                    "declares needs = {'terms'}",
                 )
 
 
@@ -207,9 +262,15 @@ def _refresh(sampler: Sampler, h: float) -> None:
             left.append(sampler.refresh(point, dict(state), potential))
         calls, full = potential.take_counts()
         if (calls, full) != (0, 1):
-            raise Broken(f"refresh makes {calls} gradient calls and {full} on the full potential, not 0 and 1")
+            raise Broken(
+                f"refresh asks for {calls} minibatch gradients and {full} full gradients; it must ask for 0 and 1",
+                "a gradient from `potential.grad` in place of `potential.full.grad`",
+            )
     if all(same(leaf, left[1][name]) for name, leaf in left[0].items()):
-        raise Broken("refresh leaves the same state wherever it is made")
+        raise Broken(
+            "refresh returns the same state at two different positions",
+            "a refresh that returns its argument, or drops its gradient",
+        )
 
 
 def _normals(rows: int, columns: int) -> Tensor:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness.conformance.experiment import Experiment, PValues, once
-from harness.conformance.law import Broken, Law, Skip
+from harness.conformance.law import Broken, Law, Skip, worst
 from harness.conformance.laws import exact
 from harness.conformance.linear import frozen
 
@@ -34,7 +34,7 @@ def check(sampler: Sampler, seed: int = 1) -> None:
             if grey(found, len(family)) and not fails(found, len(family)):
                 found = once(more(experiment), seed + 1)
             if fails(found, len(family)):
-                name, p = min(found.items(), key=lambda item: item[1])
+                name, p = worst(found)
                 raise Broken(f"{name} is wrong: p = {p:.2g} among {len(found) * len(family)} ({experiment})")
 
 
@@ -49,12 +49,12 @@ def families(sampler: Sampler) -> list[Sequence[Experiment]]:
 
 def fails(found: PValues, experiments: int) -> bool:
     """Whether one of these p-values is too small for one look at one of so many experiments."""
-    return min(found.values()) < LEVEL / 2 / (experiments * len(found))
+    return worst(found)[1] < LEVEL / 2 / (experiments * len(found))
 
 
 def grey(found: PValues, experiments: int) -> bool:
     """Whether more chains are to decide, if it does not fail."""
-    return min(found.values()) < GREY / (experiments * len(found))
+    return worst(found)[1] < GREY / (experiments * len(found))
 
 
 def more(experiment: Experiment) -> Experiment:

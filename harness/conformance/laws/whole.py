@@ -9,7 +9,8 @@ not asked to forget it: a right sampler stays at the law that it starts from, a 
 
 The bias of a step of finite size is taken off to second order, e = (8 m(h/4) - 6 m(h/2) + m(h)) / 3. Where m moves by
 the share delta of itself from h to h/2, what is left is of order delta^3 (sgld's 1 / (1 - x/2): delta^3/8); so much is
-allowed, and delta may be 0.1 at most. Otherwise the steps become shorter.
+allowed, and delta may be 0.1 at most. Otherwise the steps become shorter. A sampler that is not linear may have a term
+in h^1.5, which leaves .0626 delta: that is allowed as well, so of these a variance 6 % off shows as surely.
 
 The sample size: a variance that is 5 % off shows with a chance of 90 %. e has 101/9 times the variance of a mean, so N
 independent values of z^2 give it the standard error sqrt(2 * 101 / 9 / N); N = 205,000 makes that 1 %. A p-value passes
@@ -21,13 +22,26 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from harness.conformance import forms
 from harness.conformance.gaussian import GaussianProblem, GaussianTask, Recorder
-from harness.conformance.law import Broken, Law, Skip, distance, finish, path_of, safe_x, streams, trajectory
+from harness.conformance.law import (
+    Broken,
+    Law,
+    Skip,
+    distance,
+    finish,
+    path_of,
+    safe_x,
+    streams,
+    trajectory,
+    worst,
+)
 from harness.conformance.laws import zero_temperature
 from harness.conformance.linear import Probe, ScriptedNoise, derive
 from harness.conformance.slow import Unsettled, slow_limit
@@ -81,6 +95,9 @@ MEMORY = 0.2
 CHANGE = 0.1
 """Largest relative change from h to h/2."""
 
+ADAPTING = 10_000
+"""Burn-in of one simulation of a sampler that overrides `adapt`, which is called in the burn-in only."""
+
 FAR = 10.0
 """Times the claimed variance: chains that have gone so far need no longer runs to be seen wrong."""
 
@@ -99,6 +116,11 @@ ROUNDING = 1e-9
 
 LEVELS = 3
 RICHARDSON = np.array([1.0, -6.0, 8.0]) / 3
+HALF_POWERS = 0.0626
+"""A term c h^1.5 leaves c h^1.5 (1 - 6/2^1.5 + 8/4^1.5) / 3 = -.0404 c h^1.5, and moves m by (1 - 1/2^1.5) c h^1.5 =
+.646 c h^1.5 from h to h/2: .0626 times that is left. relativistic-sghmc has such a term: its velocities are in units of
+sqrt(h). Of a linear sampler the law is known to have none (derived-law)."""
+
 TEMPERATURES = (1.0, 0.5, 3.0)
 
 DECLARED = 2e-3
@@ -174,6 +196,11 @@ class Simulation:
     levels: list[list[Sample]] = field(default_factory=list)
     seeds: int = 0
 
+    @cached_property
+    def half_powers(self) -> bool:
+        """Whether its bias may have a term in h^1.5."""
+        return bool(self.sampler.adaptive) or not derive(self.sampler, 0.1, 1.0).linear
+
     def __str__(self) -> str:
         return f"{self.target}; {self.sampler!r}"
 
@@ -229,15 +256,16 @@ class Simulation:
             e = float(RICHARDSON @ [sample.mean(name) for sample in samples])
             pulls = sum(share * sample.pulls(name) for share, sample in zip(RICHARDSON, samples, strict=True))
             error = float(np.std(pulls, ddof=1)) / np.sqrt(len(samples[0].weights))
-            left = delta**3 * max(should, 1.0)
+            left = (delta**3 + (HALF_POWERS * delta if self.half_powers else 0.0)) * max(should, 1.0)
             found[f"{name} as h -> 0 is {e:.4g} +- {error:.2g}, should be {should:.4g}"] = _tail(
                 max(abs(e - should) - left, 0.0), error, len(samples[0].weights) - 1
             )
-        worst = min(found.values())
         memory = max(sample.memory for sample in samples)
-        if memory > MEMORY and worst > SURE:
+        if memory > MEMORY and worst(found)[1] > SURE:
             raise Broken(
-                f"no verdict: after {len(self._path(LEVELS - 1))} steps chains remember where they started ({self})"
+                f"no verdict: chains are still correlated with their start after {len(self._path(LEVELS - 1))} steps; "
+                f"use a longer step or faster settings ({self})",
+                "a step that moves much less than one of sgld of the same size",
             )
         return found
 
@@ -294,9 +322,10 @@ def _memory(start: Array, z: Array) -> float:
 
 
 def _tail(off: float, error: float, freedom: int) -> float:
+    """The two-sided p-value; NaN where the statistic or its error is."""
     from scipy.stats import t
 
-    if not error > 0:
+    if error == 0:
         return float(off == 0)
     return float(2 * t.sf(off / error, freedom))
 
@@ -367,7 +396,7 @@ def simulations(sampler: Sampler) -> list[Simulation]:
         Simulation(
             one,
             Target(kind, T, size.get(kind, DIM), V, ratio=law.variance(one) or 1.0),
-            *_size(one, primary=i == k == 0, few=few),
+            *_adapted(sampler, *_size(one, primary=i == k == 0, few=few), primary=i == k == 0),
         )
         for i, one in enumerate(settings)
         for k, (kind, T, V) in enumerate(others if i else first)
@@ -381,6 +410,13 @@ def _size(sampler: Sampler, *, primary: bool, few: bool) -> tuple[Plan, int]:
     if few:
         return (Plan(1.0), CHAINS * DIM // FEW) if primary else (Plan(1.0), CHAINS * DIM // FEW // 4)
     return Plan(1.0 if primary else SHARE), CHAINS
+
+
+def _adapted(sampler: Sampler, plan: Plan, chains: int, *, primary: bool) -> tuple[Plan, int]:
+    """With a long burn-in where that may matter: the primary simulation of a sampler that overrides `adapt`."""
+    if primary and type(sampler).adapt is not _Sampler.adapt:
+        return replace(plan, settling=ADAPTING), chains
+    return plan, chains
 
 
 def _biased(sampler: Sampler, kind: str, T: float) -> Target:
@@ -401,7 +437,7 @@ def check(sampler: Sampler, seed: int = 1) -> None:
         return
     if claimed is not None and (claimed != frozen or (sampler.adaptive and claimed != 1)):
         declared(sampler, claimed)
-    judged(simulations(sampler), seed)
+    judged(simulations(sampler), seed, share=1 - forms.SHARE if law.ships else 1.0)
 
 
 def _without(sampler: Sampler, frozen: float | None, *, own: bool) -> None:
@@ -455,8 +491,11 @@ def declared(sampler: Sampler, claimed: float) -> None:
             raise Broken(f"at T = {T:g} its noise has another temperature than at T = 1: off by {gap:.2g} (relative)")
 
 
-def judged(family: Sequence[Simulation], seed: int) -> None:
-    """Look at all p-values of a family; those that are grey get more chains, up to the last look."""
+def judged(family: Sequence[Simulation], seed: int, share: float = 1.0) -> None:
+    """Look at all p-values of a family; those that are grey get more chains, up to the last look.
+
+    `share` of LEVEL is theirs; the rest is that of the sampler's own law.
+    """
     count = sum(len(simulation.tests) for simulation in family)
     waiting, chains = list(family), [simulation.chains for simulation in family]
     for look, level in enumerate(LOOKS):
@@ -464,8 +503,8 @@ def judged(family: Sequence[Simulation], seed: int) -> None:
         for simulation, size in zip(waiting, chains, strict=True):
             simulation.draw(100 * seed + family.index(simulation), size)
             found = simulation.p_values()
-            name, p = min(found.items(), key=lambda item: item[1])
-            if p * count < level:
+            name, p = worst(found)
+            if p * count < share * level:
                 raise Broken(f"{name}: p = {p:.2g} among {count} ({simulation})")
             if p * count < GREY:
                 grey.append((simulation, (GROWTH - 1) * size * GROWTH**look))

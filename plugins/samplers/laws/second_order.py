@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness import SamplerLaw
 
@@ -18,6 +19,9 @@ def _number(value: float) -> Tensor:
 
 class SGFSLaw(SamplerLaw):
     """A step is theta - 2 (gamma N I + 4 B / epsilon)^-1 (g + eta), the form of the paper, with epsilon = 2 h."""
+
+    clocks: ClassVar[Mapping[str, str]] = {"t": "it makes I a running mean, whose latest value has the share 1 / t"}
+    shows: ClassVar[str] = "One step with given scores, noise and Fisher matrix is the equation of the paper."
 
     def check(self, sampler: Any) -> None:
         """One step by hand in NumPy, with given scores, gradient, noise and Fisher matrix."""
@@ -53,6 +57,11 @@ class SGFSLaw(SamplerLaw):
 
 class SQNLMCLaw(SamplerLaw):
     """In one dimension any pair makes H the inverse Hessian: at T = 0, theta_t = (1 - h) theta_{t-M}."""
+
+    shows: ClassVar[str] = (
+        "In one dimension: at T = 0 a step is a Newton step, before there are pairs one with H = 1 / b; at T > 0 its "
+        "noise has the variance 2 h T H."
+    )
 
     def check(self, sampler: Any) -> None:
         """Before there are pairs H = 1 / b, after them 1 / lambda; at T > 0 the noise has the variance 2 h T H."""
