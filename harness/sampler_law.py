@@ -17,8 +17,8 @@ class SamplerLaw:
 
     settings   hyperparameters at which the whole law is simulated, besides the defaults where the claim is the target
     exempt     law of `bench check` -> reason, with the size of what is not held, as in `Sampler.exempt`
-    clocks     state entry that counts steps -> reason why a step may depend on it: the effect vanishes within 100,000
-               steps, as that of a bias correction does
+    clocks     state entry that counts steps -> reason why a step may depend on it: the effect vanishes as the
+               count grows, at least as fast as 10 / sqrt(steps), as that of a bias correction does
     shows      what `check` shows, in a sentence, for `bench show` and the sampler's page
     """
 

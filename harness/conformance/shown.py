@@ -87,8 +87,8 @@ def _whole(sampler: Sampler) -> str:
         return (
             f"{own}Biased by adaptation: as h -> 0 its variance on N(0, 1) at T = 1 is {claimed:.4g}, derived from "
             "the code of a step, whose noise has one temperature. Simulated without freezing any state on N(0, 1) and "
-            f"the quartic, at settings that reach the h -> 0 limit quickly: {at}. Not shown: the law with noisy gradients, "
-            "with dense precision matrices, and at a step of finite size"
+            f"the quartic, at settings that reach the h -> 0 limit quickly: {at}. Not shown: the law with noisy "
+            "gradients, with dense precision matrices, and at a step of finite size"
         )
     where = EVERYWHERE
     if whole.goes_by_energy(sampler):

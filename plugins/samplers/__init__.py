@@ -38,6 +38,7 @@ def bench_samplers() -> list[Info]:
             "contour-sgld",
             "plugins.samplers.contour_sgld:ContourSGLD",
             "SGLD on a flattened landscape (Deng et al. 2020)",
+            law="plugins.samplers.laws.contour:ContourLaw",
         ),
         Info("hmc", "plugins.samplers.hmc:HMC", "Hamiltonian Monte Carlo, full gradients, Metropolis"),
         Info("msgld", "plugins.samplers.msgld:MSGLD", "SGLD with a momentum-biased drift (Kim et al. 2022)"),
