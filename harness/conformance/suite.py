@@ -7,7 +7,7 @@ import sysconfig
 import time
 import traceback
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,14 +129,22 @@ def _judge(sampler: Sampler, law: Law, i: int, resumption: Resumption | None) ->
         if law is restore.LAW and resumption is not None:
             resumption.check(i)
         else:
-            law.check(sampler)
+            _with_advice(law, sampler)
 
     declare = f"; where it cannot hold, declare exempt = {{'{law.name}': the reason}}" if law.name in BY_DESIGN else ""
-    result = _result(law.name, check, law.cause, f"{declare}{_lines_of(sampler)}")
-    if result.outcome == "failed" and _in_one_dimension_only(sampler):
-        advice = "; step works in 1 dimension and raises an error in 3: laws use up to 100,003, so write it for any D"
-        return replace(result, message=result.message + advice)
-    return result
+    return _result(law.name, check, law.cause, f"{declare}{_lines_of(sampler)}")
+
+
+def _with_advice(law: Law, sampler: Sampler) -> None:
+    """Check a law; where the sampler raises an error because theta has several coordinates, the error says so."""
+    try:
+        law.check(sampler)
+    except (Broken, Skip, AssertionError, DataError):
+        raise
+    except Exception as error:
+        if _in_one_dimension_only(sampler):
+            error.add_note("step works in 1 dimension and not in 3; laws use up to 100,003, so write it for any D")
+        raise
 
 
 def _in_one_dimension_only(sampler: Sampler) -> bool:
@@ -194,5 +202,8 @@ def _result(law: str, check: Callable[[], None], cause: str = "", after: str = "
     except DataError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its failure of this law
-        outcome, message = "failed", f"{type(error).__name__}: {error}{place_of(error)}"
+        outcome, message = (
+            "failed",
+            "; ".join([f"{type(error).__name__}: {error}{place_of(error)}", *getattr(error, "__notes__", [])]),
+        )
     return LawResult(law, outcome, message, round(time.perf_counter() - began, 3))

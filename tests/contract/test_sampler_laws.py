@@ -10,7 +10,9 @@ import pytest
 import torch
 
 from harness.cli.app import run
-from harness.conformance.laws import homogeneity
+from harness.conformance.forms import Snapshot, mean_is_one
+from harness.conformance.law import Broken, worst
+from harness.conformance.laws import homogeneity, whole
 from harness.conformance.suite import LAWS, check_sampler, check_samplers
 from harness.errors import PluginError
 from harness.registry import load
@@ -175,6 +177,77 @@ def test_an_exception_fails_the_law_and_is_named():
     assert result.outcome == "failed"
     assert "AttributeError" in result.message
     assert "gradient" in result.message
+
+
+class InOneDimension(SGLD):
+    def step(self, theta, state, potential, h, T, noise):
+        if theta.shape[1] != 1:
+            raise ValueError("one coordinate")
+        return super().step(theta, state, potential, h, T, noise)
+
+
+def test_a_sampler_that_works_in_one_dimension_only_is_told_so():
+    (result,) = check_sampler(InOneDimension, ["one-step"])
+    assert result.outcome == "failed"
+    assert "one coordinate" in result.message
+    assert "works in 1 dimension and not in 3" in result.message
+
+
+class InTheStandardLibrary(SGLD):
+    def step(self, theta, state, potential, h, T, noise):
+        raise ValueError(json.loads("{"))
+
+
+def test_the_place_of_an_error_is_the_plugin_s_not_the_standard_library_s():
+    (result,) = check_sampler(InTheStandardLibrary, ["one-step"])
+    assert "test_sampler_laws.py" in result.message
+    assert "decoder.py" not in result.message
+
+
+class CoolNetwork(SGLD):
+    """Half the temperature of the noise, and exempt from the law that would see it first."""
+
+    exempt: ClassVar[dict[str, str]] = {"derived-law": "a proof"}
+
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(theta, state, potential, h, T / 2, noise)
+
+
+def test_exempt_is_advised_for_laws_by_design_only():
+    (found,) = check_sampler(CoolNetwork, ["real-loop"])
+    assert "exempt" not in found.message
+    (path,) = check_sampler(WithoutItsGradient, ["potential"])
+    assert "step 1 ignores the gradient of the current batch" in path.message
+    assert "declare exempt = {'potential'" in path.message
+
+
+class WithoutItsGradient(SGLD):
+    def step(self, theta, state, potential, h, T, noise):
+        potential.grad(theta)
+        return theta + (2 * h * T).sqrt() * noise.normal(theta), state
+
+
+class Sequence(SGLD):
+    """Its answer changes from the tenth call on."""
+
+    def step(self, theta, state, potential, h, T, noise):
+        calls = vars(self).setdefault("_calls", [0])
+        calls[0] += 1
+        return super().step(theta, state, potential, h, T if calls[0] < 10 else 2 * T, noise)
+
+
+def test_a_step_that_answers_otherwise_when_repeated_is_said_to_do_so():
+    (result,) = check_sampler(Sequence, ["derived-law"])
+    assert "with the same arguments gives another answer" in result.message
+    assert "outside the state" in result.message
+
+
+def test_a_p_value_that_is_not_a_number_fails():
+    assert worst({"a": 0.5, "b": float("nan")}) == ("b", 0.0)
+    assert whole._tail(float("nan"), 1.0, 5) != whole._tail(float("nan"), 1.0, 5)
+    nan = [Snapshot(1, torch.zeros(4, 1), {}), Snapshot(2, torch.zeros(4, 1), {})]
+    with pytest.raises(Broken, match="should have mean 1"):
+        mean_is_one("nan", nan, lambda one: one.theta * float("nan"))
 
 
 def test_check_lists_the_laws_of_a_method_s_sampler_and_schedule(capsys):

@@ -64,8 +64,8 @@ def check(sampler: Sampler) -> None:
 
 
 def _repeats(sampler: Sampler) -> None:
-    """The same call gives the same answer."""
-    probe = Probe(sampler, safe_x(sampler, 0.1), 1.0, (1.0,))
+    """The same call gives the same answer, of an object that was not used before."""
+    probe = Probe(dataclasses.replace(sampler), 0.1, 1.0, (1.0,))
     numbers = torch.ones((1, probe.size + probe.noise_size + 1), dtype=torch.float64) / 2
     z, xi, slope = numbers.split([probe.size, probe.noise_size, 1], dim=1)
     curvature = torch.ones(1, dtype=torch.float64)

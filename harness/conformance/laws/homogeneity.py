@@ -112,7 +112,8 @@ def clocks(sampler: Sampler) -> None:
                     if not gap < allowed:
                         raise Broken(
                             f"state {name!r} counts steps, and {first + steps} steps later the same step from the same "
-                            f"place gives another {entry}, by {gap:.2g} (relative): its law depends on the number of steps"
+                            f"place gives another {entry} (relative difference {gap:.2g}): its law depends on the "
+                            "number of steps"
                         )
 
 
