@@ -10,12 +10,14 @@ import pytest
 import torch
 
 from harness import Sampler, UsageError, param
+from harness.conformance import forms
 from harness.conformance.law import Broken
 from harness.conformance.laws import homogeneity, whole
 from harness.conformance.slow import slow_limit
 from harness.conformance.suite import check_sampler
 from harness.conformance.targets import GRID, Target
 from plugins.samplers.contour_sgld import ContourSGLD
+from plugins.samplers.laws.thermostat import SGNHTLaw
 from plugins.samplers.resgld import RESGLD
 from plugins.samplers.santa import Santa
 from plugins.samplers.sgfs import SGFS
@@ -262,6 +264,45 @@ def test_a_slip_that_the_law_of_theta_hides_is_seen_by_the_samplers_own_law(slip
     (result,) = check_sampler(slip, ["whole-law"])
     assert result.outcome == "failed"
     assert SLIPS[slip.__name__] in result.message
+
+
+def test_what_the_extrapolation_leaves_of_a_half_power_of_h_is_allowed():
+    h = np.array([1.0, 0.5, 0.25])
+    for power in (1, 2):
+        assert whole.RICHARDSON @ h**power == pytest.approx(0, abs=1e-12)
+    bias = h**1.5
+    assert abs(whole.RICHARDSON @ bias) / (bias[0] - bias[1]) == pytest.approx(whole.HALF_POWERS, abs=1e-4)
+    gaussian = Target("gaussian", 1.0, 2)
+    assert [whole.Simulation(one, gaussian).half_powers for one in (Tamed(), SGLD())] == [True, False]
+
+
+def test_one_level_is_shared_by_a_samplers_own_law_and_its_simulations(monkeypatch):
+    spent = []
+    monkeypatch.setattr(SGNHTLaw, "check", lambda _self, _sampler: None)
+    monkeypatch.setattr(whole, "judged", lambda _family, _seed, share: spent.append(share))
+    for sampler in (SGNHT(), SGLD()):
+        whole.check(sampler)
+    assert spent == [1 - forms.SHARE, 1.0]
+    assert pytest.approx(forms.SHARE * whole.LEVEL) == forms.LEVEL
+
+
+class Slowly(SGLD):
+    """V follows at the rate .001, which no moment of theta depends on."""
+
+    adaptive = ("V",)
+
+    def init(self, theta, potential, h, T, noise):
+        return {"V": potential.grad(theta) ** 2}
+
+    def step(self, theta, state, potential, h, T, noise):
+        g = potential.grad(theta)
+        return theta - h * g + (2 * h * T).sqrt() * noise.normal(theta), {"V": 0.999 * state["V"] + 0.001 * g * g}
+
+
+def test_the_burn_in_of_the_long_run_goes_by_how_fast_entries_adapt():
+    # V goes from 1 to 4 = 2^2: within 1e-3 of it once 3 * .999^k < 4e-3
+    assert homogeneity._burn_in(Slowly()) == pytest.approx(np.log(4e-3 / 3) / np.log(0.999), abs=2)
+    assert homogeneity._burn_in(SGLD()) == homogeneity.FORGETTING
 
 
 def test_the_targets_are_what_they_say():
