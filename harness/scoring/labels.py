@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from harness.scoring.groups import Group
+from harness.scoring.groups import Group, field_of
 
 SHORT = (8, 16, 64)
 """Characters of a hash that are shown: the first number that tells it from the others."""
@@ -16,7 +16,8 @@ SHORT = (8, 16, 64)
 def labels(field: Sequence[Group]) -> dict[str, str]:
     """Group key -> its method, with the settings in which groups of that method differ: "sgld (schedule.a=0.1)".
 
-    No two groups have one label: where settings do not tell them apart, the beginning of the group key does.
+    No two groups of one task, version, protocol, budget and number of chains have one label: where settings do not tell
+    them apart, the beginning of the group key does.
     """
     peers: dict[str, list[Group]] = {}
     for group in field:
@@ -27,9 +28,10 @@ def labels(field: Sequence[Group]) -> dict[str, str]:
         for i, group in enumerate(groups):
             own = [f"{name}={text[i]}" for name, text in texts.items() if name in group.settings]
             found[group.key] = f"{method} ({', '.join(own)})" if own else method
-    for label, times in Counter(found.values()).items():
+    places = {group.key: (field_of(group)[:-1], found[group.key]) for group in field}
+    for (place, label), times in Counter(places.values()).items():
         if times > 1:
-            alike = [key for key in found if found[key] == label]
+            alike = [key for key, own in places.items() if own == (place, label)]
             size = next(n for n in SHORT if len({key[:n] for key in alike}) == times)
             before = f"{label[:-1]}, " if label.endswith(")") else f"{label} ("
             found |= {key: f"{before}group={key[:size]})" for key in alike}

@@ -121,7 +121,7 @@ def test_their_own_tests_pass(installed, packages):
         [*folders, "-k", "not compiled"], installed, packages
     )  # `bench check` above compiles, which takes long
     assert done.returncode == 0, done.stdout
-    assert re.search(r"\b(2[0-9]|3[0-9]) passed, 2 skipped, 2 deselected", done.stdout), done.stdout
+    assert re.search(r"\b\d\d passed, 2 skipped, 2 deselected", done.stdout), done.stdout
 
 
 def test_they_run_and_are_reported(installed):
