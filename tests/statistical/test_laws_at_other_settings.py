@@ -54,11 +54,12 @@ SETTINGS = [
 RUN = [
     SGDM(friction=0.5), PSGLD(lam=1e-6), PSGLD(decay=0.9, lam=10.0, gamma=True), ASGLD(a=1000.0),
     ASGLD(a=10.0, lam=0.1),
-    SGNHT(a=0.1), HMC(resample=False), SGHMC(friction=0.0), SGHMC(friction=0.5, gradient_variance=0.5),
+    HMC(resample=False), SGHMC(friction=0.0), SGHMC(friction=0.5, gradient_variance=0.5),
     BAOAB(friction=0.5), MSGLDCorrected(a=10.0), AdamaxSGLD(a=10.0, lam=1.0), AdadeltaSGLD(a=10.0, rho=0.9),
-    PMSGLD(a=5.0, beta1=0.99, decay=0.9, lam=0.1), SGFS(b=10.0), SQNLMC(memory=3, b=3.0), RESGLD(ratio=10.0, rate=0.5),
-    RelativisticSGHMC(mass=2.0, friction=2.0), SGLDSVRG(period=7), SGHMCSVRG(friction=0.5, period=3),
+    PMSGLD(a=5.0, beta1=0.99, decay=0.9, lam=0.1), SGFS(b=10.0), SQNLMC(memory=3, b=3.0),
+    SGLDSVRG(period=7), SGHMCSVRG(friction=0.5, period=3),
 ]  # fmt: skip
+SIMULATED = [SGNHT(a=0.1), RESGLD(ratio=10.0, rate=0.5), RelativisticSGHMC(mass=2.0, friction=2.0)]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -80,7 +81,7 @@ def test_the_quick_laws_are_kept(sampler):
     assert broken(sampler, QUICK) == []
 
 
-@pytest.mark.parametrize("sampler", [PSGLD(gamma=True, lam=0.1), *RUN], ids=repr)
+@pytest.mark.parametrize("sampler", [PSGLD(gamma=True, lam=0.1), *RUN, *SIMULATED], ids=repr)
 def test_it_stays_finite_also_where_a_gradient_is_zero(sampler):
     assert broken(sampler, ("hyperparameters",)) == []
 
@@ -89,3 +90,10 @@ def test_it_stays_finite_also_where_a_gradient_is_zero(sampler):
 @pytest.mark.parametrize("sampler", RUN, ids=repr)
 def test_the_real_loop_keeps_its_law(sampler):
     assert broken(sampler, ("real-loop",)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("sampler", SIMULATED, ids=repr)
+def test_the_simulated_law_is_kept(sampler):
+    assert broken(sampler, ("whole-law",)) == []

@@ -99,8 +99,10 @@ def _answers_finely(sampler: Sampler, h: float) -> None:
         given = (z, xi)[which]
         change = torch.zeros_like(given)
         change[:, place] = torch.randn(change[:, place].shape, generator=_generator(name), dtype=torch.float64)
-        if not change.any():
-            continue
+        whole = [z, xi, b]
+        whole[which] = given + change
+        if not change.any() or (name == "the noise" and not (step(*whole) - before).any()):
+            continue  # nothing to change, or noise that has no weight, as of sghmc without friction
         answers = []
         for size in (FINE, COARSE):
             moved = [z, xi, b]
