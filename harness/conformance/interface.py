@@ -11,6 +11,8 @@ from harness.errors import PluginError
 from harness.sampler import Sampler
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from harness.sampler import State
 
 
@@ -36,6 +38,16 @@ def check_state(sampler: Sampler, state: Any) -> State:
     if wrong:
         raise PluginError(f"{type(sampler).__name__}: the state must be a dict of tensors, and has or is a {wrong}")
     return dict(state)
+
+
+def entry(name: str) -> str:
+    """What messages call a state entry: never "theta", whatever its name is."""
+    return f"state {name!r}"
+
+
+def named(theta: Tensor, state: State) -> dict[str, Tensor]:
+    """Position and state entries by what messages call them."""
+    return {"theta": theta, **{entry(name): leaf for name, leaf in state.items()}}
 
 
 def check_answer(sampler: Sampler, answer: Any) -> None:

@@ -26,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 
 from harness.conformance.gaussian import GaussianProblem, GaussianTask
-from harness.conformance.interface import check_answer, check_signatures, check_state
+from harness.conformance.interface import check_answer, check_signatures, check_state, entry
 from harness.randomness import Slot, Streams
 from harness.stepping import BoundPotential, DirectNoise
 
@@ -153,11 +153,11 @@ class Probe:
 
     def _lay_out(self) -> None:
         self.entries = self._layout()
-        self.size = max(entry.stop for entry in self.entries.values())
+        self.size = max(place.stop for place in self.entries.values())
 
     def _runs_by_itself(self, name: str) -> bool:
         """Whether an entry goes its way whatever theta, the other entries, noise and gradient are: a count of steps."""
-        rows, place = 3, self.entries[name]
+        rows, place = 3, self.entries[entry(name)]
         random = torch.randn((rows, self.size + self.noise_size + self.dim), dtype=torch.float64,
                              generator=Streams(0, 0, ("probe",)).torch("clocks"))  # fmt: skip
         z, xi, slope = random.split([self.size, self.noise_size, self.dim], dim=1)
@@ -170,15 +170,15 @@ class Probe:
     def _layout(self) -> dict[str, slice]:
         entries, place = {"theta": slice(0, self.dim)}, self.dim
         for name in self.free:
-            entries[name] = slice(place, place + self.start[name].numel())
-            place = entries[name].stop
+            entries[entry(name)] = slice(place, place + self.start[name].numel())
+            place = entries[entry(name)].stop
         return entries
 
     def state(self, z: Tensor) -> State:
         """The state of the rows of z (R, n), held entries included."""
         state = {name: leaf.expand(len(z), *leaf.shape[1:]).clone() for name, leaf in self.start.items()}
         for name in self.free:
-            state[name] = z[:, self.entries[name]].reshape(state[name].shape)
+            state[name] = z[:, self.entries[entry(name)]].reshape(state[name].shape)
         return state
 
     def join(self, theta: Tensor, state: State) -> Tensor:

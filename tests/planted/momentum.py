@@ -134,7 +134,7 @@ class VelocityInFloat32(SGHMC):
         return theta, {"v": new["v"].float().to(theta.dtype)}
 
 
-@planted("momentum", "hyperparameters", says="v is torch.float64 after a run in torch.float32")
+@planted("momentum", "hyperparameters", says="state 'v' is torch.float64 after a run in torch.float32")
 class StateInDouble(SGHMC):
     """The velocity is float64 whatever theta is."""
 

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from harness.conformance.gaussian import GaussianProblem, GaussianTask, Recorder
+from harness.conformance.interface import named
 from harness.conformance.law import Broken, Law, Skip, distance, finish, safe_x, streams, worst
 from harness.conformance.laws.whole import DIM, FEW, LEVEL, goes_by_energy
 from harness.conformance.linear import Probe, ScriptedNoise
@@ -97,7 +98,7 @@ def clocks(sampler: Sampler) -> None:
         def answer(name: str, ahead: int) -> dict[str, Tensor]:
             given = {**state, name: state[name] + (ahead * paces[name]).to(state[name].dtype)}
             moved, new = sampler.step(theta, given, BoundPotential(problem, 1), probe.h, probe.T, ScriptedNoise(script))
-            return {"theta": moved, **{entry: leaf.double() for entry, leaf in new.items() if entry not in paces}}
+            return named(moved, {other: leaf.double() for other, leaf in new.items() if other not in paces})
 
         declared = law_of(type(sampler)).clocks
         for name in paces:
@@ -107,12 +108,12 @@ def clocks(sampler: Sampler) -> None:
                 pairs += [(VANISHING[-1], steps, 10 / VANISHING[-1] ** 0.5) for steps in AHEAD]
             for first, steps, allowed in pairs:
                 expected, later = answer(name, first), answer(name, first + steps)
-                for entry, leaf in expected.items():
-                    gap = 0.0 if torch.equal(later[entry], leaf) else distance(later[entry], leaf)
+                for other, leaf in expected.items():
+                    gap = 0.0 if torch.equal(later[other], leaf) else distance(later[other], leaf)
                     if not gap < allowed:
                         raise Broken(
                             f"state {name!r} counts steps, and {first + steps} steps later the same step from the same "
-                            f"place gives another {entry} (relative difference {gap:.2g}): its law depends on the "
+                            f"place gives another {other} (relative difference {gap:.2g}): its law depends on the "
                             "number of steps"
                         )
 

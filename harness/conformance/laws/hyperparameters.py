@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from harness.conformance.gaussian import GaussianProblem, GaussianTask
+from harness.conformance.interface import named
 from harness.conformance.law import Broken, Law, all_finite, finish, loop, safe_x, trajectory
 from harness.errors import UsageError
 from harness.parameters import Field, schema
@@ -100,7 +101,7 @@ def check(sampler: Sampler) -> None:
         running = finish(loop(sampler, task, trajectory(np.full(STEPS, h), 1.0, burn_in=STEPS // 2), 4))
         if not all_finite([running.theta, *running.state.values()]):
             raise Broken(f"not finite after {STEPS} steps of h = {h:.3g} on a {name}")
-        for leaf, tensor in {"theta": running.theta, **running.state}.items():
+        for leaf, tensor in named(running.theta, running.state).items():
             if tensor.is_floating_point() and tensor.dtype != running.dtype:
                 raise Broken(f"{leaf} is {tensor.dtype} after a run in {running.dtype}")
 

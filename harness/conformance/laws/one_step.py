@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from harness.conformance.gaussian import GaussianProblem
+from harness.conformance.interface import named
 from harness.conformance.law import TEMPERATURES, Broken, Law, distance, safe_x, same
 from harness.conformance.linear import LINEAR, SHORT, Probe, ScriptedNoise, derive
 from harness.randomness import Streams
@@ -240,12 +241,12 @@ def _of_any_task(sampler: Sampler, h: float) -> None:
         if "terms" not in sampler.needs:
             others[f"on a target of {TERMS:,} terms"] = (answer(torch.float64, TERMS), SAME)
     for where, (other, allowed) in others.items():
-        for name, leaf in {"theta": found[0], **found[1]}.items():
+        changed = named(*other)
+        for name, leaf in named(*found).items():
             if not leaf.is_floating_point():
                 continue
-            changed = other[0] if name == "theta" else other[1][name]
             sizes = leaf.abs().reshape(MANY, -1).amax(1).clamp(min=1e-300)
-            gap = float(((changed.double() - leaf).abs().reshape(MANY, -1).amax(1) / sizes).median())
+            gap = float(((changed[name].double() - leaf).abs().reshape(MANY, -1).amax(1) / sizes).median())
             if not gap < allowed:
                 raise Broken(
                     f"{where} {name} after a step differs by {gap:.2g} (relative, median over {MANY} chains)",
