@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from published import check_pages
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 
@@ -78,3 +79,4 @@ def test_every_other_command_works_at_a_smaller_budget(folder):
         assert done.stdout or {"run", "fetch", "--out"} & set(words), words
     assert list(folder.glob("figures/*.svg"))
     assert list(folder.glob("figures/*.png"))
+    check_pages(folder / "site")
