@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -20,12 +20,12 @@ from harness.hookspecs import Method
 from harness.parameters import near, schema
 from harness.registry import Offer, Registry
 
-if TYPE_CHECKING:
-    from harness.conformance.suite import LawResult
-
 KINDS = ("samplers", "schedules", "tasks", "methods")
 FEW = 4
 """Names that one process checks: another takes seconds to import torch."""
+
+LONG = ("whole-law", "time-homogeneity")
+"""The last laws of a sampler, each of which may take a minute: a job of its own."""
 
 EXAMPLES = {"float": 0.1, "int": 2}
 COLUMNS = ["name", "law", "outcome", "seconds", "message"]
@@ -42,14 +42,15 @@ def check(
     words = list(dict.fromkeys(name))
     given = parse_settings(settings or [], "--set")
     # What is wrong with a name or a setting is said before anything is checked.
-    kinds = {kind[:-1] for word in words for kind, _ in _made(context.plugins(), word, given)}
-    idle = sorted(key for key in given if key.partition(".")[0] not in kinds)
+    kinds = {word: {kind[:-1] for kind, _ in _made(context.plugins(), word, given)} for word in words}
+    known = set[str]().union(*kinds.values())
+    idle = sorted(key for key in given if key.partition(".")[0] not in known)
     if idle:
         raise UsageError(
-            f"--set {idle[0]}: nothing of that kind is checked; settings begin with {' or '.join(sorted(kinds))} here"
+            f"--set {idle[0]}: nothing of that kind is checked; settings begin with {' or '.join(sorted(known))} here"
         )
     context.say(f"checking {', '.join(words)}")
-    found = _shared(words, given)
+    found = _shared(words, [word for word in words if "sampler" in kinds[word]], given)
     rows = [row for word in words for row in found[word]]
     if as_json:
         context.print_json(rows)
@@ -58,49 +59,59 @@ def check(
     return int(any(row["outcome"] == "failed" for row in rows))
 
 
-def _shared(words: list[str], given: dict[str, str]) -> dict[str, list[Row]]:
-    """The rows of each name: few here, many in a process for each core."""
-    if len(words) < FEW:
-        return _rows(words, given)
-    parts = [part for k in range(cores()) if (part := words[k :: cores()])]
+def _shared(words: list[str], samplers: list[str], given: dict[str, str]) -> dict[str, list[Row]]:
+    """The rows of each name, made by a process for each core: first the short laws, of many names at once."""
+    groups = 1 if len(words) < FEW else min(cores(), len(words))
+    jobs: list[Job] = [(words[k::groups], None) for k in range(groups)]
+    jobs += [([word], law) for word in samplers for law in LONG]
+    rows: dict[str, list[Row]] = {word: [] for word in words}
+    if len(jobs) == 1:
+        return _rows(jobs[0], given)
     with ProcessPoolExecutor(
-        len(parts), multiprocessing.get_context("spawn"), context.set_current, (context.current(),)
+        min(cores(), len(jobs)), multiprocessing.get_context("spawn"), context.set_current, (context.current(),)
     ) as pool:
         try:
-            return dict(item for rows in pool.map(partial(_rows, given=given), parts) for item in rows.items())
+            for part in pool.map(partial(_rows, given=given), jobs):
+                for word, found in part.items():
+                    rows[word] = sorted(rows[word] + found, key=lambda row: KINDS.index(f"{row['kind']}s"))
         except BrokenProcessPool as error:
             raise PluginError(
-                f"a process that checked ended without a word; check {', '.join(words)} one by one"
+                f"a process that checked {', '.join(words)} ended without a word: killed, or a crash in compiled code"
             ) from error
-
-
-def _rows(words: list[str], given: dict[str, str]) -> dict[str, list[Row]]:
-    made = {word: _made(context.plugins(), word, given) for word in words}
-    return {
-        word: [{"name": word, "kind": kind[:-1]} | vars(result) for kind, results in parts for result in results]
-        for word, parts in _results(made).items()
-    }
+    return rows
 
 
 Row = dict[str, Any]
+Job = tuple[list[str], str | None]
+"""Names, and the long law that they are held to; None: all others."""
 Made = list[tuple[str, Any]]
 """The kind and the object of everything that a name stands for."""
 
 
-def _results(made: dict[str, Made]) -> dict[str, list[tuple[str, list[LawResult]]]]:
-    """The results of each name; all samplers together, since they share the fresh process of the restore law."""
+def _rows(job: Job, given: dict[str, str]) -> dict[str, list[Row]]:
+    """The rows of a job; all its samplers together, since they share the fresh process of the restore law."""
     import torch
 
-    from harness.conformance.suite import check_samplers, check_schedule, check_task
+    from harness.conformance.suite import LAWS, check_samplers, check_schedule, check_task
 
     torch.set_num_threads(1)
+    words, long = job
+    laws = [law.name for law in LAWS if (law.name == long if long else law.name not in LONG)]
+    made = {word: _made(context.plugins(), word, given) for word in words}
     samplers = [thing for parts in made.values() for kind, thing in parts if kind == "samplers"]
-    held = iter(check_samplers(samplers) if samplers else [])
-    other: dict[str, Callable[[Any], list[LawResult]]] = {"schedules": check_schedule, "tasks": check_task}
-    return {
-        word: [(kind, next(held) if kind == "samplers" else other[kind](thing)) for kind, thing in parts]
-        for word, parts in made.items()
-    }
+    held = iter(check_samplers(samplers, laws) if samplers else [])
+    rows: dict[str, list[Row]] = {}
+    for word, parts in made.items():
+        rows[word] = []
+        for kind, thing in parts:
+            if kind == "samplers":
+                results = next(held)
+            elif long:
+                continue
+            else:
+                results = check_schedule(thing) if kind == "schedules" else check_task(thing)
+            rows[word] += [{"name": word, "kind": kind[:-1]} | vars(result) for result in results]
+    return rows
 
 
 def _made(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
