@@ -44,7 +44,7 @@ def resolve(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
     known = {field.name: field for field in fields(offer)}
     for name in params:
         if name not in known:
-            raise UsageError(f"{offer.kind[:-1]} {offer.name} has no setting {name!r}{near(name, known)}")
+            raise UsageError(f"{offer.kind[:-1]} {offer.name} has no setting {name!r:.80}{near(name, known)}")
     resolved = {}
     for name, field in known.items():
         value = params.get(name, field.default)

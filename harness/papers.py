@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.errors import PluginError
-from harness.ledger.files import read_bytes
 from harness.registry import Offer, Registry
+from harness.toml import read_toml
 
 PROVENANCES = ("paper", "code", "inferred", "ours")
 SWEPT = "swept"
@@ -46,7 +45,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     """The [[settings]] of a paper's file, each with the id of the paper; `PluginError` names file, table and key."""
     here = f"paper file {path}"
     try:
-        document = tomllib.loads(read_bytes(path).decode())
+        document = read_toml(path)
     except OSError as error:
         raise PluginError(f"{here}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:

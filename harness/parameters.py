@@ -20,6 +20,9 @@ from typing import Any
 from harness.errors import UsageError
 
 _MISSING = dataclasses.MISSING
+LONGEST_NAME = 200
+LONGEST_VALUE = 1000
+"""Characters of a name and of a value; plugins' names have 60 at most, and a value may be a path."""
 
 
 def param(
@@ -119,6 +122,10 @@ def describe(spec: Field) -> str:
 
 
 def _convert(spec: Field, value: Any, label: str) -> Any:
+    if isinstance(value, str) and len(value) > LONGEST_VALUE:
+        raise UsageError(
+            f"{label} = {value!r:.80}... has {len(value):,} characters; at most {LONGEST_VALUE:,} are allowed"
+        )
     convert = _CONVERTERS.get(spec.type)
     converted = convert(value) if convert else value
     if converted is None:
@@ -172,6 +179,8 @@ def _inside(value: float, interval: str) -> bool:
 
 def near(name: str, known: typing.Iterable[str]) -> str:
     """A hint for a misspelt name: "; did you mean a, b?" or the list of what exists."""
+    if len(name) > LONGEST_NAME:
+        return f"; it has {len(name):,} characters, and no name has more than {LONGEST_NAME}"
     names = sorted(known)
     room, dot, last = name.rpartition(".")
     beside = [other for other in names if other.rpartition(".")[0] == room] if dot else names

@@ -105,7 +105,7 @@ class Registry:
         if found:
             choices = ", ".join(f"{offer.distribution}:{offer.name}" for offer in found)
             raise UsageError(f"{kind[:-1]} {name!r} is offered by several plugins; say which: {choices}")
-        raise UsageError(f"unknown {kind[:-1]} {name!r}{near(bare, (o.name for o in self.offers(kind)))}")
+        raise UsageError(f"unknown {kind[:-1]} {name!r:.80}{near(bare, (o.name for o in self.offers(kind)))}")
 
     def method(self, name: str) -> Offer:
         """A method by name; a plain sampler's name stands for the sampler under whatever schedule is set."""
@@ -114,7 +114,7 @@ class Registry:
             return self.find("methods", name)
         if not any(offer.name == bare for offer in self.offers("samplers")):
             known = [o.name for kind in ("samplers", "methods") for o in self.offers(kind)]
-            raise UsageError(f"unknown sampler {name!r}{near(bare, known)}")
+            raise UsageError(f"unknown sampler {name!r:.80}{near(bare, known)}")
         sampler = self.find("samplers", name)
         plain = Method(name=sampler.name, sampler=sampler.name, schedule="", summary=sampler.info.summary)
         return replace(sampler, info=plain, kind="methods")

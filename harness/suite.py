@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -13,9 +12,9 @@ from typing import Any
 
 from harness.errors import PluginError, UsageError
 from harness.execution.plan import Request, parse_seeds
-from harness.ledger.files import read_bytes
 from harness.parameters import near
 from harness.registry import NAME, Registry
+from harness.toml import read_toml
 
 KEYS = ("summary", "reports", "run")
 RUN_KEYS = ("samplers", "tasks", "seeds", "chains", "budget", "schedule", "settings", "sweep")
@@ -50,7 +49,7 @@ def find(registry: Registry, name: str) -> Suite:
     if paths:
         raise UsageError(f"suite {name!r} is offered several times; give a path: {', '.join(map(str, paths))}")
     names = {path.stem for _, path in known}
-    raise UsageError(f"unknown suite {name!r}{near(name, names)} A file of your own is given by its path, my.toml.")
+    raise UsageError(f"unknown suite {name!r:.80}{near(name, names)} A file of your own is given by its path, my.toml.")
 
 
 def read(path: Path) -> Suite:
@@ -58,7 +57,7 @@ def read(path: Path) -> Suite:
     if not NAME.fullmatch(path.stem):
         raise UsageError(f"{path}: a suite's file is named as {NAME.pattern}.toml, for it names folders too")
     try:
-        document = tomllib.loads(read_bytes(path).decode())
+        document = read_toml(path)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; `bench ls suites` lists those that are installed") from error
     except (ValueError, RecursionError) as error:

@@ -18,7 +18,7 @@ from harness.errors import BenchError, DataError, PluginError
 
 INTERRUPTED = 130
 LONGEST = 2000
-"""Characters of a message: it may quote what was given."""
+"""Characters of a message: it may quote what was given. A longer one loses its middle."""
 VERBS = {
     "run": "Run samplers on tasks.",
     "plan": "Say what `run` would do, and what it would cost.",
@@ -138,5 +138,7 @@ def _fail(message: str, code: int, *, debug: bool) -> int:
         import traceback
 
         traceback.print_exc()
-    context.say(f"bench: {message[:LONGEST]}{'...' if len(message) > LONGEST else ''}")
+    if len(message) > LONGEST:
+        message = f"{message[: LONGEST // 2]} ... {message[-LONGEST // 2 :]}"
+    context.say(f"bench: {message}")
     return code

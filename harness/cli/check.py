@@ -135,7 +135,7 @@ def _made(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
                 if part
             ]
     known = [offer.name for kind in KINDS for offer in registry.offers(kind)]
-    raise UsageError(f"unknown sampler, schedule, method or task {name!r}{near(bare, known)}")
+    raise UsageError(f"unknown sampler, schedule, method or task {name!r:.80}{near(bare, known)}")
 
 
 def _of(settings: Mapping[str, Any], kind: str) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def _at_defaults(offer: Offer, settings: dict[str, Any]) -> Any:
     fields = [field.name for field in schema(cls)]
     unknown = next((name for name in settings if name not in fields), None)
     if unknown is not None:
-        raise UsageError(f"{offer.name} has no setting {unknown!r}{near(unknown, fields)}")
+        raise UsageError(f"{offer.name} has no setting {unknown!r:.80}{near(unknown, fields)}")
     required = [field for field in schema(cls) if field.required and field.name not in settings]
     if offer.kind == "schedules":
         settings = {**{field.name: EXAMPLES[field.type] for field in required if field.type in EXAMPLES}, **settings}

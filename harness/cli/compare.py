@@ -80,7 +80,7 @@ def _scores(store: Store, a: str, b: str, task: Sequence[str] | None) -> tuple[l
     seen = {row["task"] for row in store.rows("select distinct task from result")}
     for name in [word.partition("@")[0] for word in asked]:
         if name not in seen:
-            raise UsageError(f"there is no finished run of task {name!r} here{near(name, seen)}")
+            raise UsageError(f"there is no finished run of task {name!r:.80} here{near(name, seen)}")
     methods = tuple(dict.fromkeys(found.method for found in sides))
     tasks = tuple({word.partition("@")[0] for word in asked})
     scores = score_fields(store, Request(tasks=tasks, methods=methods, registry=registry))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,11 @@ from harness.errors import DataError, UsageError
 if TYPE_CHECKING:
     from harness.data import DataFile
     from harness.execution.local import Outcome
-    from harness.execution.plan import Planned
+    from harness.execution.plan import Planned, Request
     from harness.spec import RunSpec
+
+MANY_RUNS = 1000
+"""More are announced: planning them takes over a second."""
 
 
 def carry_out(
@@ -58,6 +61,15 @@ def _tell_the_size(missing: Sequence[Planned]) -> None:
 
     size = sum(kept_bytes(p.spec) for p in missing)
     context.say(f"all kept draws of {context.count(len(missing), 'run')}: {size / 2**20:,.0f} MiB on disk")
+
+
+def check_size(requests: Iterable[Request], most: int) -> None:
+    """Refuse more than `most` runs, and say where planning will take a while; before anything is planned."""
+    from harness.execution.plan import size
+
+    runs = size(context.plugins(), requests, most)
+    if runs > MANY_RUNS:
+        context.say(f"planning {runs:,} runs")
 
 
 def devices_for(text: str, tasks: Sequence[str]) -> tuple[str, list[str]]:

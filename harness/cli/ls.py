@@ -49,7 +49,7 @@ def ls(
 ) -> None:
     """List samplers (with methods), schedules, methods, tasks, reports, suites, or the runs done so far."""
     if what not in KINDS:
-        raise UsageError(f"unknown listing {what!r}{near(what, KINDS)}")
+        raise UsageError(f"unknown listing {what!r:.80}{near(what, KINDS)}")
     if what == "runs":
         rows = _runs(task, method, status)
     elif task or method or status:
@@ -119,5 +119,5 @@ def _words(text: str | None, known: Iterable[str], kind: str) -> list[str] | Non
     names = set(known)
     for word in words:
         if word not in names:
-            raise UsageError(f"unknown {kind} {word!r}{near(word, names)}")
+            raise UsageError(f"unknown {kind} {word!r:.80}{near(word, names)}")
     return words

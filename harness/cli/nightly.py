@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import context, options, rates
-from harness.cli.launch import absent_data, carry_out, chosen_devices
+from harness.cli.launch import absent_data, carry_out, check_size, chosen_devices
 from harness.errors import RunError
+from harness.execution.plan import MOST_RUNS
 
 if TYPE_CHECKING:
     from harness.ledger.ledger import Ledger
@@ -28,6 +29,7 @@ def nightly(
     workers: options.Workers = None,
     devices: options.Devices = "cpu",
     timeout: options.Timeout = None,
+    max_runs: options.MaxRuns = MOST_RUNS,
     accept: Annotated[bool, typer.Option("--accept", help="Take what became worse as the new standard.")] = False,
     as_json: options.Json = False,
 ) -> int:
@@ -51,7 +53,8 @@ def nightly(
     chosen = replace(chosen, entries=tuple(replace(entry, device=kind) for entry in chosen.entries))
     places = local.slots(named, workers)
     ledger = Ledger(context.current().results)
-    entries = _entries(chosen, ledger, places[0])
+    check_size(chosen.entries, max_runs)
+    entries = _entries(chosen, ledger, places[0], max_runs)
     ledger.prepare()
     with _alone(ledger.root / "nights", chosen.name):
         wanted = {p.spec.key: p for entry in entries for p in entry.planned if p.spec.key not in entry.skipped}
@@ -63,7 +66,7 @@ def nightly(
     return ending.regression or outcome.exit_code or int(failed) or ending.fault
 
 
-def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str]) -> list[Entry]:
+def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str], most: int) -> list[Entry]:
     """All entries, planned before anything is run; an error says which entry it is about."""
     from harness.execution.plan import plan
     from harness.nights import Entry
@@ -73,7 +76,7 @@ def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str]) -> list[Entr
     found = []
     for number, request in enumerate(chosen.entries, 1):
         with about(chosen, number):
-            planned = plan(context.plugins(), request, ledger, measure)
+            planned = plan(context.plugins(), request, ledger, measure, most)
         skipped = {p.spec.key: why for p in planned if not p.standing.cached and (why := absent(p))}
         found.append(Entry(number, request, planned, skipped))
         for reason in dict.fromkeys(skipped.values()):

@@ -37,6 +37,9 @@ Timeout = Annotated[
         "--timeout", help="Longest work of runs that advance together: 2h, 30m, 90s, 90; then they end as timeout."
     ),
 ]
+MaxRuns = Annotated[
+    int, typer.Option("--max-runs", min=1, help="The most runs that this command may plan; more are refused.")
+]
 Json = Annotated[bool, typer.Option("--json", help="A list of flat objects on stdout.")]
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli import context, options, rates
-from harness.cli.launch import devices_for
+from harness.cli.launch import check_size, devices_for
+from harness.execution.plan import MOST_RUNS
 
 
 def plan(
@@ -23,6 +24,7 @@ def plan(
     sweep: options.Sweep = None,
     schedule: options.ScheduleName = None,
     devices: options.AnyDevices = "auto",
+    max_runs: options.MaxRuns = MOST_RUNS,
     as_json: options.Json = False,
 ) -> None:
     """Say what `bench run` with the same options would do, and what it would cost. Runs nothing."""
@@ -35,7 +37,8 @@ def plan(
     asked = options.request(sampler, task, seeds, chains, budget, settings, sweep, schedule)
     kind, named = devices_for(devices, asked.tasks)
     asked = replace(asked, device=kind)
-    planned = make_plan(context.plugins(), asked, ledger, rates.known(here.results, named[0]))
+    check_size([asked], max_runs)
+    planned = make_plan(context.plugins(), asked, ledger, rates.known(here.results, named[0]), max_runs)
     paces = _paces(here.results)
     rows = [_row(item, paces) for item in planned]
     if as_json:

@@ -123,7 +123,7 @@ def _words(values: Sequence[str] | None) -> list[str]:
 def _check(kind: str, words: Iterable[str], known: set[str]) -> None:
     for word in words:
         if word not in known:
-            raise UsageError(f"unknown {kind} {word!r}{near(word, known)}")
+            raise UsageError(f"unknown {kind} {word!r:.80}{near(word, known)}")
 
 
 def _nothing(store: Store, name: str, *, filtered: bool) -> str:

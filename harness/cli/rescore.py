@@ -126,7 +126,7 @@ def _words(store: Store, column: str, values: Sequence[str] | None) -> list[str]
     seen = {row[column] for row in store.rows(f"select distinct {column} from result")}  # noqa: S608 - a fixed name
     for word in words or ():
         if word not in seen:
-            raise UsageError(f"there is no finished run of {column} {word!r} here{near(word, seen)}")
+            raise UsageError(f"there is no finished run of {column} {word!r:.80} here{near(word, seen)}")
     return words
 
 

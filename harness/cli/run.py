@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context, options, rates
-from harness.cli.launch import carry_out, devices_for
+from harness.cli.launch import carry_out, check_size, devices_for
 from harness.errors import UsageError
+from harness.execution.plan import MOST_RUNS
 
 DRAWS = ("some", "all", "none")
 
@@ -35,6 +36,7 @@ def run(
     preemptible: Annotated[
         bool, typer.Option("--preemptible", help="Exit with 0 where a scheduler ends this command (SIGTERM).")
     ] = False,
+    max_runs: options.MaxRuns = MOST_RUNS,
     yes: Annotated[bool, typer.Option("--yes", help="Go on even if it takes over a day.")] = False,
     as_json: options.Json = False,
 ) -> int:
@@ -49,9 +51,10 @@ def run(
     if draws not in DRAWS:
         raise UsageError(f"--draws {draws!r} is none of {', '.join(DRAWS)}")
     asked = replace(asked, device=kind)
+    check_size([asked], max_runs)
     places = local.slots(named, workers)
     ledger = Ledger(context.current().results)
-    planned = plan(context.plugins(), asked, ledger, rates.measured(ledger, places[0]))
+    planned = plan(context.plugins(), asked, ledger, rates.measured(ledger, places[0]), max_runs)
     ledger.prepare()  # after the plan: what cannot be planned makes no folder
     try:
         outcome = carry_out(planned, places, retry=retry, long_is_fine=yes, timeout=limit, draws=draws)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -21,7 +22,10 @@ from harness.source import source_hash
 from harness.spec import Component, RunSpec
 from harness.stepping.modes import COMPILED_FROM, LARGE, choose
 
-MOST_SEEDS = 10_000
+MOST_RUNS = 20_000
+"""Of a command that does not say otherwise: planning takes about a second and 10 MB for each thousand."""
+MOST_SEEDS = 1_000_000
+"""Of a command, whatever it says: the numbers alone take 40 MB."""
 MOST_STEPS = 100_000_000
 """Of a run: its trajectory is held in memory."""
 
@@ -54,8 +58,33 @@ class Planned:
     data: tuple[DataFile, ...] = ()
 
 
-def expand(registry: Registry, request: Request, measure: Measure | None = None) -> list[tuple[RunSpec, Pair]]:
-    """All runs that a request names, in its order. `measure(pair, settings, spec)` gives steps a second."""
+def size(registry: Registry, requests: Iterable[Request], most: int = MOST_RUNS) -> int:
+    """How many runs the requests name, by the lengths of their lists; `UsageError` where that is more than `most`."""
+    total = 0
+    for request in requests:
+        points = math.prod(map(len, request.sweep.values()))
+        pairs = len(request.samplers) * len(request.tasks)
+        if request.seeds is not None or total + pairs * points > most:  # else the protocols' seeds are looked up
+            total += pairs * points * len(request.seeds or [0])
+        else:
+            for method, task in itertools.product(request.samplers, request.tasks):
+                total += points * len(find_pair(registry, method, task).protocol["seeds"])
+    if total > most:
+        raise UsageError(
+            f"this asks for {total:,} runs or more, and a command plans at most {most:,}; "
+            f"ask for less, or raise the limit by --max-runs {total}"
+        )
+    return total
+
+
+def expand(
+    registry: Registry, request: Request, measure: Measure | None = None, most: int = MOST_RUNS
+) -> list[tuple[RunSpec, Pair]]:
+    """All runs that a request names, in its order. `measure(pair, settings, spec)` gives steps a second.
+
+    Raises `UsageError` before any is made where they are more than `most`.
+    """
+    size(registry, [request], most)
     specs = []
     for method, task in itertools.product(request.samplers, request.tasks):
         pair = find_pair(registry, method, task)
@@ -70,10 +99,12 @@ def expand(registry: Registry, request: Request, measure: Measure | None = None)
     return specs
 
 
-def plan(registry: Registry, request: Request, ledger: Ledger, measure: Measure | None = None) -> list[Planned]:
+def plan(
+    registry: Registry, request: Request, ledger: Ledger, measure: Measure | None = None, most: int = MOST_RUNS
+) -> list[Planned]:
     """The runs of a request, each once, with what the ledger has of it and what it costs in data passes a chain."""
     planned: dict[str, Planned] = {}
-    for spec, pair in expand(registry, request, measure):
+    for spec, pair in expand(registry, request, measure, most):
         if spec.key not in planned:
             task = facts.task_facts(pair.task, spec.task.params)
             passes = spec.steps * passes_per_step(pair, spec.sampler.params, spec.task.params)
@@ -138,10 +169,11 @@ def parse_seeds(text: str) -> list[int]:
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,15})(?:-(\d{1,15}))?\s*", part)
         if not match:
-            raise UsageError(f"--seeds {text!r}: {part!r} is neither a number nor a range like 0-9")
+            raise UsageError(f"--seeds {text!r:.200}: {part!r:.60} is neither a number nor a range like 0-9")
         low, high = int(match[1]), int(match[2] or match[1])
-        if high < low or high - low >= MOST_SEEDS:
-            raise UsageError(f"--seeds {text!r}: the range {part!r} is empty or longer than {MOST_SEEDS}")
+        if high < low or len(seeds) + high - low >= MOST_SEEDS:
+            why = "is empty" if high < low else f"makes them more than {MOST_SEEDS:,}"
+            raise UsageError(f"--seeds {text!r:.200}: the range {part!r} {why}")
         seeds += range(low, high + 1)
     return list(dict.fromkeys(seeds))
 
@@ -152,7 +184,7 @@ def parse_settings(words: Sequence[str], option: str) -> dict[str, str]:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name or not value:
-            raise UsageError(f"{option} {word!r} is not KEY=VALUE, as in sampler.a=5")
+            raise UsageError(f"{option} {word!r:.80} is not KEY=VALUE, as in sampler.a=5")
         found[name.strip()] = value.strip()
     return found
 
@@ -175,7 +207,9 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings
     kind, equals, text = budget.partition("=")
     if not equals or kind not in ("steps", "gradients", "seconds"):
         known = [*named, "steps=N", "gradients=N", "seconds=N"]
-        raise UsageError(f"unknown budget {budget!r} of {pair.task.name}@{pair.protocol['name']}{near(budget, known)}")
+        raise UsageError(
+            f"unknown budget {budget!r:.80} of {pair.task.name}@{pair.protocol['name']}{near(budget, known)}"
+        )
     try:
         amount = float(text)
     except ValueError:

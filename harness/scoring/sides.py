@@ -44,7 +44,7 @@ def side(store: Store, word: str, offered: Iterable[str]) -> Side:
         return Side(word, method, label=word)
     if word in set(offered):
         raise UsageError(f"{word} has no finished run in {store.results}; bench run --sampler {word} --task ...")
-    raise UsageError(f"there is no row {word!r} in {store.results}{near(word, seen)}")
+    raise UsageError(f"there is no row {word!r:.80} in {store.results}{near(word, seen)}")
 
 
 def members(found: Side, field: Sequence[Group]) -> tuple[list[Group], list[Group]]:

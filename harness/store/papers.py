@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from harness.ledger.files import read_bytes
 from harness.store.record import Malformed, Row, dump, row
+from harness.toml import read_toml
 
 LABELS = {"table": "table_label", "row": "row_label", "column": "column_label"}
 TABLES = ("paper", "reported_value", "claim", "choice")
@@ -38,7 +38,7 @@ def read(paths: Iterable[Path]) -> tuple[dict[str, list[Row]], list[str]]:
     notes = []
     for path in paths:
         try:
-            found = _paper(tomllib.loads(read_bytes(path).decode()), digest)
+            found = _paper(read_toml(path), digest)
             if found["paper"] and found["paper"][0]["paper"] in {known["paper"] for known in rows["paper"]}:
                 name = found["paper"][0]["paper"]
                 raise Malformed(f"another file has the paper {name!r} too")  # noqa: TRY301

@@ -1,0 +1,136 @@
+"""What a command asks for is bounded, and refused before any of it is made."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+
+import pytest
+
+from harness import UsageError
+from harness.cli import launch
+from harness.cli.app import run
+from harness.execution import plan
+from harness.execution.plan import MOST_SEEDS, Request, expand, parse_seeds, size
+from harness.registry import registry
+from harness.suite import read
+
+LONG = "a" * 400_000
+
+
+@pytest.fixture
+def bench(tmp_path, capsys):
+    def command(*words):
+        code = run(["--results", str(tmp_path / "r"), *map(str, words)])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return command
+
+
+@pytest.fixture
+def nothing_planned(monkeypatch):
+    """No run is made, no point of a sweep, and no setting is resolved."""
+    for name in ("make_spec", "resolve", "_points"):
+        monkeypatch.setattr(plan, name, lambda *_, **__: pytest.fail("a run was planned"))
+
+
+@pytest.mark.usefixtures("nothing_planned")
+@pytest.mark.parametrize("seeds", [range(10**5), None])
+def test_ten_thousand_million_runs_are_refused_by_their_number(seeds):
+    points = 10**5 if seeds else 10**10
+    asked = Request(["sgld"], ["mixture5"], seeds=seeds, sweep={"schedule.step_size": range(points)})
+    with pytest.raises(UsageError, match=r"10,000,000,000 runs or more.* at most 20,000.*--max-runs 10000000000"):
+        expand(registry(), asked)
+
+
+@pytest.mark.usefixtures("nothing_planned")
+@pytest.mark.parametrize("verb", ["plan", "run"])
+def test_a_sweep_of_a_command_is_refused_by_its_number(bench, tmp_path, verb):
+    values = ",".join(map(str, range(1000)))
+    sweeps = [word for name in ("a", "b", "c") for word in ("--sweep", f"schedule.{name}={values}")]
+    code, out, err = bench(verb, "--sampler", "sgld", "--task", "mixture5", "--seeds", "0-9", *sweeps)
+    assert (code, out) == (2, "")
+    assert "10,000,000,000 runs" in err
+    assert "--max-runs" in err
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.usefixtures("nothing_planned")
+def test_the_entries_of_a_suite_count_together(bench, tmp_path):
+    entry = '[[run]]\nsamplers = ["sgld"]\ntasks = ["mixture5"]\nseeds = "0-{}"\n'
+    suite = tmp_path / "mine.toml"
+    suite.write_text(entry.format(14_999) * 2)
+    code, _, err = bench("nightly", suite, "--out", tmp_path / "site")
+    assert (code, "30,000 runs" in err) == (2, True)
+    suite.write_text(f"{entry.format(999)}sweep = {{ schedule.step_size = {[*range(1, 10_001)]} }}")
+    code, _, err = bench("nightly", suite, "--out", tmp_path / "site")
+    assert (code, "10,000,000 runs" in err) == (2, True)
+
+
+def test_the_limit_is_raised_by_its_flag_and_many_runs_are_announced(bench, monkeypatch):
+    words = ["plan", "--sampler", "sgld,hmc", "--task", "mixture5", "--seeds", "0-2", "--json"]
+    assert bench(*words, "--max-runs", 5)[0] == 2
+    monkeypatch.setattr(launch, "MANY_RUNS", 5)
+    code, out, err = bench(*words, "--max-runs", 6)
+    assert (code, len(json.loads(out)), err) == (0, 6, "planning 6 runs\n")
+
+
+def test_the_size_is_that_of_the_plan():
+    both = [
+        Request(["sgld", "csgld"], ["mixture5", "mixture25"], seeds=[0, 1], sweep={"schedule.step_size": ["1", "2"]}),
+        Request(["sgld"], ["mixture5", "mixture25"], budget="smoke"),
+    ]
+    sizes = [size(registry(), [asked]) for asked in both]
+    assert sizes[0] == 16
+    assert sizes[1] == len(expand(registry(), both[1]))
+    assert size(registry(), both) == sum(sizes)
+
+
+def test_all_seeds_of_a_command_are_bounded_and_not_each_range():
+    ranges = ",".join(f"{i}-{i + 999}" for i in range(0, MOST_SEEDS + 1000, 1000))
+    with pytest.raises(UsageError, match="more than 1,000,000") as caught:
+        parse_seeds(ranges)
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--sampler", LONG],
+        ["--task", LONG],
+        ["--task", f"mixture5@{LONG}"],
+        ["--budget", LONG],
+        ["--schedule", LONG],
+        ["--set", f"{LONG}=1"],
+        ["--set", f"schedule.{LONG}=1"],
+        ["--set", f"schedule.step_size={'9' * 400_000}"],
+        ["--sweep", f"{LONG}=1,2"],
+    ],
+)
+def test_a_name_or_value_that_is_too_long_is_said_to_be(bench, monkeypatch, words):
+    monkeypatch.setattr(difflib, "get_close_matches", lambda word, *_, **__: len(word) < 1000 or pytest.fail(word[:9]))
+    usual = {"--sampler": "sgld", "--task": "mixture5"}
+    usual.pop(words[0], None)
+    code, _, err = bench("plan", *(word for pair in usual.items() for word in pair), *words)
+    assert code == 2
+    assert ",000 characters" in err or ",009 characters" in err or ",007 characters" in err
+    assert len(err) < 600
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a." * 200_000 + "b = 1",
+        "[" + "a." * 200_000 + "b]",
+        "x = { " + '"a" . ' * 200_000 + "b = 1 }",
+        "# " + "long\n" * 300_000,
+    ],
+)
+def test_a_suite_that_takes_too_long_to_parse_is_not_parsed(tmp_path, monkeypatch, text):
+    monkeypatch.setattr(tomllib, "loads", lambda _: pytest.fail("parsed"))
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=r"a key has more than 50 parts|bytes; at most 1,048,576 are read"):
+        read(path)
