@@ -12,20 +12,28 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context, results
-from harness.cli.options import Json
+from harness.cli.options import Json, duration
 from harness.errors import UsageError
 from harness.rendering.records import cell
+
+MOST_ROWS = 100_000
+"""Of an answer: with the 60 columns of `run_metric` they take about 500 MB."""
 
 
 def sql(
     query: Annotated[str, typer.Argument(help="One query, in DuckDB's SQL; `show tables` lists what there is.")],
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV with a header on stdout.")] = False,
+    timeout: Annotated[str, typer.Option("--timeout", help="Longest time of the query: 2h, 30m, 90s, 90.")] = "1m",
+    max_rows: Annotated[
+        int, typer.Option("--max-rows", min=1, help="The most rows of an answer; a larger one is refused.")
+    ] = MOST_ROWS,
 ) -> None:
     """Query the results, read-only: no writing, no files, no extensions. docs/data-dictionary.md says what is where."""
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other; choose one")
-    columns, rows = results.opened().table(query)
+    seconds = duration(timeout, "--timeout")
+    columns, rows = results.opened().table(query, most=max_rows, seconds=seconds)
     if as_csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerows(map(cell, row) for row in [columns, *rows])

@@ -92,15 +92,18 @@ def lock(db: DuckDBPyConnection) -> None:
     db.execute("; ".join(f"set {name} = '{value}'" for name, value in _LOCKED.items()))
 
 
-def interruptible(db: DuckDBPyConnection, work: Callable[[], Answer]) -> Answer:
-    """What `work` on an open connection returns. Ctrl-C ends it, which DuckDB by itself notices only now and then."""
+def interruptible(db: DuckDBPyConnection, work: Callable[[], Answer], seconds: float | None = None) -> Answer:
+    """What `work` on an open connection returns; `TimeoutError` where it takes more than `seconds`.
+
+    Ctrl-C ends it, which DuckDB by itself notices only now and then.
+    """
     from concurrent.futures import ThreadPoolExecutor, wait
 
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(work)
         try:
-            return future.result()
-        except KeyboardInterrupt:
+            return future.result(seconds)
+        except (KeyboardInterrupt, TimeoutError):
             while not future.done():
                 db.interrupt()
                 wait([future], 0.05)

@@ -90,16 +90,30 @@ class Store:
         except (Busy, Refused, Damaged) as obstacle:
             raise DataError(f"{obstacle}; `bench ingest --rebuild` reads all anew, once it is free") from obstacle
 
-    def table(self, query: str, parameters: Sequence[Any] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The columns and rows of one query; a second column of the same name is called name_1."""
+    def table(
+        self, query: str, parameters: Sequence[Any] = (), *, most: int | None = None, seconds: float | None = None
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The columns and rows of one query; a second column of the same name is called name_1.
+
+        Raises `UsageError` where there are more than `most` rows, or it takes more than `seconds`.
+        """
         with self._reading() as db:
             _check_query(db, query)
 
             def answer() -> tuple[list[str], list[tuple[Any, ...]]]:
                 found = db.execute(query, list(parameters))
-                return _distinct(column[0] for column in found.description), found.fetchall()
+                rows = found.fetchall() if most is None else found.fetchmany(most + 1)
+                return _distinct(column[0] for column in found.description), rows
 
-            return connection.interruptible(db, answer)
+            try:
+                names, rows = connection.interruptible(db, answer, seconds)
+            except TimeoutError:
+                raise UsageError(
+                    f"the query took more than {seconds:g} s and was stopped; raise the limit by --timeout"
+                ) from None
+        if most is not None and len(rows) > most:
+            raise UsageError(f"the answer has more than {most:,} rows; add a `limit`, or raise this one by --max-rows")
+        return names, rows
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """The rows of a query, each a dict by column."""

@@ -134,3 +134,20 @@ def test_a_suite_that_takes_too_long_to_parse_is_not_parsed(tmp_path, monkeypatc
     path.write_text(text)
     with pytest.raises(UsageError, match=r"a key has more than 50 parts|bytes; at most 1,048,576 are read"):
         read(path)
+
+
+def test_an_answer_of_too_many_rows_is_refused_and_the_limit_raised(bench):
+    code, out, err = bench("sql", "from range(1000000000000)", "--max-rows", 10)
+    assert (code, out) == (2, "")
+    assert "more than 10 rows" in err
+    assert "--max-rows" in err
+    assert bench("sql", "from range(10)", "--max-rows", 10)[0] == 0
+    assert len(bench("sql", "from range(11)", "--max-rows", 11, "--csv")[1].split()) == 12
+
+
+def test_a_query_is_stopped_at_its_time_limit(bench):
+    code, out, err = bench("sql", "select count(*) from range(1000000000000) where range % 7 = 3", "--timeout", "0.2")
+    assert (code, out) == (2, "")
+    assert "took more than 0.2 s" in err
+    assert "--timeout" in err
+    assert bench("sql", "select 1", "--timeout", "1h")[0] == 0
