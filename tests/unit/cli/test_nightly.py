@@ -223,7 +223,7 @@ def test_a_second_command_on_the_suite_waits_and_then_says_who_is_at_it(here, ca
     [
         (TINY.replace("hmc", "hcm"), "tiny.toml, run 1: unknown sampler 'hcm'; did you mean hmc"),
         (TINY.replace("mixture5", "mixture"), "tiny.toml, run 1: unknown task 'mixture'; did you mean mixture"),
-        (TINY.replace("smoke", "smok"), "tiny.toml, run 1: --budget 'smok'"),
+        (TINY.replace("smoke", "smok"), "tiny.toml, run 1: unknown budget 'smok'"),
         (TINY.replace("coverage", "cover"), "unknown report 'cover'; did you mean coverage"),
         (TINY + "settings = { sampler.frictoin = 1 }", "tiny.toml, run 1: unknown setting 'sampler.frictoin'"),
     ],
