@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -10,7 +11,8 @@ from harness.cli import context
 from harness.cli.options import Json
 from harness.errors import DataError
 from harness.ledger import garbage
-from harness.ledger.ledger import Ledger
+from harness.ledger.ledger import TRASH, Ledger
+from harness.ledger.locks import hold
 
 
 def gc(
@@ -22,14 +24,20 @@ def gc(
 ) -> None:
     """List what can go from the results folder, and why; with --delete, delete it.
 
-    Never a result, never an attempt that could be gone on with, never anything of a run that a worker has.
+    Results, attempts that could be resumed and runs of a worker that runs stay, and so does every file and folder that
+    is not named and shaped as one of bench's own. Links are not followed. If it is interrupted, give it again.
     """
     ledger = Ledger(context.current().results)
     ledger.check_version()
     found = garbage.find(ledger, failed=failed)
     notes: list[str] = []
-    if delete:
-        found, notes = garbage.remove(ledger, found, failed=failed)
+    if delete and found:
+        if ledger.locks.is_symlink():
+            raise DataError(f"{ledger.locks} is a link, and nothing is deleted through one; put a folder in its place")
+        ledger.locks.mkdir(exist_ok=True)
+        with hold(ledger.lock("gc"), garbage.PATIENCE_SECONDS):
+            found, notes = garbage.remove(ledger, found, failed=failed)
+            notes += _forget(ledger)
     rows = [{"path": str(item.path.relative_to(ledger.root)), "bytes": item.bytes, "why": item.why} for item in found]
     if as_json:
         context.print_json(rows)
@@ -39,18 +47,18 @@ def gc(
         context.say(f"note: {note}")
     total = f"{context.count(len(found), 'thing')}, {sum(item.bytes for item in found) / 1e6:,.1f} MB"
     context.say(f"{total} deleted" if delete else f"{total}; nothing was deleted, `bench gc --delete` does that")
-    if any(item.is_attempt for item in found) and delete:
-        _forget(ledger)
 
 
-def _forget(ledger: Ledger) -> None:
-    """Make the database anew without the attempts that went."""
+def _forget(ledger: Ledger) -> list[str]:
+    """Make the database forget the attempts that went, then delete the trash folder; returns notes."""
     from harness.store import Store
 
+    notes: list[str] = []
+    trash = ledger.root / TRASH
     store = Store(ledger.root)
-    if not store.path.exists():
-        return
-    try:
-        store.rebuild(context.plugins().papers())
-    except DataError as error:
-        context.say(f"note: {error}; `bench ingest --rebuild` makes it forget the attempts that went")
+    if store.path.exists() and trash.exists():
+        notes = store.refresh(context.plugins().papers())
+    if not store.aside:
+        with suppress(OSError):
+            trash.rmdir()
+    return notes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,10 @@ from harness.ledger.files import read_json, write_json
 from harness.ledger.locks import held
 
 LAYOUT = 1
+KEY = re.compile(r"[0-9a-f]{64}")
+"""A run's key, whole."""
+TRASH = ".trash"
+"""Where `bench gc` puts attempts before it deletes them."""
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "lustre", "gpfs", "fuse.sshfs", "beegfs"})
 
 
@@ -97,7 +102,8 @@ class Ledger:
 
     def all_keys(self) -> list[str]:
         """The runs that have a folder, in order."""
-        return sorted(key for shard in _folders(self.runs) for key in _folders(self.runs / shard))
+        found = ((shard, key) for shard in _folders(self.runs) for key in _folders(self.runs / shard))
+        return sorted(key for shard, key in found if KEY.fullmatch(key) and key[:2] == shard)
 
     def attempts(self, key: str) -> list[Attempt]:
         """The attempts at a run, oldest first; a directory without spec.json is none."""

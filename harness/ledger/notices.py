@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -18,10 +17,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from harness.ledger.files import read_json
+from harness.ledger.ledger import KEY
 from harness.ledger.locks import held
 
 EVERY_SECONDS = 2.0
-_KEY = re.compile(r"[0-9a-f]{64}")
 
 
 class Notice:
@@ -89,7 +88,7 @@ def workers(locks: Path) -> list[Worker]:
     """The workers of a results folder, by the locks that are held in `locks` now; the longest at work first."""
     found: dict[tuple[Any, ...], Worker] = {}
     for path in sorted(locks.glob("*.lock")):
-        if not _KEY.fullmatch(path.stem) or not held(path):
+        if not KEY.fullmatch(path.stem) or not held(path):
             continue
         holder = read_json(path) or {}
         notice = read_json(path.with_suffix(".notice")) or {}

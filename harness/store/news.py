@@ -37,13 +37,15 @@ class Known:
 @dataclass
 class News:
     """What the database lacks; `papers` is None where they have not changed. `troubled` are the parts of the ledger
-    that have something which is in no order: the next one who looks must look again.
+    that have something which is in no order: the next one who looks must look again. `gone` counts the attempts that
+    the database has and the ledger lacks.
     """
 
     records: list[Record] = field(default_factory=list)
     papers: dict[str, list[Row]] | None = None
     notes: list[str] = field(default_factory=list)
     troubled: set[str] = field(default_factory=set)
+    gone: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.records) or self.papers is not None
@@ -83,6 +85,7 @@ def news(results: Path, have: Known, papers: Iterable[Path]) -> News:
     gone = have.paths.keys() - present.keys()
     found.troubled |= {_part(have.paths[name]) for name in gone}
     if gone and (results / "runs").is_dir():
+        found.gone = len(gone)
         found.notes.append(
             f"{len(gone)} attempts are no longer in {results / 'runs'}; `bench ingest --rebuild` forgets them"
         )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-_KEY = re.compile(r"[0-9a-f]{64}")
+from harness.ledger.ledger import KEY
 
 
 def attempts(results: Path, settled: AbstractSet[str] = frozenset()) -> tuple[dict[str, list[str]], dict[str, str]]:
@@ -23,7 +22,7 @@ def attempts(results: Path, settled: AbstractSet[str] = frozenset()) -> tuple[di
     for shard in _directories(f"{top}runs"):
         for key in _directories(f"{top}runs/{shard}") if shard not in settled else []:
             run = f"runs/{shard}/{key}"
-            if not _KEY.fullmatch(key) or not key.startswith(shard):
+            if not KEY.fullmatch(key) or not key.startswith(shard):
                 strange[run] = "its name is not a run's key, after the first digits that its folder is named by"
                 continue
             for attempt in _directories(f"{top}{run}"):

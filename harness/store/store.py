@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, UsageError
+from harness.ledger.ledger import TRASH
 from harness.store import connection, schema
 from harness.store.connection import Busy, Damaged, Refused
 from harness.store.ingest import forget, ingest
@@ -62,6 +63,12 @@ class Store:
 
     def rebuild(self, papers: Iterable[Path] = ()) -> list[str]:
         """Make the database anew from the ledger; the old one is replaced when the new one is whole."""
+        try:
+            return self._rebuild(papers)
+        except (Busy, Refused, OSError) as error:
+            raise DataError(f"the database was not rebuilt: {error}") from error
+
+    def _rebuild(self, papers: Iterable[Path]) -> list[str]:
         found = news(self.results, Known(), papers)
         self.results.mkdir(parents=True, exist_ok=True)
         new = self.path.with_name(f".results-{os.getpid()}.duckdb")
@@ -71,8 +78,6 @@ class Store:
                 ingest(db, found)
             connection.wal(self.path).unlink(missing_ok=True)
             new.replace(self.path)
-        except (Busy, Refused, OSError) as error:
-            raise DataError(f"the database was not rebuilt: {error}") from error
         finally:
             new.unlink(missing_ok=True)
             connection.wal(new).unlink(missing_ok=True)
@@ -142,6 +147,8 @@ class Store:
         if not self.results.is_dir():
             self._instead = found
             return [*found.notes, f"there is no results folder {self.results}"]
+        if found.gone and (self.results / TRASH).is_dir():  # `bench gc` deleted them
+            return self._rebuild(papers)
         if not found and version == schema.VERSION:
             keep(settled, self.path, found.troubled)
             return found.notes

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
 import subprocess
 import sys
 
@@ -81,12 +84,72 @@ def test_a_database_in_use_is_told_to_forget_later(ledger, capsys):
         holder.stdout.readline()
         capsys.readouterr()
         assert bench(ledger, "gc", "--delete") == 0
-        assert "`bench ingest --rebuild`" in capsys.readouterr().err
+        assert "is open in process" in capsys.readouterr().err
     finally:
         holder.communicate()
-    assert "no longer in" in statuses(ledger)[1][0]
-    assert bench(ledger, "ingest", "--rebuild") == 0
+    assert list((ledger.root / ".trash").iterdir()) == []  # until the database has forgotten what was there
     assert statuses(ledger) == (["done", "error"], [])
+    assert bench(ledger, "gc", "--delete") == 0
+    assert not (ledger.root / ".trash").exists()
+
+
+def test_a_second_one_waits_for_the_first(ledger, capsys):
+    with hold(ledger.lock("gc"), 0):
+        assert bench(ledger, "gc", "--delete") == 1
+    assert "gc is held by process" in capsys.readouterr().err
+
+
+def test_it_deletes_nothing_where_locks_is_a_link(ledger, tmp_path, capsys):
+    ledger.locks.rename(tmp_path / "locks")
+    ledger.locks.symlink_to(tmp_path / "locks")
+    before = contents(ledger)
+    assert bench(ledger, "gc", "--delete") == 4
+    assert "locks is a link" in capsys.readouterr().err
+    assert contents(ledger) == before
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from harness.ledger import garbage
+from harness.ledger.ledger import Ledger
+left = int(sys.argv[2])
+def step(event, arguments):
+    global left
+    if event in ("os.rename", "os.remove", "os.rmdir", "os.mkdir"):
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+ledger = Ledger(Path(sys.argv[1]))
+sys.addaudithook(step)
+garbage.remove(ledger, garbage.find(ledger, failed=True), failed=True)
+"""
+
+
+def test_killed_at_any_step_it_leaves_nothing_halved_and_the_database_right(ledger, tmp_path):
+    path = os.pathsep.join(sys.path)
+    final = next((ledger.root / "runs").glob("*/*/*/result.json")).parent
+    whole = {path.name: {file.name for file in path.iterdir()} for path in final.parent.iterdir()}
+    ended, step = -signal.SIGKILL, 0
+    while ended == -signal.SIGKILL:  # the last one comes to its end: killed before the database
+        step += 1
+        here = Ledger(tmp_path / str(step))
+        shutil.copytree(ledger.root, here.root)
+        words = [sys.executable, "-c", KILLED, str(here.root), str(step)]
+        ended = subprocess.run(words, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
+        heals = [("ls", "runs"), ("gc", "--delete"), ("gc", "--delete", "--failed")][step % 3]
+        left = list(here.root.glob("runs/*/*/*"))
+        assert all({file.name for file in path.iterdir()} == whole[path.name] for path in left)
+        assert bench(here, *heals) == 0
+        assert statuses(here) == (sorted(map(status, here.root.glob("runs/*/*/*"))), [])
+        assert heals[0] == "ls" or not (here.root / ".trash").exists()
+    assert ended == 0
+    assert step > 9
+
+
+def status(path):
+    file = path / "result.json"
+    return json.loads(file.read_text())["status"] if file.exists() else "orphaned"
 
 
 def test_a_run_that_a_worker_has_is_left_alone(ledger, capsys):

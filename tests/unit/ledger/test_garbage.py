@@ -18,6 +18,7 @@ from harness.ledger.locks import hold
 
 HERE = {"id": "e"}
 KEY = spec().key
+OLD = "20260101T000000000-aaaaaa"
 
 
 @pytest.fixture
@@ -71,6 +72,7 @@ def test_only_what_a_final_attempt_replaced_goes(ledger):
     assert sum(item.bytes for item in gone) > 0
     assert contents(ledger.runs) == kept
     assert ledger.standing(KEY).attempt.id == final.id
+    (ledger.root / ".trash").rmdir()
     assert garbage.find(ledger) == []
 
 
@@ -86,7 +88,7 @@ def test_what_interrupted_writes_left_goes(ledger):
     old = time.time() - 4000
     places = [
         going.path / ".checkpoint.safetensors.999999", ended.path / "draws.part", ended.path / "checkpoint.safetensors",
-        ledger.runs / KEY[:2] / KEY / "20260101T000000000-aaaaaa" / "environment.json",
+        ledger.runs / KEY[:2] / KEY / OLD / "environment.json",
         ledger.root / ".probe-999999", ledger.root / ".results-999999.duckdb.wal",
         ledger.root / "results.duckdb.damaged-20260101T000000", ledger.locks / f"{KEY}.lock",
         ledger.locks / f"{KEY}.notice", ledger.locks / f".{KEY}.notice.999999",
@@ -100,14 +102,13 @@ def test_what_interrupted_writes_left_goes(ledger):
     assert {item.bytes for item in listed} == {7}
     gone, notes = garbage.remove(ledger, listed)
     assert (len(gone), notes) == (len(places), [])
+    (ledger.root / ".trash").rmdir()
     assert contents(ledger.root) == kept
 
 
-@pytest.mark.parametrize(
-    ("pid", "age", "goes"), [(999_999, 5, False), (999_999, 90, True), (1, 90, False), (1, 4000, True)]
-)
-def test_a_file_being_written_is_left_alone(ledger, pid, age, goes):
-    path = ledger.root / f".ledger.json.{pid}"
+@pytest.mark.parametrize(("age", "goes"), [(5, False), (3500, False), (4000, True)])
+def test_a_file_that_may_still_be_written_stays(ledger, age, goes):
+    path = ledger.root / ".ledger.json.999999"
     path.write_text("")
     os.utime(path, (time.time() - age,) * 2)
     assert bool(garbage.find(ledger)) == goes
@@ -136,15 +137,142 @@ def test_what_changed_since_the_listing_is_looked_at_again(ledger):
     assert unfinished.path.exists()
 
 
-def test_links_are_not_followed(ledger, tmp_path):
-    elsewhere = tmp_path / "elsewhere"
-    attempt(ledger).path.rename(elsewhere)
-    final = attempt(ledger, "done")
-    (final.path.parent / "20260101T000000000-aaaaaa").symlink_to(elsewhere)
-    before = contents(elsewhere)
-    gone, _ = garbage.remove(ledger, garbage.find(ledger))
-    assert gone == []
-    assert contents(elsewhere) == before
+def photographs(ledger, *parts):
+    """A stranger's folder that looks like one of ours below some level, and the contents of the whole of it."""
+    place = ledger.root.parent.joinpath("photographs", *parts)
+    place.mkdir(parents=True)
+    for name in ("summer.jpg", "draws.part", "environment.json", f".{KEY}.notice.1", f"{KEY}-cpu.json"):
+        (place / name).write_text("a photograph")
+        os.utime(place / name, (0, 0))
+    return ledger.root.parent / "photographs"
+
+
+def link_runs(ledger):
+    ledger.runs.rmdir()
+    ledger.runs.symlink_to(photographs(ledger, KEY[:2], KEY, OLD))
+
+
+def link_part(ledger):
+    (ledger.runs / KEY[:2]).symlink_to(photographs(ledger, KEY, OLD))
+
+
+def link_key(ledger):
+    (ledger.runs / KEY[:2]).mkdir()
+    (ledger.runs / KEY[:2] / KEY).symlink_to(photographs(ledger, OLD))
+
+
+def link_attempt(ledger):
+    attempt(ledger, "done").path.with_name(OLD).symlink_to(photographs(ledger))
+
+
+def link_file(ledger):
+    ended = attempt(ledger, "done").path
+    (ended / "draws.part").symlink_to(photographs(ledger) / "draws.part")
+    (ended / ".draws.part.1").symlink_to(photographs(ledger, "more") / "draws.part")
+
+
+def link_to_an_attempt(ledger):
+    real = attempt(ledger).path.rename(ledger.root.parent / "elsewhere")
+    attempt(ledger, "done").path.with_name(OLD).symlink_to(real)
+
+
+def link_locks(ledger):
+    ledger.locks.rmdir()
+    ledger.locks.symlink_to(photographs(ledger))
+
+
+def link_rates(ledger):
+    (ledger.root / "rates").symlink_to(photographs(ledger))
+
+
+def link_trash(ledger):
+    (ledger.root / ".trash").symlink_to(photographs(ledger, OLD).parent)
+
+
+def folder_of_drafts(ledger):
+    (ledger.runs / "no" / "notes" / "mydrafts").mkdir(parents=True)
+    (ledger.runs / "no" / "notes" / "mydrafts" / "novel.txt").write_text("x")
+
+
+def odd_part(ledger):
+    photographs(ledger, OLD).rename(ledger.runs / KEY)
+
+
+def odd_key(ledger):
+    (ledger.runs / KEY[:2]).mkdir()
+    photographs(ledger, OLD).rename(ledger.runs / KEY[:2] / KEY[:40])
+
+
+def odd_attempt(ledger):
+    photographs(ledger).rename(attempt(ledger, "done").path.with_name("holidays"))
+
+
+def drafts_in_an_attempt(ledger):
+    unfinished = attempt(ledger)
+    attempt(ledger, "done")
+    (unfinished.path / "novel.txt").write_text("x")
+
+
+def folder_in_an_attempt(ledger):
+    unfinished = attempt(ledger)
+    attempt(ledger, "done")
+    (unfinished.path / "curves.safetensors").mkdir()
+
+
+def folder_as_a_file(ledger):
+    photographs(ledger).rename(attempt(ledger, "done").path / "draws.part")
+
+
+def odd_files(ledger):
+    folders = ((ledger.root, ".photographs-2024"), (ledger.locks, "diary.lock"), (ledger.locks, "x.notice"))
+    for folder, name in (*folders, (ledger.root, "results.duckdb.damaged-by-me"), (ledger.root, ".ledger.json")):
+        (folder / name).write_text("x")
+        os.utime(folder / name, (0, 0))
+
+
+def drafts_in_the_trash(ledger):
+    (ledger.root / ".trash" / OLD).mkdir(parents=True)
+    (ledger.root / ".trash" / OLD / "novel.txt").write_text("x")
+    (ledger.root / ".trash" / "novel.txt").write_text("x")
+
+
+ALIEN = [
+    link_runs, link_part, link_key, link_attempt, link_file, link_to_an_attempt, link_locks, link_rates, link_trash,
+    folder_of_drafts, odd_part, odd_key, odd_attempt, drafts_in_an_attempt, folder_in_an_attempt, folder_as_a_file,
+    odd_files, drafts_in_the_trash,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("plant", ALIEN, ids=lambda plant: plant.__name__)
+def test_what_is_not_its_own_stays(plant, ledger, tmp_path):
+    plant(ledger)
+    before = contents(tmp_path)
+    links = {path: path.readlink() for path in tmp_path.rglob("*") if path.is_symlink()}
+    garbage.remove(ledger, garbage.find(ledger, failed=True), failed=True)
+    assert contents(tmp_path) == before
+    assert {path: path.readlink() for path in tmp_path.rglob("*") if path.is_symlink()} == links
+
+
+def test_a_link_that_takes_a_folders_place_after_the_listing_is_not_followed(ledger, tmp_path):
+    unfinished, final = attempt(ledger), attempt(ledger, "done")
+    listed = garbage.find(ledger)
+    (ledger.runs / KEY[:2]).rename(tmp_path / "elsewhere")
+    (ledger.runs / KEY[:2]).symlink_to(tmp_path / "elsewhere")
+    before = contents(tmp_path / "elsewhere")
+    assert garbage.remove(ledger, listed)[0] == []
+    assert contents(tmp_path / "elsewhere") == before
+    assert unfinished.path.exists()
+    assert final.path.exists()
+
+
+def test_the_results_folder_itself_may_be_a_link(ledger, tmp_path):
+    unfinished, final = attempt(ledger), attempt(ledger, "done")
+    (tmp_path / "link").symlink_to(ledger.root)
+    linked = Ledger(tmp_path / "link")
+    gone, notes = garbage.remove(linked, garbage.find(linked))
+    assert (len(gone), notes) == (1, [])
+    assert not unfinished.path.exists()
+    assert final.path.exists()
 
 
 def test_an_empty_or_missing_folder_has_no_garbage(ledger, tmp_path):
