@@ -257,7 +257,7 @@ def test_a_worker_at_work_is_seen_from_outside(tmp_path):
         "--chains",
         "2",
         "--budget",
-        "steps=300000000",
+        "steps=9000000",
         "--workers",
         "1",
     ]
@@ -270,8 +270,8 @@ def test_a_worker_at_work_is_seen_from_outside(tmp_path):
             time.sleep(0.2)
         (row,) = rows
         assert (row["method"], row["task"], row["seeds"], row["runs"]) == ("sgld", "mixture5", "0-3", 4)
-        assert (row["status"], row["steps"], row["chains"], row["device"]) == ("running", 3_000_000, 2, "cpu")
-        assert 0 < row["position"] < 3_000_000
+        assert (row["status"], row["steps"], row["chains"], row["device"]) == ("running", 9_000_000, 2, "cpu")
+        assert 0 < row["position"] < 9_000_000
         assert row["rate"] > 0
         assert row["pid"] != process.pid
     finally:
