@@ -1,11 +1,20 @@
-"""Opening the database: for writing, for reading, and in memory; what can go wrong, told apart."""
+"""Opening the database: for writing, for reading, and in memory; what can go wrong, told apart.
+
+A database may come from a stranger, so every connection of this program is made here. It is locked before DuckDB opens
+the file: it reaches no other file and no network, loads no extension, and nothing unlocks it. What is not an ordinary
+file is not opened, and of a database only the catalogue is read until it is found to be the schema's.
+"""
 
 from __future__ import annotations
 
+import functools
+import os
 import re
+import secrets
+import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,24 +25,47 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 Answer = TypeVar("Answer")
+REBUILD = "`bench ingest --rebuild` sets it aside and makes the database anew from the runs"
 PATIENCE = 2.0
 """Seconds to wait for another process to close the database: an ingest takes a fraction of one."""
 
 BLANK = 3 * 4096
 """Bytes of a database without anything in it: it need not be asked what it has, which takes as long as to fill it."""
+_LOCKED = {
+    "enable_external_access": "false",  # leaves the database, its log and attached databases in memory
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",  # a query must not see variables of this program
+    "lock_configuration": "true",
+    # What does not fit into memory is refused, not written beside the database. DuckDB applies the settings from the
+    # last to the first, and without external access it refuses this one.
+    "temp_directory": "",
+}
 _WRITING = {"storage_compatibility_version": "v1.4.0"}
 _NO_LOG = {"checkpoint_threshold": "0b"}
 """A commit goes into the file itself, not first into a log beside it."""
-_LOCKED = {
-    "temp_directory": "",  # what does not fit into memory is refused, not written beside the database
-    "enable_external_access": "false",
-    "autoload_known_extensions": "false",
-    "autoinstall_known_extensions": "false",
-    "python_enable_replacements": "false",  # a query must not see variables of this program
-    "lock_configuration": "true",
+_LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
+"""What DuckDB opens beside a database."""
+_CATALOGUE = {
+    "table": ("duckdb_tables", "table_name", "sql"),
+    "view": ("duckdb_views", "view_name", "sql"),
+    "function": ("duckdb_functions", "function_name", "macro_definition"),
+    "index": ("duckdb_indexes", "index_name", "sql"),
+    "sequence": ("duckdb_sequences", "sequence_name", "sql"),
+    "type": ("duckdb_types", "type_name", "logical_type"),
+    "schema": ("duckdb_schemas", "schema_name", "schema_name"),
+    "trigger": ("duckdb_triggers", "trigger_name", "sql"),  # since DuckDB 2
 }
+"""Kind of what a database may define -> the function that lists it, and the columns of name and definition."""
+_KINDS = {
+    stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket",
+    stat.S_IFBLK: "a device", stat.S_IFCHR: "a device",
+}  # fmt: skip
+_FOREIGN = re.compile(r"not a valid DuckDB database|Cannot launch in-memory|external extensions is disabled")
+"""How DuckDB refuses the files of other programs; those of some it would read by an extension."""
 _DAMAGE = re.compile(
-    r"not a valid DuckDB database|checksum|could not read enough bytes|corrupt|failed to deserialize|"
+    r"checksum|could not read enough bytes|corrupt|failed to deserialize|"
     r"serialization error|invalidated because of a previous fatal error|internal error|"
     r"wal (file|was created|checkpoint)",
     re.IGNORECASE,
@@ -45,7 +77,11 @@ class Busy(Exception):  # noqa: N818 - a state, not an error
 
 
 class Damaged(Exception):  # noqa: N818 - a state, not an error
-    """The file is not a database that can be read."""
+    """The file is not a database that can be read; the message goes on after its path."""
+
+
+class Foreign(Damaged):
+    """What is there is not a database that bench wrote."""
 
 
 class Refused(Exception):  # noqa: N818 - a state, not an error
@@ -54,42 +90,48 @@ class Refused(Exception):  # noqa: N818 - a state, not an error
 
 @contextmanager
 def writing(path: Path) -> Iterator[DuckDBPyConnection]:
-    """The database at `path`, made or migrated where needed, open for writing."""
-    logged = wal(path).exists()
+    """The database at `path`, made or migrated where needed, open for writing. One of others is not opened so."""
+    if os.path.lexists(path) and _identity(path) not in _known:
+        with reading(path):
+            pass
     with _opened(path, read_only=False) as db:
-        blank = not logged and path.stat().st_size <= BLANK
-        found = 0 if blank else schema.check(db, path)
+        blank = not wal(path).exists() and path.stat().st_size <= BLANK
+        found = 0 if blank else version(db, path)
         if found < schema.VERSION:
             schema.migrate(db, found)
         yield db
+    _known[_identity(path)] = schema.VERSION
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[DuckDBPyConnection]:
     """The database at `path`, which nothing done here can change, nor any other file. Empty where there is none."""
-    if not path.exists():
+    if not os.path.lexists(path):
         with in_memory() as db:
-            lock(db)
             yield db
         return
     with _opened(path, read_only=True) as db:
-        schema.check(db, path)
+        version(db, path)
         yield db
 
 
 @contextmanager
 def in_memory() -> Iterator[DuckDBPyConnection]:
     """An empty database of this schema."""
-    import duckdb
-
-    with duckdb.connect(":memory:") as db:
+    with _connect(":memory:") as db:
         schema.migrate(db)
         yield db
 
 
-def lock(db: DuckDBPyConnection) -> None:
-    """Make an open connection unable to reach any file, for good."""
-    db.execute("; ".join(f"set {name} = '{value}'" for name, value in _LOCKED.items()))
+def version(db: DuckDBPyConnection, path: Path) -> int:
+    """The version of the schema that the open database at `path` has, 0 where it has nothing.
+
+    Raises `Foreign` where its catalogue is not that of the schema, `DataError` where a newer bench wrote it.
+    """
+    state = _identity(path)
+    if state not in _known:
+        _known[state] = _version(db, path)
+    return _known[state]
 
 
 def interruptible(db: DuckDBPyConnection, work: Callable[[], Answer], seconds: float | None = None) -> Answer:
@@ -123,13 +165,11 @@ def told_apart(error: Exception, path: Path) -> Exception:
         who = f"process {holder.group(1)}" if holder else "another process"
         return Busy(f"{path} is open in {who}")
     if "database file with version number" in text:
-        return DataError(
-            f"{path} was written by a newer DuckDB; upgrade duckdb, or move the file away: it is rebuilt from the runs"
-        )
+        return DataError(f"{path} was written by a newer DuckDB; upgrade duckdb, or {REBUILD}")
     if re.search(r"permission denied|read-only file system|no space left", text, re.IGNORECASE):
         return Refused(text.splitlines()[0])
     if _DAMAGE.search(text):
-        return Damaged(text.splitlines()[0])
+        return Damaged(f"is damaged ({text.splitlines()[0]})")
     return error
 
 
@@ -138,31 +178,115 @@ def wal(path: Path) -> Path:
     return path.with_name(path.name + ".wal")
 
 
+def set_aside(path: Path, state: Damaged) -> Path:
+    """Give the database at `path` and its logs another name, which nobody has; returns it. No other file is touched."""
+    kind = "foreign" if isinstance(state, Foreign) else "damaged"
+    moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    aside = path.with_name(f"{path.name}.{kind}-{moment}_{secrets.token_hex(3)}")
+    for end in ("", *_LOGS):
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + end).rename(aside.with_name(aside.name + end))
+    return aside
+
+
 def _for_writing(path: Path) -> dict[str, str]:
     """With a log that a kill left, commits go through it: else it stays, and no longer fits the file."""
     return _WRITING if wal(path).exists() else _WRITING | _NO_LOG
+
+
+def _connect(path: str, *, read_only: bool = False, **config: str) -> DuckDBPyConnection:
+    """The one place that opens a database."""
+    import duckdb
+
+    locked: dict[str, Any] = {**_LOCKED, **config}
+    return duckdb.connect(path, read_only=read_only, config=locked)
 
 
 @contextmanager
 def _opened(path: Path, *, read_only: bool) -> Iterator[DuckDBPyConnection]:
     import duckdb
 
+    _check_files(path)
     deadline = time.monotonic() + PATIENCE
     while True:
-        config: dict[str, Any] = {} if read_only else _for_writing(path)
         try:
-            db = duckdb.connect(str(path), read_only=read_only, config=config)
+            db = _connect(str(path), read_only=read_only, **({} if read_only else _for_writing(path)))
             break
         except (duckdb.Error, RuntimeError) as error:
+            if _FOREIGN.search(str(error)):
+                raise Foreign("is not a DuckDB database") from error
             meaning = told_apart(error, path)
             if not isinstance(meaning, Busy) or time.monotonic() > deadline:
                 raise meaning from error
         time.sleep(0.05)
     try:
-        if read_only:
-            lock(db)
         yield db
     except duckdb.Error as error:
         raise told_apart(error, path) from error
     finally:
         db.close()
+
+
+def _check_files(path: Path) -> None:
+    """Raise `Foreign` unless the database and its logs are ordinary files; to open another could last for ever."""
+    for end in ("", *_LOGS):
+        try:
+            mode = path.with_name(path.name + end).lstat().st_mode
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISREG(mode):
+            kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+            raise Foreign(f"has a log, {path.name}{end}, that is {kind}" if end else f"is {kind}, not a database")
+        if end and not os.path.lexists(path):
+            raise Foreign(f"is missing, and its log {path.name}{end} is there")
+
+
+_known: dict[tuple[int, ...], int] = {}
+"""Version of the schema of the databases that were looked at, by the state that their files were in."""
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    """What tells this state of a database and its log from any other."""
+    found = [place.lstat() for place in (path, wal(path)) if os.path.lexists(place)]
+    return tuple(x for f in found for x in (f.st_dev, f.st_ino, f.st_size, f.st_mtime_ns, f.st_ctime_ns))
+
+
+def _version(db: DuckDBPyConnection, path: Path) -> int:
+    foreign = Foreign("is a database that this bench did not write: it has other tables, views or functions")
+    found, whole = _catalogue(db), _of_version(schema.VERSION)
+    if found == _of_version(0):
+        return 0
+    if not {entry for entry in found & whole if entry[:2] == ("table", "meta")}:
+        raise foreign
+    ((text,),) = db.execute("select coalesce(max(value), '') from meta where key = 'schema_version'").fetchall()
+    named = int(text) if re.fullmatch("[0-9]{1,9}", text) else 0
+    if named > schema.VERSION:
+        raise DataError(
+            f"{path} is from a newer bench (schema {named}, this one knows {schema.VERSION}); upgrade sgmcmc-bench, "
+            f"or {REBUILD}"
+        )
+    if found != _of_version(named):
+        raise foreign
+    return named
+
+
+@functools.cache
+def _of_version(version: int) -> frozenset[tuple[str, str, str]]:
+    """The catalogue of a database of that version of the schema."""
+    with _connect(":memory:") as db:
+        schema.migrate(db, to=version)
+        return _catalogue(db)
+
+
+def _catalogue(db: DuckDBPyConnection) -> frozenset[tuple[str, str, str]]:
+    """All that a database defines: kind, name, definition. Nothing of it is run."""
+    import duckdb
+
+    found: set[tuple[str, str, str]] = set()
+    for kind, (source, name, definition) in _CATALOGUE.items():
+        query = f"select {name}, {definition} from {source}() where database_name = current_database()"  # noqa: S608 - from above
+        try:
+            found |= {(kind, str(name), str(text)) for name, text in db.execute(query).fetchall()}
+        except duckdb.CatalogException:  # a kind that this DuckDB does not have yet
+            continue
+    return frozenset(found)

@@ -49,7 +49,6 @@ class Published(Store):
             if notes:
                 raise DataError("; ".join(notes))
             ingest(db, News(papers=rows))
-            connection.lock(db)
             yield db
 
     def write(self, run_keys: Iterable[str], folder: Path) -> None:

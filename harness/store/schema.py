@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import DataError
-
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
@@ -71,37 +69,15 @@ def columns(table: str) -> dict[str, Column]:
     return objects()[table].columns
 
 
-def version(connection: DuckDBPyConnection) -> int:
-    """The schema version of an open database; 0 where it has none."""
-    import duckdb
-
-    try:
-        rows = connection.execute("select value from meta where key = 'schema_version'").fetchall()
-    except (duckdb.CatalogException, duckdb.BinderException):
-        return 0
-    return int(rows[0][0]) if rows else 0
-
-
-def check(connection: DuckDBPyConnection, path: Path) -> int:
-    """The schema version of a database; refuses one that a newer bench wrote, or something else."""
-    found = version(connection)
-    if found > VERSION:
-        raise DataError(
-            f"{path} is from a newer bench (schema {found}, this one knows {VERSION}); upgrade sgmcmc-bench, "
-            "or move the file away: it is rebuilt from the runs beside it"
-        )
-    if not found and connection.execute("select 1 from duckdb_tables()").fetchall():
-        raise DataError(f"{path} is a database, but not one of bench; move it away")
-    return found
-
-
-def migrate(connection: DuckDBPyConnection, found: int = 0) -> None:
-    """Bring an open, writable database from version `found` to this one, in one transaction."""
-    missing = [body for number, body in sections().items() if number > found]
+def migrate(connection: DuckDBPyConnection, found: int = 0, to: int | None = None) -> None:
+    """Bring an open, writable database from version `found` to `to`, the latest if None, in one transaction."""
+    to = VERSION if to is None else to
+    missing = [body for number, body in sections().items() if found < number <= to]
     connection.execute("begin")
     for body in missing:
         connection.execute(body)
-    connection.execute("insert or replace into meta (key, value) values ('schema_version', ?)", [str(VERSION)])
+    if missing:
+        connection.execute("insert or replace into meta (key, value) values ('schema_version', ?)", [str(to)])
     connection.execute("commit")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import DataError, UsageError
 from harness.ledger.ledger import TRASH
 from harness.store import connection, schema
-from harness.store.connection import Busy, Damaged, Refused
+from harness.store.connection import Busy, Damaged, Foreign, Refused
 from harness.store.ingest import forget, ingest
 from harness.store.news import Known, News, damaged_since, known, news
 from harness.store.record import is_text
@@ -49,8 +48,8 @@ class Store:
         try:
             try:
                 return self._refresh(papers)
-            except Damaged as damage:
-                notes += self._set_aside(damage)
+            except Damaged as state:
+                notes += self._set_aside(state)
                 return [*notes, *self._refresh(papers)]
         except (Busy, Refused) as obstacle:
             self._instead = news(self.results, Known(), papers)
@@ -72,16 +71,19 @@ class Store:
         found = news(self.results, Known(), papers)
         self.results.mkdir(parents=True, exist_ok=True)
         new = self.path.with_name(f".results-{os.getpid()}.duckdb")
+        notes = []
         try:
-            self._wait_for_others()
+            state = self._strange()  # waits until nobody has it open
             with connection.writing(new) as db:
                 ingest(db, found)
+            if state is not None:
+                notes = self._set_aside(state)
             connection.wal(self.path).unlink(missing_ok=True)
             new.replace(self.path)
         finally:
             new.unlink(missing_ok=True)
             connection.wal(new).unlink(missing_ok=True)
-        return found.notes
+        return [*notes, *found.notes]
 
     def forget(self, attempts: Iterable[str]) -> None:
         """Take attempts out of the database; the next `refresh` reads them from the ledger again.
@@ -89,10 +91,12 @@ class Store:
         Raises `DataError` where the database cannot be written now.
         """
         try:
-            if self.path.exists():
+            if os.path.lexists(self.path):
                 with connection.writing(self.path) as db:
                     forget(db, attempts)
-        except (Busy, Refused, Damaged) as obstacle:
+        except Damaged as state:
+            raise DataError(f"{self.path} {state}; {connection.REBUILD}") from state
+        except (Busy, Refused) as obstacle:
             raise DataError(f"{obstacle}; `bench ingest --rebuild` reads all anew, once it is free") from obstacle
 
     def table(
@@ -137,11 +141,11 @@ class Store:
             yield db
 
     def _refresh(self, papers: list[Path]) -> list[str]:
-        existed, version, have = self.path.exists(), 0, Known()
+        existed, version, have = os.path.lexists(self.path), 0, Known()
         settled = look(self.results, self.path)
         if existed:
             with connection.reading(self.path) as db:
-                version = schema.version(db)
+                version = connection.version(db, self.path)
                 have = known(db, settled.parts) if version else have
         found = news(self.results, have, papers)
         if not self.results.is_dir():
@@ -173,7 +177,6 @@ class Store:
             if self._instead is not None:
                 with connection.in_memory() as db:
                     ingest(db, self._instead)
-                    connection.lock(db)
                     yield db
             else:
                 with connection.reading(self.path) as db:
@@ -182,28 +185,27 @@ class Store:
             raise DataError(f"{error}; end it or wait for it") from error
         except Refused as error:
             raise DataError(f"{self.path} cannot be read: {error}") from error
-        except Damaged as error:
-            raise DataError(f"{self.path} is damaged ({error}); `bench ingest --rebuild` makes it anew") from error
+        except Damaged as state:
+            raise DataError(f"{self.path} {state}; {connection.REBUILD}") from state
         except duckdb.Error as error:
             raise UsageError(f"the query failed: {error}") from error
 
-    def _set_aside(self, damage: Damaged) -> list[str]:
-        aside = self.path.with_name(f"{self.path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
+    def _set_aside(self, state: Damaged) -> list[str]:
         try:
-            self.path.rename(aside)
-            if connection.wal(self.path).exists():
-                connection.wal(self.path).rename(connection.wal(aside))
+            aside = connection.set_aside(self.path, state)
         except OSError as error:
-            raise DataError(f"{self.path} is damaged ({damage}) and cannot be moved away: {error}") from error
-        return [f"{self.path} was damaged ({damage}); it is now {aside.name}, and was rebuilt from the runs"]
+            raise DataError(f"{self.path} {state} and cannot be moved away: {error}") from error
+        return [f"{self.path} {state}; it is now {aside.name}, and the database was rebuilt from the runs"]
 
-    def _wait_for_others(self) -> None:
-        """Wait until nobody has the database open; what is wrong with it otherwise does not matter here."""
+    def _strange(self) -> Damaged | None:
+        """What is wrong with the database, if anything. Waits until nobody has it open."""
         try:
             with connection.reading(self.path):
-                pass
-        except (Damaged, DataError):
-            pass
+                return None
+        except Damaged as state:
+            return state
+        except DataError:
+            return Foreign("is from a newer bench or DuckDB")
 
 
 def _check_query(db: DuckDBPyConnection, query: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from harness.errors import DataError
 from harness.ledger.verification import Problem
 from harness.store import connection, schema
-from harness.store.connection import Busy, Damaged, Refused, told_apart
+from harness.store.connection import Busy, Damaged, Refused
 from harness.store.ingest import ingest
 from harness.store.news import Known, News, known, lacking, news
 
@@ -28,11 +29,11 @@ def problems(store: Store, papers: Iterable[Path]) -> list[Problem]:
     Changes nothing. Attempts that cannot be read are left out on both sides, and are problems too.
     """
     with connection.in_memory() as db:
-        if store.path.exists():
+        if os.path.lexists(store.path):
             try:
                 _copy(db, store.path)
-            except Damaged as damage:
-                return [Problem(store.path, f"is damaged ({damage})", REBUILD)]
+            except Damaged as state:
+                return [Problem(store.path, str(state), REBUILD)]
             except (Busy, Refused) as obstacle:
                 return [Problem(store.path, f"was not compared: {obstacle}", "end that, then verify again")]
         have = known(db)
@@ -56,20 +57,14 @@ def _noted(note: str) -> Problem:
 
 def _copy(db: DuckDBPyConnection, path: Path) -> None:
     """Fill the empty tables of `db` with the rows of the database at `path`."""
-    import duckdb
-
-    quoted = str(path).replace("'", "''")
-    try:
-        db.execute(f"attach '{quoted}' as disk (read_only)")
-        found = db.execute("select value from disk.meta where key = 'schema_version'").fetchall()
-        if found != [(str(schema.VERSION),)]:
+    with connection.reading(path) as disk:
+        if connection.version(disk, path) != schema.VERSION:
             raise DataError(f"{path} is of another version of the schema; `bench ingest` brings it up to date")
         for table in _tables(db):
             db.execute(f"delete from {table}")  # noqa: S608 - a table of ours, as below
-            db.execute(f"insert into {table} by name select * from disk.{table}")  # noqa: S608
-        db.execute("detach disk")
-    except (duckdb.Error, RuntimeError) as error:
-        raise told_apart(error, path) from error
+            db.register("incoming", disk.execute(f"from {table}").fetch_record_batch())
+            db.execute(f"insert into {table} by name select * from incoming")  # noqa: S608
+            db.unregister("incoming")
 
 
 def _tables(db: DuckDBPyConnection) -> list[str]:
