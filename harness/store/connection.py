@@ -107,6 +107,7 @@ def writing(path: Path) -> Iterator[DuckDBPyConnection]:
 def reading(path: Path) -> Iterator[DuckDBPyConnection]:
     """The database at `path`, which nothing done here can change, nor any other file. Empty where there is none."""
     if not os.path.lexists(path):
+        _check_files(path)
         with in_memory() as db:
             yield db
         return
@@ -165,7 +166,7 @@ def told_apart(error: Exception, path: Path) -> Exception:
         who = f"process {holder.group(1)}" if holder else "another process"
         return Busy(f"{path} is open in {who}")
     if "database file with version number" in text:
-        return DataError(f"{path} was written by a newer DuckDB; upgrade duckdb, or {REBUILD}")
+        return DataError(f"{path} was written by another version of DuckDB; upgrade duckdb, or {REBUILD}")
     if re.search(r"permission denied|read-only file system|no space left", text, re.IGNORECASE):
         return Refused(text.splitlines()[0])
     if _DAMAGE.search(text):

@@ -57,12 +57,14 @@ def _noted(note: str) -> Problem:
 
 def _copy(db: DuckDBPyConnection, path: Path) -> None:
     """Fill the empty tables of `db` with the rows of the database at `path`."""
+    import pyarrow as pa
+
     with connection.reading(path) as disk:
         if connection.version(disk, path) != schema.VERSION:
             raise DataError(f"{path} is of another version of the schema; `bench ingest` brings it up to date")
         for table in _tables(db):
             db.execute(f"delete from {table}")  # noqa: S608 - a table of ours, as below
-            db.register("incoming", disk.execute(f"from {table}").fetch_record_batch())
+            db.register("incoming", pa.RecordBatchReader.from_stream(disk.sql(f"from {table}")))
             db.execute(f"insert into {table} by name select * from incoming")  # noqa: S608
             db.unregister("incoming")
 

@@ -160,6 +160,7 @@ class NoCheckpoint:
         return self if query == "checkpoint" else self.db.execute(query, *more)
 
 results = Path(sys.argv[1])
+connection._LOCKED["lock_configuration"] = "false"
 with connection.writing(results / "results.duckdb") as db:
     db.execute("set wal_autocheckpoint = '1TB'")
     found = news.news(results, news.Known(), [])

@@ -224,7 +224,7 @@ def test_a_damaged_database_is_a_problem(ledger, capsys):
     (ledger.root / "results.duckdb").write_bytes(b"no database at all" * 1000)
     capsys.readouterr()
     assert verify(ledger) == 4
-    assert "is damaged" in lines(capsys)[0]
+    assert "is not a DuckDB database; `bench ingest --rebuild`" in lines(capsys)[0]
 
 
 @pytest.mark.usefixtures("attempt")

