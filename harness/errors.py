@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 
 class BenchError(Exception):
     """Base of every error that a user may meet; the command line prints it without a traceback."""
@@ -29,3 +31,19 @@ class DataError(BenchError):
     """A data set or a results folder is missing, altered or unusable. Exit code 4."""
 
     exit_code = 4
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Error numbers of a disk, or a quota on one, without room."""
+_ELSEWHERE = "choose another folder by --results DIR or BENCH_RESULTS"
+_REMEDIES = {
+    **dict.fromkeys(FULL, f"free some space, or {_ELSEWHERE}"),
+    **dict.fromkeys((errno.ENOENT, errno.ESTALE), f"it was deleted or moved, or cannot be made there; {_ELSEWHERE}"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), f"make it accessible, or {_ELSEWHERE}"),
+    errno.EMFILE: "raise the limit of open files, `ulimit -n`",
+}
+
+
+def why(error: OSError) -> str:
+    """What went wrong with a file, as the operating system puts it, and what to do about it."""
+    return f"{error.strerror or error}; {_REMEDIES.get(error.errno or 0, _ELSEWHERE)}"

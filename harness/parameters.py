@@ -23,6 +23,8 @@ _MISSING = dataclasses.MISSING
 LONGEST_NAME = 200
 LONGEST_VALUE = 1000
 """Characters of a name and of a value; plugins' names have 60 at most, and a value may be a path."""
+WHOLE = 2**53
+"""Integers below it are exact as floats too."""
 
 
 def param(
@@ -129,6 +131,9 @@ def _convert(spec: Field, value: Any, label: str) -> Any:
     convert = _CONVERTERS.get(spec.type)
     converted = convert(value) if convert else value
     if converted is None:
+        number = _to_float(value) if spec.type == "int" else None
+        if number is not None and abs(number) >= WHOLE:
+            raise UsageError(f"{label} = {value!r:.80} is not between -2^53 and 2^53, {describe(spec)}")
         raise UsageError(f"{label} = {value!r:.80} is not {describe(spec)}")
     return converted
 
@@ -149,7 +154,7 @@ def _to_float(value: Any) -> float | None:
 
 def _to_int(value: Any) -> int | None:
     number = _to_float(value)
-    if number is None or not math.isfinite(number) or abs(number) >= 2**53 or number != int(number):
+    if number is None or not math.isfinite(number) or abs(number) >= WHOLE or number != int(number):
         return None
     return int(number)
 

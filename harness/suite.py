@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import PluginError, UsageError
-from harness.execution.plan import Request, parse_seeds
+from harness.execution.plan import DIGITS, Request, parse_seeds
 from harness.parameters import near
 from harness.registry import NAME, Registry
 from harness.toml import read_toml
@@ -100,8 +100,8 @@ def _entry(place: str, run: Mapping[str, Any]) -> Request:
     both = sorted(given.keys() & sweep.keys())
     if both:
         raise UsageError(f"{place}: {both[0]} stands in settings and in sweep; keep one")
-    if "schedule" in run:
-        given["schedule"] = _text(place, run, "schedule")
+    if "schedule" in run and given.setdefault("schedule", name := _text(place, run, "schedule")) != name:
+        raise UsageError(f"{place}: schedule is given twice, here and in settings; keep one")
     return Request(
         samplers=_names(place, run, "samplers"),
         tasks=_names(place, run, "tasks"),
@@ -149,9 +149,10 @@ def _seeds(place: str, value: Any) -> list[int]:
             return parse_seeds(value)
         except UsageError as error:
             raise UsageError(f"{place}: {_short(error).replace('--seeds', 'seeds =')}") from error
-    if isinstance(value, list) and value and all(type(seed) is int and 0 <= seed < 10**15 for seed in value):
+    if isinstance(value, list) and value and all(type(seed) is int and 0 <= seed < 10**DIGITS for seed in value):
         return list(dict.fromkeys(value))
-    raise UsageError(f'{place}: seeds = {value!r:.60} is neither text like "0-9" nor a list of numbers')
+    numbers = f"a list of numbers from 0, below 10^{DIGITS}"
+    raise UsageError(f'{place}: seeds = {value!r:.60} is neither text like "0-9" nor {numbers}')
 
 
 def _chains(place: str, value: Any) -> int:
@@ -165,13 +166,16 @@ def _settings(place: str, run: Mapping[str, Any], key: str) -> dict[str, Any]:
     value = run.get(key, {})
     if not isinstance(value, dict):
         raise UsageError(f"{place}: {key} = {value!r:.60} is not a table, as in {{ sampler.a = 5 }}")
-    return _flat(value)
+    return _flat(f"{place}: {key}", value)
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flat(place: str, table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in table.items():
-        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+        inside = _flat(place, value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+        if found.keys() & inside.keys():
+            raise UsageError(f"{place}: {min(found.keys() & inside.keys())} is given twice; keep one")
+        found |= inside
     return found
 
 

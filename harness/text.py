@@ -18,3 +18,12 @@ def harmless(text: str, kept: str = "") -> str:
 def plain(text: str) -> str:
     """On one line, without control characters."""
     return harmless(" ".join(text.split()))
+
+
+def is_text(value: str) -> bool:
+    """Whether it has whole characters only: half of one comes from JSON's escapes, or from bytes of a command."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

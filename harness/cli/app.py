@@ -14,7 +14,7 @@ import typer.core
 import typer.main
 
 from harness.cli import context
-from harness.errors import BenchError, DataError, PluginError
+from harness.errors import BenchError, DataError, PluginError, why
 
 INTERRUPTED = 130
 LONGEST = 2000
@@ -120,8 +120,7 @@ def _message(error: BaseException) -> tuple[str, int]:
     if hasattr(error, "format_message"):  # a usage error of typer's own
         return f"{error.format_message()}{_where_to_read(error)}", 2
     if isinstance(error, OSError) and error.filename is not None:
-        remedy = "make it accessible, or choose another folder by --results DIR"
-        return f"{error.filename}: {error.strerror or error}; {remedy}", DataError.exit_code
+        return f"{error.filename}: {why(error)}", DataError.exit_code
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return "interrupted; the same command goes on where it stopped", INTERRUPTED
     return f"internal error: {type(error).__name__}: {error}; --debug shows where", 1

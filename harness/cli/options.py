@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -56,9 +56,8 @@ def request(
     """The request that the options make."""
     from harness.execution.plan import Request, parse_seeds, parse_settings
 
-    given: dict[str, Any] = dict(parse_settings(settings or [], "--set"))
-    if schedule is not None:
-        given["schedule"] = schedule
+    words = [*(settings or []), *([] if schedule is None else [f"schedule={schedule}"])]
+    given = parse_settings(words, "--set")
     swept = {name: values.split(",") for name, values in parse_settings(sweep or [], "--sweep").items()}
     both = sorted(set(given) & set(swept))
     if both:
@@ -81,7 +80,7 @@ def duration(text: str | None, option: str) -> float | None:
     match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([smhd]?)\s*", text)
     seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}[match[2]] if match else 0.0
     if not seconds:
-        raise UsageError(f"{option} {text!r} is not a time above zero, as in 2h, 30m, 90s or 90")
+        raise UsageError(f"{option} {text!r} is not a time above zero and below 10^9, as in 2h, 30m, 90s or 90")
     return seconds
 
 

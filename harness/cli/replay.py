@@ -8,6 +8,7 @@ import typer
 
 from harness.cli import context
 from harness.cli.options import Json
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.execution.replay import Replay
@@ -37,6 +38,8 @@ def replay(
     ledger.check_version()
     registry = context.plugins()
     asked = replays.request(concluded_attempt(ledger, run), registry, anyway=anyway)
+    if until is not None and until > asked.spec.steps:
+        raise UsageError(f"--until {until} is past the end of the run, which has {asked.spec.steps} steps")
     for change in asked.changes:
         context.say(f"note: {change}")
     names = tuple(sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged}))

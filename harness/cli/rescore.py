@@ -11,6 +11,7 @@ import typer
 from harness.cli import context, results
 from harness.cli.options import Json
 from harness.errors import DataError, UsageError
+from harness.ledger.ledger import Ledger
 from harness.parameters import near
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def rescore(
 
     store = results.opened()
     if store.aside and store.results.is_dir():
-        raise DataError(f"{store.path} is in use; the metrics in it would stay as they are: try again when it is free")
+        raise DataError(f"{store.obstacle}; its metrics would stay as they are, so nothing was measured")
     found = outdated(
         store, context.plugins(), _words(store, "task", task), _words(store, "method", sampler), _split(metric) or ()
     )
@@ -47,6 +48,7 @@ def rescore(
     written = [*found.unread]
     try:
         if found.runs:
+            Ledger(store.results).prepare()
             context.say(f"measuring {context.count(len(found.runs), 'run')} anew")
             _measure(found, rows, written)
     finally:

@@ -50,6 +50,9 @@ def _serve(function: str, arguments: tuple[Any, ...], pipe: Connection) -> None:
     threading.Thread(target=_watch, args=(pipe,), daemon=True).start()
     os.dup2(2, 1)  # what a plugin prints must not mix with results on stdout
     try:
+        from harness.execution import preload
+
+        preload.check()
         module, _, name = function.partition(":")
         work = getattr(importlib.import_module(module), name)
         answer = "returned", work(*arguments, lambda kind, payload: pipe.send((kind, payload)))

@@ -9,6 +9,7 @@ import numpy as np
 
 from harness.environment import is_whole
 from harness.errors import PluginError, RunError
+from harness.execution.failure import setting_up
 from harness.execution.worker import Job
 from harness.facts import instance
 from harness.ledger.attempt import DRAWN, RESUMABLE, Attempt
@@ -35,6 +36,11 @@ Arrays = dict[str, np.ndarray]
 
 def build(specs: Sequence[RunSpec], job: Job) -> Loop:
     """The loop of runs that differ only in their seed."""
+    with setting_up(specs[0]):
+        return _build(specs, job)
+
+
+def _build(specs: Sequence[RunSpec], job: Job) -> Loop:
     spec = specs[0]
     task = instance(spec.task.target, spec.task.params)
     sampler = instance(spec.sampler.target, spec.sampler.params)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from harness.errors import DataError
+from harness.errors import FULL, BenchError, DataError, PluginError, why
 from harness.execution.limit import OutOfTimeError
 from harness.foreign import told
 from harness.ledger.attempt import Attempt, now
@@ -26,7 +26,9 @@ LOST = (
 
 
 class DiskError(DataError):
-    """Results could not be written."""
+    """Results could not be written. `full`: for lack of space, and what is there can be gone on with."""
+
+    full = False
 
 
 @contextmanager
@@ -35,7 +37,20 @@ def writing() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DiskError(f"cannot write results: {error.strerror or error}; the same command goes on later") from error
+        lost = DiskError(f"cannot write results: {why(error)}; then give the same command again")
+        lost.full = error.errno in FULL
+        raise lost from error
+
+
+@contextmanager
+def setting_up(spec: RunSpec) -> Iterator[None]:
+    """Make a `PluginError` of what the code of plugins raises before the first step; a lack of memory stays one."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, BenchError | MemoryError | torch.OutOfMemoryError) or lost_device(error):
+            raise
+        raise PluginError(f"{spec.method} on {spec.task.name} cannot begin: {told(error)}") from error
 
 
 def lost_device(error: BaseException) -> str | None:
@@ -58,8 +73,8 @@ def fail_all(
     for attempt, spec in zip(attempts, specs, strict=True):
         if attempt.result() is not None:
             continue
-        attempt.event("traceback", text=trace)
         with writing():
+            attempt.event("traceback", text=trace)
             attempt.conclude(
                 {
                     "key": spec.key, "status": status, "reason": reason, "step": position, "chain": None, "metrics": [],

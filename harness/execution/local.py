@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import signal
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,14 +22,17 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from harness.environment import cores
+from harness.environment import cores, memory_limit
 from harness.errors import BenchError, RunError, UsageError
 from harness.execution.plan import Planned
 from harness.execution.worker import Job, work
+from harness.foreign import told
 
 DAY = 86_400.0
 GRACE_SECONDS = 60.0
 JUDGE_AFTER_SECONDS = 5.0
+SOCKET_PATH = 107
+"""Most bytes of a socket's path on Linux: sun_path of unix(7), without the zero at its end."""
 LOSSES = 2
 """Devices that a block of runs may lose before it is taken for the culprit."""
 SHARED_FROM = 50_000
@@ -145,8 +150,9 @@ def _preempt(*_: object) -> None:
 
 def forkserver_context() -> Any:
     """Where children come from. It is deaf to Ctrl-C, which is this process's to answer: it inherits the mask."""
+    _check_socket_path()
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "harness.execution.session"])
+    context.set_forkserver_preload(["harness.execution.preload"])
     resource_tracker.ensure_running()  # it would unblock the signal again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -154,6 +160,13 @@ def forkserver_context() -> Any:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return context
+
+
+def _check_socket_path() -> None:
+    """Raise `UsageError` where the folder of temporary files is too deep for the sockets that multiprocessing makes."""
+    folder, most = tempfile.gettempdir(), SOCKET_PATH - len("/pymp-12345678/listener-12345678")
+    if len(os.fsencode(folder)) > most:
+        raise UsageError(f"TMPDIR is longer than {most} bytes, too long for a socket: {folder}; set a shorter one")
 
 
 def born(target: Callable[..., None], *arguments: Any) -> tuple[Any, Connection]:
@@ -164,7 +177,8 @@ def born(target: Callable[..., None], *arguments: Any) -> tuple[Any, Connection]
         try:
             return _born(target, arguments)
         except (EOFError, OSError) as error:
-            raise RunError(f"no worker can be started ({type(error).__name__}: {error})") from error
+            hint = memory_limit() or "what else the system says may tell why"
+            raise RunError(f"no worker can be started ({told(error)}); {hint}") from error
 
 
 def _born(target: Callable[..., None], arguments: tuple[Any, ...]) -> tuple[Any, Connection]:

@@ -26,6 +26,8 @@ MOST_RUNS = 20_000
 """Of a command that does not say otherwise: planning takes about a second and 10 MB for each thousand."""
 MOST_SEEDS = 1_000_000
 """Of a command, whatever it says: the numbers alone take 40 MB."""
+DIGITS = 15
+"""Of a seed or a budget: each number of so many digits is exact as a float too, as JSON and DuckDB may read it."""
 MOST_STEPS = 100_000_000
 """Of a run: its trajectory is held in memory."""
 
@@ -124,6 +126,9 @@ def make_spec(
     burn_in = round(settings.burn_in * steps) if settings.burn_in < 1 else round(settings.burn_in)
     if settings.burn_in >= 1 and settings.burn_in != burn_in:
         raise UsageError(f"run.burn_in = {settings.burn_in:g} is neither a share below 1 nor a number of steps")
+    cycles = settings.schedule_params.get("cycles")
+    if isinstance(cycles, int) and cycles > steps:
+        raise UsageError(f"schedule.cycles = {cycles} is more than the {steps} steps; lower it or raise the budget")
     if burn_in >= steps:
         raise UsageError(f"burn-in of {burn_in} steps leaves nothing of {steps}; lower run.burn_in or raise the budget")
     return RunSpec(
@@ -167,9 +172,11 @@ def parse_seeds(text: str) -> list[int]:
     """The seeds of "0-9", "0,3,7" or "0-4,10", as a list without repeats."""
     seeds: list[int] = []
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d{1,15})(?:-(\d{1,15}))?\s*", part)
+        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
         if not match:
             raise UsageError(f"--seeds {text!r:.200}: {part!r:.60} is neither a number nor a range like 0-9")
+        if any(len(number) > DIGITS for number in match.groups() if number):
+            raise UsageError(f"--seeds {text!r:.200}: {part!r:.60} is not below 10^{DIGITS}")
         low, high = int(match[1]), int(match[2] or match[1])
         if high < low or len(seeds) + high - low >= MOST_SEEDS:
             why = "is empty" if high < low else f"makes them more than {MOST_SEEDS:,}"
@@ -180,12 +187,14 @@ def parse_seeds(text: str) -> list[int]:
 
 def parse_settings(words: Sequence[str], option: str) -> dict[str, str]:
     """The words "key=value" as a dict."""
-    found = {}
+    found: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name or not value:
             raise UsageError(f"{option} {word!r:.80} is not KEY=VALUE, as in sampler.a=5")
-        found[name.strip()] = value.strip()
+        name, value = name.strip(), value.strip()
+        if found.setdefault(name, value) != value:
+            raise UsageError(f"{option} gives {name} twice, {found[name]!r:.80} and {value!r:.80}; keep one")
     return found
 
 
@@ -210,12 +219,7 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings
         raise UsageError(
             f"unknown budget {budget!r:.80} of {pair.task.name}@{pair.protocol['name']}{near(budget, known)}"
         )
-    try:
-        amount = float(text)
-    except ValueError:
-        amount = 0.0
-    if not 0 < amount < 1e15:
-        raise UsageError(f"--budget {budget!r}: {text!r} is not a positive number")
+    amount = _amount(kind, text)
     if kind == "steps":
         steps = int(amount)
     elif kind == "gradients":
@@ -234,6 +238,18 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings
         spent = f" after the {at_start} data passes that {pair.sampler.name} spends at the start" if at_start else ""
         raise UsageError(f"--budget {budget!r} is {size}{spent}")
     return steps
+
+
+def _amount(kind: str, text: str) -> float:
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = 0.0
+    if not 0 < amount < 10**DIGITS:
+        raise UsageError(f"--budget {kind}={text!r:.80}: it is not a number above 0 and below 10^{DIGITS}")
+    if kind == "steps" and not amount.is_integer():
+        raise UsageError(f"--budget {kind}={text}: it is not a whole number of steps")
+    return amount
 
 
 def _machine(pair: Pair, settings: Settings, device: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from harness import environment
 from harness.data import locate
 from harness.errors import BenchError, RunError
 from harness.execution.aside import Send
+from harness.execution.failure import DiskError, writing
 from harness.execution.measured import curve_arrays, metric_records
 from harness.execution.worker import Job, prepare
 from harness.facts import instance
@@ -52,6 +53,8 @@ def rescore(job: Job, asked: Sequence[Asked], send: Send) -> None:
     for item in asked:
         try:
             told = _one(item, here["code"])
+        except DiskError:
+            raise
         except BenchError as error:
             send("refused", {"path": item.path, "reason": str(error)})
         except Exception as error:  # noqa: BLE001 - a plugin's own failure must not stop the others
@@ -78,7 +81,8 @@ def _one(item: Asked, code: Mapping[str, Any]) -> dict[str, Any]:
     written = after != before
     if written:
         about = {"task": item.spec.task.name, "task_source": item.spec.task.source, "distributions": dict(code)}
-        rescored.write(attempt, list(after.values()), curve_arrays(outcome), about)
+        with writing():
+            rescored.write(attempt, list(after.values()), curve_arrays(outcome), about)
     changes = [
         {
             "metric": name, "version_before": old.get("version"), "version": record["version"],

@@ -52,7 +52,8 @@ class Session:
             self._restore(checkpoints)
         self._told = {attempt.id for attempt, run in zip(self.attempts, loop.runs, strict=True) if run.divergence}
         for attempt in self.attempts:
-            attempt.event("resumed" if checkpoints else "started", position=self.loop.position, device=job.device)
+            with writing():
+                attempt.event("resumed" if checkpoints else "started", position=self.loop.position, device=job.device)
         self._warn_of_instability()
 
     @classmethod
@@ -62,7 +63,7 @@ class Session:
         check_code(specs)
         here = environment.collect(job.device, job.distributions)
         groups: dict[int, list[tuple[RunSpec, Attempt, Arrays | None]]] = {}
-        with ThreadPoolExecutor(WRITERS) as pool:
+        with writing(), ThreadPoolExecutor(WRITERS) as pool:
             opened = list(pool.map(lambda spec: open_attempt(ledger, spec, here), specs))
         for spec, (attempt, checkpoint) in zip(specs, opened, strict=True):
             position = int(checkpoint["counters"][0]) if checkpoint else 0
@@ -107,7 +108,8 @@ class Session:
             if run.divergence and attempt.id not in self._told:
                 self._told.add(attempt.id)
                 where = {"step": run.divergence.step, "chain": run.divergence.chain, "seed": spec.seed}
-                attempt.event("diverged", **where)
+                with writing():
+                    attempt.event("diverged", **where)
                 self.send("diverged", {"key": spec.key, "method": spec.method, "task": spec.task.name, **where})
 
     def progress(self) -> dict[str, Any]:
@@ -140,7 +142,8 @@ class Session:
         if self.loop.position:
             self.checkpoint()
         for attempt, spec in zip(self.attempts, self.specs, strict=True):
-            attempt.event(reason, position=self.loop.position)
+            with writing():
+                attempt.event(reason, position=self.loop.position)
             self.send("suspended", {"key": spec.key, "status": reason})
 
     def note(self, event: str) -> None:

@@ -76,11 +76,16 @@ def work(job: Job, pipe: Connection) -> None:
     send = _sender(pipe)
     os.dup2(2, 1)  # what a plugin prints must not mix with results on stdout
     try:
+        from harness.execution import preload
+
+        preload.check()
         with ExitStack() as stack:
             _run(job, stack, stop, send)
         send("end", {})
     except BenchError as error:
-        send("failed", {"message": str(error), "exit_code": error.exit_code, "held": isinstance(error, HeldError)})
+        held = isinstance(error, HeldError)
+        trace = traceback.format_exc()
+        send("failed", {"message": str(error), "exit_code": error.exit_code, "held": held, "traceback": trace})
     except BaseException as error:  # noqa: BLE001 - whatever it was, the launcher must hear of it
         from harness.execution.failure import lost_device
 
@@ -271,7 +276,7 @@ def _advance(
         else:
             session.suspend(stop.reason)
     except DataError as error:
-        if isinstance(error, DiskError):
+        if isinstance(error, DiskError) and error.full:
             session.note("disk_full")
         raise
     except BaseException as error:

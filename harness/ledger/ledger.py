@@ -7,10 +7,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import DataError
+from harness.errors import DataError, why
 from harness.ledger.attempt import CONTINUABLE, FAILED, FINAL, PAUSED, RESUMABLE, Attempt
 from harness.ledger.files import read_json, write_json
 from harness.ledger.locks import held
+from harness.text import is_text
 
 LAYOUT = 1
 KEY = re.compile(r"[0-9a-f]{64}")
@@ -73,10 +74,7 @@ class Ledger:
             probe.write_bytes(b"\0" * 4096)
             probe.unlink()
         except OSError as error:
-            raise DataError(
-                f"cannot write results to {self.root}: {error.strerror}; "
-                "free some space, or choose another folder by --results DIR or BENCH_RESULTS"
-            ) from error
+            raise DataError(f"cannot write results to {self.root}: {why(error)}") from error
         kind = filesystem(self.root)
         if kind in NETWORK:
             raise DataError(
@@ -85,7 +83,9 @@ class Ledger:
             )
 
     def check_version(self) -> None:
-        """Raise `DataError` where a newer version of sgmcmc-bench wrote this folder, or it is none."""
+        """Raise `DataError` where a newer version of sgmcmc-bench wrote this folder, or it cannot be one of results."""
+        if not is_text(str(self.root)):  # DuckDB and JSON take nothing else
+            raise DataError(f"{self.root!s} is not UTF-8; choose another folder by --results DIR or BENCH_RESULTS")
         if self.root.exists() and not self.root.is_dir():
             raise DataError(f"{self.root} is a file; choose a folder by --results DIR or BENCH_RESULTS")
         record = read_json(self.root / "ledger.json")

@@ -167,7 +167,7 @@ def told_apart(error: Exception, path: Path) -> Exception:
         return Busy(f"{path} is open in {who}")
     if "database file with version number" in text:
         return DataError(f"{path} was written by another version of DuckDB; upgrade duckdb, or {REBUILD}")
-    if re.search(r"permission denied|read-only file system|no space left", text, re.IGNORECASE):
+    if re.search(r"permission denied|read-only file system|no space left|cannot open file", text, re.IGNORECASE):
         return Refused(text.splitlines()[0])
     if _DAMAGE.search(text):
         return Damaged(f"is damaged ({text.splitlines()[0]})")

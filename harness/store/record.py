@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.store import schema
 from harness.store.schema import Column
+from harness.text import is_text
 
 Row = dict[str, Any]
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -83,15 +84,6 @@ def _convert(column: Column, value: Any, where: str) -> Any:
     if column.type == "double" and type(value) is int and abs(value) < 2**1023:
         return float(value)
     raise Malformed(f"{where}: {column.name} = {value!r:.40} is not a {column.type}")
-
-
-def is_text(value: str) -> bool:
-    """Whether it has whole characters only: half of one comes from JSON's escapes, or from bytes of a command."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _refuse(name: str) -> Any:

@@ -14,8 +14,8 @@ from harness.store import connection, schema
 from harness.store.connection import Busy, Damaged, Foreign, Refused
 from harness.store.ingest import forget, ingest
 from harness.store.news import Known, News, damaged_since, known, news
-from harness.store.record import is_text
 from harness.store.settled import keep, look
+from harness.text import is_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,6 +36,8 @@ class Store:
         self.results = results
         self.path = results / "results.duckdb"
         self._instead: News | None = None  # what is read where the database cannot be
+        self.obstacle = ""
+        """Why the database could not be brought up to date; "" where it was."""
 
     def refresh(self, papers: Iterable[Path] = ()) -> list[str]:
         """Ingest what is new in the ledger, and the papers' files where they changed.
@@ -52,7 +54,7 @@ class Store:
                 notes += self._set_aside(state)
                 return [*notes, *self._refresh(papers)]
         except (Busy, Refused) as obstacle:
-            self._instead = news(self.results, Known(), papers)
+            self._instead, self.obstacle = news(self.results, Known(), papers), str(obstacle)
             return [*notes, *self._instead.notes, f"{obstacle}; the runs were read instead"]
 
     @property

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +60,45 @@ def test_a_place_that_is_closed_is_a_data_error(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(Ledger, "check_version", closed)
     assert run(["--results", str(tmp_path), "ls", "runs"]) == 4
     assert "/r/runs: Permission denied; make it accessible" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["ls", "runs"], ["sql", "from run"], ["status"], ["gc"], ["ingest"], PLAN])
+@pytest.mark.parametrize("given_by", ["option", "variable", "working directory"])
+def test_a_folder_that_is_not_utf8_is_refused(tmp_path, monkeypatch, capsys, words, given_by):
+    place = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    Path(place).mkdir()
+    monkeypatch.delenv("BENCH_RESULTS", raising=False)
+    if given_by == "variable":
+        monkeypatch.setenv("BENCH_RESULTS", place)
+    elif given_by == "working directory":
+        monkeypatch.chdir(place)
+    assert run([*(["--results", place] if given_by == "option" else []), *words]) == 4
+    assert "is not UTF-8; choose another folder" in capsys.readouterr().err
+    assert not list(Path(place).iterdir())
+
+
+@pytest.mark.parametrize("place", ["/proc", "/sys/x", "/dev/null", "a file/x"])
+def test_where_nothing_can_be_written_is_said(tmp_path, monkeypatch, capsys, place):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a file").touch()
+    assert run(["--results", place, "run", *PLAN[1:]]) == 4
+    assert re.search(r"cannot write results to|is a file", capsys.readouterr().err)
+    for words in (
+        (["sql", "from run"], ["status"], ["gc"], ["rescore"], ["ingest"]) if place == "/proc" else (["ls", "runs"],)
+    ):
+        code = run(["--results", place, *words])
+        said = capsys.readouterr().err
+        assert code in (0, 4), (words, said)
+        assert "internal" not in said, (words, said)
+
+
+def test_a_limit_on_memory_that_is_too_low_is_said(tmp_path):
+    program = "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (1500 * 2**20,) * 2); import harness.cli"
+    words = [sys.executable, "-c", f"{program}; harness.cli.main()", "--results", str(tmp_path), "run", *PLAN[1:]]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count("its address space is limited to 1.5 GiB: raise the limit (`ulimit -v`)") == 1
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(("words", "page"), [(["run"], "run"), (["nosuch"], ""), (["ls", "--nosuch"], "ls")])

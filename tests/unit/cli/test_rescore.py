@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 import sys
 
@@ -177,6 +179,19 @@ def test_new_metrics_and_versions_are_measured_and_count_from_then_on(home):
     home.bench("ingest", "--rebuild")
     assert home.contents() == incremental
     assert "spread" in home.bench("show", rows[0]["run_key"])[1]
+
+
+def test_a_folder_that_cannot_be_written_is_said(home, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    home.bench("ingest")
+    home.change()
+    monkeypatch.setattr("pathlib.Path.write_bytes", refused)
+    code, out, err = home.bench("rescore")
+    assert (code, out) == (4, "")
+    assert "Read-only file system" in err
+    assert not list(home.results.rglob("rescored*"))
 
 
 def test_the_record_says_what_it_belongs_to_and_who_measured(home):

@@ -77,6 +77,9 @@ def test_an_entry_means_what_the_options_mean(tmp_path):
         (RUN + "settings = { sampler.a = 1979-05-27 }", "settings.sampler.a = datetime.date(1979, 5, 27) is not a"),
         (RUN + "sweep = { sampler.a = 3 }", "sweep.sampler.a = 3 is not a list of values"),
         (RUN + "sweep = { sampler.a = [[1]] }", "sweep.sampler.a = [[1]] is not a list of values"),
+        (RUN + 'settings = { sampler.a = 1, "sampler.a" = 2 }', "run 1: settings: sampler.a is given twice"),
+        (RUN + 'schedule = "constant"\nsettings.schedule = "cyclical"', "run 1: schedule is given twice"),
+        (RUN + "seeds = [99999999999999999999]", "below 10^15"),
         (RUN + "settings.sampler.a = 1\nsweep.sampler.a = [1]", "sampler.a stands in settings and in sweep"),
     ],
 )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
+import socket
+import tempfile
 
 import pytest
 
-from harness.errors import RunError
+from harness.errors import RunError, UsageError
 from harness.execution import local
 
 
@@ -43,6 +45,24 @@ def test_a_child_is_started_once_more(hello, failures, lost):
     assert pipe.recv() == "here"
     process.join()
     assert process.exitcode == 0
+
+
+@pytest.mark.parametrize("spare", [0, -1])
+def test_a_temporary_folder_is_refused_exactly_where_no_socket_fits(tmp_path, monkeypatch, spare):
+    room = local.SOCKET_PATH - len("/pymp-12345678/listener-12345678") - len(f"{tmp_path}/") - spare
+    folder = tmp_path / ("x" * room)
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    place = f"{tempfile.mkdtemp(prefix='pymp-')}/listener-12345678"  # as multiprocessing names it
+    with socket.socket(socket.AF_UNIX) as made:
+        if spare == 0:
+            made.bind(place)
+            local._check_socket_path()
+            return
+        with pytest.raises(OSError, match="path too long"):
+            made.bind(place)
+    with pytest.raises(UsageError, match="TMPDIR is longer than 75 bytes"):
+        local._check_socket_path()
 
 
 def test_twice_is_an_error_and_no_interruption(hello, failures):

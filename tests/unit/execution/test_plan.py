@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from harness.cli import options
 from harness.errors import UsageError
 from harness.execution.plan import Request, parse_seeds, parse_settings, plan
 from harness.ledger.attempt import Attempt
@@ -170,8 +171,13 @@ def test_only_what_is_missing_is_new(tmp_path):
         ({"given": {"schedule": "polynomial"}, "task": "mixture5"}, "needs a; give it by --set schedule.a"),
         ({"sampler": "csgld", "given": {"schedule": "constant"}}, "--sampler sgld --schedule constant"),
         ({"budget": "papr"}, "'papr'.*did you mean paper"),
-        ({"budget": "steps=-1"}, "not a positive number"),
-        ({"budget": "steps=many"}, "not a positive number"),
+        ({"budget": "steps=-1"}, "not a number above 0"),
+        ({"budget": "steps=many"}, "not a number above 0"),
+        ({"budget": "steps=1.5"}, "not a whole number of steps"),
+        ({"budget": "steps=99999999999999999999"}, r"below 10\^15"),
+        ({"given": {"run.thin": "1.5"}}, "not an integer"),
+        ({"given": {"run.thin": 2**64}}, r"not between -2\^53 and 2\^53"),
+        ({"sampler": "csgld", "budget": "steps=20", "given": {"schedule.cycles": 21}}, "more than the 20 steps"),
         ({"budget": "gradients=0.1"}, "less than one step"),
         ({"budget": "seconds=5"}, "must be measured"),
         ({"budget": "steps=1e12"}, "more than 100,000,000 steps"),
@@ -196,6 +202,11 @@ def test_settings_words():
     for wrong in ("a", "=1", "a="):
         with pytest.raises(UsageError, match="KEY=VALUE"):
             parse_settings([wrong], "--set")
+    assert parse_settings(["a.b=1", "a.b = 1"], "--set") == {"a.b": "1"}
+    with pytest.raises(UsageError, match=r"--sweep gives a\.b twice, '1' and '2'"):
+        parse_settings(["a.b=1", "c=3", "a.b=2"], "--sweep")
+    with pytest.raises(UsageError, match="--set gives schedule twice"):
+        options.request(["sgld"], ["mixture5"], None, None, "smoke", ["schedule=cyclical"], None, "constant")
 
 
 def test_planning_imports_no_torch_once_the_facts_are_known(tmp_path):

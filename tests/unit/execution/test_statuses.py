@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
 import signal
 import time
 from contextlib import ExitStack
@@ -14,7 +17,6 @@ from harness.cli.app import run as bench
 from harness.cli.options import duration
 from harness.errors import DataError, UsageError
 from harness.execution import limit
-from harness.execution.failure import DiskError
 from harness.execution.plan import Request, plan
 from harness.execution.session import Session
 from harness.execution.worker import Job, Stop, _advance, _run
@@ -43,10 +45,10 @@ def session(ledger, seeds=(0,), **given):
 
 
 def raising(error):
-    def advance():
+    def failing(*_):
         raise error
 
-    return advance
+    return failing
 
 
 def done(ledger):
@@ -85,8 +87,8 @@ def preempted(ledger):
 
 def disk_full(ledger):
     block = session(ledger)
-    block.advance = raising(DiskError("cannot write results: No space left on device"))
-    with pytest.raises(DataError):
+    block.attempts[0].append_draws = raising(OSError(errno.ENOSPC, "No space left on device"))
+    with pytest.raises(DataError, match="No space left on device; free some space"):
         _advance(block, Stop(), print)
 
 
@@ -126,6 +128,28 @@ def test_each_status_has_a_producer(ledger, status):
         assert result["seconds"]["setup"] > 0
         assert result["started"] == standing.attempt.events()[0]["time"]
         assert not [path.name for path in standing.attempt.path.iterdir() if "checkpoint" in path.name]
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.ESTALE, errno.EROFS, errno.EIO, errno.EACCES])
+def test_only_a_full_disk_is_called_full(ledger, number):
+    block = session(ledger)
+    block.attempts[0].append_draws = raising(OSError(number, os.strerror(number)))
+    with pytest.raises(DataError, match=os.strerror(number)) as failure:
+        _advance(block, Stop(), print)
+    assert "space" not in str(failure.value)
+    (key,) = ledger.all_keys()
+    assert ledger.standing(key).status == "orphaned"
+
+
+@pytest.mark.parametrize("stop", ["", "cancelled"])
+@pytest.mark.parametrize("steps", [0, 1])
+def test_a_folder_deleted_during_a_run_is_said(ledger, steps, stop):
+    block = session(ledger)
+    for _ in range(steps):
+        block.advance()
+    shutil.rmtree(ledger.root)
+    with pytest.raises(DataError, match="No such file or directory; it was deleted or moved"):
+        _advance(block, Stop(stop), print)
 
 
 def test_a_held_unfinished_run_is_running(ledger):

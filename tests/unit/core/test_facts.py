@@ -1,0 +1,57 @@
+"""The cache of what plugins say of themselves: whatever lies there, the answers are those of the plugins."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from harness import facts
+from harness.ledger.files import sealed
+from harness.registry import registry
+
+CONTENTS = (
+    b"", b"3", b"null", b"[]", b'"x"', b"{}", b'{"fact": 3}', b'[{"name": 5}]', b"{", b"[" * 100_000, b"\xff",
+    b'{"dim": "five", "version": null}', str(sealed({"fact": 3}) | {"fact": 4}).replace("'", '"').encode(),
+)  # fmt: skip
+
+
+def answers():
+    facts._known.clear()
+    offers = [
+        registry().find(*name) for name in (("samplers", "sgld"), ("schedules", "cyclical"), ("tasks", "mixture5"))
+    ]
+    return [*map(facts.fields, offers), facts.sampler_facts(offers[0], {}), facts.protocols(offers[2])]
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
+    yield tmp_path
+    facts._known.clear()
+
+
+def test_other_content_is_not_taken_for_facts(cache):
+    expected = answers()
+    kept = {path: path.read_bytes() for path in cache.rglob("*.json")}
+    assert kept
+    for content in CONTENTS:
+        for path in kept:
+            path.write_bytes(content)
+        assert answers() == expected, content
+        assert {path: path.read_bytes() for path in kept} == kept
+
+
+@pytest.mark.parametrize("kind", ["a FIFO", "a directory", "a file of a terabyte"])
+def test_what_cannot_be_read_is_not_waited_for(cache, kind):
+    expected = answers()
+    for path in cache.rglob("*.json"):
+        path.unlink()
+        if kind == "a FIFO":
+            os.mkfifo(path)
+        elif kind == "a directory":
+            path.mkdir()
+        else:
+            path.touch()
+            os.truncate(path, 2**40)
+    assert answers() == expected

@@ -1,0 +1,92 @@
+"""What is said where a plugin asks the harness for something that it does not have: what it has instead."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from harness import Info, PluginError, Truth
+from harness.cli.app import run
+from harness.foreign import told
+from harness.registry import registry
+from harness.source import source_hash
+
+PLUGIN = """
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness import Info, Truth, hook
+from plugins.samplers.sgld import SGLD
+from tasks.synthetic.mixture5 import Mixture5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking(SGLD):
+    def step(self, theta, state, potential, h, T, noise):
+        return theta - h * potential.hessian(theta), state
+
+
+@dataclass(frozen=True, kw_only=True)
+class Old(Mixture5):
+    def build(self, streams, device):
+        Truth(mean=np.zeros(2), sd=np.ones(2))
+
+
+@hook
+def bench_samplers():
+    return [Info("asking", "asking_plugin:Asking")]
+
+
+@hook
+def bench_tasks():
+    return [Info("old", "asking_plugin:Old")]
+"""
+
+
+@pytest.fixture
+def command(tmp_path):
+    plugin = tmp_path / "asking_plugin.py"
+    plugin.write_text(PLUGIN)
+    given = ["--budget", "steps=20", "--seeds", "0", "--set", "schedule.step_size=0.1"]
+    yield ["--results", str(tmp_path / "results"), "--plugin", str(plugin), "run", *given]
+    sys.modules.pop("asking_plugin", None)
+    registry.cache_clear()
+    source_hash.cache_clear()
+
+
+def test_a_run_says_what_a_potential_has(command, capfd):
+    assert run([*command, "--sampler", "asking", "--task", "mixture5"]) == PluginError.exit_code
+    found = capfd.readouterr().err
+    assert "no attribute 'hessian'; it has full, grad, metric, scores, terms, value_and_grad\n" in found
+
+
+def test_a_run_says_what_to_write_for_an_old_signature(command, capfd):
+    assert run([*command, "--sampler", "sgld", "--task", "old"]) == PluginError.exit_code
+    found = capfd.readouterr().err
+    assert "sgld on old cannot begin: TypeError: " in found
+    assert "'sd'; write Truth(mean, covariance, z3, z4, mean_mcse, sd_mcse, how, quantiles) or Truth.normal(" in found
+    assert "Traceback" not in found
+
+
+def error_of(call):
+    with pytest.raises((AttributeError, TypeError)) as found:
+        call()
+    return told(found.value)
+
+
+def test_classes_and_objects_of_the_harness_are_told_by_their_names():
+    assert "write Info(name, target, " in error_of(lambda: Info(nome="x"))
+    assert "Truth.of_points(points, shares, how, known)" in error_of(Truth.of_points)
+    assert error_of(lambda: {}.nosuch).endswith("'dict' object has no attribute 'nosuch'")
+
+
+def test_an_object_that_does_harm_is_not_asked():
+    class Harmful:
+        def __dir__(self):
+            raise SystemExit
+
+    assert error_of(lambda: Harmful().x).endswith("'x'")
+    Harmful.__module__ = "harness.made_up"
+    assert "'x'; it has " in error_of(lambda: Harmful().x)
