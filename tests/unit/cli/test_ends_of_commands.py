@@ -83,9 +83,10 @@ def test_where_nothing_can_be_written_is_said(tmp_path, monkeypatch, capsys, pla
     (tmp_path / "a file").touch()
     assert run(["--results", place, "run", *PLAN[1:]]) == 4
     assert re.search(r"cannot write results to|is a file", capsys.readouterr().err)
-    for words in (
+    verbs = (
         (["sql", "from run"], ["status"], ["gc"], ["rescore"], ["ingest"]) if place == "/proc" else (["ls", "runs"],)
-    ):
+    )
+    for words in verbs:
         code = run(["--results", place, *words])
         said = capsys.readouterr().err
         assert code in (0, 4), (words, said)

@@ -18,10 +18,9 @@ CONTENTS = (
 
 def answers():
     facts._known.clear()
-    offers = [
-        registry().find(*name) for name in (("samplers", "sgld"), ("schedules", "cyclical"), ("tasks", "mixture5"))
-    ]
-    return [*map(facts.fields, offers), facts.sampler_facts(offers[0], {}), facts.protocols(offers[2])]
+    names = (("samplers", "sgld"), ("schedules", "cyclical"), ("tasks", "mixture5"))
+    offers = [registry().find(*name) for name in names]
+    return [*map(facts.fields, offers), facts.protocols(offers[2])]
 
 
 @pytest.fixture
