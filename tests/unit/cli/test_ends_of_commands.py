@@ -83,10 +83,7 @@ def test_where_nothing_can_be_written_is_said(tmp_path, monkeypatch, capsys, pla
     (tmp_path / "a file").touch()
     assert run(["--results", place, "run", *PLAN[1:]]) == 4
     assert re.search(r"cannot write results to|is a file", capsys.readouterr().err)
-    verbs = (
-        (["sql", "from run"], ["status"], ["gc"], ["rescore"], ["ingest"]) if place == "/proc" else (["ls", "runs"],)
-    )
-    for words in verbs:
+    for words in (["sql", "from run"], ["status"], ["gc"], ["ingest"])[: 4 if place == "/proc" else 1]:
         code = run(["--results", place, *words])
         said = capsys.readouterr().err
         assert code in (0, 4), (words, said)
