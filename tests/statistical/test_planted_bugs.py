@@ -7,7 +7,7 @@ import torch
 from planted.page import PAGE, page
 from planted.table import BUGS, KINDS
 
-from harness.conformance.suite import LAWS, LawResult, check_samplers
+from harness.conformance.suite import LAWS, NOTHING_SHOWN, LawResult, check_samplers
 
 LONG = {"whole-law"}
 """Laws that take more than a few seconds: bugs that only they find are left to `nox -s statistical`."""
@@ -15,7 +15,7 @@ LONG = {"whole-law"}
 
 def is_meant(bug, result):
     """Whether a law fails for the bug: by a finding of its own, or by an error of the harness that the bug names."""
-    own = ". Usual cause: " in result.message
+    own = ". Usual cause: " in result.message or result.message.startswith(NOTHING_SHOWN)
     by_error = bool(bug.says) and result.message.startswith("PluginError: ")
     return result.outcome == "failed" and (own or by_error) and bug.says in result.message
 
