@@ -7,13 +7,17 @@ torchvision's, plus `uci/`. A file is used only when its SHA-256 is the declared
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import tarfile
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from typing import IO
 
 from harness.errors import DataError
+from harness.ledger.files import sweep, write_whole
 
 
 @dataclass(frozen=True)
@@ -80,19 +84,25 @@ def fetch(file: DataFile) -> Path:
     """Download a file to the data root, checked; a good local copy is left alone."""
     if problem(file) is None:
         return root() / file.path
-    import pooch
+    from pooch.downloaders import choose_downloader
 
     target = root() / file.path
     failures = []
     for url in file.urls:
-        whole = root() / PurePosixPath(url).name if file.archive else target
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            pooch.retrieve(
-                url, f"sha256:{file.archive or file.sha256}", fname=whole.name, path=whole.parent, progressbar=False
-            )
-            if file.archive:
-                _unpack(whole, file.path)
+            sweep(target)
+            with tempfile.TemporaryFile(dir=target.parent) as whole:  # without a name: a kill leaves nothing
+                choose_downloader(url)(url, whole, None)
+                whole.seek(0)
+                if file.archive:
+                    for _ in _checked(whole, file.archive):
+                        pass
+                    whole.seek(0)
+                    with tarfile.open(fileobj=whole) as packed, packed.extractfile(file.path) or io.BytesIO() as member:
+                        write_whole(target, _checked(member, file.sha256))
+                else:
+                    write_whole(target, _checked(whole, file.sha256))
         except (OSError, ValueError, KeyError, tarfile.TarError) as error:
             failures.append(f"{url}: {error}")
         else:
@@ -100,10 +110,14 @@ def fetch(file: DataFile) -> Path:
     raise DataError(f"data set {file.dataset}: could not fetch {file.path}: " + "; ".join(failures))
 
 
-def _unpack(archive: Path, member: str) -> None:
-    """One file of a tar archive, under its own path below the data root."""
-    with tarfile.open(archive) as packed:
-        packed.extract(member, root(), filter="data")
+def _checked(stream: IO[bytes], sha256: str) -> Iterator[bytes]:
+    """The content of a stream, part by part; at its end `ValueError` where it has another SHA-256."""
+    found = hashlib.sha256()
+    while part := stream.read(2**20):
+        found.update(part)
+        yield part
+    if found.hexdigest() != sha256:
+        raise ValueError(f"what came has the SHA-256 {found.hexdigest()[:12]}..., not {sha256[:12]}...")
 
 
 def checksum(files: Sequence[DataFile]) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from harness.errors import PluginError, UsageError
 from harness.foreign import foreign
 from harness.hookspecs import Info
-from harness.ledger.files import SEAL, read_json, seal_holds, sealed
+from harness.ledger.files import SEAL, read_json, seal_holds, sealed, write_whole
 from harness.parameters import Field, check, near, schema
 from harness.registry import Offer, load
 from harness.source import source_hash
@@ -196,8 +196,6 @@ def _write(path: Path, text: str) -> None:
     text = json.dumps(sealed({"fact": json.loads(text)}))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_suffix(f".{os.getpid()}")
-        aside.write_text(text)
-        aside.replace(path)
+        write_whole(path, text.encode(), sync=False)
     except OSError:
         return

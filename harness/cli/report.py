@@ -153,22 +153,24 @@ def _place(out: Path | None, name: str, suffix: str) -> Path | None:
 
 
 def _write(result: Result, text: str, file: Path | None, out: Path | None) -> None:
+    from harness.ledger.files import write_set
     from harness.rendering import figures
 
+    if file is None:
+        sys.stdout.write(text)
+    elif file.exists():
+        file = file.resolve()  # where a link leads, there the text goes
+        if not file.is_file():
+            raise DataError(f"cannot write {file}: it is not an ordinary file; choose another --out")
+    folder = file.parent if file is not None else context.current().results / "reports"
+    names: list[str] = []
+    files = {} if file is None else {file.name: text.encode()}
+    for figure in result.figures:
+        names.append(figures.unused(figure.name, names))
+        files |= figures.files(figure, names[-1])
     try:
-        if file is None:
-            sys.stdout.write(text)
-        else:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
-            context.say(f"wrote {file}")
-        folder = file.parent if file is not None else context.current().results / "reports"
-        names: list[str] = []
-        for figure in result.figures:
-            names.append(figures.unused(figure.name, names))
-            for path in figures.save(figure, folder, names[-1]):
-                context.say(f"wrote {path}")
-    except BrokenPipeError:
-        raise
+        write_set(folder, files)
     except OSError as error:
         raise DataError(f"cannot write {error.filename or out}: {error.strerror}; choose another --out") from error
+    for name in files:
+        context.say(f"wrote {folder / name}")

@@ -193,13 +193,25 @@ def _name(side: Side) -> str:
 
 def _export(store: Store, folder: Path) -> None:
     """Put the runs that cells and claims rest on into a folder of Parquet files, beside those that are there."""
+    from harness.ledger.files import alone
     from harness.report import Request
     from harness.scoring.reproduction import reproduction
     from harness.store.published import Published
 
-    merged = Published(folder, context.plugins().papers(), store)
-    keys = reproduction(merged, Request()).run_keys
-    merged.write(keys, folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder} cannot be made: {error.strerror}; choose another --export") from error
+    with alone(folder):
+        merged = Published(folder, context.plugins().papers(), store)
+        keys = reproduction(merged, Request()).run_keys
+        there = merged.rows("select count(*) as runs from run")[0]["runs"]
+        if not keys:
+            raise DataError(
+                f"nothing was written to {folder}: no cell or claim rests on any of the {context.count(there, 'run')} "
+                f"that are there or in {store.results}; `bench reproduce` does those that are needed"
+            )
+        merged.write(keys, folder)
     context.say(f"{context.count(len(keys), 'run')} in {folder}; `nox -s docs` writes REPRODUCTION.md from them")
 
 

@@ -1,15 +1,16 @@
-"""A new package from the templates beside this file: filled in memory, then written where nothing was."""
+"""A new package from the templates beside this file: filled in memory, then written as a folder that appears whole."""
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
-import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
 from harness.errors import UsageError
+from harness.ledger.files import write_folder
 
 TEMPLATES = Path(__file__).parent / "templates"
 KINDS = {
@@ -60,19 +61,18 @@ def write(package: Package, into: Path) -> Path:
 
     Raises `UsageError` where the folder is there already or cannot be written; then nothing is left behind.
     """
-    files, folder = package.files(), into / package.name
+    folder = into / package.name
     made: list[Path] = []
     try:
-        for missing in [*_missing(into), folder]:
+        for missing in _missing(into):
             missing.mkdir()
             made.append(missing)
-        for place, text in files.items():
-            path = folder / place
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", newline="\n")
+        write_folder(folder, {place: text.encode() for place, text in package.files().items()})
     except BaseException as error:
-        _undo(made, folder)
-        if isinstance(error, FileExistsError):
+        for place in reversed(made):
+            with suppress(OSError):
+                place.rmdir()
+        if isinstance(error, OSError) and error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
             raise UsageError(f"{folder} is there already, and nothing is overwritten; choose another name") from error
         if isinstance(error, OSError):
             what = f"{error.filename or folder}: {error.strerror or error}"
@@ -84,13 +84,3 @@ def write(package: Package, into: Path) -> Path:
 def _missing(folder: Path) -> list[Path]:
     """The folder and those above it that are not there, from the top."""
     return [*reversed([place for place in (folder, *folder.parents) if not place.exists()])]
-
-
-def _undo(made: list[Path], folder: Path) -> None:
-    """Remove the package's folder with what is in it, and the folders made for it while they are empty."""
-    for place in reversed(made):
-        if place == folder:
-            shutil.rmtree(place, ignore_errors=True)
-        else:
-            with suppress(OSError):
-                place.rmdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,9 +71,8 @@ class Ledger:
             self.locks.mkdir(exist_ok=True)
             if not (self.root / "ledger.json").exists():
                 write_json(self.root / "ledger.json", {"layout": LAYOUT})
-            probe = self.root / f".probe-{os.getpid()}"
-            probe.write_bytes(b"\0" * 4096)
-            probe.unlink()
+            with tempfile.TemporaryFile(dir=self.root) as probe:  # it has no name: nothing is left of it
+                probe.write(b"\0" * 4096)
         except OSError as error:
             raise DataError(f"cannot write results to {self.root}: {why(error)}") from error
         kind = filesystem(self.root)

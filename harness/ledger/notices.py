@@ -6,7 +6,6 @@ It counts only while the lock beside it is held by the process that it names.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from harness.ledger.files import read_json
+from harness.ledger.files import read_json, write_json
 from harness.ledger.ledger import KEY
 from harness.ledger.locks import held
 
@@ -29,16 +28,14 @@ class Notice:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.record: dict[str, Any] = {"host": socket.gethostname(), "pid": os.getpid()}
-        self._aside = path.with_name(f".{path.name}.{os.getpid()}")
         self._written = -EVERY_SECONDS
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for path in (self._aside, self.path):
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.path.unlink(missing_ok=True)
 
     def update(self, changes: Mapping[str, Any]) -> None:
         """Take note of changes; what is on disk is replaced unless it is only a moment old."""
@@ -48,8 +45,7 @@ class Notice:
             return
         self._written = now
         with suppress(OSError):
-            self._aside.write_text(json.dumps({**self.record, "time": time.time()}))
-            self._aside.replace(self.path)
+            write_json(self.path, {**self.record, "time": time.time()}, sync=False)
 
     def hearing(self, send: Callable[[str, dict[str, Any]], None]) -> Callable[[str, dict[str, Any]], None]:
         """`send`, with an ear for messages of progress."""

@@ -1,6 +1,7 @@
 """Write the pages of a distribution's samplers: `python -m harness.pages [FOLDER [DISTRIBUTION]]`.
 
-Without arguments into docs/samplers, of the samplers that come with the harness. Pages of others there are removed.
+Without arguments into docs/samplers, of the samplers that come with the harness. Pages there of other samplers are
+removed. A folder whose README.md is not from here is refused.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.pages.sampler import UNLIMITED, no_curve, sampler
+from harness.ledger.files import write_set
 from harness.pages import figure, index
 from harness.pages.sampler import page
 from harness.registry import Registry, load, registry
@@ -38,16 +40,18 @@ def picture(record: Mapping[str, Any]) -> bytes:
 
 
 def write(folder: Path = HOME, distribution: str = OWN) -> None:
-    """All files, and no other .md or .svg."""
+    """All files, and no other .md or .svg; the program ends where the folder has a README.md that is not from here."""
+    readme = folder / "README.md"
+    is_own = readme.exists() and index.MARK in readme.read_text(encoding="utf-8", errors="replace")
+    if readme.exists() and not is_own:
+        sys.exit(f"{readme} was not written by `python -m harness.pages`; choose another folder")
     found = records(registry(), distribution)
     files = {name: text.encode() for name, text in texts(found).items()}
     files |= {f"{record['name']}.svg": picture(record) for record in found if not no_curve(record)}
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in (*folder.glob("*.md"), *folder.glob("*.svg")):
+    write_set(folder, files)
+    for path in (*folder.glob("*.md"), *folder.glob("*.svg")) if is_own else ():
         if path.name not in files:
             path.unlink()
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
 
 
 if __name__ == "__main__":

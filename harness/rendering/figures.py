@@ -6,7 +6,6 @@ import io
 import re
 import warnings
 from collections.abc import Container
-from pathlib import Path
 from typing import Any
 
 from harness.foreign import foreign
@@ -26,14 +25,9 @@ METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None, "Creator": None}, "
 """Kinds of files, and what is left out of each so that its bytes do not tell when and by what it was written."""
 
 
-def save(figure: Figure, folder: Path, name: str = "") -> list[Path]:
-    """Draw a figure and write NAME.svg and NAME.png into a folder; returns both paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    name = name or file_name(figure.name)
-    paths = [folder / f"{name}.{kind}" for kind in METADATA]
-    for path, content in zip(paths, drawn(figure, *METADATA), strict=True):
-        path.write_bytes(content)
-    return paths
+def files(figure: Figure, name: str) -> dict[str, bytes]:
+    """Draw a figure; the contents of its files NAME.svg and NAME.png."""
+    return {f"{name}.{kind}": content for kind, content in zip(METADATA, drawn(figure, *METADATA), strict=True)}
 
 
 def drawn(figure: Figure, *kinds: str) -> list[bytes]:

@@ -1,14 +1,12 @@
 """A site of static files: an index page with everything on it, a page for each report, and each report in every format.
 
 It opens from disk: no script, no address outside the folder, fonts of the reader's own. Equal content gives equal
-bytes. Files are replaced one by one, each whole, the index last and the files that are gone after it, so a reader, or
-what an interruption leaves, is the old index or the new one, and either has all that it links to.
+bytes. Files are replaced when all are written, the index last, and files that the new site lacks are deleted after it.
+So a reader finds the old index or the new one, and either has all files that it links to.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,11 +14,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.errors import BenchError, UsageError
-from harness.ledger.files import read_json, write_whole
+from harness.ledger.files import FILES, alone, read_json, write_set
 from harness.rendering import FORMATS, SUFFIXES, figures, render, web
 from harness.report import Figure, Result
 
 MANIFEST = "site.json"
+STALE = "stale"
+"""Of a manifest: files of the site before, which are being deleted."""
 INDEX = "index.html"
 DOCUMENTS = tuple(form for form in FORMATS if form not in {"table", "html"})
 INCH = 96
@@ -94,22 +94,17 @@ def publish(site: Site, folder: Path) -> dict[str, str]:
     """
     check_folder(folder, site.name)
     folder.mkdir(parents=True, exist_ok=True)
-    files, problems = contents(site)
-    before = (read_json(folder / MANIFEST) or {}).get("files")
-    known = {name: digest for name, digest in before.items() if _is_own(name)} if isinstance(before, dict) else {}
-    _write_manifest(folder, site.name, {**known, **_digests(files)})
-    for name in sorted(files, key=_linked_first):
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists() or path.read_bytes() != files[name]:
-            write_whole(path, files[name])
-    for name in sorted(known.keys() - files.keys(), key=_linked_first, reverse=True):
-        (folder / name).unlink(missing_ok=True)
-    _write_manifest(folder, site.name, _digests(files))
-    for name in {*known, *files, MANIFEST}:
-        path = folder / name
-        for aside in path.parent.glob(f".{path.name}.*"):  # what an interruption left
-            aside.unlink(missing_ok=True)
+    made, problems = contents(site)
+    files = {name: made[name] for name in sorted(made, key=_linked_first)}
+    with alone(folder):
+        before = read_json(folder / MANIFEST) or {}
+        named = [name for key in (FILES, STALE) for name in before.get(key) or () if isinstance(name, str)]
+        stale = sorted({name for name in named if _is_own(name)} - files.keys(), key=_linked_first, reverse=True)
+        write_set(folder, files, MANIFEST, site=site.name, **({STALE: stale} if stale else {}))
+        for name in stale:
+            (folder / name).unlink(missing_ok=True)
+        if stale:
+            write_set(folder, files, MANIFEST, site=site.name)
     return problems
 
 
@@ -162,26 +157,16 @@ def _draw(figure: Figure, section: str, files: dict[str, bytes]) -> Picture:
     folder = f"figures/{section}/"
     taken = {place.removeprefix(folder).removesuffix(".svg") for place in files if place.startswith(folder)}
     name = figures.unused(figure.name, taken)
-    with tempfile.TemporaryDirectory() as scratch:
-        saved = figures.save(replace(figure, name=name), Path(scratch), name)
-        places = [f"{folder}{path.name}" for path in saved]
-        files |= {place: path.read_bytes() for place, path in zip(places, saved, strict=True)}
+    own = {f"{folder}{file}": content for file, content in figures.files(replace(figure, name=name), name).items()}
+    files |= own
     width, height = (round(inches * INCH) for inches in figure.size)
-    return Picture(places[0], places[1], figure.caption or figure.name, width, height)
+    svg, png = own
+    return Picture(svg, png, figure.caption or figure.name, width, height)
 
 
 def _linked_first(name: str) -> tuple[bool, bool, str]:
     """Sorts a file before the pages that link to it."""
     return name == INDEX, name.endswith(".html"), name
-
-
-def _digests(files: Mapping[str, bytes]) -> dict[str, str]:
-    return {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
-
-
-def _write_manifest(folder: Path, name: str, digests: dict[str, str]) -> None:
-    text = json.dumps({"site": name, "files": digests}, indent=1, sort_keys=True)
-    write_whole(folder / MANIFEST, text.encode())
 
 
 def _is_own(name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.ledger.files import write_whole
 from harness.store import connection, schema
 
 HEADER = """# Data dictionary
@@ -41,4 +42,4 @@ def _meaning(name: str, column: str) -> str:
 
 if __name__ == "__main__":
     target = Path(__file__).resolve().parents[2] / "docs" / "data-dictionary.md"
-    target.write_text(markdown(), encoding="utf-8")
+    write_whole(target, markdown().encode())

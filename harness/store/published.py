@@ -1,13 +1,19 @@
-"""Results as Parquet: what a repository keeps of runs, without their arrays, and reads back as if it were a store."""
+"""Results as Parquet: what a repository keeps of runs, without their arrays, and reads back as if it were a store.
+
+The five files are a set: manifest.json has their checksums, and a set that does not match them is refused. Sets that
+earlier versions wrote have no manifest; of those no file may be missing.
+"""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError
+from harness.ledger.files import read_bytes, read_set, write_set
 from harness.store import connection, papers
 from harness.store.ingest import ingest
 from harness.store.news import News
@@ -25,11 +31,15 @@ _TABLES = {
     "plugin": ("select plugin.* from plugin semi join counted using (environment)", "environment, distribution"),
 }
 """Table -> what is kept of it, and its order: of each run the attempt that counts. Curves, events and files are not."""
+MANIFEST = "manifest.json"
 _KEYS = {"run": "run_key", "attempt": "attempt", "environment": "environment", "plugin": "environment, distribution"}
 
 
 class Published(Store):
-    """The Parquet files of a folder as a store, with the papers' files; `more` is a store whose runs come on top."""
+    """The Parquet files of a folder as a store, with the papers' files; `more` is a store whose runs come on top.
+
+    To read raises `DataError` where the files are not a whole set, or where neither they nor `more` are there.
+    """
 
     def __init__(self, folder: Path, paper_files: Iterable[Path] = (), more: Store | None = None) -> None:
         super().__init__(folder)
@@ -39,10 +49,8 @@ class Published(Store):
     @contextmanager
     def _reading(self) -> Iterator[DuckDBPyConnection]:
         with connection.in_memory() as db:
-            for table in _TABLES:
-                path = self.results / f"{table}.parquet"
-                if path.exists():
-                    _load(db, table, path)
+            for table, content in self._files().items():
+                _load(db, table, content, self.results)
             if self.more is not None:
                 _add(db, self.more)
             rows, notes = papers.read(self.papers)
@@ -52,18 +60,39 @@ class Published(Store):
             yield db
 
     def write(self, run_keys: Iterable[str], folder: Path) -> None:
-        """Write these runs, each by the attempt that counts, as Parquet files; equal runs give equal bytes."""
+        """Write these runs, each by the attempt that counts, as Parquet files; equal runs give equal bytes.
+
+        The caller holds `files.alone(folder)`.
+        """
         import pyarrow.parquet
 
         keys = sorted(set(run_keys))
         with self.reading() as db:
             found = _rows(db, keys)
+        contents: dict[str, bytes] = {}
+        for table, rows in found.items():
+            stream = io.BytesIO()
+            pyarrow.parquet.write_table(rows, stream, compression="zstd")
+            contents[_file(table)] = stream.getvalue()
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            for table, rows in found.items():
-                pyarrow.parquet.write_table(rows, folder / f"{table}.parquet", compression="zstd")
+            write_set(folder, contents, MANIFEST)
         except OSError as error:
-            raise DataError(f"{folder} cannot be written: {error.strerror or error}") from error
+            raise DataError(f"{error.filename or folder} cannot be written: {error.strerror or error}") from error
+
+    def _files(self) -> dict[str, bytes]:
+        """The content of each table's file; none where the folder has no set."""
+        names = {_file(table): table for table in _TABLES}
+        try:
+            found = read_set(self.results, MANIFEST)
+            if found is None:
+                found = {name: read_bytes(self.results / name) for name in names if (self.results / name).exists()}
+        except (OSError, ValueError) as error:
+            raise _broken(self.results, str(error)) from error
+        if not found and self.more is None:
+            raise DataError(f"{self.results} holds no published results; `bench reproduce --export` writes them")
+        if found and (missing := sorted(names.keys() - found.keys())):
+            raise _broken(self.results, f"{', '.join(missing)} is missing")
+        return {table: found[name] for name, table in names.items() if found}
 
 
 def _rows(db: DuckDBPyConnection, keys: list[str]) -> dict[str, Any]:
@@ -74,14 +103,26 @@ def _rows(db: DuckDBPyConnection, keys: list[str]) -> dict[str, Any]:
     }
 
 
-def _load(db: DuckDBPyConnection, table: str, path: Path) -> None:
+def _file(table: str) -> str:
+    return f"{table}.parquet"
+
+
+def _broken(folder: Path, why: str) -> DataError:
+    return DataError(
+        f"{folder} is not a whole set of published results: {why}; restore its files (git checkout), "
+        "or delete them and export all runs again"
+    )
+
+
+def _load(db: DuckDBPyConnection, table: str, content: bytes, folder: Path) -> None:
+    import duckdb
     import pyarrow.parquet
 
     try:
-        db.register("incoming", pyarrow.parquet.read_table(path))
-    except (OSError, pyarrow.ArrowException) as error:
-        raise DataError(f"{path} does not read: {error}; restore it, or delete the folder's files") from error
-    db.execute(f"insert into {table} by name select * from incoming")  # noqa: S608 - one of the tables above
+        db.register("incoming", pyarrow.parquet.read_table(pyarrow.BufferReader(content)))
+        db.execute(f"insert into {table} by name select * from incoming")  # noqa: S608 - one of the tables above
+    except (OSError, pyarrow.ArrowException, duckdb.Error) as error:
+        raise _broken(folder, f"{_file(table)} does not read: {error}") from error
     db.unregister("incoming")
 
 

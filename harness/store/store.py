@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, UsageError
+from harness.ledger.files import aside
 from harness.ledger.ledger import TRASH
 from harness.store import connection, schema
 from harness.store.connection import Busy, Damaged, Foreign, Refused
@@ -72,7 +73,7 @@ class Store:
     def _rebuild(self, papers: Iterable[Path]) -> list[str]:
         found = news(self.results, Known(), papers)
         self.results.mkdir(parents=True, exist_ok=True)
-        new = self.path.with_name(f".results-{os.getpid()}.duckdb")
+        new = aside(self.path)
         notes = []
         try:
             state = self._strange()  # waits until nobody has it open

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from harness.ledger.files import write_set
 from harness.registry import registry
 from reports.published import FOLDER, counts, page, with_counts
 
@@ -13,7 +14,8 @@ OWN = "sgmcmc-bench"
 if __name__ == "__main__":
     papers = [path for plugin in registry().plugins if plugin.distribution == OWN for path in plugin.papers]
     target = Path(sys.argv[1]) if sys.argv[1:] else Path("REPRODUCTION.md")
-    target.write_text(page(FOLDER, papers), encoding="utf-8")
+    files = {target.name: page(FOLDER, papers).encode()}
     if not sys.argv[1:]:
-        readme = Path("README.md")
-        readme.write_text(with_counts(readme.read_text(encoding="utf-8"), counts(FOLDER, papers)), encoding="utf-8")
+        readme = Path("README.md").read_text(encoding="utf-8")
+        files["README.md"] = with_counts(readme, counts(FOLDER, papers)).encode()
+    write_set(target.parent, files)

@@ -18,6 +18,7 @@ import numpy as np
 from harness import Cost, Info, RunError, Task, Trajectory, Truth, UsageError
 from harness.conformance.gaussian import Recorder
 from harness.diagnostics import bulk_ess, rank_normalised_split_rhat
+from harness.ledger.files import write_whole
 from harness.parameters import near
 from harness.registry import load, registry
 from harness.spec import ENGINE
@@ -163,7 +164,7 @@ def _quality(centred: Array, along: Array) -> tuple[Array, Array, float]:
 def write(path: Path, found: Mapping[str, Any]) -> None:
     """The record as JSON, an entry a line."""
     lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in found.items()]
-    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    write_whole(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
     summary = {k: found[k] for k in ("rhat", "ess_z", "ess_z2", "acceptance", "acceptance_worst_chain")}
     print(path, json.dumps(summary))  # noqa: T201 - this command's output
 

@@ -38,15 +38,15 @@ def test_the_ensemble_of_m_cycles_is_the_running_mean_at_the_end_of_the_mth(tmp_
     assert [record["cycles_used"] for record in made.records[::2]] == [1, 2, 3]
     assert [row["test_error"] for row in made.tables[0].rows] == pytest.approx([10, 8, 6])
     (figure,) = made.figures
-    written = [path.read_bytes() for path in figures.save(figure, tmp_path / "one")]
-    assert written == [path.read_bytes() for path in figures.save(figure, tmp_path / "two")]
+    written = figures.drawn(figure, "svg", "png")
+    assert written == figures.drawn(figure, "svg", "png")
 
 
 def test_cycles_before_the_first_averaged_draw_have_no_ensemble(tmp_path):
     write(tmp_path, first=2)
     made = Cycles().build(store(tmp_path), Request())
     assert [record["cycles_used"] for record in made.records] == [2, 2, 3, 3]
-    figures.save(made.figures[0], tmp_path)
+    figures.drawn(made.figures[0], "svg", "png")
 
 
 def test_runs_without_cycles_or_arrays_are_left_out_and_named_where_asked_for(tmp_path):
@@ -75,8 +75,8 @@ def test_curves_are_means_over_chains_and_seeds_and_seconds_are_those_of_samplin
     assert single["mean"] == pytest.approx(35)
     assert single["lowest_at_passes"] == 6
     (figure,) = made.figures
-    written = [path.read_bytes() for path in figures.save(figure, tmp_path / "one")]
-    assert written == [path.read_bytes() for path in figures.save(figure, tmp_path / "two")]
+    written = figures.drawn(figure, "svg", "png")
+    assert written == figures.drawn(figure, "svg", "png")
 
 
 def test_diverged_seeds_leave_the_others_their_curves(tmp_path):
@@ -85,4 +85,4 @@ def test_diverged_seeds_leave_the_others_their_curves(tmp_path):
     made = Curves().build(store(tmp_path), Request())
     assert values(made, "test_error") == [5]
     assert values(made, "test_error", "seeds") == [1]
-    figures.save(made.figures[0], tmp_path)
+    figures.drawn(made.figures[0], "svg", "png")

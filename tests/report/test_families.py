@@ -44,8 +44,8 @@ def test_temperatures_are_compared_where_nothing_else_differs(tmp_path):
     assert means == pytest.approx(np.array([4, 3, 5]) + 0.1 * NOISE[:3].mean())
     assert [row["T"] for row in made.tables[0].rows] == [0.0, 0.1, 1.0]
     (figure,) = made.figures
-    written = [path.read_bytes() for path in figures.save(figure, tmp_path / "one")]
-    assert written == [path.read_bytes() for path in figures.save(figure, tmp_path / "two")]
+    written = figures.drawn(figure, "svg", "png")
+    assert written == figures.drawn(figure, "svg", "png")
     with pytest.raises(UsageError, match="unknown metric"):
         Tempering().build(store(tmp_path), Request(metric="test_eror"))
 
@@ -57,7 +57,7 @@ def test_a_temperature_that_diverged_has_a_row_and_no_point(tmp_path):
     made = Tempering().build(store(tmp_path), Request())
     assert [row["test_error"] for row in made.tables[0].rows][1] == "-"
     assert any("diverged at step 120" in note for note in made.tables[0].notes)
-    figures.save(made.figures[0], tmp_path)
+    figures.drawn(made.figures[0], "svg", "png")
 
 
 def test_families_of_one_method_are_told_apart(tmp_path):

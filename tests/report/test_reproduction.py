@@ -1,6 +1,9 @@
 """The reproduction ledger: verdicts and reasons on made-up results, what is published, and the page made of it."""
 
 import json
+import resource
+import shutil
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -9,7 +12,8 @@ from scored import store, write_run
 
 from harness.cli.app import run
 from harness.cli.reproduce import _plan
-from harness.errors import UsageError
+from harness.errors import DataError, UsageError
+from harness.ledger.files import read_set
 from harness.ledger.ledger import Ledger
 from harness.rendering import render
 from harness.report import Request
@@ -17,7 +21,7 @@ from harness.scoring.claims import Side
 from harness.scoring.reported import load_cells
 from harness.scoring.reproduction import label, reproduction
 from harness.store import Store
-from harness.store.published import Published
+from harness.store.published import MANIFEST, Published
 from plugins.papers import bench_papers
 from reports.published import FOLDER, counts, page, with_counts
 from reports.tables.reproduction import ReproductionLedger
@@ -337,6 +341,76 @@ def test_of_two_versions_of_a_row_the_one_with_more_seeds_is_kept(tmp_path):
     assert Published(tmp_path / "out").rows(query) == [{"engine": 2, "runs": 40}]
 
 
+@pytest.fixture
+def copied(tmp_path):
+    """The published set, as a copy."""
+    folder = tmp_path / "set"
+    shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    return folder
+
+
+DAMAGES = {
+    "deleted": lambda folder: (folder / "run.parquet").unlink(),
+    "cut off": lambda folder: (folder / "run.parquet").write_bytes((folder / "run.parquet").read_bytes()[:-9]),
+    "of another set": lambda folder: (folder / "metric.parquet").write_bytes((folder / "run.parquet").read_bytes()),
+    "manifest cut off": lambda folder: (folder / "manifest.json").write_text("{"),
+}
+
+
+@pytest.mark.parametrize("with_manifest", [True, False])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_set_that_is_not_whole_is_an_error_and_stays_as_it_is(copied, tmp_path, capsys, damage, with_manifest):
+    if not with_manifest and "manifest" in damage:
+        pytest.skip("there is none")
+    if not with_manifest:
+        (copied / "manifest.json").unlink()
+    DAMAGES[damage](copied)
+    before = content(copied)
+    with pytest.raises(DataError, match=r"is not a whole set of published results: .*; restore its files"):
+        Published(copied).rows("select * from run")
+    assert run(["--results", str(tmp_path / "none"), "reproduce", "--export", str(copied)]) == 4
+    assert "is not a whole set of published results" in capsys.readouterr().err
+    assert content(copied) == before
+
+
+def test_a_set_of_an_earlier_version_has_no_manifest_and_is_read(copied):
+    runs = len(Published(copied).rows("select * from run"))
+    (copied / "manifest.json").unlink()
+    assert runs == len(Published(copied).rows("select * from run")) > 700
+
+
+def test_nothing_published_is_no_set_of_no_runs(tmp_path, capsys):
+    with pytest.raises(DataError, match="holds no published results"):
+        Published(tmp_path).rows("select * from run")
+    assert run(["--results", str(tmp_path / "none"), "reproduce", "--export", str(tmp_path / "out")]) == 4
+    assert "nothing was written" in capsys.readouterr().err
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_on_a_full_disk_the_published_set_stays(copied, tmp_path):
+    """At whichever byte: a file may grow to a limit and no further, as under a quota."""
+    write_table_4(tmp_path / "r", seeds=range(2))
+    merged = Published(copied, more=store(tmp_path / "r", bench_papers()))
+    keys = [row["run_key"] for row in merged.rows("select run_key from run")]
+    before = content(copied)
+    for limit in (0, 2000, 50_000, 80_000):
+        with limited(limit), pytest.raises(DataError, match=r"\.parquet cannot be written: File too large"):
+            merged.write(keys, copied)
+        assert content(copied) == before
+    merged.write(keys, copied)
+    assert len(Published(copied).rows("select * from run")) == len(keys)
+
+
+@contextmanager
+def limited(size):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
 def test_the_page_in_the_repository_is_made_from_the_published_files():
     written = (ROOT / "REPRODUCTION.md").read_text(encoding="utf-8")
     assert written == page(FOLDER, bench_papers())
@@ -355,6 +429,7 @@ def test_the_counts_in_the_readme_are_those_of_the_published_files():
 
 def test_no_array_is_published():
     files = sorted(FOLDER.glob("*.parquet"))
+    assert [*read_set(FOLDER, MANIFEST)] == [path.name for path in files]
     assert {path.stem for path in files} == {"run", "attempt", "metric", "environment", "plugin"}
     assert sum(path.stat().st_size for path in files) < 2**20
     columns = {c for path in files for c, kind, *_ in duckdb.sql(f"describe from '{path}'").fetchall() if "[]" in kind}

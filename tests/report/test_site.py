@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 
 import pytest
 from published import check_pages, files
 
 from harness import UsageError
-from harness.ledger.files import write_whole
 from harness.rendering import figures
 from harness.rendering import site as sites
 from harness.rendering.site import Section, Site, publish
@@ -71,7 +72,9 @@ def test_the_same_content_gives_the_same_bytes_and_touches_nothing(folder):
 
 def test_what_the_new_site_lacks_goes_and_what_is_not_of_the_site_stays(folder):
     (folder / "CNAME").write_text("example.org")
-    (folder / ".index.html.123").write_text("left by a kill")
+    left = folder / ".index.html.0123456789abcdef"
+    left.write_text("left by a kill")
+    os.utime(left, (1, 1))
     publish(
         Site("smoke", "fine", "good", [], [], [Section("night", "", Result(notes=["x"], records=[{"a": 1}]))]), folder
     )
@@ -81,20 +84,22 @@ def test_what_the_new_site_lacks_goes_and_what_is_not_of_the_site_stays(folder):
     check_pages(folder)
 
 
-@pytest.mark.parametrize("kept", [0, 1, 6, 9, 12, 14, 15])
+@pytest.mark.parametrize("kept", [0, 12, 18, 20, 24, 35])
 def test_interrupted_at_any_file_the_old_index_or_the_new_one_is_whole(folder, monkeypatch, kept):
     changed = make(text="other")
     wholes = {files(folder)["index.html"], sites.contents(changed)[0]["index.html"]}
-    left = kept
+    calls = itertools.count()
 
-    def write(path, content):
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise KeyboardInterrupt
-        write_whole(path, content)
+    def interrupted(call):
+        def made(*arguments):
+            if next(calls) >= kept:
+                raise KeyboardInterrupt
+            return call(*arguments)
 
-    monkeypatch.setattr(sites, "write_whole", write)
+        return made
+
+    for name in ("fsync", "replace"):
+        monkeypatch.setattr(os, name, interrupted(getattr(os, name)))
     with pytest.raises(KeyboardInterrupt):
         publish(changed, folder)
     assert files(folder)["index.html"] in wholes

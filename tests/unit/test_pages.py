@@ -40,6 +40,7 @@ def test_every_curve_has_its_picture(found):
 
 def test_pages_are_the_same_bytes_again(tmp_path, monkeypatch, record):
     monkeypatch.setattr("harness.pages.__main__.records", lambda *_: [record("msgld"), record("hmc")])
+    write(tmp_path)
     (tmp_path / "gone.md").write_text("of a sampler that is gone")
     write(tmp_path)
     first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -47,6 +48,18 @@ def test_pages_are_the_same_bytes_again(tmp_path, monkeypatch, record):
     write(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == first
     assert b"<svg" in picture(record("msgld"))
+
+
+def test_a_folder_that_is_not_of_pages_is_left_as_it_is(tmp_path, monkeypatch, record):
+    monkeypatch.setattr("harness.pages.__main__.records", lambda *_: [record("hmc")])
+    (tmp_path / "notes.md").write_text("mine")
+    (tmp_path / "README.md").write_text("mine")
+    with pytest.raises(SystemExit, match=r"was not written by .* choose another folder"):
+        write(tmp_path)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"notes.md": "mine", "README.md": "mine"}
+    (tmp_path / "README.md").unlink()
+    write(tmp_path)
+    assert (tmp_path / "notes.md").read_text() == "mine"
 
 
 def test_no_sampler_breaks_its_page(found):

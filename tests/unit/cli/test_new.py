@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import shlex
 import subprocess
 import sys
@@ -116,19 +117,30 @@ def test_a_folder_that_cannot_be_made_is_said_and_nothing_is_left(into, here, ca
 @pytest.mark.parametrize("obstacle", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 def test_what_was_begun_is_removed_where_it_cannot_be_finished(obstacle, here, monkeypatch):
     (here / "there").mkdir()
-    write_text, written = Path.write_text, []
+    fsync, synced = os.fsync, []
 
-    def fail_at_the_third(path, *arguments, **options):
-        written.append(path)
-        if len(written) == 3:
+    def fail_at_the_third(descriptor):
+        synced.append(descriptor)
+        if len(synced) == 3:
             raise obstacle
-        return write_text(path, *arguments, **options)
+        fsync(descriptor)
 
-    monkeypatch.setattr(Path, "write_text", fail_at_the_third)
+    monkeypatch.setattr(os, "fsync", fail_at_the_third)
     with pytest.raises(UsageError if isinstance(obstacle, OSError) else KeyboardInterrupt):
         write(Package("task", "own"), Path("there/new/er"))
-    assert len(written) == 3
+    assert len(synced) == 3
     assert everything(here) == {"there"}
+
+
+def test_killed_half_way_it_can_be_given_again(here):
+    """What is aside of the package, as a kill leaves it, is no package, and goes with the next that is made later."""
+    (here / ".own.0123456789abcdef/src").mkdir(parents=True)
+    assert run(["new", "task", "own"]) == 0
+    assert (here / ".own.0123456789abcdef").exists()  # so young that another command may be writing it
+    os.utime(here / ".own.0123456789abcdef", (1, 1))
+    (here / "own").rename(here / "moved")
+    assert run(["new", "task", "own"]) == 0
+    assert {path.name for path in here.iterdir()} == {"own", "moved"}
 
 
 def test_neither_making_a_package_nor_starting_pytest_imports_anything_heavy():

@@ -1,0 +1,122 @@
+"""Every file is written through harness/ledger/files.py: this reads the source and finds what is not."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("harness", "plugins", "tasks", "reports")
+HELPER = "harness/ledger/files.py"
+DECLARED = {
+    "harness/ledger/attempt.py: Attempt.event: open": "grows by a line; a line that was cut off is ended by the next",
+    "harness/ledger/attempt.py: Attempt.append_draws: open": "grows; a checkpoint has the digest of what it counts on",
+    "harness/ledger/attempt.py: Attempt.cut_draws: open": "cut back to what the checkpoint counts on",
+    "harness/ledger/attempt.py: Attempt.cut_draws: truncate": "cut back to what the checkpoint counts on",
+    "harness/ledger/locks.py: hold: write_text": "the lock is on the file itself; the text is for messages only",
+    "harness/conformance/laws/restore.py: Resumption.__init__: write_text": "to its own process, in a temporary folder",
+    "harness/conformance/laws/restore.py: Resumption._prepare: save_file": "to its own process, in a temporary folder",
+    "harness/conformance/resume.py: main: write_text": "back to the process that began it, in its temporary folder",
+    "harness/conformance/resume.py: main: save_file": "back to the process that began it, in its temporary folder",
+    "harness/rendering/figures.py: drawn: savefig": "into memory",
+    "harness/store/published.py: Published.write: write_table": "into memory",
+}
+"""What writes without the helper, and why it may: file, function, call."""
+ALWAYS = {
+    "write_text", "write_bytes", "savefig", "imsave", "save_file", "serialize_file", "tofile", "save_npz", "savez",
+    "savez_compressed", "savetxt", "write_table", "write_dataset", "write_parquet", "sink_parquet", "write_csv",
+    "sink_csv", "write_ndjson", "write_ipc", "write_excel", "write_database", "to_parquet", "to_csv",
+    "to_pickle", "to_feather", "copyfile", "copyfileobj", "copytree", "copy2", "move", "make_archive",
+    "unpack_archive", "extract", "extractall", "mkstemp", "mkdtemp", "NamedTemporaryFile", "FileHandler", "retrieve",
+    "urlretrieve", "touch", "truncate", "symlink_to", "hardlink_to", "print_figure"
+}  # fmt: skip
+OF_MODULE = {
+    "shutil": {"copy"},
+    "np": {"save"},
+    "numpy": {"save"},
+    "torch": {"save"},
+    "os": {"link", "symlink", "pwrite"},
+    "json": {"dump"},
+    "pickle": {"dump"},
+}
+MODE = re.compile(r"[rwaxbt+U|:gzx]*[wax+][rwaxbt+|:gzx]*")
+FLAGS = {"O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_APPEND"}
+COPY = re.compile(r"\bcopy\b.*\bto\b|\bexport database\b", re.IGNORECASE | re.DOTALL)
+
+
+def found_in(source):
+    """The calls in a source text that write a file: `FUNCTION: CALL`."""
+    found = []
+
+    def visit(node, names):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [*names, node.name]
+        if isinstance(node, ast.Call) and (name := writes(node)):
+            found.append(f"{'.'.join(names)}: {name}")
+        for child in ast.iter_child_nodes(node):
+            visit(child, names)
+
+    visit(ast.parse(source), [])
+    return found
+
+
+def writes(call):
+    """The name of a call that writes a file, or None."""
+    func = call.func
+    owner = func.value.id if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) else ""
+    name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+    values = [*call.args, *(keyword.value for keyword in call.keywords)]
+    if name in {"open", "fdopen"}:
+        flags = {part.attr for value in values for part in ast.walk(value) if isinstance(part, ast.Attribute)}
+        first_is_path = not isinstance(func, ast.Attribute) or owner in {"os", "io", "tarfile", "gzip", "zipfile"}
+        modes = call.args[1:] if first_is_path else call.args
+        modes = [*modes, *(keyword.value for keyword in call.keywords if keyword.arg in {"mode", "flag"})]
+        texts = [mode.value for mode in modes if isinstance(mode, ast.Constant) and isinstance(mode.value, str)]
+        return name if flags & FLAGS or any(MODE.fullmatch(text) for text in texts) else None
+    if name in ALWAYS or name in OF_MODULE.get(owner, ()):
+        return name
+    texts = [part.value for value in values for part in ast.walk(value) if isinstance(part, ast.Constant)]
+    if name in {"execute", "sql", "query"} and any(isinstance(text, str) and COPY.search(text) for text in texts):
+        return "COPY TO"
+    return None
+
+
+def test_files_are_written_through_the_one_helper():
+    found = {
+        f"{path.relative_to(ROOT)}: {write}"
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for write in found_in(path.read_text(encoding="utf-8"))
+        if str(path.relative_to(ROOT)) != HELPER
+    }
+    assert found - DECLARED.keys() == set(), "write through harness/ledger/files.py, or declare it above with a reason"
+    assert DECLARED.keys() - found == set(), "declared, and not in the source any more"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'open(p, "w")', 'open(p, mode="a")', 'p.open("wb")', 'p.open("r+b")', 'open(p, "x", encoding="utf-8")',
+        "os.open(p, os.O_WRONLY | os.O_CREAT)", 'tarfile.open(p, "w:gz")', 'p.write_text("")', "p.write_bytes(b)",
+        "frame.write_parquet(p)", "pyarrow.parquet.write_table(rows, p)", "figure.savefig(p)", "shutil.copy(a, b)",
+        "shutil.move(a, b)", "json.dump(x, stream)", "np.save(p, x)", "torch.save(x, p)", "archive.extractall(p)",
+        """db.execute("copy run to 'x.parquet'")""", """db.sql(f"COPY (select 1) TO '{p}' (format parquet)")""",
+    ],
+)  # fmt: skip
+def test_such_a_call_is_found(line):
+    assert found_in(f"def f():\n    {line}") == [f"f: {writes(ast.parse(line).body[0].value)}"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "open(p)", 'open(p, "rb")', 'p.open("rb")', "p.open()", "tarfile.open(p)", "os.open(p, os.O_RDONLY)",
+        'text.replace("a", "w")', "x.open(index)", "sys.stdout.write(text)", 'db.execute("select * from run")',
+        "array.copy()", "json.dumps(x)", "copy.copy(x)",
+    ],
+)  # fmt: skip
+def test_what_only_reads_is_not(line):
+    assert found_in(line) == []
