@@ -122,7 +122,7 @@ def _load(db: DuckDBPyConnection, table: str, content: bytes, folder: Path) -> N
         db.register("incoming", pyarrow.parquet.read_table(pyarrow.BufferReader(content)))
         db.execute(f"insert into {table} by name select * from incoming")  # noqa: S608 - one of the tables above
     except (OSError, pyarrow.ArrowException, duckdb.Error) as error:
-        raise _broken(folder, f"{_file(table)} does not read: {error}") from error
+        raise _broken(folder, f"{_file(table)} does not read: {str(error).splitlines()[0]}") from error
     db.unregister("incoming")
 
 

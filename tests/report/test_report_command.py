@@ -1,7 +1,9 @@
 """`bench report`: what it prints where, which files it writes, and how it refuses."""
 
 import importlib.metadata
+import itertools
 import json
+import os
 
 import pytest
 from scored import moments, write_run
@@ -9,6 +11,8 @@ from scored import moments, write_run
 from harness import UsageError
 from harness.cli import context
 from harness.cli.report import report
+from harness.errors import DataError
+from harness.report import Figure, Report, Result
 
 INSTALLED = any(entry.name == "reports" for entry in importlib.metadata.entry_points(group="bench"))
 pytestmark = pytest.mark.skipif(not INSTALLED, reason="sgmcmc-bench is not installed: no entry points")
@@ -46,6 +50,44 @@ def test_out_may_be_a_folder_or_a_file(tmp_path, capsys, form, file):
     report("coverage", form=form, out=tmp_path / file)
     assert (tmp_path / "there" / file).read_bytes() == (tmp_path / file).read_bytes()
     assert capsys.readouterr().out == ""
+
+
+class Drawn(Report):
+    def build(self, store, request):
+        return Result(records=[{"a": 1}], figures=[Figure("f", lambda canvas: canvas.subplots(), (2.0, 1.5))])
+
+
+@pytest.mark.usefixtures("results")
+def test_on_a_full_disk_the_old_files_stay(tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.cli.report.load_report", lambda _: Drawn())
+    report("density", out=tmp_path / "a.md")
+    old = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    assert {path.rpartition(".")[2] for path in old} == {"md", "svg", "png"}
+    for path in old:
+        (tmp_path / path).write_bytes(b"old")
+    fsync, calls = os.fsync, itertools.count()
+
+    def full(descriptor):
+        if next(calls) == len(old) - 1:
+            raise OSError(28, "No space left on device")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DataError, match=r"cannot write .*: No space left on device; choose another --out"):
+        report("density", out=tmp_path / "a.md")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == dict.fromkeys(old, b"old")
+
+
+@pytest.mark.usefixtures("results")
+def test_a_link_is_written_where_it_leads_and_a_pipe_is_refused(tmp_path):
+    (tmp_path / "there.csv").touch()
+    (tmp_path / "link.csv").symlink_to("there.csv")
+    report("coverage", out=tmp_path / "link.csv")
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "there.csv").read_text().startswith("task")
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(DataError, match="is not an ordinary file"):
+        report("coverage", out=tmp_path / "pipe.csv")
 
 
 @pytest.mark.usefixtures("results")
