@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -19,7 +20,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """The document in a file; `OSError`, `ValueError` or `RecursionError` where there is none or it is too large."""
     if (size := path.stat().st_size) > MOST_BYTES:
         raise ValueError(f"it has {size:,} bytes; at most {MOST_BYTES:,} are read")
-    text = read_bytes(path).decode()
+    text = read_bytes(os.path.realpath(path)).decode()
     if any(part.count(".") >= MOST_PARTS for part in re.split(r"[=,{}\[\]\n]", text)):
         raise ValueError(f"a key has more than {MOST_PARTS} parts")
     return tomllib.loads(text)

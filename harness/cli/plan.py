@@ -112,10 +112,12 @@ def _finished(results: Path) -> list[tuple[tuple[Any, ...], dict[str, Any], floa
     Those that do not read are passed over: here they only tell why a run is new, and how long it takes.
     """
     from harness.ledger.files import read_json
+    from harness.ledger.ledger import Ledger
 
     found = []
-    for path in results.glob("runs/*/*/*/result.json"):
-        spec, result = read_json(path.parent / "spec.json") or {}, read_json(path) or {}
+    ledger = Ledger(results)
+    for attempt in (attempt for key in ledger.all_keys() for attempt in ledger.attempts(key)):
+        spec, result = read_json(attempt.path / "spec.json") or {}, read_json(attempt.path / "result.json") or {}
         try:
             who = (spec["method"], spec["task"]["name"], spec["seed"], spec["chains"])
             steps = result.get("steps_done")

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.ledger.files import read_bytes
+
 FILES = ("draws.safetensors", "curves.safetensors", "arrays.safetensors")
 FIELDS = (
     "status", "reason", "step", "chain", "steps_done", "passes", "passes_per_step", "draws_kept", "draws_stored",
@@ -114,10 +116,10 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
     from safetensors.numpy import load
 
     try:
-        return load(path.read_bytes())
+        return load(read_bytes(path))
     except FileNotFoundError:
         return {}
-    except (SafetensorError, ValueError, KeyError) as error:
+    except (OSError, SafetensorError, ValueError, KeyError) as error:
         raise ValueError(f"{path.name} does not read: {error}") from None
 
 

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.ledger.files import read_bytes, regular, seal_holds, sealed, write_json, write_whole
+from harness.ledger.files import read_bytes, read_record, regular, seal_holds, sealed, write_json, write_whole
 from harness.spec import RunSpec
 
 if TYPE_CHECKING:  # imported where arrays are read or written: to see that there is nothing to do needs none
@@ -189,7 +189,7 @@ class Attempt:
     def read_result(self) -> tuple[dict[str, Any] | None, str]:
         """The result, or what is wrong with it; (None, "") while there is none."""
         try:
-            record = json.loads(read_bytes(self.path / "result.json"))
+            record = json.loads(read_record(self.path / "result.json"))
             damage = _damage(record, self.id)
         except FileNotFoundError:
             return None, ""
@@ -200,7 +200,7 @@ class Attempt:
     def events(self) -> list[dict[str, Any]]:
         """The events whose lines are whole, in order; each has at least a name and a time."""
         try:
-            lines = read_bytes(self.path / "events.jsonl").splitlines()
+            lines = read_record(self.path / "events.jsonl").splitlines()
         except OSError:
             return []
         return [event for event in map(_event, lines) if event]

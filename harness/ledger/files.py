@@ -32,6 +32,8 @@ ABANDONED_SECONDS = 3600.0
 """No write takes as long: an older file that is still aside was left by a killed process."""
 _TOKEN = re.compile(r"\d+|[0-9a-f]{16}")
 """The end of a name aside: random, or the start of a checksum; in earlier versions a process id."""
+MOST_BYTES = 2**24
+"""Of a record or a log: parsed, the worst that fits takes 400 MB. The longest so far has 0.1 MB."""
 
 
 def aside(path: Path, token: str = "") -> Path:
@@ -247,14 +249,26 @@ def _sha256(content: bytes) -> str:
 
 
 def regular(path: Path | str) -> BufferedReader:
-    """An ordinary file, open for reading. A pipe would block and a device might never end: both are an `OSError`."""
+    """An ordinary file, open for reading. A pipe would block, a device might never end, and a link may lead anywhere:
+    each is an `OSError`.
+    """
     return os.fdopen(_opened(path)[0], "rb")
 
 
-def read_bytes(path: Path | str) -> bytes:
-    """The content of an ordinary file. Without a stream: of thousands of small files, those would take most time."""
+def read_record(path: Path | str) -> bytes:
+    """The content of a file that is to be parsed: `read_bytes` with a limit that its parts do not exhaust memory."""
+    return read_bytes(path, MOST_BYTES)
+
+
+def read_bytes(path: Path | str, most: int | None = None) -> bytes:
+    """The content of an ordinary file; `OSError` as of `regular`, and where it has more than `most` bytes.
+
+    Without a stream: of thousands of small files, those would take most time.
+    """
     descriptor, size = _opened(path)
     try:
+        if most is not None and size > most:
+            raise OSError(errno.EFBIG, f"it has {size:,} bytes, at most {most:,} are read", str(path))
         content = os.read(descriptor, size + 1)
         while len(content) != size and (more := os.read(descriptor, 2**26)):  # it is large, or changed meanwhile
             content += more
@@ -265,7 +279,12 @@ def read_bytes(path: Path | str) -> bytes:
 
 def _opened(path: Path | str) -> tuple[int, int]:
     """A descriptor of an ordinary file, and its size."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.EINVAL, "a link, which is not followed", str(path)) from None
+        raise
     found = os.fstat(descriptor)
     if stat.S_ISREG(found.st_mode):
         return descriptor, found.st_size
@@ -276,7 +295,7 @@ def _opened(path: Path | str) -> tuple[int, int]:
 def read_json(path: Path) -> dict[str, Any] | None:
     """The record at `path`; None where it is missing, cut off or no object."""
     try:
-        record = json.loads(read_bytes(path))
+        record = json.loads(read_record(path))
     except (OSError, ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None

@@ -48,8 +48,10 @@ def run_key(ledger: Ledger, prefix: str) -> str:
 
 
 def _named(ledger: Ledger, name: str) -> Attempt:
-    for path in ledger.runs.glob(f"*/*/{name}"):
-        return Attempt(path)
+    for key in ledger.all_keys():
+        for attempt in ledger.attempts(key):
+            if attempt.id == name:
+                return attempt
     raise UsageError(f"there is no attempt {name} in {ledger.root}; `bench show RUN` lists those of a run")
 
 

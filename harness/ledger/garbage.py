@@ -46,7 +46,7 @@ _LEFT = {
     "rates": re.compile(rf"\.{_KEY}-[\w-]+\.json\.{_ENDING}"),
 }
 """Names of what interrupted writes leave, by folder."""
-_DAMAGED = re.compile(r"results\.duckdb\.damaged-\d{8}T\d{6}(\.wal)?")
+_DAMAGED = re.compile(r"results\.duckdb\.damaged-\d{8}T\d{6}(_[0-9a-f]{6})?(\.wal(\.\w+)?)?")
 _LOCK = re.compile(rf"({_KEY}|gc)\.lock")
 _NOTICE = re.compile(rf"{_KEY}\.notice")
 _ABANDONED_SECONDS = 3600.0

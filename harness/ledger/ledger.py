@@ -88,6 +88,12 @@ class Ledger:
             raise DataError(f"{self.root!s} is not UTF-8; choose another folder by --results DIR or BENCH_RESULTS")
         if self.root.exists() and not self.root.is_dir():
             raise DataError(f"{self.root} is a file; choose a folder by --results DIR or BENCH_RESULTS")
+        for folder in (self.runs, self.locks):
+            if folder.is_symlink():
+                raise DataError(
+                    f"{folder} is a link, which is not followed; put the folder itself there, or choose the results "
+                    "folder that it leads to by --results DIR"
+                )
         record = read_json(self.root / "ledger.json")
         layout = record.get("layout") if record else LAYOUT
         if not isinstance(layout, int) or layout > LAYOUT:
@@ -106,11 +112,11 @@ class Ledger:
         return sorted(key for shard, key in found if KEY.fullmatch(key) and key[:2] == shard)
 
     def attempts(self, key: str) -> list[Attempt]:
-        """The attempts at a run, oldest first; a directory without spec.json is none."""
+        """The attempts at a run, oldest first; a directory without spec.json is none, nor is a link to one."""
         folder = self.runs / key[:2] / key
-        if not folder.is_dir():
+        if folder.is_symlink() or folder.parent.is_symlink():
             return []
-        return [Attempt(path) for path in sorted(folder.iterdir()) if (path / "spec.json").exists()]
+        return [Attempt(folder / name) for name in sorted(_folders(folder)) if (folder / name / "spec.json").exists()]
 
     def standing(self, key: str) -> Standing:
         """What the attempts at a run amount to: a final one decides, else the latest."""
@@ -140,7 +146,11 @@ def _concluded(attempt: Attempt, result: dict[str, object]) -> Standing:
 def _folders(path: Path) -> list[str]:
     try:
         with os.scandir(path) as entries:
-            return [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+            return [
+                entry.name
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
+            ]
     except OSError:  # not there, gone meanwhile, or not ours to read
         return []
 

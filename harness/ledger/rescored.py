@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.ledger.files import read_bytes, seal_holds, sealed, write_json, write_whole
+from harness.ledger.files import read_record, seal_holds, sealed, write_json, write_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,7 +52,7 @@ def write(
 def read(folder: Path, result: bytes) -> tuple[dict[str, Any] | None, str]:
     """The record beside a result of this content, or what is wrong with it; (None, "") where there is none."""
     try:
-        record = json.loads(read_bytes(folder / FILE))
+        record = json.loads(read_record(folder / FILE))
     except FileNotFoundError:
         return None, ""
     except (OSError, ValueError, RecursionError) as error:

@@ -11,7 +11,7 @@ from typing import Any
 from harness import environment
 from harness.ledger import rescored
 from harness.ledger.attempt import Attempt, checksum
-from harness.ledger.files import read_bytes, read_json
+from harness.ledger.files import read_bytes, read_json, read_record
 from harness.spec import KEY_VERSION, recorded_key
 
 DRAWS = "draws.safetensors"
@@ -116,7 +116,7 @@ def _of_rescored(attempt: Attempt) -> Iterator[Problem]:
 def _of_events(attempt: Attempt) -> Iterator[tuple[str, str]]:
     """A line that a crash cut off has no end and is no damage; one that has an end and does not read is."""
     try:
-        lines = read_bytes(attempt.path / "events.jsonl").splitlines()
+        lines = read_record(attempt.path / "events.jsonl").splitlines()
     except OSError:
         lines = []
     for number, line in enumerate(lines, 1):

@@ -11,6 +11,7 @@ from harness.ledger import locks
 from harness.ledger.attempt import PAUSED
 from harness.store import papers as paper_files
 from harness.store import reader, scan
+from harness.store.connection import Foreign
 from harness.store.reader import Record
 from harness.store.record import Malformed
 
@@ -51,8 +52,20 @@ class News:
         return bool(self.records) or self.papers is not None
 
 
+_ASTRAY = (
+    "select path from attempt where not regexp_full_match(path, 'runs/[^/.][^/]*/[0-9a-f]{64}/[^/]+') "
+    "or not ends_with(path, '/' || run_key || '/' || attempt) or attempt in ('.', '..') limit 1"
+)
+"""Where an attempt would be read from that is not in the ledger."""
+
+
 def known(db: DuckDBPyConnection, settled: frozenset[str] = frozenset()) -> Known:
-    """What an open database has; where parts of the ledger are settled, what the others need."""
+    """What an open database has; where parts of the ledger are settled, what the others need.
+
+    Raises `Foreign` where a path in it is not that of an attempt.
+    """
+    if db.execute(_ASTRAY).fetchall():
+        raise Foreign("is a database that bench did not write: it has paths that are not those of attempts")
     concluded = db.execute(
         "select attempt, path from attempt where concluded and not list_contains(?::varchar[], left(run_key, 2))",
         [[*settled]],

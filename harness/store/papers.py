@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +23,7 @@ def checksum(paths: Iterable[Path]) -> str:
     for path in sorted(paths):
         content = b""
         with suppress(OSError):
-            content = read_bytes(path)
+            content = read_bytes(os.path.realpath(path))
         total.update(hashlib.sha256(content).digest())
     return total.hexdigest()
 

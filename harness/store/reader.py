@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.ledger import rescored
-from harness.ledger.files import read_bytes, seal_holds
+from harness.ledger.files import read_bytes, read_record, seal_holds
 from harness.store import sense
 from harness.store.record import Malformed, Row, dump, load, parse, pick, row
 
@@ -33,6 +33,8 @@ ENVIRONMENT = (
     "bench", "python", "platform", "cpu", "cores", "gpu", "torch", "device", "threads", "deterministic",
 )  # fmt: skip
 CURVES = "curves.safetensors"
+MOST_BYTES_OF_CURVES = 2**29
+"""Of a file of curves: its points take as much again while they are put into the database."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +214,7 @@ def _artifacts(record: Record, result: Mapping[str, Any], folder: Path) -> list[
     for name, digest in pick(result, "files", dict, "result.json").items():
         sense.check_file(name)
         try:
-            size = (folder / name).stat().st_size
+            size = (folder / name).lstat().st_size
         except OSError:  # removed since, to save space
             size = None
         values = {"attempt": record.attempt, "file": name, "sha256": digest, "bytes": size}
@@ -224,7 +226,7 @@ def _curves(record: Record, path: Path, digest: str | None) -> list[Curve]:
     from safetensors.numpy import load as load_arrays
 
     try:
-        content = read_bytes(path)
+        content = read_bytes(path, MOST_BYTES_OF_CURVES)
     except OSError as error:
         if digest is None:
             return []
@@ -243,6 +245,8 @@ def _curve(record: Record, name: str, arrays: Mapping[str, Any]) -> Curve:
     x, y = arrays[f"{name}/x"], arrays.get(f"{name}/y")
     if y is None or x.ndim != 1 or y.ndim != 2 or y.shape[1] != len(x) or not {x.dtype.kind, y.dtype.kind} <= set("fi"):
         raise Malformed(f"{CURVES}: curve {name!r:.40} is not x (n,) and y (chains, n)")
+    if not y.size:  # a header can give it any number of chains
+        x, y = x[:0], y.reshape(0, 0)
     return Curve(record.attempt, name, x.astype("float64"), y.astype("float64"))
 
 
@@ -256,7 +260,7 @@ def _required(path: str) -> str:
 def _text(path: str) -> str | None:
     """The text of a file; None where there is none."""
     try:
-        return read_bytes(path).decode(errors="replace")
+        return read_record(path).decode(errors="replace")
     except FileNotFoundError:
         return None
 

@@ -13,7 +13,7 @@ def attempts(results: Path, settled: AbstractSet[str] = frozenset()) -> tuple[di
     """Attempt -> its directory below `results`, for everything under runs/<key[:2]>/<key>/<attempt>; and directories
     there that are no run's, such as a copy of one, with the reason. Several of one name are copies too, but for one.
 
-    Parts (`key[:2]`) that are settled are left out.
+    Parts (`key[:2]`) that are settled are left out. Links are not followed.
     By text, not by Path objects: of thousands of runs, making those would cost more than reading the directories.
     """
     top = f"{results}/"
@@ -33,6 +33,10 @@ def attempts(results: Path, settled: AbstractSet[str] = frozenset()) -> tuple[di
 def _directories(folder: str) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir())
+            return sorted(
+                entry.name
+                for entry in entries
+                if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
+            )
     except OSError:  # gone meanwhile, or not ours to read
         return []

@@ -29,14 +29,15 @@ def problems(store: Store, papers: Iterable[Path]) -> list[Problem]:
     Changes nothing. Attempts that cannot be read are left out on both sides, and are problems too.
     """
     with connection.in_memory() as db:
+        have = Known()
         if os.path.lexists(store.path):
             try:
                 _copy(db, store.path)
+                have = known(db)
             except Damaged as state:
                 return [Problem(store.path, str(state), REBUILD)]
             except (Busy, Refused) as obstacle:
                 return [Problem(store.path, f"was not compared: {obstacle}", "end that, then verify again")]
-        have = known(db)
         found = news(store.results, Known(), papers)
         papers_now = {row["sha256"] for row in (found.papers or {}).get("paper", [])}
         ingest(db, News(lacking(found.records, have), found.papers if papers_now != have.papers else None))

@@ -49,6 +49,7 @@ FILES = {
     "y without x": file({"a/y": tensor("F64", [1, 2], 0, 16)}, bytes(16)),
     "scalars": file(curve("a", (), ()), bytes(16)),
     "empty arrays": file(curve("a", (0,), (0, 0))),
+    "more empty chains than numbers": file(curve("a", (0,), (2**40, 0))),
     "nine empty chains": file(curve("a", (0,), (9, 0))),
     "no chains": file(curve("a", (2,), (0, 2)), bytes(16)),
     "x longer than y": file(curve("a", (3,), (1, 2)), bytes(40)),
