@@ -137,7 +137,7 @@ class WeightsHalved(Weighted):
         return state["log_weight"] / 2
 
 
-@planted("weights", "whole-law")
+@planted("weights", "one-step")
 class WeightsLagged(Weighted):
     """A draw has the weight of the draw before."""
 

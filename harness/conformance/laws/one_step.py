@@ -53,6 +53,7 @@ def check(sampler: Sampler) -> None:
         _answers_finely(sampler, x / max(CURVATURES))
         _noise_is_normal(sampler, x / max(CURVATURES))
         _noise_is_of_this_temperature(sampler, x / max(CURVATURES))
+        _weights_are_of_their_draws(sampler, x / max(CURVATURES))
     if sampler.refresh_every:
         _refresh(sampler, x / max(CURVATURES))
 
@@ -174,6 +175,37 @@ def _noise_is_of_this_temperature(sampler: Sampler, h: float) -> None:
         raise Broken(
             "the noise of a step does not depend on the temperature that the step is given",
             "T missing under the root of the noise, or kept from an earlier step",
+        )
+
+
+def _weights_are_of_their_draws(sampler: Sampler, h: float) -> None:
+    """Where other noise makes another draw, and weights differ from draw to draw, it makes another weight.
+
+    The weight of the draw before has a bias of order h, as the step itself has, so the whole law cannot tell it.
+    """
+    theta, b = _normals(2 * MANY, len(CURVATURES)).chunk(2)
+    probe = Probe(sampler, h, 1.0, CURVATURES)
+    problem = GaussianProblem(torch.tensor(CURVATURES, dtype=torch.float64))
+    draws, weights = [], []
+    for name in ("one", "another"):
+        potential = BoundPotential(problem, 1, {"slope": b})
+        state = sampler.init(theta, potential, probe.h, probe.T, ScriptedNoise())
+        script = [
+            (torch.randn if slot.kind == "normal" else torch.rand)(
+                (MANY, *slot.shape), generator=_generator(name), dtype=torch.float64
+            )
+            for slot in probe.slots
+        ]
+        draw, state = sampler.step(theta, dict(state), potential, probe.h, probe.T, ScriptedNoise(script))
+        weight = sampler.log_weight(state)
+        if weight is None:
+            return
+        draws.append(draw)
+        weights.append(weight)
+    if not torch.equal(*draws) and torch.equal(*weights) and not bool((weights[0] == weights[0][0]).all()):
+        raise Broken(
+            "other noise in a step makes another draw with the same weight, though weights differ from draw to draw",
+            "the weight of the draw before, or one that is computed before the step",
         )
 
 
