@@ -59,6 +59,14 @@ def crash(session: nox.Session) -> None:
 
 
 @nox.session
+def fuzz(session: nox.Session) -> None:
+    """Ten times the cases of tests/fuzz, new ones each time, about 15 minutes. What one finds becomes an `@example`."""
+    session.install(".", *PYTEST)
+    words = [*PARALLEL, "--hypothesis-show-statistics", *(session.posargs or ["tests/fuzz"])]
+    session.run("pytest", *words, env=ONE_THREAD | {"HYPOTHESIS_PROFILE": "long"})
+
+
+@nox.session
 def nightly(session: nox.Session) -> None:
     """A suite end to end, `smoke` or the one after --: its pages are checked, and the second time nothing is done."""
     session.install(".")

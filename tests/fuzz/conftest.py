@@ -1,12 +1,13 @@
-"""How many cases: by default as many as fit a minute or two; HYPOTHESIS_PROFILE=long for many times as many."""
+"""By default few cases, the same ones every time; HYPOTHESIS_PROFILE=long for other and more ones, as `nox -s fuzz`."""
 
 from __future__ import annotations
 
-import os
-
+from fuzz.budget import PROFILE
 from hypothesis import HealthCheck, Phase, settings
 
-COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None, "print_blob": False}
-settings.register_profile("short", derandomize=True, max_examples=100, phases=[Phase.generate], **COMMON)
-settings.register_profile("long", max_examples=1000, **COMMON)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
+COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
+settings.register_profile(
+    "short", derandomize=True, max_examples=50, phases=[Phase.explicit, Phase.generate], print_blob=False, **COMMON
+)
+settings.register_profile("long", max_examples=1000, print_blob=True, **COMMON)
+settings.load_profile(PROFILE)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 from hypothesis import strategies as st
+
+from harness.text import CONTROL
 
 WORDS = (
     "", "../../../../etc/passwd", "/etc/passwd", "a/b", "a\\b", "'; drop table run; --", '"', "&<script>alert(1)",
@@ -32,4 +36,4 @@ values = st.one_of(
 
 def control(text):
     """The characters of a text that could steer a terminal."""
-    return [c for c in text if not c.isprintable() and c not in "\n\t"]
+    return [c for c in text if unicodedata.category(c) in CONTROL and c not in "\n\t"]

@@ -10,10 +10,11 @@ from pathlib import Path
 import fabricated
 import nights
 import pytest
+from fuzz.budget import cases
 from fuzz.damage import KINDS, damages, replaced
 from fuzz.hostile import control
 from fuzz.running import bench, ends_well
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import BenchError
@@ -26,8 +27,8 @@ from harness.store import Store, connection, schema
 from harness.text import harmless
 
 TABLES = [name for name, described in schema.objects().items() if described.columns]
-TOGETHER, EXAMPLES = 50, 20
-"""So many malformed attempts in one results folder, so many folders: 1,000 attempts."""
+TOGETHER, EXAMPLES = 50, 12
+"""So many malformed attempts in one results folder, so many folders: 600 attempts."""
 PLANNED = ["--sampler", "sgld", "--task", "mixture5", "--budget", "steps=20", "--seeds", "0-1"]
 VERBS = (
     ["ls", "runs", "--json"], ["ls", "runs"], ["report", "leaderboard"], ["report", "coverage", "--format", "html"],
@@ -87,7 +88,7 @@ def check_named_or_harmless(store, places, notes):
     harm=st.lists(st.tuples(damages, st.booleans()), min_size=TOGETHER, max_size=TOGETHER),
     verbs=st.lists(st.sampled_from(VERBS), min_size=3, max_size=3, unique_by=tuple),
 )
-@settings(max_examples=EXAMPLES)
+@cases(EXAMPLES)
 def test_malformed_attempts_are_named_and_cost_no_neighbour(healthy, harm, verbs):
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results"

@@ -12,10 +12,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from fuzz.budget import cases
 from fuzz.hostile import control
 from fuzz.modules import ENTRIES, HEAD, METADATA, modules
 from fuzz.running import ends_well
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import facts
@@ -26,8 +27,8 @@ from harness.errors import BenchError
 from harness.registry import KINDS, Registry
 from harness.settings import find_pair
 
-TOGETHER, EXAMPLES = 50, 20
-"""So many packages beside one another, so many times: 1,000 packages."""
+TOGETHER, EXAMPLES = 50, 12
+"""So many packages beside one another, so many times: 600 packages."""
 LONGEST = 20_000
 """Characters that are told of a package: of every hook and every offer a message, none of them long."""
 
@@ -70,7 +71,7 @@ WELL = built_in(Registry())
 packages = st.lists(st.tuples(modules("NAME"), mostly(METADATA), mostly(ENTRIES)), min_size=TOGETHER, max_size=TOGETHER)
 
 
-@settings(max_examples=EXAMPLES)
+@cases(EXAMPLES)
 @given(packages)
 def test_a_broken_package_is_a_row_and_costs_no_other(drawn):
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):

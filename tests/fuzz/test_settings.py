@@ -6,9 +6,10 @@ import contextlib
 import json
 
 import pytest
+from fuzz.budget import cases
 from fuzz.hostile import NUMBERS, WORDS, words
 from fuzz.running import ends_well
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import facts
@@ -31,7 +32,7 @@ settings_values = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=1000)
+@cases(400)
 @given(st.sampled_from(OFFERS), st.data())
 def test_a_setting_is_taken_or_refused_by_name(offer, data):
     known = [field.name for field in facts.fields(offer)]
@@ -53,7 +54,7 @@ def test_a_setting_is_taken_or_refused_by_name(offer, data):
     assert all(str(value) != "-0.0" for value in resolved.values())
 
 
-@settings(max_examples=300)
+@cases(100)
 @given(st.one_of(words, st.text("0123456789-, ", max_size=12), st.sampled_from(NUMERALS)))
 def test_seeds_are_whole_numbers_or_refused(text):
     with contextlib.suppress(UsageError):
@@ -62,7 +63,7 @@ def test_seeds_are_whole_numbers_or_refused(text):
         assert all(type(seed) is int and 0 <= seed < 10**15 for seed in seeds)
 
 
-@settings(max_examples=300)
+@cases(100)
 @given(st.one_of(words, st.text("cuda:0123456789, ", max_size=12)))
 def test_devices_are_those_that_there_are_or_refused(text):
     with contextlib.suppress(UsageError):
@@ -71,7 +72,7 @@ def test_devices_are_those_that_there_are_or_refused(text):
         assert all(device == "cpu" or int(device.partition(":")[2]) >= 0 for device in named)
 
 
-@settings(max_examples=300)
+@cases(100)
 @given(st.lists(st.one_of(words, st.tuples(words, words).map("=".join)), max_size=4))
 def test_words_of_set_and_sweep_are_pairs_or_refused(given_words):
     for option in ("--set", "--sweep"):
@@ -89,7 +90,7 @@ BUDGETS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=150)
+@cases(80)
 @given(BUDGETS, st.sampled_from(("mixture5", "mixture25")), st.sampled_from(("sgld", "hmc")))
 def test_a_budget_is_a_number_of_steps_or_refused(budget, task, sampler):
     try:
@@ -106,7 +107,7 @@ GIVEN = st.one_of(st.sampled_from([f"{kind}.{name}" for kind, name in (
 )]), words, st.just("schedule"))  # fmt: skip
 
 
-@settings(max_examples=500)
+@cases(200)
 @given(st.dictionaries(GIVEN, settings_values, max_size=3))
 def test_a_whole_command_is_a_run_or_refused(given_settings):
     try:

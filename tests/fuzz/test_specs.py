@@ -7,7 +7,8 @@ from dataclasses import fields, replace
 
 import pytest
 import specs
-from hypothesis import given, settings
+from fuzz.budget import cases
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import spec as identity
@@ -29,7 +30,7 @@ runs = st.builds(
     deterministic=st.booleans(), compile=names, method=names, budget=names,
     origins=st.dictionaries(names, st.builds(Origin, values, names, names), max_size=3),
 )  # fmt: skip
-CASES = settings(max_examples=500)
+CASES = cases(200)
 
 
 @CASES

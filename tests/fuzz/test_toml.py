@@ -9,9 +9,10 @@ from pathlib import Path
 
 import fabricated
 import pytest
+from fuzz.budget import cases
 from fuzz.running import ends_well
 from fuzz.tables import Text, document, spoilt, toml, values
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import papers, suite
@@ -57,7 +58,7 @@ SUITE = {
         }
     ],
 }  # fmt: skip
-CASES = settings(max_examples=500)
+CASES = cases(200)
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +117,7 @@ def test_a_paper_is_read_or_named_and_the_others_count(known, good, content):
             known.plugins.pop()
 
 
-@settings(max_examples=8)
+@cases(6)
 @given(st.lists(spoilt(PAPER), min_size=25, max_size=25, unique=True))
 def test_papers_go_into_the_database_or_are_named(good, contents):
     with tempfile.TemporaryDirectory() as folder:
@@ -178,7 +179,7 @@ def test_on_the_command_line_too(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@settings(max_examples=40)
+@cases(30)
 @given(st.sampled_from(("ledger.json", "results.settled.json")), values.map(toml), st.booleans())
 def test_files_of_the_folder_itself_are_read_or_refused(name, content, wrapped):
     with tempfile.TemporaryDirectory() as folder:
