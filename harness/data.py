@@ -13,10 +13,10 @@ import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO
 
-from harness.errors import DataError
+from harness.errors import DataError, PluginError
 from harness.ledger.files import sweep, write_whole
 
 
@@ -34,6 +34,15 @@ class DataFile:
     urls: tuple[str, ...]
     licence: str = ""
     archive: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise `PluginError` where the path leads out of the data root, as an absolute one or one with ".." does."""
+        path = PurePosixPath(self.path)
+        if path.is_absolute() or ".." in path.parts or str(path) != self.path or path == PurePosixPath():
+            raise PluginError(
+                f"data set {self.dataset!r:.80}: {self.path!r:.80} is not the path of a file below the data root, "
+                'as "uci/heart.dat" is'
+            )
 
 
 def root() -> Path:

@@ -9,6 +9,7 @@ from collections.abc import Container
 from typing import Any
 
 from harness.foreign import foreign
+from harness.rendering import svg
 from harness.report import Figure
 from harness.text import harmless
 
@@ -47,7 +48,7 @@ def drawn(figure: Figure, *kinds: str) -> list[bytes]:
             for kind in kinds:
                 stream = io.BytesIO()
                 canvas.savefig(stream, format=kind, metadata=METADATA[kind], dpi=DPI)
-                contents.append(stream.getvalue())
+                contents.append(svg.cleaned(stream.getvalue()) if kind == "svg" else stream.getvalue())
     return contents
 
 

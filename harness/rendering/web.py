@@ -1,4 +1,7 @@
-"""HTML, from the templates beside this file. What is put into them is escaped, and without control characters."""
+"""HTML, from the templates beside this file. What is put into them is escaped, and without control characters.
+
+Only what their own macros make is markup, by the filter `own`; what a plugin marks as such is text.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,15 @@ def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    def harmless(value: Any) -> Any:
-        return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    class Own(Markup):
+        """What a macro of these templates made."""
 
-    return Environment(
+    def harmless(value: Any) -> Any:
+        if isinstance(value, Own):
+            return value
+        return plain(str(value)) if isinstance(value, str) or hasattr(value, "__html__") else value
+
+    environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -41,3 +49,5 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["own"] = Own
+    return environment

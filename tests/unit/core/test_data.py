@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
+from harness.cli.app import run
 from harness.data import DataFile, fetch, problem
-from harness.errors import DataError
+from harness.errors import DataError, PluginError
 
 CONTENT = b"some bytes" * 1000
 FILE = DataFile("set", "folder/file", hashlib.sha256(CONTENT).hexdigest(), len(CONTENT), ("https://one", "https://two"))
@@ -90,3 +91,29 @@ def test_killed_it_leaves_nothing_that_stays(root, monkeypatch, when):
     served(monkeypatch, CONTENT)
     fetch(FILE)
     assert everything(root) == {"folder/file"}
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "../a", "a/../../b", "a/..", "", ".", "./a", "a//b", "a/", "//a", "../../photos/a"]
+)
+def test_a_file_lies_below_the_data_root(path):
+    with pytest.raises(PluginError, match="below the data root"):
+        DataFile("set", path, "0" * 64, 1, ())
+
+
+def test_names_with_points_are_names():
+    assert [DataFile("set", path, "0" * 64, 1, ()).path for path in ("a..b", "...", ".a/b")] == ["a..b", "...", ".a/b"]
+
+
+def test_a_plugin_whose_data_lies_elsewhere_is_named_and_writes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path / "data"))
+    (tmp_path / "data").mkdir()
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(
+        "from harness.data import DataFile\n"
+        "FILE = DataFile('mine', '../outside', '0' * 64, 5, ('https://example.org/a',))\n"
+    )
+    words = ["--results", str(tmp_path / "results"), "--plugin", str(plugin), "data", "fetch", "mine"]
+    assert run(words) in {2, 3}
+    assert "'../outside' is not the path of a file below the data root" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} <= {"data", "mine.py", "__pycache__"}
