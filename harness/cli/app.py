@@ -121,6 +121,10 @@ def _message(error: BaseException) -> tuple[str, int]:
         return f"{error.format_message()}{_where_to_read(error)}", 2
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {why(error)}", DataError.exit_code
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":  # of Python, of DuckDB
+        from harness.environment import memory_limit
+
+        return f"not enough memory; {memory_limit() or 'end other programs, or use a larger machine'}", 1
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return "interrupted; the same command goes on where it stopped", INTERRUPTED
     return f"internal error: {type(error).__name__}: {error}; --debug shows where", 1

@@ -26,6 +26,7 @@ PLAN = ["plan", "--sampler", "sgld", "--task", "mixture5", "--budget", "smoke", 
     ("error", "code", "words"),
     [
         (KeyboardInterrupt(), 130, "interrupted; the same command goes on"),
+        (MemoryError(), 1, "not enough memory; "),
         (SystemExit(7), 3, "a plugin ended the program (exit code 7)"),
     ],
 )
