@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MANY_RUNS = 1000
 """More are announced: planning them takes over a second."""
+SHOWN = 10
+"""Lines about runs that a stopped command leaves."""
 
 
 def carry_out(
@@ -49,10 +51,35 @@ def carry_out(
         jobs = [replace(job, timeout=timeout, retry=retry, draws=draws) for job in jobs]
         from harness.cli.progress import Progress
 
-        with Progress(jobs) as progress:
-            outcome = local.launch(jobs, places, progress.listen, long_is_fine=long_is_fine)
+        try:
+            with Progress(jobs) as progress:
+                outcome = local.launch(jobs, places, progress.listen, long_is_fine=long_is_fine)
+        except (KeyboardInterrupt, local.PreemptedError):
+            _tell_what_is_left(missing)
+            raise
     context.say(f"results in {here.results}: {ended(missing, outcome.statuses)}")
     return outcome
+
+
+def _tell_what_is_left(missing: Sequence[Planned]) -> None:
+    """Say from which step the same command goes on with the runs that have begun and are not finished."""
+    from harness.ledger.ledger import Ledger
+    from harness.ledger.notices import ranges
+
+    ledger = Ledger(context.current().results)
+    begun: dict[tuple[str, str, int, int], list[int]] = {}
+    left = 0
+    for spec in (p.spec for p in missing):
+        standing = ledger.standing(spec.key)
+        left += not (standing.cached or standing.failed)
+        if standing.unfinished:
+            step = standing.unfinished.last_step()
+            begun.setdefault((spec.method, spec.task.name, step, spec.steps), []).append(spec.seed)
+    anew = left - sum(map(len, begun.values()))
+    for (method, task, step, steps), seeds in [*begun.items()][:SHOWN]:
+        context.say(f"{method} on {task}, seed{'s' * (len(seeds) > 1)} {ranges(seeds)}: from step {step} of {steps}")
+    more = [f"{len(begun) - SHOWN} more lines like these"] if len(begun) > SHOWN else []
+    context.say("; ".join([*more, f"{context.count(left, 'run')} left, {anew} of them not begun"]))
 
 
 def _tell_the_size(missing: Sequence[Planned]) -> None:

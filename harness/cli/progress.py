@@ -69,7 +69,7 @@ class Progress:
             self._print(f"{payload['status']}: {name}: {payload['reason']}")
         elif kind == "device lost":
             say(f"lost {payload['message']}; it is used no more, and its runs go on elsewhere")
-        elif kind in ("held", "failed", "died"):
+        elif kind in ("held", "failed", "died", "stopping"):
             if payload["message"] not in self.told:  # several blocks may fail for one reason
                 self.told.add(payload["message"])
                 self._print(f"bench: {payload['message']}")

@@ -58,15 +58,15 @@ def run(
     ledger.prepare()  # after the plan: what cannot be planned makes no folder
     try:
         outcome = carry_out(planned, places, retry=retry, long_is_fine=yes, timeout=limit, draws=draws)
-    except local.Preempted:
+    except local.PreemptedError:
         if not preemptible:
             raise
-        context.say("preempted; the same command goes on from the checkpoints")
+        context.say("ended by SIGTERM; the same command goes on from the checkpoints")
         return 0
     if as_json:
         context.print_json(_rows(planned, ledger))
     standings = [p.standing if p.standing.cached else ledger.standing(p.spec.key) for p in planned]
-    return outcome.exit_code or int(any(s.failed or s.status == "diverged" for s in standings))
+    return outcome.exit_code or int(any(standing.status != "done" for standing in standings))
 
 
 def _rows(planned: Sequence[Any], ledger: Any) -> list[dict[str, Any]]:

@@ -41,7 +41,7 @@ def call(function: str, *arguments: Any, listen: Listener) -> Any:
                 raise error from RuntimeError(payload["trace"])
             listen(kind, payload)
     finally:
-        process.terminate()
+        process.kill()  # it may be stopped, and what it writes it writes whole
         process.join()
 
 

@@ -30,6 +30,11 @@ from harness.foreign import told
 
 DAY = 86_400.0
 GRACE_SECONDS = 60.0
+"""For workers that were asked to end. They look for that between two blocks of steps, and then write checkpoints."""
+KILLED_SECONDS = 5.0
+"""For the kernel to take away a killed process; one that hangs in a device driver may take longer."""
+SILENT_SECONDS = 2.0
+"""How long workers may take to end before it is said that this command waits for them."""
 JUDGE_AFTER_SECONDS = 5.0
 SOCKET_PATH = 107
 """Most bytes of a socket's path on Linux: sun_path of unix(7), without the zero at its end."""
@@ -41,8 +46,14 @@ SHARED_FROM = 50_000
 Listener = Callable[[str, dict[str, Any]], None]
 
 
-class Preempted(KeyboardInterrupt):
-    """A scheduler asked for the end, by SIGTERM."""
+class PreemptedError(BenchError):
+    """A scheduler ended this command by SIGTERM, and the workers with it."""
+
+    exit_code = 130
+
+
+class _TerminatedError(KeyboardInterrupt):
+    """SIGTERM arrived."""
 
 
 @dataclass
@@ -135,26 +146,43 @@ def launch(
                     outcome.failures.append((1, f"a block of runs lost {LOSSES + 1} devices, and is not tried again"))
             if not long_is_fine:
                 _refuse_long(children, waiting, len(places))
-    except BaseException as error:
-        _stop(children, listen, outcome, "preempted" if isinstance(error, Preempted) else "cancelled")
+        _count_unfinished(queue, listen, outcome)
+    except _TerminatedError:
+        _stop(children, listen, outcome, "preempted")
+        raise PreemptedError("ended by SIGTERM; the same command goes on where it stopped") from None
+    except BaseException:
+        _stop(children, listen, outcome, "cancelled")
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
     return outcome
 
 
+def _count_unfinished(queue: Sequence[Job], listen: Listener, outcome: Outcome) -> None:
+    """Note runs of which no worker said how they ended: the command failed, whatever the reason."""
+    runs = [spec.key for job in queue if not job.measure_steps for spec in job.specs]
+    number = len(set(runs) - outcome.statuses.keys())
+    if number and not outcome.failures:
+        text = f"{number} of {len(runs)} runs did not finish; the same command goes on with them"
+        outcome.failures.append((1, text))
+        listen("failed", {"message": text})
+
+
 def _preempt(*_: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # said to a whole process group, it may come twice
-    raise Preempted
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a scheduler may send it to the process and to its group
+    raise _TerminatedError
 
 
 def forkserver_context() -> Any:
-    """Where children come from. It is deaf to Ctrl-C, which is this process's to answer: it inherits the mask."""
+    """Where children come from. It blocks Ctrl-C and SIGTERM, which this process answers, by the mask it inherits.
+
+    If it died of the SIGTERM that a scheduler sends to the whole group, its workers would seem to have died with it.
+    """
     _check_socket_path()
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["harness.execution.preload"])
     resource_tracker.ensure_running()  # it would unblock the signal again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         forkserver.ensure_running()
     finally:
@@ -258,17 +286,47 @@ def _refuse_long(children: Sequence[_Child], waiting: Sequence[Job], workers: in
 
 
 def _stop(children: Sequence[_Child], listen: Listener, outcome: Outcome, reason: str) -> None:
-    """Ask all children to write checkpoints and end; those that do not in time are ended."""
+    """Ask all children to write checkpoints and end; kill those that have not ended after `GRACE_SECONDS`."""
     for child in children:
         with contextlib.suppress(OSError):
             child.pipe.send(reason)
+    _continue([child.process.pid for child in children])
     deadline = time.monotonic() + GRACE_SECONDS
+    told = time.monotonic() + SILENT_SECONDS
     left = list(children)
-    while left and time.monotonic() < deadline:
-        for child in _heard(left, listen, outcome):
-            left.remove(child)
-    for child in left:
-        child.process.terminate()
+    try:
+        while left and time.monotonic() < deadline:
+            try:
+                for child in _heard(left, listen, outcome):
+                    left.remove(child)
+            except KeyboardInterrupt:
+                told = 0.0
+            if left and time.monotonic() > told:
+                told = deadline
+                seconds = deadline - time.monotonic()
+                text = f"workers that have not ended: {len(left)}; waiting up to {seconds:.1f} s for their checkpoints"
+                listen("stopping", {"message": text})
+    finally:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for child in left:
+            child.process.kill()
+        for child in children:
+            child.process.join(KILLED_SECONDS)
+        signal.signal(signal.SIGINT, before)
+    if left:
+        listen("stopping", {"message": f"workers killed, as they had not ended in {GRACE_SECONDS:g} s: {len(left)}"})
+
+
+def _continue(pids: Sequence[int | None]) -> None:
+    """Continue workers that were stopped (SIGSTOP), and multiprocessing's helpers, which tell when workers end."""
+    helpers = (
+        getattr(getattr(forkserver, "_forkserver", None), "_forkserver_pid", None),
+        getattr(getattr(resource_tracker, "_resource_tracker", None), "_pid", None),
+    )
+    for pid in (*pids, *helpers):
+        if pid is not None:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGCONT)
 
 
 def measure(job: Job, place: tuple[str, str], steps: int) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from harness.facts import instance
 from harness.kept import Divergence, Run
 from harness.ledger.attempt import Attempt, now
 from harness.ledger.ledger import Ledger
+from harness.ledger.locks import Lock
 from harness.loop import Loop
 from harness.spec import RunSpec
 from harness.task import Outcome
@@ -45,6 +47,7 @@ class Session:
         send: Send,
     ) -> None:
         self.loop, self.specs, self.attempts, self.send = loop, list(specs), list(attempts), send
+        self.locks: Sequence[tuple[Lock, Lock]] = ()
         self.task = instance(specs[0].task.target, specs[0].task.params)
         self.seconds = dict.fromkeys(("setup", "sampling", "observing", "checkpoint"), 0.0)
         self._first_position = 0
@@ -124,8 +127,18 @@ class Session:
             "step_size": float(self.loop.trajectory.step_size[min(position, len(self.loop.trajectory) - 1)]),
         }
 
+    def check_folders(self) -> None:
+        """Raise `LostError` if the folder of a run is not the one that the worker locked: nothing may be written."""
+        for _, folder in self.locks:
+            folder.check()
+
+    def lost_file(self) -> Path | None:
+        """A lock file that was deleted or replaced since the worker took it."""
+        return next((file.path for file, _ in self.locks if file.lost()), None)
+
     def checkpoint(self) -> None:
         """Write a checkpoint of every run, each with its share of the time spent."""
+        self.check_folders()
         began = time.perf_counter()
         share = np.array(list(self._share().values()))
         with writing():
@@ -139,6 +152,7 @@ class Session:
 
     def suspend(self, reason: str) -> None:
         """Stop here: a checkpoint, where there is anything to keep, and an event; the same command goes on from it."""
+        self.check_folders()
         if self.loop.position:
             self.checkpoint()
         for attempt, spec in zip(self.attempts, self.specs, strict=True):
@@ -161,6 +175,7 @@ class Session:
 
     def conclude(self) -> None:
         """Write the results, each run on its own: an observer that fails takes no other run with it."""
+        self.check_folders()
         written = []
         with ThreadPoolExecutor(WRITERS) as pool:
             for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
@@ -176,6 +191,7 @@ class Session:
 
     def fail(self, error: BaseException, trace: str) -> None:
         """Conclude with a status that says why there is no result. What diverged before has one: that it did."""
+        self.check_folders()
         for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
             if run.divergence and attempt.result() is None:
                 self._conclude(run, attempt, spec, None)
@@ -192,6 +208,7 @@ class Session:
                 "chain": lost.chain if lost else None,
                 "metrics": self._metrics(outcome, attempt),
             }
+            self.check_folders()
             attempt.conclude(result)
         self.send("finished", {"key": spec.key, "status": result["status"], "reason": reason or ""})
 

@@ -23,7 +23,7 @@ from harness.errors import BenchError, DataError, UsageError
 from harness.execution.limit import interrupted_after
 from harness.foreign import told
 from harness.ledger.ledger import Ledger
-from harness.ledger.locks import HeldError, hold, hold_device
+from harness.ledger.locks import HeldError, Lock, LostError, hold_device
 from harness.ledger.notices import Notice, ranges
 from harness.spec import RunSpec
 
@@ -72,6 +72,7 @@ def work(job: Job, pipe: Connection) -> None:
     for number in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C and a closed terminal: the launcher's to answer
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: stop.ask("preempted"))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # the fork server blocks it
     threading.Thread(target=_watch, args=(pipe, stop), daemon=True).start()
     send = _sender(pipe)
     os.dup2(2, 1)  # what a plugin prints must not mix with results on stdout
@@ -121,11 +122,13 @@ def _sender(pipe: Connection) -> Callable[[str, dict[str, Any]], None]:
 def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, Any]], None]) -> None:
     ledger = Ledger(job.results)
     stack.enter_context(device_held(job.device))
-    specs = []
+    specs: list[RunSpec] = []
+    locks: dict[str, tuple[Lock, Lock]] = {}
     deadline = time.monotonic() + PATIENCE_SECONDS
     for spec in sorted(job.specs, key=lambda spec: spec.key):  # in one order, so that two launchers cannot cross
         try:
-            stack.enter_context(hold(ledger.lock(spec.key), max(LEAST_PATIENCE_SECONDS, deadline - time.monotonic())))
+            patience = max(LEAST_PATIENCE_SECONDS, deadline - time.monotonic())
+            locks[spec.key] = stack.enter_context(ledger.hold(spec.key, patience))
         except HeldError as error:
             send("held", {"key": spec.key, "message": str(error)})
             continue
@@ -150,6 +153,7 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
     for session in Session.open_all(ledger, specs, job, send):
         attempt = str(session.attempts[0].path.relative_to(ledger.root))
         notice.update({**_labels(session.specs, job.device), "attempt": attempt})
+        session.locks = [locks[spec.key] for spec in session.specs]
         _advance(session, stop, notice.hearing(send), job.timeout)
         if stop.reason:
             return
@@ -266,6 +270,7 @@ def _advance(
                 if now - spoken > PROGRESS_SECONDS or session.finished:
                     send("progress", session.progress())
                     spoken = now
+                    _check_locks(session, stop, send)
                 if now - saved > (min(CYCLE_SECONDS, pause) if session.ended_a_cycle else pause):
                     session.checkpoint()
                     saved = time.monotonic()
@@ -275,7 +280,8 @@ def _advance(
             session.conclude()
         else:
             session.suspend(stop.reason)
-    except DataError as error:
+    except (LostError, DataError) as error:
+        session.check_folders()  # where they are gone, that is why a write failed
         if isinstance(error, DiskError) and error.full:
             session.note("disk_full")
         raise
@@ -285,6 +291,16 @@ def _advance(
             return
         session.note("device_lost")
         raise
+
+
+def _check_locks(session: Any, stop: Stop, send: Callable[[str, dict[str, Any]], None]) -> None:
+    """Stop with a checkpoint if a lock file is gone, and without one, by `LostError`, if a run's folder is gone."""
+    session.check_folders()
+    path = session.lost_file()
+    if path is not None and not session.finished:
+        stop.ask("orphaned")
+        message = f"the lock file {path} was deleted or replaced, so its worker stopped; the same command goes on"
+        send("failed", {"message": message, "exit_code": 1, "held": False})
 
 
 def _labels(specs: Sequence[RunSpec], device: str) -> dict[str, Any]:

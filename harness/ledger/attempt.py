@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.errors import DataError
 from harness.ledger.files import read_bytes, read_record, regular, seal_holds, sealed, write_json, write_whole
 from harness.spec import RunSpec
 
@@ -51,6 +52,7 @@ class Attempt:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._drawn = hashlib.sha256()  # of the draws on disk
+        self._draw_bytes = 0
 
     @property
     def id(self) -> str:
@@ -120,22 +122,25 @@ class Attempt:
         self.event("took over", attempt_before=other.id)
 
     def append_draws(self, draws: np.ndarray) -> None:
-        """Add float32 draws (B, C, D) to those on disk."""
+        """Add float32 draws (B, C, D) to those on disk. Raises `DataError` if those are fewer than were written."""
         import numpy as np
 
+        content = np.ascontiguousarray(draws, dtype=np.float32).tobytes()
         with (self.path / _DRAWS).open("ab") as stream:
-            content = np.ascontiguousarray(draws, dtype=np.float32).tobytes()
+            if stream.tell() != self._draw_bytes:
+                raise self._draws_lost()
             stream.write(content)
         self._drawn.update(content)
+        self._draw_bytes += len(content)
 
     def drop_draws(self) -> None:
         """Begin again without draws."""
-        self._drawn = hashlib.sha256()
+        self._drawn, self._draw_bytes = hashlib.sha256(), 0
         (self.path / _DRAWS).unlink(missing_ok=True)
 
     def cut_draws(self, numbers: int, digest: bytes) -> bool:
         """Cut the draws on disk back to the first `numbers` floats; False where they are not those of `digest`."""
-        self._drawn = hashlib.sha256()
+        self._drawn, self._draw_bytes = hashlib.sha256(), 4 * numbers
         left = 4 * numbers
         try:
             with (self.path / _DRAWS).open("r+b") as stream:
@@ -151,17 +156,24 @@ class Attempt:
         """Copy draws.part into draws.safetensors with the steps that made them; returns how many there are.
 
         draws.part stays until `conclude`: a crash before result.json must find what its checkpoint counts on.
+        Raises `DataError` if draws.part does not hold the draws that were written.
         """
         import numpy as np
         from safetensors.numpy import save
 
         path = self.path / _DRAWS
-        there = path.exists() and path.stat().st_size > 0
-        flat = np.memmap(path, dtype=np.float32, mode="r") if there else np.empty(0, np.float32)
+        if self._draw_bytes and not (path.exists() and checksum(path) == self._drawn.hexdigest()):
+            raise self._draws_lost()
+        flat = np.memmap(path, dtype=np.float32, mode="r") if self._draw_bytes else np.empty(0, np.float32)
         draws = flat.reshape(-1, chains, dim)
         content = save({"draws": draws, "steps": steps[: len(draws)].astype(np.int64)})
         write_whole(self.path / "draws.safetensors", content)
         return len(draws)
+
+    def _draws_lost(self) -> DataError:
+        return DataError(
+            f"{self.path / _DRAWS} was deleted or changed while the run wrote to it; the same command starts it again"
+        )
 
     def save_arrays(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Write NAME.safetensors (nothing where there are no arrays)."""
@@ -209,6 +221,11 @@ class Attempt:
         """The name of the last whole event."""
         events = self.events()
         return str(events[-1]["event"]) if events else ""
+
+    def last_step(self) -> int:
+        """The step of the latest checkpoint, as the events tell it."""
+        steps = [event.get("position") for event in self.events() if event["event"] == "checkpoint"]
+        return max((step for step in steps if isinstance(step, int)), default=0)
 
     def started(self) -> str:
         """When the attempt began, however often it was resumed since: the time of its first event."""

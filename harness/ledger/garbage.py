@@ -21,10 +21,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.errors import RunError
 from harness.ledger.attempt import FINAL, RESUMABLE, WORK
 from harness.ledger.find import NAME
 from harness.ledger.ledger import KEY, TRASH, Ledger
-from harness.ledger.locks import HeldError, held, hold
+from harness.ledger.locks import held, hold
 
 PATIENCE_SECONDS = 1.0
 _OWN = (
@@ -68,7 +69,7 @@ def find(ledger: Ledger, *, failed: bool = False) -> list[Garbage]:
     of_runs = [
         item
         for key in ledger.all_keys()
-        if not held(ledger.lock(key))
+        if not ledger.held(key)
         for item in _of_run(ledger, key, failed=failed)
     ]  # fmt: skip
     return [*of_runs, *_of_locks(ledger), *_of_root(ledger.root)]
@@ -87,17 +88,13 @@ def remove(ledger: Ledger, found: Sequence[Garbage], *, failed: bool = False) ->
             by_run.setdefault(item.run, set()).add(item.path)
     for key, paths in by_run.items():
         try:
-            with hold(ledger.lock(key), PATIENCE_SECONDS):
+            with ledger.hold(key, PATIENCE_SECONDS):
                 now = [item for item in _of_run(ledger, key, failed=failed) if item.path in paths]
                 _delete(ledger.root, now, gone, notes)
-                with suppress(OSError), _opened(ledger.root, "runs", key[:2]) as folder:
-                    os.rmdir(key, dir_fd=folder)  # if that was all
-        except HeldError as error:
+        except RunError as error:
             notes.append(f"left alone: run {error}")
-        except OSError as error:
-            notes.append(f"left alone: run {key}, whose lock cannot be taken: {error.strerror or error}")
     for item in (item for item in found if item.path.suffix == ".lock"):
-        with suppress(HeldError, OSError), hold(item.path, 0):
+        with suppress(RunError), hold(item.path, 0):
             gone.append(item)
     _delete(ledger.root, [item for item in found if not item.run and item.path.suffix != ".lock"], gone, notes)
     _empty_trash(ledger.root, notes)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import DataError, why
 from harness.ledger.attempt import CONTINUABLE, FAILED, FINAL, PAUSED, RESUMABLE, Attempt
 from harness.ledger.files import read_json, write_json
-from harness.ledger.locks import held
+from harness.ledger.locks import Lock, held, hold, hold_folder
 from harness.text import is_text
 
 LAYOUT = 1
@@ -106,6 +108,23 @@ class Ledger:
         """The lock file of a run or a device."""
         return self.locks / f"{key}.lock"
 
+    def folder(self, key: str) -> Path:
+        """The folder of a run, with its attempts."""
+        return self.runs / key[:2] / key
+
+    @contextmanager
+    def hold(self, key: str, patience: float) -> Iterator[tuple[Lock, Lock]]:
+        """Hold a run, as its only writer: its lock file and its folder. Raises `HeldError`.
+
+        The lock file says who holds the run. The folder's own lock keeps a second writer out if the file is deleted.
+        """
+        with hold(self.lock(key), patience) as file, hold_folder(self.folder(key), patience) as folder:
+            yield file, folder
+
+    def held(self, key: str) -> bool:
+        """Whether a process holds the run now."""
+        return held(self.lock(key)) or held(self.folder(key))
+
     def all_keys(self) -> list[str]:
         """The runs that have a folder, in order."""
         found = ((shard, key) for shard in _folders(self.runs) for key in _folders(self.runs / shard))
@@ -113,7 +132,7 @@ class Ledger:
 
     def attempts(self, key: str) -> list[Attempt]:
         """The attempts at a run, oldest first; a directory without spec.json is none, nor is a link to one."""
-        folder = self.runs / key[:2] / key
+        folder = self.folder(key)
         if folder.is_symlink() or folder.parent.is_symlink():
             return []
         return [Attempt(folder / name) for name in sorted(_folders(folder)) if (folder / name / "spec.json").exists()]
@@ -133,7 +152,7 @@ class Ledger:
     def _unconcluded(self, key: str, attempt: Attempt, damage: str) -> Standing:
         if damage:
             return Standing("damaged", attempt, damage)
-        if held(self.lock(key)):
+        if self.held(key):
             return Standing("running", attempt)
         last = attempt.last_event()
         return Standing(last if last in PAUSED else "orphaned", attempt)

@@ -1,8 +1,8 @@
-"""Kernel locks held by workers: freed by the kernel at death, so nothing has to be cleaned up.
+"""Kernel locks held by workers: the kernel frees them when a process ends, so nothing has to be cleaned up.
 
-A lock's file goes when the lock is given back, and only then, by the holder. A process that had opened the file before
-sees, once the lock is its own, that the file has no name any more, and begins anew (filelock does that): so two never
-hold files of one name. What a killed holder leaves is taken over by the next.
+The holder deletes a lock file when it gives the lock back. Whoever locks a file that has lost its name in the meantime
+tries again, so two processes never hold the lock of one name. If somebody else deletes or replaces the file or folder,
+`Lock.lost` tells its holder. The next process takes over what a killed holder left.
 """
 
 from __future__ import annotations
@@ -16,30 +16,54 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-
-import filelock
 
 from harness.errors import RunError
 from harness.ledger.files import read_json
 
 RETRY_SECONDS = 0.1
-"""Between two tries for a device that is held."""
+"""Between two tries for a lock that is held."""
 
 
 class HeldError(RunError):
     """A lock that another process holds; the message says who."""
 
 
+class LostError(RunError):
+    """The folder that a worker writes to is not the one that it locked."""
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A file or folder that this process holds."""
+
+    path: Path
+    descriptor: int
+
+    def lost(self) -> bool:
+        """Whether the path no longer names what is held: it was deleted, moved or replaced."""
+        try:
+            return not os.path.samestat(os.lstat(self.path), os.fstat(self.descriptor))
+        except OSError:
+            return True
+
+    def check(self) -> None:
+        """Raise `LostError` if the path no longer names what is held."""
+        if self.lost():
+            raise LostError(
+                f"{self.path} was deleted or replaced while a worker wrote to it; the worker stopped and wrote no more "
+                "there. The same command goes on from the latest checkpoint that is left"
+            )
+
+
 @contextmanager
-def hold(path: Path, patience: float) -> Iterator[None]:
-    """Hold the lock at `path`, waiting up to `patience` seconds; raises `HeldError` with the holder's name."""
-    lock = filelock.FileLock(path)
-    try:
-        lock.acquire(timeout=patience)
-    except filelock.Timeout:
-        raise HeldError(f"{path.stem} is held by {holder(path)}") from None
+def hold(path: Path, patience: float) -> Iterator[Lock]:
+    """Hold the lock file at `path`, waiting up to `patience` seconds; raises `HeldError` with the holder's name."""
+    lock = _locked(path, os.O_RDWR | os.O_CREAT, patience)
+    if lock is None:
+        raise HeldError(f"{path.stem} is held by {holder(path)}")
     try:
         record = {
             "host": socket.gethostname(),
@@ -47,12 +71,52 @@ def hold(path: Path, patience: float) -> Iterator[None]:
             "since": datetime.now(UTC).isoformat("T", "seconds"),
         }
         with suppress(OSError):  # a full disk: the text is for messages only
-            path.write_text(json.dumps(record))
-        yield
+            os.ftruncate(lock.descriptor, 0)
+            os.pwrite(lock.descriptor, json.dumps(record).encode(), 0)
+        yield lock
     finally:
         with suppress(OSError):
-            path.unlink()
-        lock.release()
+            if not lock.lost():
+                path.unlink()
+        os.close(lock.descriptor)
+
+
+@contextmanager
+def hold_folder(path: Path, patience: float) -> Iterator[Lock]:
+    """Hold a folder itself, which is made if it is missing and deleted if it ends up empty; raises `HeldError`."""
+    lock = _locked(path, os.O_DIRECTORY, patience)
+    if lock is None:
+        raise HeldError(f"{path} is held by another process, whose lock file was deleted; wait until it has stopped")
+    try:
+        yield lock
+    finally:
+        with suppress(OSError):
+            if not lock.lost():
+                path.rmdir()
+        os.close(lock.descriptor)
+
+
+def _locked(path: Path, flags: int, patience: float) -> Lock | None:
+    """The lock of a file or folder; None if another process holds it for longer than `patience` seconds."""
+    folder = path if flags & os.O_DIRECTORY else path.parent
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = Lock(path, os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666))
+        except FileNotFoundError:  # its last holder deleted the folder just now
+            pass
+        except OSError as error:
+            raise RunError(f"{path} cannot be locked ({error.strerror}); delete it, or make it accessible") from error
+        else:
+            with suppress(BlockingIOError):
+                fcntl.flock(lock.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not lock.lost():
+                    return lock
+            os.close(lock.descriptor)
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(RETRY_SECONDS)
 
 
 @contextmanager

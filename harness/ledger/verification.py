@@ -85,12 +85,19 @@ def _unlike(attempt: Attempt, files: Mapping[str, Any]) -> Iterator[tuple[str, s
 
 
 def _of_draws(attempt: Attempt, spec: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The draws' shape against the chains of the run and the number of draws in the result."""
+    """The draws' shape against the chains of the run, and their number against the draws kept and the stride.
+
+    Results of earlier versions may lack these numbers; then there is nothing to compare.
+    """
     from safetensors import SafetensorError, safe_open
 
+    kept, stored, stride = (result.get(f"draws_{name}") for name in ("kept", "stored", "stride"))
+    if isinstance(kept, int) and isinstance(stride, int) and stored != (-(-kept // stride) if stride else 0):
+        yield "result.json", f"counts {stored} stored draws where every {stride}th of {kept} should be stored"
+        return
     if DRAWS not in (result.get("files") or {}):
-        if result.get("draws_stored"):
-            yield "result.json", f"counts {result['draws_stored']} stored draws and lists no {DRAWS}"
+        if stored:
+            yield "result.json", f"counts {stored} stored draws and lists no {DRAWS}"
         return
     try:
         with safe_open(attempt.path / DRAWS, framework="numpy") as file:
@@ -98,7 +105,7 @@ def _of_draws(attempt: Attempt, spec: Mapping[str, Any], result: Mapping[str, An
     except (OSError, SafetensorError) as error:
         yield DRAWS, f"does not read: {error}"
         return
-    stored, chains = result.get("draws_stored"), spec.get("chains")
+    chains = spec.get("chains")
     if len(draws) != 3 or draws[:2] != [stored, chains] or steps != [stored]:
         yield DRAWS, f"holds draws {draws} of steps {steps}, not {stored} draws of {chains} chains"
 

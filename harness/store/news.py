@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.ledger import locks
 from harness.ledger.attempt import PAUSED
+from harness.ledger.ledger import Ledger
 from harness.store import papers as paper_files
 from harness.store import reader, scan
 from harness.store.connection import Foreign
@@ -159,7 +159,7 @@ def _settle(results: Path, records: list[Record]) -> None:
             last = record.last()
             if last is not None:
                 record.row["status"] = last["event"] if last["event"] in PAUSED else "orphaned"
-        if locks.held(results / "locks" / f"{key}.lock"):
+        if Ledger(results).held(key):
             max(members, key=_recency).row["status"] = "running"
 
 

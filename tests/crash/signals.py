@@ -10,7 +10,7 @@ from crash.scene import NATURAL
 from harness.ledger.attempt import Attempt
 
 INTERRUPTED = 130
-GOES_ON = "interrupted; the same command goes on where it stopped"
+GOES_ON = "; the same command goes on where it stopped"
 PAUSES = (0.0, 0.01, 0.1, 0.5, 1.0)
 
 

@@ -32,7 +32,8 @@ def concluded(ledger, seed=0, **changes):
     made.append_draws(np.arange(18.0).reshape(3, 2, 3))
     made.seal_draws(2, 3, np.array([4, 7, 10]))
     made.save_arrays("curves", {"b2/x": np.arange(5.0), "b2/y": np.ones((2, 5))})
-    made.conclude(fabricated.result(made.id, spec(seed).key, {}, draws_kept=3, draws_stored=3, **changes))
+    numbers = {"draws_kept": 3, "draws_stored": 3, "draws_stride": 1}
+    made.conclude(fabricated.result(made.id, spec(seed).key, {}, **{**numbers, **changes}))
     return made
 
 
@@ -121,6 +122,18 @@ DAMAGE = {
     "result empty": ("result.json", lambda path: path.write_text(""), "does not read"),
     "result nested": ("result.json", lambda path: path.write_text("[" * 99_999), "does not read"),
 }
+
+
+@pytest.mark.parametrize(("kept", "stored", "stride", "whole"), [
+    (3, 3, 1, True), (4, 3, 1, False), (7, 3, 3, True), (6, 3, 3, False), (3, 3, 0, False), (0, 3, 1, False),
+    (None, 3, None, True), (3, 3, None, True),
+])  # fmt: skip
+def test_the_stored_draws_are_as_many_as_kept_draws_and_stride_say(ledger, capsys, kept, stored, stride, whole):
+    """Results of the first versions have no stride: what they lack is no damage."""
+    numbers = {"draws_kept": kept, "draws_stored": stored, "draws_stride": stride}
+    concluded(ledger, **numbers)
+    assert verify(ledger) == (0 if whole else 4)
+    assert whole or "result.json: counts 3 stored draws where every" in lines(capsys)[0]
 
 
 @pytest.mark.parametrize("damage", DAMAGE)

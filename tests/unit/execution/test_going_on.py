@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 import torch
 
 from harness.cli.app import run as bench
+from harness.errors import DataError
 from harness.execution import local
 from harness.execution.failure import lost_device
 from harness.execution.plan import Request, plan
@@ -223,21 +225,38 @@ def test_several_places_share_the_work_and_each_block_runs_once(tmp_path, capsys
 @pytest.mark.parametrize("preemptible", [True, False])
 def test_a_scheduler_may_end_a_run(tmp_path, preemptible):
     ledger = Ledger(tmp_path / "results")
-    long = [*COMMAND[:-1], "steps=50000000", "--seeds", "0", "--yes"]
+    long = [*COMMAND[:-1], "steps=2000000", "--seeds", "0", "--yes", "--set", "run.compile=plain"]
     words = [*long, *(["--preemptible"] if preemptible else [])]
     command = [str(Path(sys.executable).with_name("bench")), "--results", str(ledger.root), *words]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ})
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     deadline = time.monotonic() + 120
     while not list(ledger.runs.glob("*/*/*/draws.part")) and time.monotonic() < deadline:
         time.sleep(0.05)
     for _ in range(2):  # as `timeout` says it to its command and to the group
-        process.send_signal(signal.SIGTERM)
+        (os.kill if preemptible else os.killpg)(process.pid, signal.SIGTERM)
         time.sleep(0.01)
     said = process.communicate(timeout=120)[1]
+    assert "ended by SIGTERM; the same command goes on" in said
+    assert re.search(r"sgld on mixture5, seed 0: from step [1-9]\d* of 2000000\n1 run left, 0 of them", said)
+    assert "worker died" not in said
     assert process.returncode == (0 if preemptible else 130), said
     (key,) = ledger.all_keys()
     assert ledger.standing(key).status == "preempted"
     assert next(ledger.standing(key).attempt.checkpoints())["counters"][0] > 0
+
+
+def test_draws_that_vanish_during_a_run_start_it_again(ledger, tmp_path):
+    block = session(ledger)
+    block.advance()
+    block.checkpoint()
+    (block.attempts[0].path / "draws.part").unlink()
+    with pytest.raises(DataError, match="the same command starts it again"):
+        _advance(block, Stop(), print)
+    (key,) = ledger.all_keys()
+    assert ledger.standing(key).status == "orphaned"
+    again = session(ledger)
+    assert again.loop.position == 0
+    assert np.array_equal(draws(finish(again)), reference(tmp_path))
 
 
 def test_places_are_named():

@@ -168,6 +168,18 @@ def test_damaged_draws_are_not_gone_on_with(attempt, damage):
     assert attempt.cut_draws(0, drawn(attempt))
 
 
+@pytest.mark.parametrize("damage", [cut_short, flipped, Path.unlink])
+def test_draws_that_are_not_those_written_are_not_sealed(attempt, damage):
+    attempt.append_draws(np.arange(12.0).reshape(2, 2, 3))
+    damage(attempt.path / "draws.part")
+    if damage is not flipped:  # the size is looked at each time, the content at the end
+        with pytest.raises(DataError, match="the same command starts it again"):
+            attempt.append_draws(np.zeros((2, 2, 3)))
+    with pytest.raises(DataError, match="the same command starts it again"):
+        attempt.seal_draws(2, 3, np.array([4, 8]))
+    assert not (attempt.path / "draws.safetensors").exists()
+
+
 def test_result_lists_the_checksums_of_its_files(attempt):
     attempt.save_arrays("curves", {"a/x": np.zeros(2)})
     attempt.conclude({"status": "done"})

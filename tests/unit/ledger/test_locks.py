@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from harness.ledger.locks import HeldError, held, hold, hold_device, holder
+from harness.ledger.ledger import Ledger
+from harness.ledger.locks import HeldError, LostError, held, hold, hold_device, hold_folder, holder
 
 STRUGGLE = """
 import os, random, sys
@@ -112,3 +113,40 @@ def test_who_waits_for_a_device_gets_it_when_it_is_given_back():
     with hold_device(name, "cuda:0", 60):
         holding.wait()
     holding.stdout.close()
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_holder_sees_that_its_lock_file_is_gone_and_leaves_that_of_the_next_alone(tmp_path, replaced):
+    path = tmp_path / "run.lock"
+    with hold(path, 0) as lock:
+        assert not lock.lost()
+        path.unlink()
+        if replaced:
+            path.write_text("of another process")
+        assert lock.lost()
+    assert path.exists() == replaced
+
+
+def test_who_deletes_a_lock_file_does_not_make_room_for_a_second_writer(tmp_path):
+    ledger, key = Ledger(tmp_path), "ab" + 62 * "0"
+    with ledger.hold(key, 0) as (file, folder):
+        assert ledger.held(key)
+        ledger.lock(key).unlink()
+        assert (file.lost(), folder.lost(), ledger.held(key)) == (True, False, True)
+        with pytest.raises(HeldError, match="whose lock file was deleted"), ledger.hold(key, 0):
+            pass
+    assert not ledger.held(key)
+    assert not ledger.folder(key).exists()  # it stayed empty
+
+
+def test_a_folder_that_was_replaced_is_not_the_one_that_is_held(tmp_path):
+    path = tmp_path / "ab" / "run"
+    with hold_folder(path, 0) as lock:
+        lock.check()
+        path.rename(tmp_path / "aside")
+        with pytest.raises(LostError, match="was deleted or replaced"):
+            lock.check()
+        path.mkdir()
+        with pytest.raises(LostError, match="was deleted or replaced"):
+            lock.check()
+    assert path.exists()
