@@ -225,7 +225,17 @@ def test_several_places_share_the_work_and_each_block_runs_once(tmp_path, capsys
 @pytest.mark.parametrize("preemptible", [True, False])
 def test_a_scheduler_may_end_a_run(tmp_path, preemptible):
     ledger = Ledger(tmp_path / "results")
-    long = [*COMMAND[:-1], "steps=2000000", "--seeds", "0", "--yes", "--set", "run.compile=plain"]
+    long = [
+        *COMMAND[:-1],
+        "steps=2000000",
+        "--seeds",
+        "0",
+        "--yes",
+        "--set",
+        "run.compile=plain",
+        "--set",
+        "run.burn_in=0",
+    ]
     words = [*long, *(["--preemptible"] if preemptible else [])]
     command = [str(Path(sys.executable).with_name("bench")), "--results", str(ledger.root), *words]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
@@ -246,10 +256,11 @@ def test_a_scheduler_may_end_a_run(tmp_path, preemptible):
 
 
 def test_draws_that_vanish_during_a_run_start_it_again(ledger, tmp_path):
-    block = session(ledger)
-    block.advance()
+    block, part = session(ledger), next(ledger.runs.glob("*/*/*")) / "draws.part"
+    while not part.exists():
+        block.advance()
     block.checkpoint()
-    (block.attempts[0].path / "draws.part").unlink()
+    part.unlink()
     with pytest.raises(DataError, match="the same command starts it again"):
         _advance(block, Stop(), print)
     (key,) = ledger.all_keys()

@@ -18,7 +18,20 @@ from harness.cli.app import run as bench
 from harness.execution import local
 from harness.ledger.ledger import Ledger
 
-COMMAND = ["run", "--task", "mixture5", "--chains", "2", "--seeds", "0-1", "--yes", "--set", "run.compile=plain"]
+COMMAND = [
+    "run",
+    "--task",
+    "mixture5",
+    "--chains",
+    "2",
+    "--seeds",
+    "0-1",
+    "--yes",
+    "--set",
+    "run.compile=plain",
+    "--set",
+    "run.burn_in=0",
+]
 
 HANGING = """
 import os, signal, time
