@@ -23,7 +23,7 @@ from harness.errors import BenchError, DataError, UsageError
 from harness.execution.limit import interrupted_after
 from harness.foreign import told
 from harness.ledger.ledger import Ledger
-from harness.ledger.locks import HeldError, Lock, LostError, hold_device
+from harness.ledger.locks import HeldError, Lock, hold_device
 from harness.ledger.notices import Notice, ranges
 from harness.spec import RunSpec
 
@@ -280,7 +280,7 @@ def _advance(
             session.conclude()
         else:
             session.suspend(stop.reason)
-    except (LostError, DataError) as error:
+    except DataError as error:
         session.check_folders()  # where they are gone, that is why a write failed
         if isinstance(error, DiskError) and error.full:
             session.note("disk_full")

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.errors import RunError
+from harness.errors import DataError, RunError
 from harness.ledger.files import read_json
 
 RETRY_SECONDS = 0.1
@@ -31,7 +31,7 @@ class HeldError(RunError):
     """A lock that another process holds; the message says who."""
 
 
-class LostError(RunError):
+class LostError(DataError):
     """The folder that a worker writes to is not the one that it locked."""
 
 
