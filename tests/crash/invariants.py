@@ -110,7 +110,8 @@ def _locks(scene, found):
 def _leftovers(scene, found):
     """Files that no format names; those of attempts that were ended while they wrote are `bench gc`'s."""
     known = re.compile(
-        r"(results\.settled\.json|results\.duckdb(\.wal)?(\.(damaged|foreign)-\w+(\.wal)?)?|ledger\.json|runs|locks)"
+        r"(results\.settled\.json|results\.duckdb(\.wal)?(\.(damaged|foreign)-\w+(\.wal)?)?|ledger\.json|"
+        r"runs|locks|nights|rates)"
     )
     for path in scene.results.glob(".*"):
         os.utime(path, (0, 0))  # `gc` waits a minute before it takes these for abandoned

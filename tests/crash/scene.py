@@ -45,6 +45,11 @@ class Scene:
     def results(self):
         return self.site.results
 
+    @property
+    def written(self):
+        """The folder for what verbs write outside the results folder."""
+        return self.site.logs.parent / "written"
+
     def check(self, holds, complaint):
         """Note a violation unless it holds; returns whether it does."""
         if not holds:
