@@ -18,13 +18,13 @@ import time
 import traceback
 from pathlib import Path
 
-from crash import damage, signals, surroundings, syscalls
+from crash import damage, hostile, signals, surroundings, syscalls
 from crash.figures import machine, write
 from crash.invariants import COUNTS, judge
 from crash.scene import Scene
 from crash.workload import LONG, References, Site, available
 
-FAULTS = {**signals.FAULTS, **damage.FAULTS, **surroundings.FAULTS, **syscalls.FAULTS}
+FAULTS = {**signals.FAULTS, **damage.FAULTS, **surroundings.FAULTS, **syscalls.FAULTS, **hostile.FAULTS}
 
 
 def play(fault, command, references, folder, seed):

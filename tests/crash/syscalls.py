@@ -46,7 +46,7 @@ class Verb:
     bytes: bool = True
 
 
-def kills(verb):
+def kills(name, verb):
     """The verb is killed once or twice at a random call, then finishes."""
 
     def fault(scene):
@@ -66,24 +66,25 @@ def kills(verb):
             with _prefix(scene, _strace(scene, "/dev/null", inject)):
                 process, code = scene.run(words)
             scene.strikes += 1
-            scene.stages.append(words[0] if code == -signal.SIGKILL else "after its end")
+            scene.stages.append(name if code else "after its end")
             scene.notes.append(f"killed at {call} {number} of {calls[call]}: {code}")
             # Where it was a worker or a helper that was killed, the command tells.
-            scene.check(code in (-signal.SIGKILL, 0, 1, 4), f"exit code {code}: {process.stderr()}")
+            codes = (-signal.SIGKILL, 0, 1, 4, *([2] if name == "new" else []))  # `new` refuses a folder that is there
+            scene.check(code in codes, f"exit code {code}: {process.stderr()}")
             scene.gone()
-            for name, digest in _snapshot(place).items():
-                whole = digest in (before.get(name), after.get(name)) or (name in after and not verb.bytes)
-                scene.check(whole, f"after the kill {name} is neither the old file nor the new one")
-            if words[0] == "run":
+            for file, digest in _snapshot(place).items():
+                whole = digest in (before.get(file), after.get(file)) or (file in after and not verb.bytes)
+                scene.check(whole, f"after the kill {file} is neither the old file nor the new one")
+            if name == "run":
                 scene.ended()
-        if words[0] != "run":
+        if name == "new":
+            scene.commands = []
+        if name != "run" and not (name == "new" and _snapshot(place) == after):
             process, code = scene.run(words)
             scene.check(code == 0, f"{words} ended with {code}: {process.stderr()}")
             found = _snapshot(place)
             same = found == after if verb.bytes else found.keys() == after.keys()
             scene.check(same, f"the same command wrote {sorted(found)}, not {sorted(after)}, or other bytes")
-        if words[0] == "new":  # it refuses a folder that is there
-            scene.commands = []
 
     return fault
 
@@ -246,4 +247,4 @@ VERBS = {
     "data fetch": Verb("--plugin {written}/../crash_plugin.py data fetch crash", _data),
     "rescore": Verb("rescore --metric {metric}"),
 }
-FAULTS = {f"kill at a system call of {name}": kills(verb) for name, verb in VERBS.items()}
+FAULTS = {f"kill at a system call of {name}": kills(name, verb) for name, verb in VERBS.items()}
