@@ -7,6 +7,7 @@ import time
 
 from crash.scene import NATURAL
 
+from harness.execution.local import GRACE_SECONDS
 from harness.ledger.attempt import Attempt
 
 INTERRUPTED = 130
@@ -74,6 +75,25 @@ def _twice(scene, process):
     scene.send(process.pid, signal.SIGINT, group=True)
 
 
+def stopped(scene):
+    """Workers that are stopped (SIGSTOP) cannot answer a Ctrl-C: they are killed, once or after the grace time."""
+    process = scene.start()
+    scene.moment(process, scene.rng.choice(["set-up", "sampling", "checkpoint"]))
+    for pid, (name, _) in scene.site.processes().items():
+        if name == "worker" and scene.rng.random() < 0.8:
+            scene.send(pid, signal.SIGSTOP)
+    began = time.monotonic()
+    scene.send(process.pid, signal.SIGINT, group=True)
+    if scene.rng.random() < 0.5:
+        time.sleep(scene.rng.choice(PAUSES))
+        scene.send(process.pid, signal.SIGINT, group=True)
+    code = process.wait()
+    waited = time.monotonic() - began
+    scene.check(waited < GRACE_SECONDS + 30, f"the command ended {waited:.0f} s after Ctrl-C")
+    scene.check(code in (*ENDED, scene.expected_code()), f"exit code {code}: {process.stderr()}")
+    scene.ended()
+
+
 ENDED = (INTERRUPTED, -signal.SIGINT)
 TERMINATED = (INTERRUPTED, -signal.SIGTERM)
 FAULTS = {
@@ -87,4 +107,5 @@ FAULTS = {
     "a closed terminal": _fault(_group(signal.SIGHUP), (-signal.SIGHUP,)),
     "Ctrl-C": _fault(_group(signal.SIGINT), ENDED),
     "Ctrl-C twice": _fault(_twice, ENDED),
+    "Ctrl-C of stopped workers": stopped,
 }

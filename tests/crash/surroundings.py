@@ -177,11 +177,54 @@ def reading_verbs(scene):
         scene.gone()
 
 
+def locks(scene):
+    """Somebody deletes or replaces lock files while workers hold them, and gives the command a second time."""
+    first = scene.start()
+    scene.moment(first, scene.rng.choice(["set-up", "sampling", "checkpoint", "scoring"]))
+    for path in sorted(scene.results.glob("locks/*.lock")):
+        how = scene.rng.choice(["deleted", "replaced", "left"])
+        if how != "left":
+            scene.strikes += 1
+            path.unlink(missing_ok=True)
+        if how == "replaced":
+            path.write_text("{}")
+    second = scene.start()
+    for process in (first, second):
+        code = process.wait()
+        scene.check(code in NATURAL, f"exit code {code}: {process.stderr()}")
+        unfinished = "not finished" in process.stderr()
+        scene.check(
+            code == 1 or not unfinished, f"exit code {code} with runs that are not finished: {process.stderr()}"
+        )
+    scene.ended()
+    scene.checkpoints.clear()  # what a worker held when its lock went may count for nothing
+
+
+def namespaces(scene):
+    """Two or three launchers at the same runs, each in a process-id namespace: their ids are equal."""
+    prefix = ("unshare", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc")
+    if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
+        scene.notes.append("no process-id namespaces can be made here")
+        return
+    scene.site.prefix = prefix
+    processes = [scene.start() for _ in range(scene.rng.choice([2, 3]))]
+    scene.strikes += len(processes)
+    if scene.rng.random() < 0.5 and scene.moment(processes[0]):
+        scene.send(processes[0].pid, signal.SIGKILL, group=True)
+    for process in processes:
+        code = process.wait()
+        scene.check(code in (*NATURAL, -signal.SIGKILL), f"exit code {code}: {process.stderr()}")
+    scene.site.prefix = ()
+    scene.ended()
+
+
 FAULTS = {
     "a full disk": full_disk,
     "two to eight launchers at once": launchers,
     "a reader holds the database": reader(read_only=True),
     "a writer holds the database": reader(read_only=False),
     "a clock that jumps": clock,
+    "lock files deleted or replaced": locks,
+    "launchers in process-id namespaces": namespaces,
     "kill -9, SIGTERM, Ctrl-C of ingest and report": reading_verbs,
 }
