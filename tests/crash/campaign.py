@@ -1,6 +1,6 @@
 """The fault campaign: round after round, a command is disturbed, given once more, and everything is looked at.
 
-    PYTHONPATH=tests python -m crash.campaign --rounds 200 --seed 0 --out crash.json --write RELIABILITY.md
+    PYTHONPATH=tests python -m crash.campaign --rounds 300 --seed 0 --out crash.json --write RELIABILITY.md
 
 or `nox -s crash`. Exits with 1 where anything did not hold; the folder of such a round is kept.
 """
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from crash import damage, hostile, signals, surroundings, syscalls
@@ -79,10 +80,10 @@ def _once_more(scene):
     scene.gone()
 
 
-def schedule(rounds, seed, name=""):
-    """The faults of the rounds: all that have `name` in theirs, in another order each time around."""
+def schedule(rounds, seed, names=("",)):
+    """The faults of the rounds: all that have one of `names` in theirs, in another order each time around."""
     rng = random.Random(seed)
-    some = [fault for fault in FAULTS if name in fault]
+    some = [fault for fault in FAULTS if any(name in fault for name in names)]
     faults = []
     while some and len(faults) < rounds:
         faults += rng.sample(some, len(some))
@@ -91,12 +92,13 @@ def schedule(rounds, seed, name=""):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0, help="decides faults, commands and moments")
     parser.add_argument("--out", type=Path, help="the record of every round, as JSON")
     parser.add_argument("--write", type=Path, help="a Markdown file whose figures are replaced")
     parser.add_argument("--folder", type=Path, help="where the rounds are played; default: a temporary one")
-    parser.add_argument("--fault", default="", help="only faults whose name has this in it")
+    parser.add_argument("--fault", nargs="+", default=[""], help="only faults whose name has one of these in it")
+    parser.add_argument("--jobs", type=int, default=1, help="rounds at the same time")
     asked = parser.parse_args()
     sys.exit(run(asked))
 
@@ -107,21 +109,30 @@ def run(asked):
     references, commands = References(folder), available(LONG)
     rng = random.Random(asked.seed)
     report = {"began": time.time(), "seed": asked.seed, "machine": machine(), "rounds": []}
-    for number, fault in enumerate(schedule(asked.rounds, asked.seed, asked.fault)):
-        place = folder / f"{number:04d}"
-        record = play(fault, rng.choice(commands), references, place, asked.seed * 100_000 + number)
-        report["rounds"].append(record | {"round": number})
-        report["seconds"] = time.time() - report["began"]
-        _tell(report["rounds"][-1], place)
-        if record["right"]:
-            shutil.rmtree(place)
-        if asked.out:
-            asked.out.write_text(json.dumps(report, indent=1))
+    rounds = [
+        (fault, rng.choice(commands), folder / f"{number:04d}", asked.seed * 100_000 + number)
+        for number, fault in enumerate(schedule(asked.rounds, asked.seed, asked.fault))
+    ]
+    for _, command, _, _ in rounds:
+        references.of(command)
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        playing = {
+            pool.submit(play, fault, command, references, place, seed): place for fault, command, place, seed in rounds
+        }
+        for played in as_completed(playing):
+            record, place = played.result(), playing[played]
+            report["rounds"].append(record | {"round": int(place.name)})
+            report["seconds"] = time.time() - report["began"]
+            _tell(report["rounds"][-1], place)
+            if record["right"]:
+                shutil.rmtree(place)
+            if asked.out:
+                asked.out.write_text(json.dumps(report, indent=1))
+            if asked.write:
+                write(asked.write, report)
     wrong = sum(not record["right"] for record in report["rounds"])
     if not wrong:
         shutil.rmtree(folder)
-    if asked.write:
-        write(asked.write, report)
     sys.stderr.write(f"{len(report['rounds'])} rounds, {wrong} with complaints\n")
     return int(wrong > 0)
 
