@@ -22,9 +22,9 @@ OPTIONS = (
     "--sampler", "--task", "--seeds", "--chains", "--budget", "--set", "--sweep", "--schedule", "--workers",
     "--devices", "--timeout", "--draws", "--json", "--csv", "--max-rows", "--max-runs", "--metric", "--method",
     "--format", "--until", "--anyway", "--rebuild", "--verify", "--delete", "--failed", "--table", "--retry", "--yes",
-    "--debug", "-h", "--",
+    "-h", "--",
 )  # fmt: skip
-"""Not those that name a file or folder: what they are given would be written to."""
+"""Not those that name a file or folder, which would be written to, nor --debug, which shows tracebacks."""
 KNOWN = (
     "sgld", "csgld", "hmc", "mixture5", "mixture25", "cyclical", "smoke", "steps=20", "steps=1.5", "steps=1e400",
     "gradients=10", "seconds=1", "0-3", "0", "99999999999999999999", "1.5", "1e3", "-1", "runs", "suites", "samplers",
