@@ -93,6 +93,7 @@ def fetch(file: DataFile) -> Path:
     """Download a file to the data root, checked; a good local copy is left alone."""
     if problem(file) is None:
         return root() / file.path
+    import pooch
     from pooch.downloaders import choose_downloader
 
     target = root() / file.path
@@ -101,6 +102,7 @@ def fetch(file: DataFile) -> Path:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             sweep(target)
+            pooch.get_logger().info("Downloading data from '%s' to file '%s'.", url, target)
             with tempfile.TemporaryFile(dir=target.parent) as whole:  # without a name: a kill leaves nothing
                 choose_downloader(url)(url, whole, None)
                 whole.seek(0)

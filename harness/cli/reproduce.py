@@ -205,13 +205,15 @@ def _export(store: Store, folder: Path) -> None:
     with alone(folder):
         merged = Published(folder, context.plugins().papers(), store)
         keys = reproduction(merged, Request()).run_keys
-        there = merged.rows("select count(*) as runs from run")[0]["runs"]
         if not keys:
             raise DataError(
-                f"nothing was written to {folder}: no cell or claim rests on any of the {context.count(there, 'run')} "
-                f"that are there or in {store.results}; `bench reproduce` does those that are needed"
+                f"nothing was written to {folder}: no cell or claim rests on a run that is there or in "
+                f"{store.results}; `bench reproduce` does those that are needed"
             )
+        left_out = len(merged.run_keys() - keys)
         merged.write(keys, folder)
+    if left_out:
+        context.say(f"note: left out {context.count(left_out, 'run')} of before, which no cell or claim rests on now")
     context.say(f"{context.count(len(keys), 'run')} in {folder}; `nox -s docs` writes REPRODUCTION.md from them")
 
 

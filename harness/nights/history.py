@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.ledger.attempt import now
-from harness.ledger.files import read_json, write_json
+from harness.ledger.files import read_json, sweep, write_json
 from harness.nights.night import Night, from_json
 
 
@@ -42,4 +42,5 @@ class History:
             numbers = [int(path.stem) for path in self.folder.glob("*.json") if path.stem.isdigit()]
             path, recorded = self.folder / f"{max(numbers, default=0) + 1:06d}.json", now()
         self.folder.mkdir(parents=True, exist_ok=True)
+        sweep(path)
         write_json(path, replace(tonight, recorded=recorded).to_json())

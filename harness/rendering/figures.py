@@ -46,9 +46,9 @@ def drawn(figure: Figure, *kinds: str) -> list[bytes]:
             figure.draw(canvas)
             _tame(canvas)
             for kind in kinds:
-                stream = io.BytesIO()
-                canvas.savefig(stream, format=kind, metadata=METADATA[kind], dpi=DPI)
-                contents.append(svg.cleaned(stream.getvalue()) if kind == "svg" else stream.getvalue())
+                in_memory = io.BytesIO()
+                canvas.savefig(in_memory, format=kind, metadata=METADATA[kind], dpi=DPI)
+                contents.append(svg.cleaned(in_memory.getvalue()) if kind == "svg" else in_memory.getvalue())
     return contents
 
 

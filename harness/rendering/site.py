@@ -98,8 +98,9 @@ def publish(site: Site, folder: Path) -> dict[str, str]:
     files = {name: made[name] for name in sorted(made, key=_linked_first)}
     with alone(folder):
         before = read_json(folder / MANIFEST) or {}
-        named = [name for key in (FILES, STALE) for name in before.get(key) or () if isinstance(name, str)]
-        stale = sorted({name for name in named if _is_own(name)} - files.keys(), key=_linked_first, reverse=True)
+        lists = [found for key in (FILES, STALE) if isinstance(found := before.get(key), dict | list)]
+        named = {name for found in lists for name in found if isinstance(name, str) and _is_own(name)}
+        stale = sorted(named - files.keys(), key=_linked_first, reverse=True)
         write_set(folder, files, MANIFEST, site=site.name, **({STALE: stale} if stale else {}))
         for name in stale:
             (folder / name).unlink(missing_ok=True)

@@ -71,13 +71,20 @@ class Published(Store):
             found = _rows(db, keys)
         contents: dict[str, bytes] = {}
         for table, rows in found.items():
-            stream = io.BytesIO()
-            pyarrow.parquet.write_table(rows, stream, compression="zstd")
-            contents[_file(table)] = stream.getvalue()
+            in_memory = io.BytesIO()
+            pyarrow.parquet.write_table(rows, in_memory, compression="zstd")
+            contents[_file(table)] = in_memory.getvalue()
         try:
             write_set(folder, contents, MANIFEST)
         except OSError as error:
             raise DataError(f"{error.filename or folder} cannot be written: {error.strerror or error}") from error
+
+    def run_keys(self) -> set[str]:
+        """The runs in the folder itself."""
+        import pyarrow.parquet
+
+        content = self._files().get("run")
+        return set(pyarrow.parquet.read_table(io.BytesIO(content))["run_key"].to_pylist()) if content else set()
 
     def _files(self) -> dict[str, bytes]:
         """The content of each table's file; none where the folder has no set."""

@@ -379,6 +379,19 @@ def test_a_set_of_an_earlier_version_has_no_manifest_and_is_read(copied):
     assert runs == len(Published(copied).rows("select * from run")) > 700
 
 
+def test_runs_that_an_export_leaves_out_are_counted(tmp_path, capsys):
+    write_table_4(tmp_path / "r", seeds=range(2))
+    write_run(tmp_path / "r", method="sghmc", budget="paper", metrics={"modes_covered": 1.0})  # of no cell
+    runs = store(tmp_path / "r", bench_papers())
+    out = tmp_path / "out"
+    out.mkdir()
+    Published(out, more=runs).write([row["run_key"] for row in runs.rows("select run_key from run")], out)
+    for left_out in (True, False):
+        assert run(["--results", str(tmp_path / "none"), "reproduce", "--export", str(out)]) == 0
+        assert ("left out 1 run of before" in capsys.readouterr().err) == left_out
+    assert len(Published(out).run_keys()) == 8
+
+
 def test_nothing_published_is_no_set_of_no_runs(tmp_path, capsys):
     with pytest.raises(DataError, match="holds no published results"):
         Published(tmp_path).rows("select * from run")

@@ -127,8 +127,9 @@ def test_an_altered_manifest_removes_nothing_outside(folder):
     (folder.parent / "precious.txt").write_text("x")
     manifest = json.loads((folder / "site.json").read_text())
     manifest["files"] |= {"../precious.txt": "", "figures/../../precious.txt": "", "/etc/hostname": ""}
-    (folder / "site.json").write_text(json.dumps(manifest))
-    publish(make(), folder)
+    for stale in (["../precious.txt"], 5, {}):
+        (folder / "site.json").write_text(json.dumps({**manifest, "stale": stale}))
+        publish(make(), folder)
     assert (folder.parent / "precious.txt").exists()
 
 
