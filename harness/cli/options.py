@@ -12,6 +12,9 @@ from harness.errors import UsageError
 if TYPE_CHECKING:
     from harness.execution.plan import Request
 
+MOST = 10**9
+"""Of a number that has no other limit, so that it fits wherever it is handed to."""
+
 Samplers = Annotated[list[str], typer.Option("--sampler", help="Samplers or methods, a,b,c.")]
 Tasks = Annotated[list[str], typer.Option("--task", help="Tasks, a,b,c; TASK@PROTOCOL picks a protocol.")]
 Seeds = Annotated[str | None, typer.Option("--seeds", help="0-9 or 0,3,7; default: the protocol's.")]
@@ -38,7 +41,8 @@ Timeout = Annotated[
     ),
 ]
 MaxRuns = Annotated[
-    int, typer.Option("--max-runs", min=1, help="The most runs that this command may plan; more are refused.")
+    int,
+    typer.Option("--max-runs", min=1, max=MOST, help="The most runs that this command may plan; more are refused."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="A list of flat objects on stdout.")]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli import context
-from harness.cli.options import Json
+from harness.cli.options import MOST, Json
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ COORDINATES = 8
 
 def replay(
     run: Annotated[str, typer.Argument(help="The beginning of a run key (6 digits at least), or an attempt.")],
-    until: Annotated[int | None, typer.Option(min=1, help="Only to this step; compares the draws up to it.")] = None,
+    until: Annotated[
+        int | None, typer.Option(min=1, max=MOST, help="Only to this step; compares the draws up to it.")
+    ] = None,
     anyway: Annotated[bool, typer.Option("--anyway", help="Though code, engine or data are not the same.")] = False,
     as_json: Json = False,
 ) -> int:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context, results
-from harness.cli.options import Json, duration
+from harness.cli.options import MOST, Json, duration
 from harness.errors import UsageError
 from harness.rendering.records import cell
 
@@ -26,7 +26,7 @@ def sql(
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV with a header on stdout.")] = False,
     timeout: Annotated[str, typer.Option("--timeout", help="Longest time of the query: 2h, 30m, 90s, 90.")] = "1m",
     max_rows: Annotated[
-        int, typer.Option("--max-rows", min=1, help="The most rows of an answer; a larger one is refused.")
+        int, typer.Option("--max-rows", min=1, max=MOST, help="The most rows of an answer; a larger one is refused.")
     ] = MOST_ROWS,
 ) -> None:
     """Query the results, read-only: no writing, no files, no extensions. docs/data-dictionary.md says what is where."""

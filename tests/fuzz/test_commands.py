@@ -62,6 +62,7 @@ def results(tmp_path_factory):
 
 @cases(25)
 @given(commands)
+@example(("sql", [], [["select 1"], ["--max-rows", "99999999999999999999"]]))
 @example(("plan", GOOD, [["--set", "run.thin=2"], ["--set", "run.thin=3"]]))
 def test_any_command_ends_as_documented(results, command):
     verb, start, rest = command

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
+import typing
 
 import pytest
 
@@ -19,6 +21,20 @@ def test_every_verb_has_help_of_its_own(verb, capsys):
     assert text.startswith("Usage:")
     assert verb in text.splitlines()[0]
     assert len(text.split("Options:")[0].splitlines()) > 2
+
+
+def test_every_number_has_a_range():
+    seen = []
+    for verb in VERBS:
+        module = importlib.import_module(f"harness.cli.{verb}")
+        verbs = [command.callback for command in module.app.registered_commands] if hasattr(module, "app") else []
+        for function in verbs or [getattr(module, verb)]:
+            for name, hint in typing.get_type_hints(function, include_extras=True).items():
+                if name != "return" and typing.get_args(hint)[:1] in ((int,), (int | None,)):
+                    option = hint.__metadata__[0]
+                    assert 0 <= option.min < option.max < 2**63, (verb, name)
+                    seen.append(name)
+    assert {"chains", "workers", "until", "max_rows"} <= set(seen)
 
 
 def test_the_help_has_every_verb_on_a_line_of_its_own(capsys):
