@@ -26,11 +26,16 @@ MARGIN = 2.0
 
 @dataclass(frozen=True)
 class Settled:
-    """The parts whose stamp is that of before, with what the stamps are now; "" is "not yet"."""
+    """The parts whose stamp is that of before, with what the stamps are now; "" is "not yet".
+
+    version   of the schema that the database had then, 0 where it is not that very file. A sender of a folder cannot
+              know what inode and change time its files will have here: this tells a database that was checked here.
+    """
 
     parts: frozenset[str] = frozenset()
     stamps: dict[str, str] = field(default_factory=dict)
     database: list[int] = field(default_factory=list)
+    version: int = 0
 
 
 def look(results: Path, database: Path) -> Settled:
@@ -40,19 +45,22 @@ def look(results: Path, database: Path) -> Settled:
     identity = _identity(database)
     now = {part: _stamp(f"{results}/runs/{part}") for part in _names(f"{results}/runs")}
     kept = read_json(_file(database)) or {}
-    before = kept.get("parts") if kept.get("database") == identity and identity else None
-    known = before if isinstance(before, dict) else {}
-    return Settled(frozenset(part for part, stamp in now.items() if stamp and known.get(part) == stamp), now, identity)
+    same = kept if identity and kept.get("database") == identity else {}
+    known, version = same.get("parts"), same.get("schema")
+    known = known if isinstance(known, dict) else {}
+    parts = frozenset(part for part, stamp in now.items() if stamp and known.get(part) == stamp)
+    return Settled(parts, now, identity, version if isinstance(version, int) else 0)
 
 
-def keep(found: Settled, database: Path, troubled: AbstractSet[str]) -> None:
-    """Note that the database, as it was and is, lacks nothing of any part but the troubled ones."""
+def keep(found: Settled, database: Path, troubled: AbstractSet[str], version: int) -> None:
+    """Note that the database, as it was and is, lacks nothing of any part but the troubled ones, and its version."""
     from harness.ledger.files import write_json
 
     parts = {part: stamp for part, stamp in found.stamps.items() if stamp and part not in troubled}
-    if found.database and parts.keys() != found.parts and _identity(database) == found.database:
+    new = parts.keys() != found.parts or version != found.version
+    if found.database and new and _identity(database) == found.database:
         with suppress(OSError):  # a folder that cannot be written to is read in full each time
-            write_json(_file(database), {"database": found.database, "parts": parts})
+            write_json(_file(database), {"database": found.database, "schema": version, "parts": parts})
 
 
 def _file(database: Path) -> Path:

@@ -146,6 +146,8 @@ class Store:
     def _refresh(self, papers: list[Path]) -> list[str]:
         existed, version, have = os.path.lexists(self.path), 0, Known()
         settled = look(self.results, self.path)
+        if settled.version == schema.VERSION:
+            connection.believe(self.path, schema.VERSION)
         if existed:
             with connection.reading(self.path) as db:
                 version = connection.version(db, self.path)
@@ -157,7 +159,7 @@ class Store:
         if found.gone and (self.results / TRASH).is_dir():  # `bench gc` deleted them
             return self._rebuild(papers)
         if not found and version == schema.VERSION:
-            keep(settled, self.path, found.troubled)
+            keep(settled, self.path, found.troubled, version)
             return found.notes
         try:
             with connection.writing(self.path) as db:

@@ -11,7 +11,7 @@ import duckdb
 import fabricated
 import pytest
 
-from harness.store import Store, scan, settled
+from harness.store import Store, connection, scan, schema, settled
 
 SECOND = 10**9
 STATES = "select attempt, status, concluded from attempt order by all"
@@ -88,6 +88,28 @@ def test_nothing_is_settled_by_a_look_that_found_something_or_came_too_soon(stor
     later(-60)  # a clock set back: the folders are from the future
     store.refresh()
     assert read == [part(folder)]
+
+
+def test_a_settled_database_is_not_checked_again_and_no_other_passes_for_it(store, later, monkeypatch):
+    fabricated.concluded(store.results)
+    settle(store, later)
+    looked = []
+    version = connection._version
+    monkeypatch.setattr(connection, "_version", lambda *arguments: (looked.append(1), version(*arguments))[1])
+    connection._known.clear()  # as in another process
+    assert store.refresh() == []
+    assert looked == []
+    moved = Store(store.results.with_name("moved"))
+    shutil.copytree(store.results, moved.results)  # with its note of what is settled
+    later()
+    assert moved.refresh() == []
+    assert looked == [1]
+    path = store.results / "results.settled.json"
+    path.write_text(path.read_text().replace(f'"schema": {schema.VERSION}', f'"schema": {schema.VERSION - 1}'))
+    connection._known.clear()
+    assert store.refresh() == []
+    assert looked == [1, 1]
+    assert f'"schema": {schema.VERSION}' in path.read_text()
 
 
 def test_another_attempt_at_an_old_run_is_found(store, later):
