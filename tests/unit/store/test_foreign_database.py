@@ -242,8 +242,8 @@ def test_every_verb_ends_well_before_every_strange_database(made, tmp_path, outs
         place = tmp_path / str(number)
         place.mkdir()
         shutil.copytree(made / "results", place / "results")
-        (STRANGE | NEWER)[what](place / "results" / "results.duckdb", place / "secret.csv")
         (place / "secret.csv").write_text(outside.read_text())
+        (STRANGE | NEWER)[what](place / "results" / "results.duckdb", place / "secret.csv")
         ends_well(Store(place / "results"), words)
 
 
