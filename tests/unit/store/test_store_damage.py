@@ -101,13 +101,11 @@ def test_strangers_in_the_folder_are_ignored(store):
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda _: b"not a database" * 500,
-        lambda _: b"",
         lambda content: content[:3000],
         lambda content: content[:100] + bytes(4000) + content[4100:],
         lambda content: content[:12_600] + bytes(255 - b for b in content[12_600:16_000]) + content[16_000:],
     ],
-    ids=["garbage", "empty", "cut", "header", "block"],
+    ids=["cut", "header", "block"],
 )
 def test_a_damaged_database_is_put_aside_and_rebuilt(store, damage):
     fabricated.concluded(store.results)
@@ -116,7 +114,7 @@ def test_a_damaged_database_is_put_aside_and_rebuilt(store, damage):
     damaged = damage(store.path.read_bytes())
     store.path.write_bytes(damaged)
     (note,) = store.refresh()
-    (aside,) = store.results.glob("results.duckdb.*-*")
+    (aside,) = store.results.glob("results.duckdb.damaged-*")
     assert aside.name in note
     assert "rebuilt from the runs" in note
     assert aside.read_bytes() == damaged
