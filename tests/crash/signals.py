@@ -76,7 +76,7 @@ def _twice(scene, process):
 
 
 def stopped(scene):
-    """Workers that are stopped (SIGSTOP) cannot answer a Ctrl-C: they are killed, once or after the grace time."""
+    """Workers are stopped (SIGSTOP) before a Ctrl-C: the command ends, in little more than the grace time."""
     process = scene.start()
     scene.moment(process, scene.rng.choice(["set-up", "sampling", "checkpoint"]))
     for pid, (name, _) in scene.site.processes().items():
