@@ -386,9 +386,8 @@ def test_runs_that_an_export_leaves_out_are_counted(tmp_path, capsys):
     out = tmp_path / "out"
     out.mkdir()
     Published(out, more=runs).write([row["run_key"] for row in runs.rows("select run_key from run")], out)
-    for left_out in (True, False):
-        assert run(["--results", str(tmp_path / "none"), "reproduce", "--export", str(out)]) == 0
-        assert ("left out 1 run of before" in capsys.readouterr().err) == left_out
+    assert run(["--results", str(tmp_path / "none"), "reproduce", "--export", str(out)]) == 0
+    assert "left out 1 run of before" in capsys.readouterr().err
     assert len(Published(out).run_keys()) == 8
 
 

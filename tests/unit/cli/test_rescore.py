@@ -182,12 +182,12 @@ def test_new_metrics_and_versions_are_measured_and_count_from_then_on(home):
 
 
 def test_a_folder_that_cannot_be_written_is_said(home, monkeypatch):
-    def refused(*_):
+    def refused(*_, **__):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     home.bench("ingest")
     home.change()
-    monkeypatch.setattr("pathlib.Path.write_bytes", refused)
+    monkeypatch.setattr("tempfile.TemporaryFile", refused)
     code, out, err = home.bench("rescore")
     assert (code, out) == (4, "")
     assert "Read-only file system" in err
