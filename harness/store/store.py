@@ -199,7 +199,7 @@ class Store:
         try:
             aside = connection.set_aside(self.path, state)
         except OSError as error:
-            raise DataError(f"{self.path} {state} and cannot be moved away: {error}") from error
+            raise Refused(f"{self.path} {state} and cannot be moved aside: {error.strerror or error}") from error
         return [f"{self.path} {state}; it is now {aside.name}, and the database was rebuilt from the runs"]
 
     def _strange(self) -> Damaged | None:
