@@ -5,12 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
 import signal
 import tempfile
 from collections import Counter
 from pathlib import Path
 
-from crash.scene import TRANSIENT
+from crash.scene import TRANSIENT, contents
 from crash.workload import fingerprint, sha256
 
 from harness.ledger import garbage
@@ -29,6 +30,7 @@ COUNTS = {
     "locks": "locks left held",
     "leftovers": "files left behind that `bench gc` does not list",
     "store": "databases that are not what a rebuild gives, or reports that changed",
+    "outside": "files and links that bench did not write, and changed or deleted",
     "tracebacks": "tracebacks shown",
     "other": "exit codes and messages other than documented",
 }
@@ -41,6 +43,7 @@ def judge(scene):
     found = {kind: [] for kind in COUNTS}
     found["other"] += [text for text in scene.violations if "still alive" not in text]
     found["orphans"] += [text for text in scene.violations if "still alive" in text]
+    _outside(scene, found["outside"])
     _runs(scene, found)
     _intact(scene, found["altered"])
     _gone_on_with(scene, found["repeated"])
@@ -78,6 +81,18 @@ def _runs(scene, found):
     for path in scene.results.glob("runs/*/*"):
         if path.name not in scene.reference.runs:
             found["other"].append(f"run {path.name} was not asked for")
+
+
+def _outside(scene, found):
+    """What bench did not write is as it was. It is taken away here: the checks after this one know nothing of it."""
+    for path, before in scene.outside.items():
+        now = contents(path)
+        if now != before:
+            found.append(f"{path} was {before} and is {now}")
+        if path.is_symlink():
+            path.unlink()
+        elif path.is_relative_to(scene.results):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _intact(scene, found):

@@ -23,6 +23,14 @@ NATURAL = (0, 1)
 """Exit codes of a command that was not told to end: done, or a run diverged, was held, or lost its worker."""
 
 
+def contents(path):
+    """A link's target, or the files below a folder with their digests; None where there is nothing."""
+    if path.is_symlink():
+        return str(path.readlink())
+    files = (file for file in sorted(path.rglob("*")) if file.is_file())
+    return {str(file.relative_to(path)): sha256(file) for file in files} if path.is_dir() else None
+
+
 @dataclass
 class Scene:
     """A round under way. What faults note here is judged at its end and counted in the report."""
@@ -34,6 +42,7 @@ class Scene:
     commands: list[Sequence[str]] = field(default_factory=list)  # given once more at the end, each
     finished: dict[Path, dict[str, tuple[str, int]]] = field(default_factory=dict)
     checkpoints: dict[Path, int] = field(default_factory=dict)
+    outside: dict[Path, object] = field(default_factory=dict)  # what bench did not write, with its `contents`
     processes: list[tuple[Process, str]] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     stages: list[str] = field(default_factory=list)

@@ -14,7 +14,7 @@ from crash import hostile, syscalls
 from crash.campaign import FAULTS, play, schedule
 from crash.figures import BEGIN, END, write
 from crash.invariants import COUNTS, judge
-from crash.scene import Scene
+from crash.scene import Scene, contents
 from crash.workload import SHORT, References, Site
 
 KILLED = "kill at a system call of gc --delete"
@@ -124,6 +124,14 @@ def spoil_the_store(scene):
         db.execute("update metric set value = 1")
 
 
+def change_a_strangers_file(scene):
+    path = scene.results / "runs" / "photographs"
+    path.mkdir()
+    (path / "summer.jpg").write_text("a photograph")
+    scene.outside = {path: contents(path)}
+    (path / "summer.jpg").unlink()
+
+
 def show_a_traceback(scene):
     process, _ = scene.run(["--debug", "run", "--sampler", "none", "--task", "mixture5"])
     assert "Traceback" in process.stderr()
@@ -136,7 +144,8 @@ def say_something_else(scene):
 PLANTED = {
     "lost": lose, "doubled": double, "different": change_a_draw, "altered": write_again,
     "repeated": forget_a_checkpoint, "orphans": leave_a_process, "locks": hold_a_lock, "leftovers": leave_a_file,
-    "store": spoil_the_store, "tracebacks": show_a_traceback, "other": say_something_else,
+    "store": spoil_the_store, "outside": change_a_strangers_file, "tracebacks": show_a_traceback,
+    "other": say_something_else,
 }  # fmt: skip
 
 
