@@ -96,9 +96,11 @@ def remove(ledger: Ledger, found: Sequence[Garbage], *, failed: bool = False) ->
     for item in (item for item in found if item.path.suffix == ".lock"):
         with suppress(RunError), hold(item.path, 0):
             gone.append(item)
-    _delete(ledger.root, [item for item in found if not item.run and item.path.suffix != ".lock"], gone, notes)
+    trash = [item for item in found if item.path.name == TRASH]
+    rest = [item for item in found if not item.run and item.path.suffix != ".lock" and item not in trash]
+    _delete(ledger.root, rest, gone, notes)
     _empty_trash(ledger.root, notes)
-    return gone, notes
+    return [*gone, *([] if _entries(ledger.root, TRASH) else trash)], notes
 
 
 def _of_run(ledger: Ledger, key: str, *, failed: bool) -> Iterator[Garbage]:
@@ -162,9 +164,8 @@ def _delete(root: Path, items: Sequence[Garbage], gone: list[Garbage], notes: li
     for item in items:
         *place, name = item.path.relative_to(root).parts
         try:
-            if name != TRASH:
-                with _opened(root, *place) as folder:
-                    _delete_one(root, name, folder)
+            with _opened(root, *place) as folder:
+                _delete_one(root, name, folder)
             gone.append(item)
         except OSError as error:
             notes.append(f"{item.path} could not be deleted: {error.strerror or error}")
