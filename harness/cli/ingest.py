@@ -45,11 +45,16 @@ def ingest(
 
 
 def _verify(ledger: Ledger, store: Store, *, as_json: bool) -> None:
+    from harness.ledger.verification import Problem
     from harness.ledger.verification import problems as problems_of_attempt
     from harness.store.verification import problems as problems_of_store
 
-    attempts = [(key, attempt) for key in ledger.all_keys() for attempt in ledger.attempts(key)]
-    found = [problem for key, attempt in attempts for problem in problems_of_attempt(key, attempt)]
+    found: list[Problem] = []
+    attempts = 0
+    for key in ledger.all_keys():
+        for attempt in ledger.attempts(key):
+            attempts += 1
+            found += problems_of_attempt(key, attempt)
     broken = {problem.path.parent for problem in found}  # an attempt that is left out for what is said of it above
     found += [p for p in problems_of_store(store, context.plugins().papers()) if p.path not in broken]
     for problem in found:
@@ -57,8 +62,6 @@ def _verify(ledger: Ledger, store: Store, *, as_json: bool) -> None:
     if as_json:
         context.print_json({"path": str(p.path), "what": p.what, "what_to_do": p.remedy} for p in found)
     if found:
-        raise DataError(
-            f"{context.count(len(found), 'problem')} in {ledger.root}, {len(attempts):,} attempts looked at"
-        )
+        raise DataError(f"{context.count(len(found), 'problem')} in {ledger.root}, {attempts:,} attempts looked at")
     if not as_json:
-        print(f"{len(attempts):,} attempts in {ledger.root} are whole, and the database is what a rebuild would give")
+        print(f"{attempts:,} attempts in {ledger.root} are whole, and the database is what a rebuild would give")

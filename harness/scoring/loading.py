@@ -6,7 +6,7 @@ import functools
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from harness.spec import GIVEN
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+    from numpy.typing import NDArray
 
     from harness.store import Store
 
@@ -63,8 +64,7 @@ select run.task, task_source, task_data, max(attempt) as latest
 from chosen join run using (group_key, run_key, seed) group by all order by all
 """
 _CURVES = """
-select attempt, name, chain, i, x, y from curve
-where attempt in (select unnest(?)) and list_contains(?, name) order by attempt, name, chain, i
+select attempt, name, x, y from curve_points where attempt in (select unnest(?)) and list_contains(?, name)
 """
 
 
@@ -142,18 +142,27 @@ def load_fields(store: Store, request: Request) -> list[list[Group]]:
 
 def load_curves(store: Store, groups: Iterable[Group], names: Sequence[str]) -> dict[tuple[str, str], Curve]:
     """The named curves of the groups' runs, by (attempt, name); NaN where a value does not exist."""
-    there = store.rows("select 1 from curve where list_contains(?, name) limit 1", [list(names)])
+    there = store.rows("select 1 from curve_points where list_contains(?, name) limit 1", [list(names)])
     attempts = [run.attempt for group in groups for run in group.runs] if there else []
     if not attempts:
         return {}
-    frame = store.frame(_CURVES, [attempts, list(names)])
+    import pyarrow as pa
+
     found: dict[tuple[str, str], Curve] = {}
-    for (attempt, name), part in frame.group_by(["attempt", "name"], maintain_order=True):
-        chains = part["chain"].n_unique()
-        x = part["x"].to_numpy().astype(np.float64).reshape(chains, -1)
-        y = part["y"].fill_null(np.nan).to_numpy().astype(np.float64).reshape(chains, -1)
-        found[str(attempt), str(name)] = (x[0], y)
+    axes: dict[bytes, NDArray[np.float64]] = {}
+    with store.reading() as db:
+        for part in pa.RecordBatchReader.from_stream(db.sql(_CURVES, params=[attempts, list(names)])):
+            xs, ys = (_lists(part.column(name)) for name in ("x", "y"))
+            keys = zip(part.column("attempt").to_pylist(), part.column("name").to_pylist(), strict=True)
+            for key, x, y in zip(keys, xs, ys, strict=True):
+                found[key] = axes.setdefault(x.tobytes(), x.copy()), y.reshape(-1, len(x)).copy()
     return found
+
+
+def _lists(column: Any) -> Iterator[NDArray[np.float64]]:
+    """The lists of an Arrow column, as arrays; NaN for NULL."""
+    ends, numbers = column.offsets.to_numpy(), column.values.to_numpy(zero_copy_only=False)
+    return (numbers[start:stop] for start, stop in itertools.pairwise(ends.tolist()))
 
 
 def _numbers(db: DuckDBPyConnection) -> dict[str, Numbers]:

@@ -1,16 +1,19 @@
-"""News -> the database, in one transaction, idempotent by attempt."""
+"""News -> the database, a transaction for each batch of attempts, idempotent by attempt."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from harness.store import schema
 from harness.store.news import News
+from harness.store.reader import Record
 
 if TYPE_CHECKING:
+    import numpy as np
     from duckdb import DuckDBPyConnection
+    from numpy.typing import NDArray
 
     from harness.store.reader import Curve
     from harness.store.record import Row
@@ -23,7 +26,7 @@ SHARED = {
 }
 """Tables whose rows several attempts have in common, with their keys; the latest attempt's row counts."""
 _KEYS = {**SHARED, "attempt": ("attempt",)}
-OWN = ("attempt", "metric", "curve", "artifact", "event")
+OWN = ("attempt", "metric", "curve_points", "artifact", "event")
 """Tables whose rows are each of one attempt."""
 PAPERS = ("paper", "reported_value", "claim", "choice")
 _ARROW = {"varchar": "string", "bigint": "int64", "double": "float64", "boolean": "bool", "timestamp": "timestamp[us]"}
@@ -37,11 +40,50 @@ _REPLACE = {
 _ANY = " union all ".join(f"(select 1 from {table} limit 1)" for table in _KEYS)  # noqa: S608 - named above
 
 
-def ingest(db: DuckDBPyConnection, found: News) -> None:
-    """Put news into an open, writable database; attempts that another process concluded meanwhile are skipped."""
+MOST_ATTEMPTS = 500
+MOST_NUMBERS = 2**22
+"""Of a batch, the numbers of its curves: with its other rows it takes about 100 MB."""
+
+Redone = Callable[["DuckDBPyConnection", list[Record]], list[str]]
+
+
+def ingest(db: DuckDBPyConnection, found: News, redone: Redone | None = None) -> None:
+    """Put news into an open, writable database; attempts that another process concluded meanwhile are skipped.
+
+    `redone` names the attempts that are to be forgotten first because of a batch of records.
+    """
+    for records in batches(found.records):
+        if redone is not None and (old := redone(db, records)):
+            forget(db, old)
+        _ingest(db, records)
+    if found.papers is not None:
+        db.execute("begin")
+        for table in PAPERS:
+            db.execute(f"delete from {table}")  # noqa: S608 - one of the names above
+            _insert(db, table, found.papers[table])
+        db.execute("commit")
+        db.execute("checkpoint")
+
+
+def batches(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """The records, as many at a time as memory is meant for."""
+    batch: list[Record] = []
+    numbers = 0
+    for record in records:
+        batch.append(record)
+        numbers += sum(curve.y.size for curve in record.curves)
+        if len(batch) >= MOST_ATTEMPTS or numbers >= MOST_NUMBERS:
+            yield batch
+            batch, numbers = [], 0
+    if batch:
+        yield batch
+
+
+def _ingest(db: DuckDBPyConnection, batch: list[Record]) -> None:
+    """Put a batch of records into a database, in one transaction."""
     blank = not db.execute(_ANY).fetchall()
-    have = set() if blank else _concluded(db, found)
-    records = [record for record in found.records if record.attempt not in have]
+    have = set() if blank else _concluded(db, batch)
+    records = [record for record in batch if record.attempt not in have]
     rows: dict[str, list[Row]] = {}
     for record in sorted(records, key=lambda record: record.attempt):
         for table, members in record.rows.items():
@@ -57,10 +99,6 @@ def ingest(db: DuckDBPyConnection, found: News) -> None:
         else:
             _insert(db, table, members)
     _insert_curves(db, [curve for record in records for curve in record.curves])
-    if found.papers is not None:
-        for table in PAPERS:
-            db.execute(f"delete from {table}")  # noqa: S608 - one of the names above
-            _insert(db, table, found.papers[table])
     db.execute("commit")
     db.execute("checkpoint")
 
@@ -76,10 +114,10 @@ def forget(db: DuckDBPyConnection, attempts: Iterable[str]) -> None:
     db.execute("checkpoint")
 
 
-def _concluded(db: DuckDBPyConnection, found: News) -> set[str]:
-    """The attempts among the news that the database has as concluded."""
+def _concluded(db: DuckDBPyConnection, records: list[Record]) -> set[str]:
+    """The attempts among these that the database has as concluded."""
     query = "select attempt from attempt where concluded and attempt in (select unnest(?::varchar[]))"
-    names = [record.attempt for record in found.records]
+    names = [record.attempt for record in records]
     return {attempt for (attempt,) in db.execute(query, [names]).fetchall()}
 
 
@@ -114,24 +152,26 @@ def _execute(db: DuckDBPyConnection, table: str, statement: str, rows: list[Row]
 
 
 def _insert_curves(db: DuckDBPyConnection, curves: list[Curve]) -> None:
-    """A frame of points from arrays: no Python object a point. NaN becomes NULL."""
+    """A row for each curve, its points as lists. NaN becomes NULL."""
     import numpy as np
     import pyarrow as pa
 
     if not curves:
         return
-    sizes = [curve.y.size for curve in curves]
-    which = np.repeat(np.arange(len(curves), dtype=np.int32), sizes)
-    arrays = {
-        "attempt": pa.DictionaryArray.from_arrays(which, [curve.attempt for curve in curves]),
-        "name": pa.DictionaryArray.from_arrays(which, [curve.name for curve in curves]),
-        "chain": np.concatenate([np.repeat(np.arange(len(c.y)), len(c.x)) for c in curves]),
-        "i": np.concatenate([np.tile(np.arange(len(c.x)), len(c.y)) for c in curves]),
-        "x": pa.array(np.concatenate([np.tile(c.x, len(c.y)) for c in curves]), from_pandas=True),
-        "y": pa.array(np.concatenate([c.y.ravel() for c in curves]), from_pandas=True),
+
+    def lists(arrays: list[NDArray[np.float64]]) -> Any:
+        ends = np.cumsum([0, *(array.size for array in arrays)], dtype=np.int32)
+        numbers = pa.array(np.concatenate([array.ravel() for array in arrays]), from_pandas=True)
+        return pa.ListArray.from_arrays(ends, numbers)
+
+    columns = {
+        "attempt": pa.array([curve.attempt for curve in curves]),
+        "name": pa.array([curve.name for curve in curves]),
+        "x": lists([curve.x for curve in curves]),
+        "y": lists([curve.y for curve in curves]),
     }
-    with _incoming(db, arrays):
-        db.execute(_PLAIN.format("curve"))
+    with _incoming(db, columns):
+        db.execute(_PLAIN.format("curve_points"))
 
 
 @contextmanager

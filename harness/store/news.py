@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,16 +41,21 @@ class News:
     """What the database lacks; `papers` is None where they have not changed. `troubled` are the parts of the ledger
     that have something which is in no order: the next one who looks must look again. `gone` counts the attempts that
     the database has and the ledger lacks.
+
+    The records are read as they are taken, once; `notes` and `troubled` are complete after the last.
     """
 
-    records: list[Record] = field(default_factory=list)
+    records: Iterable[Record] = ()
     papers: dict[str, list[Row]] | None = None
     notes: list[str] = field(default_factory=list)
     troubled: set[str] = field(default_factory=set)
     gone: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.records) or self.papers is not None
+        records = iter(self.records)
+        first = next(records, None)
+        self.records = () if first is None else itertools.chain([first], records)
+        return first is not None or self.papers is not None
 
 
 _ASTRAY = (
@@ -90,11 +96,7 @@ def news(results: Path, have: Known, papers: Iterable[Path]) -> News:
     found.notes += [f"{results / path} is left out: {why}" for path, why in strange.items()]
     found.troubled |= set(map(_part, strange))
     present |= {name: [have.paths[name]] for name in have.unfinished if _part(have.paths[name]) in have.settled}
-    for attempt, places in present.items():
-        _read(results, places, have.paths[attempt] if attempt in have.concluded else None, found)
-    _settle(results, found.records)
-    found.records = lacking(found.records, have)
-    found.notes += [f"{results / record.row['path']}: {note}" for record in found.records for note in record.notes]
+    found.records = _records(results, present, have, found)
     gone = have.paths.keys() - present.keys()
     found.troubled |= {_part(have.paths[name]) for name in gone}
     if gone and (results / "runs").is_dir():
@@ -109,7 +111,21 @@ def news(results: Path, have: Known, papers: Iterable[Path]) -> News:
     return found
 
 
-def _read(results: Path, places: Iterable[str], known: str | None, found: News) -> None:
+def _records(results: Path, present: Mapping[str, list[str]], have: Known, found: News) -> Iterator[Record]:
+    """The attempts of one run after the other, as far as the database lacks them."""
+    by_run = sorted(present.items(), key=lambda item: item[1][0])
+    for _, attempts in itertools.groupby(by_run, key=lambda item: item[1][0].rpartition("/")[0]):
+        records: list[Record] = []
+        for attempt, places in attempts:
+            known = have.paths[attempt] if attempt in have.concluded else None
+            records += _read(results, places, known, found)
+        _settle(results, records)
+        for record in lacking(records, have):
+            found.notes += [f"{results / record.row['path']}: {note}" for note in record.notes]
+            yield record
+
+
+def _read(results: Path, places: Iterable[str], known: str | None, found: News) -> Iterator[Record]:
     """Read an attempt that is not known. Of folders of one name the first that reads counts, the others are copies."""
     if known is not None and known not in places:
         return
@@ -119,11 +135,13 @@ def _read(results: Path, places: Iterable[str], known: str | None, found: News) 
         try:
             if known is not None:
                 raise Malformed(f"an attempt of this name is in {known}")  # noqa: TRY301
-            found.records.append(reader.read(results, place))
-            known = place
+            record = reader.read(results, place)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one attempt must not block the others
             found.notes.append(f"{results / place} is left out: {error}")
             found.troubled.add(_part(place))
+        else:
+            known = place
+            yield record
 
 
 def lacking(records: Iterable[Record], have: Known) -> list[Record]:
@@ -131,9 +149,9 @@ def lacking(records: Iterable[Record], have: Known) -> list[Record]:
     return [record for record in records if record.attempt not in have.concluded and not _same(record, have)]
 
 
-def damaged_since(results: Path, db: DuckDBPyConnection, found: News) -> list[str]:
+def damaged_since(results: Path, db: DuckDBPyConnection, records: Iterable[Record]) -> list[str]:
     """Attempts in an open database that no longer read, of runs that were done again: that is why they were."""
-    keys = [record.run_key for record in found.records if record.concluded]
+    keys = [record.run_key for record in records if record.concluded]
     before = db.execute(
         "select attempt, path from attempt where concluded and run_key in (select unnest(?::varchar[]))", [keys]
     ).fetchall()

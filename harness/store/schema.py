@@ -15,7 +15,7 @@ TEXT = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
 _SECTION = re.compile(r"^-- migration (\d+):.*$", re.MULTILINE)
 _OBJECT = re.compile(r"((?:^--.*\n)+)create (?:or replace )?(table|view) (\w+)", re.MULTILINE)
 _ADDED = re.compile(r"^alter table (\w+) add column (\w+ \w+ .*)$", re.MULTILINE)
-_COLUMN = re.compile(r"^ +(\w+) (varchar|bigint|double|boolean|timestamp)\b(.*?),? -- (.*)$")
+_COLUMN = re.compile(r"^ +(\w+) (varchar|bigint|double(?:\[\])?|boolean|timestamp)(?= |,|$)(.*?),? -- (.*)$")
 _ALIAS = re.compile(r"^ +\w+\.\w+ as (\w+),? -- (.*)$")
 
 

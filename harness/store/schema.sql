@@ -332,3 +332,32 @@ create table choice (
     provenance varchar not null, -- paper, code (the authors'), inferred (from either), ours
     source varchar -- where it stands, or why it is as it is
 );
+
+-- migration 5: a curve is one row; with a row for each point, most of an ingest was spent on them
+
+-- One row a curve of an attempt. The view `curve` has a row for each point.
+create table curve_points (
+    attempt varchar not null, -- attempt that it is of
+    name varchar not null, -- name of the curve
+    x double[] not null, -- abscissas
+    y double[] not null -- ordinates of chain 0, then those of chain 1 and so on; NULL where one does not exist
+);
+
+insert into curve_points
+select attempt, name, list(x order by i) filter (chain = 0), list(y order by chain, i) from curve group by all;
+
+drop table curve;
+
+-- One row a point of a curve.
+create view curve as
+select
+    points.attempt as attempt, -- attempt that it is of
+    points.name as name, -- name of the curve
+    points.chain as chain, -- chain, counted from 0; 0 also where the curve is of the run as a whole
+    points.i as i, -- number of the point along the curve, counted from 0
+    points.x as x, -- abscissa
+    points.y as y -- ordinate; NULL where it does not exist
+from (
+    select attempt, name, place // len(x) as chain, place % len(x) as i, x[place % len(x) + 1] as x, y[place + 1] as y
+    from (select *, unnest(range(len(y))) as place from curve_points)
+) points;

@@ -16,7 +16,7 @@ _CHOSEN = "run_key in (select run_key from chosen_run)"
 _ATTEMPTS = "attempt in (select attempt from attempt)"
 _ENVIRONMENTS = "environment in (select environment from attempt)"
 _SHOWN = {
-    "run": _CHOSEN, "attempt": _CHOSEN, "metric": _ATTEMPTS, "curve": _ATTEMPTS, "artifact": _ATTEMPTS,
+    "run": _CHOSEN, "attempt": _CHOSEN, "metric": _ATTEMPTS, "curve_points": _ATTEMPTS, "artifact": _ATTEMPTS,
     "event": _ATTEMPTS, "environment": _ENVIRONMENTS, "plugin": _ENVIRONMENTS,
 }  # fmt: skip
 """Table -> which of its rows are shown. A temporary view of a table's name stands before it, in other views too."""

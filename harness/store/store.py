@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,8 @@ class Store:
     def __init__(self, results: Path) -> None:
         self.results = results
         self.path = results / "results.duckdb"
-        self._instead: News | None = None  # what is read where the database cannot be
+        self._instead: DuckDBPyConnection | None = None  # what is read where the database cannot be, in memory
+        self._closing = ExitStack()
         self.obstacle = ""
         """Why the database could not be brought up to date; "" where it was."""
 
@@ -55,8 +57,10 @@ class Store:
                 notes += self._set_aside(state)
                 return [*notes, *self._refresh(papers)]
         except (Busy, Refused) as obstacle:
-            self._instead, self.obstacle = news(self.results, Known(), papers), str(obstacle)
-            return [*notes, *self._instead.notes, f"{obstacle}; the runs were read instead"]
+            self.obstacle = str(obstacle)
+            found = news(self.results, Known(), papers)
+            self._read_instead(found)
+            return [*notes, *found.notes, f"{obstacle}; the runs were read instead"]
 
     @property
     def aside(self) -> bool:
@@ -154,7 +158,7 @@ class Store:
                 have = known(db, settled.parts) if version else have
         found = news(self.results, have, papers)
         if not self.results.is_dir():
-            self._instead = found
+            self._read_instead(found)
             return [*found.notes, f"there is no results folder {self.results}"]
         if found.gone and (self.results / TRASH).is_dir():  # `bench gc` deleted them
             return self._rebuild(papers)
@@ -163,9 +167,7 @@ class Store:
             return found.notes
         try:
             with connection.writing(self.path) as db:
-                if existed and (damaged := damaged_since(self.results, db, found)):
-                    forget(db, damaged)
-                ingest(db, found)
+                ingest(db, found, partial(damaged_since, self.results) if existed else None)
         except Refused as refusal:
             if not existed:  # the beginning of a file that a full disk left
                 with suppress(OSError):
@@ -180,8 +182,7 @@ class Store:
 
         try:
             if self._instead is not None:
-                with connection.in_memory() as db:
-                    ingest(db, self._instead)
+                with self._instead.cursor() as db:  # a connection of its own to the same database
                     yield db
             else:
                 with connection.reading(self.path) as db:
@@ -194,6 +195,11 @@ class Store:
             raise DataError(f"{self.path} {state}; {connection.REBUILD}") from state
         except duckdb.Error as error:
             raise UsageError(f"the query failed: {error}") from error
+
+    def _read_instead(self, found: News) -> None:
+        """Fill a database in memory; it takes as much of that as the attempts have curves."""
+        self._instead = self._closing.enter_context(connection.in_memory())
+        ingest(self._instead, found)
 
     def _set_aside(self, state: Damaged) -> list[str]:
         try:

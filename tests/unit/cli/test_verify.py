@@ -194,7 +194,7 @@ def test_what_was_scored_again_is_looked_at_too(ledger, attempt, capsys, name):
 
 WRONG_ROWS = {
     "metric": "update metric set value = value + 1 where name = 'low_error'",
-    "curve": "delete from curve where i = 2",
+    "curve_points": "update curve_points set y = list_reverse(y) || [1.0]",
     "attempt": "update attempt set reason = 'x' where status = 'timeout'",
     "event": "insert into event select * from event limit 1",
     "run": "update run set budget = 'paper'",
