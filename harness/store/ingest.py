@@ -74,7 +74,8 @@ def batches(records: Iterable[Record]) -> Iterator[list[Record]]:
         numbers += sum(curve.y.size for curve in record.curves)
         if len(batch) >= MOST_ATTEMPTS or numbers >= MOST_NUMBERS:
             yield batch
-            batch, numbers = [], 0
+            batch.clear()  # whoever took it may still have it
+            numbers = 0
     if batch:
         yield batch
 

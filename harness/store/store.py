@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -14,7 +15,7 @@ from harness.ledger.files import aside
 from harness.ledger.ledger import TRASH
 from harness.store import connection, schema
 from harness.store.connection import Busy, Damaged, Foreign, Refused
-from harness.store.ingest import forget, ingest
+from harness.store.ingest import Redone, batches, forget, ingest
 from harness.store.news import Known, News, damaged_since, known, news
 from harness.store.settled import keep, look
 from harness.text import is_text
@@ -81,8 +82,7 @@ class Store:
         notes = []
         try:
             state = self._strange()  # waits until nobody has it open
-            with connection.writing(new) as db:
-                ingest(db, found)
+            _fill(new, found)
             if state is not None:
                 notes = self._set_aside(state)
             connection.wal(self.path).unlink(missing_ok=True)
@@ -166,8 +166,7 @@ class Store:
             keep(settled, self.path, found.troubled, version)
             return found.notes
         try:
-            with connection.writing(self.path) as db:
-                ingest(db, found, partial(damaged_since, self.results) if existed else None)
+            _fill(self.path, found, partial(damaged_since, self.results) if existed else None)
         except Refused as refusal:
             if not existed:  # the beginning of a file that a full disk left
                 with suppress(OSError):
@@ -217,6 +216,18 @@ class Store:
             return state
         except DataError:
             return Foreign("is from a newer bench or DuckDB")
+
+
+def _fill(path: Path, found: News, redone: Redone | None = None) -> None:
+    """Put news into the database at `path`. It is opened for each batch: until it is closed, DuckDB keeps in memory
+    what it has written.
+    """
+    papers = found.papers
+    several = batches(found.records)
+    for batch in itertools.chain([next(several, [])], several):
+        with connection.writing(path) as db:
+            ingest(db, News(batch, papers), redone)
+        papers = None
 
 
 def _check_query(db: DuckDBPyConnection, query: str) -> None:

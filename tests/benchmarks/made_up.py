@@ -85,7 +85,7 @@ def multiply(results: Path, seeds: int) -> int:
     number = 0
     for path in sorted(results.glob("runs/*/*/*/result.json")):
         spec, result = (json.loads((path.parent / name).read_text()) for name in ("spec.json", "result.json"))
-        same = [name for name in os.listdir(path.parent) if name not in ("spec.json", "result.json")]
+        same = [p.name for p in path.parent.iterdir() if p.name not in ("spec.json", "result.json")]
         for seed in range(seeds):
             if seed == spec["seed"]:
                 continue

@@ -1,0 +1,74 @@
+"""Attempts are read and ingested a batch at a time: memory holds one batch, whatever their number."""
+
+from __future__ import annotations
+
+import weakref
+
+import duckdb
+import fabricated
+import pytest
+
+from harness.store import Store, ingest, reader, schema, verification
+
+
+@pytest.fixture
+def alive(monkeypatch):
+    """The greatest number of attempts' records that are in memory at once, in batches of four."""
+    monkeypatch.setattr(ingest, "MOST_ATTEMPTS", 4)
+    read, seen, most = reader.read, [], [0]
+
+    def counting(*arguments):
+        record = read(*arguments)
+        seen.append(weakref.ref(record))
+        most[0] = max(most[0], sum(known() is not None for known in seen))
+        return record
+
+    monkeypatch.setattr(reader, "read", counting)
+    return most
+
+
+def test_memory_holds_one_batch_of_attempts(tmp_path, alive):
+    for seed in range(24):
+        fabricated.concluded(tmp_path, seed)
+    store = Store(tmp_path)
+    for work in (store.refresh, lambda: verification.problems(store, []), store.rebuild):
+        alive[0] = 0
+        assert work() == []
+        assert 4 <= alive[0] <= 6
+
+
+def test_what_is_ingested_in_batches_is_what_is_ingested_at_once(tmp_path, monkeypatch):
+    for seed in range(6):
+        fabricated.concluded(tmp_path, seed)
+        fabricated.concluded(tmp_path, seed, number=1)
+    found = []
+    for most in (1, 500):
+        monkeypatch.setattr(ingest, "MOST_ATTEMPTS", most)
+        store = Store(tmp_path)
+        store.rebuild()
+        found.append({table: sorted(map(repr, store.rows(f"from {table}"))) for table in (*ingest.SHARED, *ingest.OWN)})
+    assert found[0] == found[1]
+    assert all(found[0].values())
+
+
+def test_many_numbers_end_a_batch_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(ingest, "MOST_NUMBERS", 1)
+    for seed in range(3):
+        fabricated.concluded(tmp_path, seed)
+    sizes = []
+    put = ingest._ingest
+    monkeypatch.setattr(ingest, "_ingest", lambda db, batch: (sizes.append(len(batch)), put(db, batch)))
+    Store(tmp_path).rebuild()
+    assert sizes == [1, 1, 1]
+
+
+def test_the_curves_of_an_older_database_are_kept():
+    with duckdb.connect() as db:
+        schema.migrate(db, to=4)
+        points = "select 'a', 'b2', chain, i, i * 10.0, nullif(chain + i, 2) from range(3) a(chain), range(4) b(i)"
+        db.execute(f"insert into curve {points} order by random()")
+        db.execute("insert into curve values ('a', 'modes', 0, 0, 1, 2), ('b', 'b2', 0, 0, 1, 2)")
+        before = db.execute("from curve order by all").fetchall()
+        schema.migrate(db, found=4)
+        assert db.execute("from curve order by all").fetchall() == before
+        assert db.execute("select count(*) from curve_points").fetchall() == [(3,)]
