@@ -25,7 +25,7 @@ TOOLS = {Requirement(line).name: line for line in PROJECT["optional-dependencies
 PYTEST = [TOOLS[name] for name in ("pytest", "pytest-xdist", "hypothesis", "hatchling", "ruff")]
 
 # Dependencies that carry types of their own and are small; pyproject.toml tells mypy to skip the others.
-TYPED = ["duckdb", "filelock", "jinja2", "numpy", "packaging", "platformdirs", "pluggy"]
+TYPED = ["duckdb", "jinja2", "numpy", "packaging", "platformdirs", "pluggy"]
 TYPED += ["polars", "rich", "typer"]
 
 # Two workers of one thread each fill two cores, the least that the tests are meant for.

@@ -47,6 +47,7 @@ def call(function: str, *arguments: Any, listen: Listener) -> Any:
 
 def _serve(function: str, arguments: tuple[Any, ...], pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # the fork server blocks it
     threading.Thread(target=_watch, args=(pipe,), daemon=True).start()
     os.dup2(2, 1)  # what a plugin prints must not mix with results on stdout
     try:

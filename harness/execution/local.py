@@ -25,12 +25,10 @@ from typing import Any
 from harness.environment import cores, memory_limit
 from harness.errors import BenchError, RunError, UsageError
 from harness.execution.plan import Planned
-from harness.execution.worker import Job, work
+from harness.execution.worker import GRACE_SECONDS, Job, work
 from harness.foreign import told
 
 DAY = 86_400.0
-GRACE_SECONDS = 60.0
-"""For workers that were asked to end. They look for that between two blocks of steps, and then write checkpoints."""
 KILLED_SECONDS = 5.0
 """For the kernel to take away a killed process; one that hangs in a device driver may take longer."""
 SILENT_SECONDS = 2.0

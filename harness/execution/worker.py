@@ -33,6 +33,8 @@ CYCLE_SECONDS = 10.0
 """Least time between two checkpoints of which one is for the end of a cycle, or of the run."""
 PROGRESS_SECONDS = 0.2
 PATIENCE_SECONDS = 10.0
+GRACE_SECONDS = 60.0
+"""For workers that were asked to end. They look for that between two blocks of steps, and then write checkpoints."""
 LEAST_PATIENCE_SECONDS = 0.5
 """So that somebody who only asks whether a lock is held is not taken for its holder."""
 
@@ -99,11 +101,13 @@ def work(job: Job, pipe: Connection) -> None:
 
 
 def _watch(pipe: Connection, stop: Stop) -> None:
-    """End of file means that the parent is dead; a message says why it wishes to stop."""
+    """Stop at a message, which says why, or at end of file: the parent is dead. After the grace time end by SIGKILL."""
     reason = "cancelled"
     with contextlib.suppress(EOFError, OSError):
         reason = pipe.recv()
     stop.ask(reason)
+    time.sleep(GRACE_SECONDS)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _sender(pipe: Connection) -> Callable[[str, dict[str, Any]], None]:

@@ -18,7 +18,7 @@ A machine without a network gets everything from elsewhere, in pieces of a size 
     python tests/benchmarks/gpu.py join pieces --data /somewhere/large/data               # there, after each piece
 
 `join` keeps what has arrived and says what is missing; with the last piece it unpacks. Runs need torch, NumPy, SciPy,
-torchvision, pluggy, typer, rich, filelock, safetensors and platformdirs; only reports need DuckDB and polars.
+torchvision, pluggy, typer, rich, safetensors and platformdirs; only reports need DuckDB and polars.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from pathlib import Path
 from crash.invariants import COUNTS
 
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
-PACKAGES = ("sgmcmc-bench", "torch", "numpy", "duckdb", "safetensors", "filelock")
+PACKAGES = ("sgmcmc-bench", "torch", "numpy", "duckdb", "safetensors")
 
 
 def machine():

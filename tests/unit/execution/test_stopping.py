@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import re
 import signal
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.app import run as bench
-from harness.execution import local
+from harness.execution import local, worker
 from harness.ledger.ledger import Ledger
 
 COMMAND = [
@@ -117,6 +118,18 @@ def test_stopped_workers_are_continued_and_write_checkpoints(tmp_path):
     assert re.search(r"sgld on mixture5, seeds? \S+: from step [1-9]\d* of 2000000\n", said)
     assert "killed" not in said
     assert {ledger.standing(key).status for key in ledger.all_keys()} == {"cancelled"}
+
+
+def test_a_worker_that_hangs_ends_some_time_after_its_launcher(monkeypatch):
+    signals = []
+    monkeypatch.setattr(worker, "GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(worker.os, "kill", lambda *it: signals.append(it))
+    ours, theirs = multiprocessing.Pipe()
+    ours.close()  # as the kernel does when the launcher ends
+    stop = worker.Stop()
+    worker._watch(theirs, stop)
+    assert stop.reason == "cancelled"
+    assert signals == [(os.getpid(), signal.SIGKILL)]
 
 
 def test_runs_without_a_final_status_are_a_failure():

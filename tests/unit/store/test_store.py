@@ -6,10 +6,10 @@ import sys
 
 import duckdb
 import fabricated
-import filelock
 import pytest
 
 from harness.errors import DataError
+from harness.ledger.locks import hold
 from harness.store import Store, connection, schema
 
 TABLES = list(schema.objects())
@@ -153,8 +153,7 @@ def test_the_lock_tells_running_from_orphaned(store):
     newer = fabricated.unfinished(store.results, number=2, events=("created", "cancelled", "resumed"))
     locks = store.results / "locks"
     locks.mkdir()
-    lock = filelock.FileLock(locks / f"{newer.parent.name}.lock")
-    with lock:
+    with hold(locks / f"{newer.parent.name}.lock", 0):
         store.refresh()
         assert (status(store, older), status(store, newer)) == ("orphaned", "running")
     store.refresh()
