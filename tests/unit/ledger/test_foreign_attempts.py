@@ -131,10 +131,11 @@ def test_a_link_to_a_folder_is_not_followed(results, tmp_path, level):
     assert Store(results).rows("select seed from result") == [{"seed": 1}]
 
 
-@pytest.mark.parametrize("name", ["runs", "locks"])
+@pytest.mark.parametrize("name", ["runs", "locks", "rates", "nights"])
 def test_a_link_for_all_of_them_is_refused(results, tmp_path, name):
-    (results / "locks").mkdir()
-    (results / name).rename(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").mkdir()
+    if (results / name).exists():
+        shutil.rmtree(results / name)
     (results / name).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(DataError, match="is a link"):
         Ledger(results).check_version()
