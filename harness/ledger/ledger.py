@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import DataError, why
+from harness.errors import DataError, RunError, why
 from harness.ledger.attempt import CONTINUABLE, FAILED, FINAL, PAUSED, RESUMABLE, Attempt
 from harness.ledger.files import read_json, write_json
 from harness.ledger.locks import Lock, held, hold, hold_folder
@@ -114,10 +114,13 @@ class Ledger:
 
     @contextmanager
     def hold(self, key: str, patience: float) -> Iterator[tuple[Lock, Lock]]:
-        """Hold a run, as its only writer: its lock file and its folder. Raises `HeldError`.
+        """Hold a run, as its only writer: its lock file and its folder. Raises `HeldError`, and `RunError` for a link.
 
         The lock file says who holds the run. The folder's own lock keeps a second writer out if the file is deleted.
         """
+        part = self.folder(key).parent
+        if part.is_symlink():
+            raise RunError(f"{part} is a link, which is not followed; put the folder itself there, or delete the link")
         with hold(self.lock(key), patience) as file, hold_folder(self.folder(key), patience) as folder:
             yield file, folder
 

@@ -16,7 +16,7 @@ import pytest
 from fuzz import arrays
 from fuzz.running import bench
 
-from harness.errors import DataError
+from harness.errors import DataError, RunError
 from harness.execution.bits import differing_arrays
 from harness.ledger import files
 from harness.ledger.attempt import Attempt
@@ -129,6 +129,20 @@ def test_a_link_to_a_folder_is_not_followed(results, tmp_path, level):
         concluded_attempt(ledger, name)
     Store(results).refresh()
     assert Store(results).rows("select seed from result") == [{"seed": 1}]
+
+
+@pytest.mark.parametrize("linked", [0, 1], ids=["run", "part"])
+def test_nothing_is_written_through_a_link(results, tmp_path, linked):
+    key = fabricated.run_key(7)
+    (tmp_path / "elsewhere").mkdir()
+    place = (results / "runs" / key[:2] / key, results / "runs" / key[:2])[linked]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(tmp_path / "elsewhere")
+    ledger = Ledger(results)
+    ledger.prepare()
+    with pytest.raises(RunError), ledger.hold(key, 0):
+        pytest.fail("it is held")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["runs", "locks", "rates", "nights"])
