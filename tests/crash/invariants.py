@@ -172,4 +172,4 @@ def _store(scene, found):
 
 def _rows(store, name):
     _, rows = store.table(f"select * from {name}")  # noqa: S608 - a table or view of the schema
-    return Counter(rows)
+    return Counter(map(repr, rows))  # rows hold lists
