@@ -46,6 +46,11 @@ _LOCKED = {
 _WRITING = {"storage_compatibility_version": "v1.4.0"}
 _NO_LOG = {"checkpoint_threshold": "0b"}
 """A commit goes into the file itself, not first into a log beside it."""
+_NO_MERGING = {"max_vacuum_tasks": "0"}
+MOST_MERGED = 2**26
+"""Bytes of a database above which what many ingests left is not merged. It saves 256 kB for each of them, but takes
+up to four times the merged bytes of memory: 1.8 GB at 800 MB.
+"""
 _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
 """What DuckDB opens beside a database."""
 _CATALOGUE = {
@@ -203,7 +208,8 @@ def set_aside(path: Path, state: Damaged) -> Path:
 
 def _for_writing(path: Path) -> dict[str, str]:
     """With a log that a kill left, commits go through it: else it stays, and no longer fits the file."""
-    return _WRITING if wal(path).exists() else _WRITING | _NO_LOG
+    config = _WRITING if wal(path).exists() else _WRITING | _NO_LOG
+    return config | _NO_MERGING if path.exists() and path.stat().st_size > MOST_MERGED else config
 
 
 def _connect(path: str, *, read_only: bool = False, **config: str) -> DuckDBPyConnection:

@@ -8,7 +8,7 @@ import duckdb
 import fabricated
 import pytest
 
-from harness.store import Store, ingest, reader, schema, verification
+from harness.store import Store, connection, ingest, reader, schema, verification
 
 
 @pytest.fixture
@@ -72,3 +72,14 @@ def test_the_curves_of_an_older_database_are_kept():
         schema.migrate(db, found=4)
         assert db.execute("from curve order by all").fetchall() == before
         assert db.execute("select count(*) from curve_points").fetchall() == [(3,)]
+
+
+def test_a_large_database_is_not_merged_as_it_is_closed(tmp_path, monkeypatch):
+    """That takes several times its size in memory."""
+    setting = "select current_setting('max_vacuum_tasks')"
+    path = tmp_path / "results.duckdb"
+    with connection.writing(path) as db:
+        merging = db.execute(setting).fetchall()
+    monkeypatch.setattr(connection, "MOST_MERGED", path.stat().st_size - 1)
+    with connection.writing(path) as db:
+        assert db.execute(setting).fetchall() == [(0,)] != merging
