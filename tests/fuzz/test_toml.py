@@ -117,7 +117,7 @@ def test_a_paper_is_read_or_named_and_the_others_count(known, good, content):
             known.plugins.pop()
 
 
-@cases(6)
+@cases(3)
 @given(st.lists(spoilt(PAPER), min_size=25, max_size=25, unique=True))
 def test_papers_go_into_the_database_or_are_named(good, contents):
     with tempfile.TemporaryDirectory() as folder:
