@@ -189,10 +189,9 @@ def parse_settings(words: Sequence[str], option: str) -> dict[str, str]:
     """The words "key=value" as a dict."""
     found: dict[str, str] = {}
     for word in words:
-        name, equals, value = word.partition("=")
+        name, equals, value = (part.strip() for part in word.partition("="))
         if not equals or not name or not value:
             raise UsageError(f"{option} {word!r:.80} is not KEY=VALUE, as in sampler.a=5")
-        name, value = name.strip(), value.strip()
         if found.setdefault(name, value) != value:
             raise UsageError(f"{option} gives {name} twice, {found[name]!r:.80} and {value!r:.80}; keep one")
     return found

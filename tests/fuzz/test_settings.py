@@ -9,7 +9,7 @@ import pytest
 from fuzz.budget import cases
 from fuzz.hostile import NUMBERS, WORDS, words
 from fuzz.running import ends_well
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness import facts
@@ -74,6 +74,7 @@ def test_devices_are_those_that_there_are_or_refused(text):
 
 @cases(100)
 @given(st.lists(st.one_of(words, st.tuples(words, words).map("=".join)), max_size=4))
+@example(["a=\r\n"])
 def test_words_of_set_and_sweep_are_pairs_or_refused(given_words):
     for option in ("--set", "--sweep"):
         with contextlib.suppress(UsageError):

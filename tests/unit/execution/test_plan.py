@@ -199,7 +199,7 @@ def test_seeds():
 
 def test_settings_words():
     assert parse_settings(["a.b=1", "c=x=y"], "--set") == {"a.b": "1", "c": "x=y"}
-    for wrong in ("a", "=1", "a="):
+    for wrong in ("a", "=1", "a=", "a= ", " =1"):
         with pytest.raises(UsageError, match="KEY=VALUE"):
             parse_settings([wrong], "--set")
     assert parse_settings(["a.b=1", "a.b = 1"], "--set") == {"a.b": "1"}
