@@ -63,6 +63,8 @@ _CODES = """
 select run.task, task_source, task_data, max(attempt) as latest
 from chosen join run using (group_key, run_key, seed) group by all order by all
 """
+AT_ONCE = 2000
+"""Attempts whose curves are in one answer of DuckDB, which holds all of it in memory."""
 _CURVES = """
 select attempt, name, x, y from curve_points where attempt in (select unnest(?)) and list_contains(?, name)
 """
@@ -151,11 +153,13 @@ def load_curves(store: Store, groups: Iterable[Group], names: Sequence[str]) -> 
     found: dict[tuple[str, str], Curve] = {}
     axes: dict[bytes, NDArray[np.float64]] = {}
     with store.reading() as db:
-        for part in pa.RecordBatchReader.from_stream(db.sql(_CURVES, params=[attempts, list(names)])):
-            xs, ys = (_lists(part.column(name)) for name in ("x", "y"))
-            keys = zip(part.column("attempt").to_pylist(), part.column("name").to_pylist(), strict=True)
-            for key, x, y in zip(keys, xs, ys, strict=True):
-                found[key] = axes.setdefault(x.tobytes(), x.copy()), y.reshape(-1, len(x)).copy()
+        for start in range(0, len(attempts), AT_ONCE):
+            answer = db.sql(_CURVES, params=[attempts[start : start + AT_ONCE], list(names)])
+            for part in pa.RecordBatchReader.from_stream(answer):
+                xs, ys = (_lists(part.column(name)) for name in ("x", "y"))
+                keys = zip(part.column("attempt").to_pylist(), part.column("name").to_pylist(), strict=True)
+                for key, x, y in zip(keys, xs, ys, strict=True):
+                    found[key] = axes.setdefault(x.tobytes(), x.copy()), y.reshape(-1, len(x)).copy()
     return found
 
 
