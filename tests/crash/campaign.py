@@ -12,6 +12,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -100,6 +101,8 @@ def main():
     parser.add_argument("--fault", nargs="+", default=[""], help="only faults whose name has one of these in it")
     parser.add_argument("--jobs", type=int, default=1, help="rounds at the same time")
     asked = parser.parse_args()
+    # A shell that starts this in the background has SIGINT ignored, and every command here would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(run(asked))
 
 
