@@ -17,15 +17,13 @@ from typing import Any
 from harness.errors import PluginError, UsageError
 from harness.foreign import foreign
 from harness.hookspecs import Info
-from harness.ledger.files import SEAL, read_json, seal_holds, sealed, write_whole
+from harness.ledger.files import SEAL, read_json, seal_holds, sealed, write_json
 from harness.parameters import Field, check, near, schema
 from harness.registry import Offer, load
 from harness.source import source_hash
 from harness.spec import ENGINE
 
 FORMAT = 8
-LARGEST = 2**24
-"""Bytes of a fact: those of the built-in plugins have some thousands."""
 DTYPES = ("float32", "float64")
 
 
@@ -183,19 +181,14 @@ def _folder() -> Path:
 
 def _read(path: Path) -> str | None:
     """The text of a fact; None where the file is missing, or is not what was written."""
-    try:
-        small = path.stat().st_size <= LARGEST
-    except OSError:
-        return None
-    record = (read_json(path) if small else None) or {}
+    record = read_json(path) or {}
     return json.dumps(record["fact"]) if "fact" in record and SEAL in record and seal_holds(record) else None
 
 
 def _write(path: Path, text: str) -> None:
     """Best effort: a cache that cannot be written only costs time."""
-    text = json.dumps(sealed({"fact": json.loads(text)}))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, text.encode(), sync=False)
+        write_json(path, sealed({"fact": json.loads(text)}), sync=False)
     except OSError:
         return

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell starts what it runs in the background deaf to Ctrl-C, and every child inherits that.
+    # A shell makes its background jobs ignore Ctrl-C, and their children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -76,7 +76,7 @@ def _shared(words: list[str], samplers: list[str], given: dict[str, str]) -> dic
                     rows[word] = sorted(rows[word] + found, key=lambda row: KINDS.index(f"{row['kind']}s"))
         except BrokenProcessPool as error:
             raise PluginError(
-                f"a process that checked {', '.join(words)} ended without a word: killed, or a crash in compiled code"
+                f"while {', '.join(words)} were checked, a worker process died: it was killed, or compiled code crashed"
             ) from error
     return rows
 

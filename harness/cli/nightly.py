@@ -54,7 +54,7 @@ def nightly(
     places = local.slots(named, workers)
     ledger = Ledger(context.current().results)
     check_size(chosen.entries, max_runs)
-    entries = _entries(chosen, ledger, places[0], max_runs)
+    entries = _entries(chosen, ledger, places[0])
     ledger.prepare()
     with _alone(ledger.root / "nights", chosen.name):
         wanted = {p.spec.key: p for entry in entries for p in entry.planned if p.spec.key not in entry.skipped}
@@ -66,7 +66,7 @@ def nightly(
     return ending.regression or outcome.exit_code or int(failed) or ending.fault
 
 
-def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str], most: int) -> list[Entry]:
+def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str]) -> list[Entry]:
     """All entries, planned before anything is run; an error says which entry it is about."""
     from harness.execution.plan import plan
     from harness.nights import Entry
@@ -76,7 +76,7 @@ def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str], most: int) -
     found = []
     for number, request in enumerate(chosen.entries, 1):
         with about(chosen, number):
-            planned = plan(context.plugins(), request, ledger, measure, most)
+            planned = plan(context.plugins(), request, ledger, measure)
         skipped = {p.spec.key: why for p in planned if not p.standing.cached and (why := absent(p))}
         found.append(Entry(number, request, planned, skipped))
         for reason in dict.fromkeys(skipped.values()):

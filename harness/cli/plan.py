@@ -38,7 +38,7 @@ def plan(
     kind, named = devices_for(devices, asked.tasks)
     asked = replace(asked, device=kind)
     check_size([asked], max_runs)
-    planned = make_plan(context.plugins(), asked, ledger, rates.known(here.results, named[0]), max_runs)
+    planned = make_plan(context.plugins(), asked, ledger, rates.known(here.results, named[0]))
     paces = _paces(here.results)
     rows = [_row(item, paces) for item in planned]
     if as_json:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import context, options, rates, results
-from harness.cli.launch import absent_data, carry_out, chosen_devices
+from harness.cli.launch import absent_data, carry_out, check_size, chosen_devices
 from harness.errors import DataError, PluginError, UsageError
 
 if TYPE_CHECKING:
@@ -94,12 +94,14 @@ def _fields(
     needed: Mapping[Side, str], budget: str, seeds: str | None, kind: str, place: tuple[str, str], *, yes: bool
 ) -> dict[str, Field]:
     """What is to be run, by task, protocol and chains, planned before anything is run."""
-    from harness.execution.plan import parse_seeds
+    from harness.execution.plan import MOST_RUNS, Request, parse_seeds
     from harness.ledger.ledger import Ledger
     from harness.scoring.reproduction import missing
 
     ledger = Ledger(context.current().results)
     chosen_seeds = parse_seeds(seeds) if seeds is not None else None
+    if chosen_seeds is not None:
+        check_size([Request([side.method], [side.task], chosen_seeds) for side in needed], MOST_RUNS)
     absent, registry = absent_data(), context.plugins()
     fields: dict[str, Field] = {}
     for side, needs in needed.items():

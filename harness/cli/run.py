@@ -54,7 +54,7 @@ def run(
     check_size([asked], max_runs)
     places = local.slots(named, workers)
     ledger = Ledger(context.current().results)
-    planned = plan(context.plugins(), asked, ledger, rates.measured(ledger, places[0]), max_runs)
+    planned = plan(context.plugins(), asked, ledger, rates.measured(ledger, places[0]))
     ledger.prepare()  # after the plan: what cannot be planned makes no folder
     try:
         outcome = carry_out(planned, places, retry=retry, long_is_fine=yes, timeout=limit, draws=draws)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.conformance.law import Broken, loop, trajectory
+from harness.conformance.law import LEVEL, Broken, loop, trajectory
 from harness.conformance.targets import Target
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SHARE = 0.5
 """Of the level of whole-law: what the sampler's own law may spend; its simulations have the rest."""
 
-LEVEL = SHARE * 1e-3
+OWN_LEVEL = SHARE * LEVEL
 """Chance that a right sampler fails its own law: shared by all p-values of that law, by Bonferroni."""
 
 
@@ -65,8 +65,8 @@ def mean_is_one(
     error = float(chains.std(ddof=1)) / np.sqrt(len(chains))
     off = float(chains.mean()) - 1
     p = float(2 * t.sf(abs(off) / error, len(chains) - 1)) if error != 0 else float(off == 0)
-    if not p >= LEVEL / among:
+    if not p >= OWN_LEVEL / among:
         raise Broken(f"{name} should have mean 1, and has {1 + off:.4g} +- {error:.2g} (p = {p:.2g})")
 
 
-__all__ = ["LEVEL", "Broken", "Snapshot", "Target", "mean_is_one", "snapshots"]
+__all__ = ["OWN_LEVEL", "Broken", "Snapshot", "Target", "mean_is_one", "snapshots"]

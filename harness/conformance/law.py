@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 TEMPERATURES = (0.5, 1.0, 3.0)
 
+LEVEL = 1e-3
+"""Chance that a correct sampler fails a law that is decided by chance: all its p-values share it, by Bonferroni."""
+
 
 class Broken(Exception):  # noqa: N818 - a verdict, not an error of the program
     """A law does not hold; the message says where and by how much, `cause` what usually breaks this part of the law."""

@@ -122,6 +122,16 @@ class ScriptedNoise:
         return halves if self.script is None else self.script[len(self.slots) - 1]
 
 
+def random_script(slots: Sequence[Slot], rows: int, generator: torch.Generator) -> list[Tensor]:
+    """Values for `ScriptedNoise`, (rows, ...) for each slot: standard normal numbers, or uniform ones on [0, 1)."""
+    return [
+        (torch.randn if slot.kind == "normal" else torch.rand)(
+            (rows, *slot.shape), generator=generator, dtype=torch.float64
+        )
+        for slot in slots
+    ]
+
+
 class Probe:
     """One sampler at one (h, T), asked about many vectors at once: every row of the arguments is a chain."""
 

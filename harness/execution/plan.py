@@ -79,14 +79,8 @@ def size(registry: Registry, requests: Iterable[Request], most: int = MOST_RUNS)
     return total
 
 
-def expand(
-    registry: Registry, request: Request, measure: Measure | None = None, most: int = MOST_RUNS
-) -> list[tuple[RunSpec, Pair]]:
-    """All runs that a request names, in its order. `measure(pair, settings, spec)` gives steps a second.
-
-    Raises `UsageError` before any is made where they are more than `most`.
-    """
-    size(registry, [request], most)
+def expand(registry: Registry, request: Request, measure: Measure | None = None) -> list[tuple[RunSpec, Pair]]:
+    """All runs that a request names, in its order. `measure(pair, settings, spec)` gives steps a second."""
     specs = []
     for method, task in itertools.product(request.samplers, request.tasks):
         pair = find_pair(registry, method, task)
@@ -101,12 +95,10 @@ def expand(
     return specs
 
 
-def plan(
-    registry: Registry, request: Request, ledger: Ledger, measure: Measure | None = None, most: int = MOST_RUNS
-) -> list[Planned]:
+def plan(registry: Registry, request: Request, ledger: Ledger, measure: Measure | None = None) -> list[Planned]:
     """The runs of a request, each once, with what the ledger has of it and what it costs in data passes a chain."""
     planned: dict[str, Planned] = {}
-    for spec, pair in expand(registry, request, measure, most):
+    for spec, pair in expand(registry, request, measure):
         if spec.key not in planned:
             task = facts.task_facts(pair.task, spec.task.params)
             passes = spec.steps * passes_per_step(pair, spec.sampler.params, spec.task.params)

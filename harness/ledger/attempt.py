@@ -39,6 +39,11 @@ _DRAWS = "draws.part"
 WORK = (_DRAWS, _BEFORE, _CHECKPOINT)
 """What a worker goes on from, in the order in which it moves to another attempt."""
 _RECORDS = ("environment.json", "spec.json")
+FILE_NAMES = (
+    r"(spec|environment|result|rescored)\.json|events\.jsonl|draws\.part|"
+    r"(checkpoint|checkpoint-before|last-good|draws|curves|arrays|rescored-[0-9a-f]{12})\.safetensors"
+)
+"""A pattern of all that an attempt's folder may hold."""
 
 
 def now() -> str:

@@ -30,8 +30,8 @@ FILES = "files"
 """Of a manifest: the SHA-256 of each file of the set, by its path below the manifest's folder."""
 ABANDONED_SECONDS = 3600.0
 """No write takes as long: an older file that is still aside was left by a killed process."""
-_TOKEN = re.compile(r"\d+|[0-9a-f]{16}")
-"""The end of a name aside: random, or the start of a checksum; in earlier versions a process id."""
+ENDING = "([0-9a-f]{16})"
+"""The end of a name aside, as a pattern: random, or the start of a checksum."""
 MOST_BYTES = 2**24
 """Of a record or a log: parsed, the worst that fits takes 400 MB. The longest so far has 0.1 MB."""
 
@@ -41,12 +41,16 @@ def aside(path: Path, token: str = "") -> Path:
     return path.with_name(f".{path.name}.{token or secrets.token_hex(8)}")
 
 
+def is_abandoned(path: Path) -> bool:
+    """Whether a file aside is older than any write takes. A process id would not tell: containers have their own."""
+    return time.time() - path.lstat().st_mtime > ABANDONED_SECONDS
+
+
 def sweep(path: Path) -> None:
     """Delete what killed processes left aside of `path`."""
     for found in path.parent.glob(f".{glob.escape(path.name)}.*"):
         with suppress(OSError):
-            old = time.time() - found.lstat().st_mtime > ABANDONED_SECONDS
-            if old and _TOKEN.fullmatch(found.name.rpartition(".")[2]):
+            if is_abandoned(found) and re.fullmatch(ENDING, found.name.rpartition(".")[2]):
                 shutil.rmtree(found) if found.is_dir() and not found.is_symlink() else found.unlink()
 
 

@@ -15,43 +15,32 @@ from __future__ import annotations
 import os
 import re
 import stat
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import RunError
-from harness.ledger.attempt import FINAL, RESUMABLE, WORK
+from harness.ledger.attempt import FILE_NAMES, FINAL, RESUMABLE, WORK
+from harness.ledger.files import ENDING, is_abandoned
 from harness.ledger.find import NAME
 from harness.ledger.ledger import KEY, TRASH, Ledger
 from harness.ledger.locks import held, hold
 
 PATIENCE_SECONDS = 1.0
-_OWN = (
-    r"(spec|environment|result|rescored)\.json|events\.jsonl|draws\.part|"
-    r"(checkpoint|checkpoint-before|last-good|draws|curves|arrays|rescored-[0-9a-f]{12})\.safetensors"
-)
-_ENDING = r"(\d+|[0-9a-f]{16})"
-"""The end of a name that is written aside; a process id in earlier versions."""
-_ASIDE = rf"\.({_OWN})\.{_ENDING}"
-_IN_ATTEMPT = re.compile(f"{_OWN}|{_ASIDE}")
+_ASIDE = rf"\.({FILE_NAMES})\.{ENDING}"
+_IN_ATTEMPT = re.compile(f"{FILE_NAMES}|{_ASIDE}")
 _LEFT_IN_ATTEMPT = re.compile(_ASIDE)
 _KEY = KEY.pattern
 _LEFT = {
-    "": re.compile(
-        rf"\.(ledger\.json|results\.settled\.json|results\.duckdb)\.{_ENDING}(\.wal)?|"
-        r"\.probe-\d+|\.results-\d+\.duckdb(\.wal)?"  # of earlier versions
-    ),
-    "locks": re.compile(rf"\.{_KEY}\.notice\.{_ENDING}"),
-    "rates": re.compile(rf"\.{_KEY}-[\w-]+\.json\.{_ENDING}"),
+    "": re.compile(rf"\.(ledger\.json|results\.settled\.json|results\.duckdb)\.{ENDING}(\.wal)?"),
+    "locks": re.compile(rf"\.{_KEY}\.notice\.{ENDING}"),
+    "rates": re.compile(rf"\.{_KEY}-[\w-]+\.json\.{ENDING}"),
 }
 """Names of what interrupted writes leave, by folder."""
 _DAMAGED = re.compile(r"results\.duckdb\.damaged-\d{8}T\d{6}(_[0-9a-f]{6})?(\.wal(\.\w+)?)?")
 _LOCK = re.compile(rf"({_KEY}|gc)\.lock")
 _NOTICE = re.compile(rf"{_KEY}\.notice")
-_ABANDONED_SECONDS = 3600.0
-"""No write takes as long. The process id in a name tells nothing: it may be of another container."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +137,7 @@ def _of_root(root: Path) -> Iterator[Garbage]:
         for name, size in _ordinary(root, *filter(None, [folder])):
             path = root / folder / name
             with suppress(OSError):
-                if left.fullmatch(name) and time.time() - path.lstat().st_mtime > _ABANDONED_SECONDS:
+                if left.fullmatch(name) and is_abandoned(path):
                     yield Garbage(path, size, "left by an interrupted write")
     for name, size in _ordinary(root):
         if _DAMAGED.fullmatch(name):

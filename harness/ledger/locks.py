@@ -14,7 +14,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -64,7 +64,7 @@ def hold(path: Path, patience: float) -> Iterator[Lock]:
     lock = _locked(path, os.O_RDWR | os.O_CREAT, patience)
     if lock is None:
         raise HeldError(f"{path.stem} is held by {holder(path)}")
-    try:
+    with _given_back(lock, path.unlink):
         record = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
@@ -74,11 +74,6 @@ def hold(path: Path, patience: float) -> Iterator[Lock]:
             os.ftruncate(lock.descriptor, 0)
             os.pwrite(lock.descriptor, json.dumps(record).encode(), 0)
         yield lock
-    finally:
-        with suppress(OSError):
-            if not lock.lost():
-                path.unlink()
-        os.close(lock.descriptor)
 
 
 @contextmanager
@@ -87,12 +82,19 @@ def hold_folder(path: Path, patience: float) -> Iterator[Lock]:
     lock = _locked(path, os.O_DIRECTORY, patience)
     if lock is None:
         raise HeldError(f"{path} is held by another process, whose lock file was deleted; wait until it has stopped")
-    try:
+    with _given_back(lock, path.rmdir):
         yield lock
+
+
+@contextmanager
+def _given_back(lock: Lock, delete: Callable[[], None]) -> Iterator[None]:
+    """Delete what was held, unless somebody else replaced it, and give the lock back."""
+    try:
+        yield
     finally:
         with suppress(OSError):
             if not lock.lost():
-                path.rmdir()
+                delete()
         os.close(lock.descriptor)
 
 

@@ -50,7 +50,7 @@ class ReadsAFile(Outside):
 
     def look(self, potential):
         try:
-            return float(Path("/tmp/heat.txt").read_text())  # noqa: S108
+            return float(Path("heat.txt").read_text())
         except OSError:
             return 1.0
 

@@ -7,7 +7,7 @@ import pytest
 from kernels import Line, as_h_vanishes, kernel, stationary, stepped
 from scipy.integrate import quad
 
-from harness.conformance.laws.whole import Simulation
+from harness.conformance.simulation import Simulation
 from harness.conformance.targets import Target
 from plugins.samplers.relativistic_sghmc import RelativisticSGHMC
 from plugins.samplers.sghmc import SGHMC

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from harness import Sampler, UsageError, param
-from harness.conformance import forms
-from harness.conformance.law import Broken
+from harness.conformance import forms, simulation
+from harness.conformance.law import LEVEL, Broken
 from harness.conformance.laws import homogeneity, whole
 from harness.conformance.slow import slow_limit
 from harness.conformance.suite import check_sampler
@@ -269,11 +269,11 @@ def test_a_slip_that_the_law_of_theta_hides_is_seen_by_the_samplers_own_law(slip
 def test_what_the_extrapolation_leaves_of_a_half_power_of_h_is_allowed():
     h = np.array([1.0, 0.5, 0.25])
     for power in (1, 2):
-        assert whole.RICHARDSON @ h**power == pytest.approx(0, abs=1e-12)
+        assert simulation.RICHARDSON @ h**power == pytest.approx(0, abs=1e-12)
     bias = h**1.5
-    assert abs(whole.RICHARDSON @ bias) / (bias[0] - bias[1]) == pytest.approx(whole.HALF_POWERS, abs=1e-4)
+    assert abs(simulation.RICHARDSON @ bias) / (bias[0] - bias[1]) == pytest.approx(simulation.HALF_POWERS, abs=1e-4)
     gaussian = Target("gaussian", 1.0, 2)
-    assert [whole.Simulation(one, gaussian).half_powers for one in (Tamed(), SGLD())] == [True, False]
+    assert [simulation.Simulation(one, gaussian).half_powers for one in (Tamed(), SGLD())] == [True, False]
 
 
 def test_one_level_is_shared_by_a_samplers_own_law_and_its_simulations(monkeypatch):
@@ -283,7 +283,7 @@ def test_one_level_is_shared_by_a_samplers_own_law_and_its_simulations(monkeypat
     for sampler in (SGNHT(), SGLD()):
         whole.check(sampler)
     assert spent == [1 - forms.SHARE, 1.0]
-    assert pytest.approx(forms.SHARE * whole.LEVEL) == forms.LEVEL
+    assert pytest.approx(forms.SHARE * LEVEL) == forms.OWN_LEVEL
 
 
 class Slowly(SGLD):

@@ -23,9 +23,10 @@ import torch
 
 from harness.conformance.gaussian import GaussianProblem, GaussianTask, Recorder
 from harness.conformance.interface import named
-from harness.conformance.law import Broken, Law, Skip, distance, finish, safe_x, streams, worst
-from harness.conformance.laws.whole import DIM, FEW, LEVEL, goes_by_energy
-from harness.conformance.linear import Probe, ScriptedNoise
+from harness.conformance.law import LEVEL, Broken, Law, Skip, distance, finish, safe_x, streams, worst
+from harness.conformance.laws.whole import FEW, goes_by_energy
+from harness.conformance.linear import Probe, ScriptedNoise, random_script
+from harness.conformance.simulation import DIM
 from harness.conformance.slow import PATIENCE
 from harness.loop import Loop
 from harness.registry import law_of
@@ -88,10 +89,10 @@ def clocks(sampler: Sampler) -> None:
         for _ in range(WATCHED):
             state = sampler.adapt(dict(state), probe.h, probe.T)
             states.append(state)
-            script = [_numbers(slot.kind, (rows, *slot.shape), generator) for slot in probe.slots]
+            script = random_script(probe.slots, rows, generator)
             theta, state = sampler.step(theta, dict(state), BoundPotential(problem, 1), probe.h, probe.T,
                                         ScriptedNoise(script))  # fmt: skip
-        script = [_numbers(slot.kind, (rows, *slot.shape), generator) for slot in probe.slots]
+        script = random_script(probe.slots, rows, generator)
 
         paces = {name: pace for name in state if (pace := _pace([earlier[name] for earlier in states])) is not None}
 
@@ -125,10 +126,6 @@ def _pace(values: list[Tensor]) -> Tensor | None:
     if not gains.numel() or not bool(pace.any()) or not bool(((gains - pace).abs() <= 1e-9 * pace.abs().max()).all()):
         return None
     return pace
-
-
-def _numbers(kind: str, size: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    return (torch.randn if kind == "normal" else torch.rand)(size, generator=generator, dtype=torch.float64)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import torch
 from harness.conformance.gaussian import GaussianProblem
 from harness.conformance.interface import named
 from harness.conformance.law import TEMPERATURES, Broken, Law, distance, safe_x, same
-from harness.conformance.linear import LINEAR, SHORT, Probe, ScriptedNoise, derive
+from harness.conformance.linear import LINEAR, SHORT, Probe, ScriptedNoise, derive, random_script
 from harness.randomness import Streams
 from harness.stepping import BoundPotential, CountingPotential
 
@@ -92,7 +92,7 @@ def _answers_finely(sampler: Sampler, h: float) -> None:
     """Position, state and noise that change by a hair change the step by a hair: nothing is rounded on the way."""
     probe, step, z = _near_the_start(sampler, h)
     xi = torch.cat(
-        [_numbers(slot.kind, (MANY, *slot.shape)).reshape(MANY, -1) for slot in probe.slots] or [z[:, :0]], 1
+        [values.reshape(MANY, -1) for values in random_script(probe.slots, MANY, _generator("noise"))] or [z[:, :0]], 1
     )
     b = torch.randn((MANY, probe.dim), generator=_generator("slopes"), dtype=torch.float64)
     before = step(z, xi, b)
@@ -190,12 +190,7 @@ def _weights_are_of_their_draws(sampler: Sampler, h: float) -> None:
     for name in ("one", "another"):
         potential = BoundPotential(problem, 1, {"slope": b})
         state = sampler.init(theta, potential, probe.h, probe.T, ScriptedNoise())
-        script = [
-            (torch.randn if slot.kind == "normal" else torch.rand)(
-                (MANY, *slot.shape), generator=_generator(name), dtype=torch.float64
-            )
-            for slot in probe.slots
-        ]
+        script = random_script(probe.slots, MANY, _generator(name))
         draw, state = sampler.step(theta, dict(state), potential, probe.h, probe.T, ScriptedNoise(script))
         weight = sampler.log_weight(state)
         if weight is None:
@@ -229,7 +224,7 @@ def _chain_by_chain(sampler: Sampler, h: float) -> None:
     heats = (0.5 + torch.arange(ROWS, dtype=torch.float64))[:, None]
     probe = Probe(sampler, h, 1.0, CURVATURES)
     theta, b = _normals(2 * ROWS, len(CURVATURES)).chunk(2)
-    script = [_numbers(slot.kind, (ROWS, *slot.shape)) for slot in probe.slots]
+    script = random_script(probe.slots, ROWS, _generator("noise"))
     problem = GaussianProblem(torch.tensor(CURVATURES, dtype=torch.float64))
     start_noise = ScriptedNoise()
     with torch.no_grad():
@@ -257,7 +252,7 @@ def _chain_by_chain(sampler: Sampler, h: float) -> None:
 def _of_any_task(sampler: Sampler, h: float) -> None:
     """The same step on a target of 50,000 terms, unless the sampler needs the number of terms; and in float32."""
     theta, b = _normals(2 * MANY, len(CURVATURES)).chunk(2)
-    script = [_numbers(slot.kind, (MANY, *slot.shape)) for slot in Probe(sampler, h, 1.0, CURVATURES).slots]
+    script = random_script(Probe(sampler, h, 1.0, CURVATURES).slots, MANY, _generator("noise"))
 
     def answer(dtype: torch.dtype, terms: int) -> tuple[Tensor, State]:
         problem = GaussianProblem(torch.tensor(CURVATURES, dtype=dtype))
@@ -310,11 +305,6 @@ def _refresh(sampler: Sampler, h: float) -> None:
 
 def _normals(rows: int, columns: int) -> Tensor:
     return torch.randn((rows, columns), generator=Streams(0, 0, ("one-step",)).torch("vectors"), dtype=torch.float64)
-
-
-def _numbers(kind: str, size: tuple[int, ...]) -> Tensor:
-    generator = Streams(1, 0, ("one-step",)).torch("noise")
-    return (torch.randn if kind == "normal" else torch.rand)(size, generator=generator, dtype=torch.float64)
 
 
 LAW = Law(

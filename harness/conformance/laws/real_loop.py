@@ -10,15 +10,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness.conformance.experiment import Experiment, PValues, once
-from harness.conformance.law import Broken, Law, Skip, worst
+from harness.conformance.law import LEVEL, Broken, Law, Skip, worst
 from harness.conformance.laws import exact
 from harness.conformance.linear import frozen
 
 if TYPE_CHECKING:
     from harness.sampler import Sampler
-
-LEVEL = 1e-3
-"""Chance that a correct sampler fails, shared by its settings and p-values (Bonferroni), half of it for each look."""
 
 GREY = 0.05
 """Times 1 / (number of p-values): what is below and does not fail is looked at again, with GROWTH times the chains."""
@@ -27,7 +24,7 @@ GROWTH = 4
 
 
 def check(sampler: Sampler, seed: int = 1) -> None:
-    """All p-values of all settings at LEVEL; where they are grey, more chains decide."""
+    """All p-values of all settings at LEVEL, half of it for each look; where they are grey, more chains decide."""
     for family in families(sampler):
         for experiment in family:
             found = once(experiment, seed)

@@ -44,9 +44,9 @@ def fits(sampler: Any, target: Any) -> None:
     import torch
     from scipy.stats import t
 
-    from harness.conformance.forms import LEVEL, snapshots
+    from harness.conformance.forms import OWN_LEVEL, snapshots
 
-    bound = float(t.isf(LEVEL / P_VALUES / 2, CHAINS - 1))
+    bound = float(t.isf(OWN_LEVEL / P_VALUES / 2, CHAINS - 1))
     L = torch.from_numpy(target.precision) / target.T
     means, errors = [], []
     for rate in RATES:

@@ -40,7 +40,7 @@ def along(sampler: Any, h: float, T: float) -> None:
     import torch
     from scipy.stats import chi2, norm
 
-    from harness.conformance.forms import LEVEL
+    from harness.conformance.forms import OWN_LEVEL
     from harness.conformance.law import streams
     from harness.stepping import DirectNoise
 
@@ -63,9 +63,9 @@ def along(sampler: Any, h: float, T: float) -> None:
     xi = torch.stack(found)
     total, size = float(xi.square().sum()), xi.numel()
     p = 2 * min(chi2.sf(total, size), chi2.cdf(total, size))
-    assert p >= LEVEL / P_VALUES, (
+    assert p >= OWN_LEVEL / P_VALUES, (
         f"at T = {T:g} the noise of a step has variance {total / size:.4g}, should be 1 (p = {p:.2g})"
     )
     for name, product in (("steps", xi[1:] * xi[:-1]), ("coordinates", xi[:, :, 1:] * xi[:, :, :-1])):
         p = float(2 * norm.sf(abs(float(product.sum())) / math.sqrt(product.numel())))
-        assert p >= LEVEL / P_VALUES, f"at T = {T:g} the noise of neighbouring {name} is correlated (p = {p:.2g})"
+        assert p >= OWN_LEVEL / P_VALUES, f"at T = {T:g} the noise of neighbouring {name} is correlated (p = {p:.2g})"

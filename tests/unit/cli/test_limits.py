@@ -42,7 +42,15 @@ def test_ten_thousand_million_runs_are_refused_by_their_number(seeds):
     points = 10**5 if seeds else 10**10
     asked = Request(["sgld"], ["mixture5"], seeds=seeds, sweep={"schedule.step_size": range(points)})
     with pytest.raises(UsageError, match=r"10,000,000,000 runs or more.* at most 20,000.*--max-runs 10000000000"):
-        expand(registry(), asked)
+        size(registry(), [asked])
+
+
+@pytest.mark.usefixtures("nothing_planned")
+def test_the_seeds_of_a_reproduction_are_refused_by_their_number(bench, tmp_path):
+    code, out, err = bench("reproduce", "csgmcmc", "--seeds", "0-900000", "--budget", "smoke")
+    assert (code, out) == (2, "")
+    assert "and a command plans at most 20,000" in err
+    assert not (tmp_path / "r").exists()
 
 
 @pytest.mark.usefixtures("nothing_planned")

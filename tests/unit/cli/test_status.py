@@ -26,13 +26,6 @@ from harness.ledger.overview import COLUMNS, overview
 LABELS = {"method": "sgld", "task": "mixture5", "protocol": "p", "budget": "smoke", "chains": 2, "device": "cpu"}
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    made = Ledger(tmp_path / "results")
-    made.prepare()
-    return made
-
-
 def attempt(ledger, seed=0, status=None, events=(), **changes):
     made = Attempt.create(ledger.runs, spec(seed, **changes), {"id": "e"})
     for name, position in events:

@@ -38,13 +38,6 @@ def concluded(ledger, seed=0, **changes):
 
 
 @pytest.fixture
-def ledger(tmp_path):
-    made = Ledger(tmp_path / "results")
-    made.prepare()
-    return made
-
-
-@pytest.fixture
 def attempt(ledger):
     """One concluded attempt of two, with a failed and an unfinished one beside them, all in the database."""
     concluded(ledger, seed=1)

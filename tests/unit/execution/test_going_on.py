@@ -30,13 +30,6 @@ from harness.registry import registry
 COMMAND = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "steps=3000"]
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    made = Ledger(tmp_path / "results")
-    made.prepare()
-    return made
-
-
 def session(ledger, **given):
     asked = Request(["sgld"], ["mixture5"], seeds=[0], chains=2, budget="steps=3000", given=given)
     specs = [planned.spec for planned in plan(registry(), asked, ledger)]

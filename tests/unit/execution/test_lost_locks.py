@@ -23,13 +23,6 @@ from harness.registry import registry
 
 
 @pytest.fixture
-def ledger(tmp_path):
-    made = Ledger(tmp_path / "results")
-    made.prepare()
-    return made
-
-
-@pytest.fixture
 def job(ledger):
     asked = Request(["sgld"], ["mixture5"], seeds=[0], chains=2, budget="steps=3000")
     specs = [planned.spec for planned in plan(registry(), asked, ledger)]

@@ -11,15 +11,7 @@ from harness.execution.beginning import check_code
 from harness.execution.plan import Request, plan
 from harness.execution.session import Session
 from harness.execution.worker import Job, _check_device
-from harness.ledger.ledger import Ledger
 from harness.registry import registry
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    made = Ledger(tmp_path)
-    made.prepare()
-    return made
 
 
 def block(ledger, sampler="sgld", seeds=(0, 1, 2), **given):

@@ -20,19 +20,11 @@ from harness.execution import limit
 from harness.execution.plan import Request, plan
 from harness.execution.session import Session
 from harness.execution.worker import Job, Stop, _advance, _run
-from harness.ledger.ledger import Ledger
 from harness.ledger.locks import hold
 from harness.registry import registry
 from harness.store import Store
 
 COMMAND = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "steps=3000"]
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    made = Ledger(tmp_path / "results")
-    made.prepare()
-    return made
 
 
 def session(ledger, seeds=(0,), **given):

@@ -16,13 +16,6 @@ from harness.spec import Component, from_record, recorded_key
 
 
 @pytest.fixture
-def ledger(tmp_path):
-    made = Ledger(tmp_path / "results")
-    made.prepare()
-    return made
-
-
-@pytest.fixture
 def attempt(ledger):
     return Attempt.create(ledger.runs, spec(), {"id": "e"})
 

@@ -10,17 +10,9 @@ from specs import made as spec
 from harness.execution.beginning import open_attempt
 from harness.ledger.attempt import Attempt
 from harness.ledger.files import read_json, seal_holds, sealed
-from harness.ledger.ledger import Ledger
 from harness.spec import recorded_key
 
 HERE = {"id": "3896b80d852ff19ae236040f8bf39c7c7007779189c6ea638369d0fa043e53ce", "cpu": "e"}
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    made = Ledger(tmp_path / "results")
-    made.prepare()
-    return made
 
 
 @pytest.fixture

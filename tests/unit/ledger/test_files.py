@@ -89,7 +89,7 @@ def test_of_two_commands_one_writes(tmp_path):
 
 def test_only_what_is_old_and_named_as_such_is_swept(tmp_path):
     names = {
-        ".a.json.0123456789abcdef": True, ".a.json.1234": True, ".a.json.backup": False,
+        ".a.json.0123456789abcdef": True, ".a.json.1234": False, ".a.json.backup": False,
         ".b.json.0123456789abcdef": False, ".a.json": False, "a.json.0123456789abcdef": False,
         ".a.json.0123456789abcdeg": False,
     }  # fmt: skip

@@ -21,13 +21,6 @@ KEY = spec().key
 OLD = "20260101T000000000-aaaaaa"
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    made = Ledger(tmp_path / "results")
-    made.prepare()
-    return made
-
-
 def attempt(ledger, status=None, seed=0, **members):
     """An attempt with a checkpoint and draws; concluded where there is a status."""
     made = Attempt.create(ledger.runs, spec(seed), HERE)
@@ -87,11 +80,12 @@ def test_what_interrupted_writes_left_goes(ledger):
     kept = contents(ledger.root)
     old = time.time() - 4000
     places = [
-        going.path / ".checkpoint.safetensors.999999", ended.path / "draws.part", ended.path / "checkpoint.safetensors",
+        going.path / ".checkpoint.safetensors.0123456789abcdef",
+        ended.path / "draws.part", ended.path / "checkpoint.safetensors",
         ledger.runs / KEY[:2] / KEY / OLD / "environment.json",
-        ledger.root / ".probe-999999", ledger.root / ".results-999999.duckdb.wal",
+        ledger.root / ".results.duckdb.0123456789abcdef.wal",
         ledger.root / "results.duckdb.damaged-20260101T000000", ledger.locks / f"{KEY}.lock",
-        ledger.locks / f"{KEY}.notice", ledger.locks / f".{KEY}.notice.999999",
+        ledger.locks / f"{KEY}.notice", ledger.locks / f".{KEY}.notice.0123456789abcdef",
     ]  # fmt: skip
     for place in places:
         place.parent.mkdir(exist_ok=True)
@@ -108,7 +102,7 @@ def test_what_interrupted_writes_left_goes(ledger):
 
 @pytest.mark.parametrize(("age", "goes"), [(5, False), (3500, False), (4000, True)])
 def test_a_file_that_may_still_be_written_stays(ledger, age, goes):
-    path = ledger.root / ".ledger.json.999999"
+    path = ledger.root / ".ledger.json.0123456789abcdef"
     path.write_text("")
     os.utime(path, (time.time() - age,) * 2)
     assert bool(garbage.find(ledger)) == goes

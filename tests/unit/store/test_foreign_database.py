@@ -26,18 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 CONTENT = "the secret of a file that is not in the folder"
 
 
-@pytest.fixture(autouse=True)
-def no_hang():
-    """What blocks for ever on a pipe is a failure after a minute."""
-
-    def late(*_):
-        pytest.fail("it hangs")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(60)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+pytestmark = pytest.mark.usefixtures("no_hang")
 
 
 @pytest.fixture(scope="module")
@@ -286,8 +275,8 @@ for opened in (connection.in_memory(), connection.reading(path), connection.writ
             "install httpfs", "load httpfs", "from read_text('/etc/passwd')", "from '/etc/passwd'", "load 'x'",
             "set enable_external_access = true", "reset enable_external_access", "set temp_directory = '/tmp'",
             "set autoinstall_known_extensions = true", "set lock_configuration = false", "from sqlite_scan('a', 'b')",
-            "attach '/etc/passwd' as a", "attach 'http://localhost/a' as b", "copy (select 1) to '/tmp/made'",
-            "select st_point(1, 2)", "from 'http://localhost/x.parquet'", "export database '/tmp/made'",
+            "attach '/etc/passwd' as a", "attach 'http://localhost/a' as b", "copy (select 1) to '/nowhere/made'",
+            "select st_point(1, 2)", "from 'http://localhost/x.parquet'", "export database '/nowhere/made'",
         ):
             try:
                 db.execute(statement)
