@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from harness.cli.app import run
+from harness.conformance import simulation
 from harness.conformance.forms import Snapshot, mean_is_one
 from harness.conformance.law import Broken, worst
-from harness.conformance.laws import homogeneity, whole
+from harness.conformance.laws import homogeneity
 from harness.conformance.suite import LAWS, check_sampler, check_samplers
 from harness.errors import PluginError
 from harness.registry import load
@@ -244,7 +245,7 @@ def test_a_step_that_answers_otherwise_when_repeated_is_said_to_do_so():
 
 def test_a_p_value_that_is_not_a_number_fails():
     assert worst({"a": 0.5, "b": float("nan")}) == ("b", 0.0)
-    assert whole._tail(float("nan"), 1.0, 5) != whole._tail(float("nan"), 1.0, 5)
+    assert simulation._tail(float("nan"), 1.0, 5) != simulation._tail(float("nan"), 1.0, 5)
     nan = [Snapshot(1, torch.zeros(4, 1), {}), Snapshot(2, torch.zeros(4, 1), {})]
     with pytest.raises(Broken, match="should have mean 1"):
         mean_is_one("nan", nan, lambda one: one.theta * float("nan"))

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import sys
-import threading
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -338,7 +337,6 @@ SETTINGS: dict[str, Callable[[], Any]] = {
     "the filters of warnings": lambda: list(map(str, warnings.filters)),
     "the garbage collector": gc.isenabled,
     "the limit of recursion": sys.getrecursionlimit,
-    "the threads": threading.active_count,
     "a signal handler": lambda: [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)],
 }
 
