@@ -89,7 +89,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Mypy, strict, on the harness."""
+    """Mypy, strict, on the harness, the laws and the verbs."""
     session.install(TOOLS["mypy"], *(DEPENDENCIES[name] for name in TYPED))
     session.run("mypy", *session.posargs)
 
@@ -98,7 +98,7 @@ def types(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Write the generated pages anew: data dictionary, a page a sampler, REPRODUCTION.md. The tests hold them equal."""
     session.install(".")
-    for module in ("harness.store.dictionary", "harness.pages", "reports.published"):
+    for module in ("harness.results.store.dictionary", "plugins.verbs.pages", "reports.published"):
         session.run("python", "-m", module, env=ONE_THREAD)
 
 

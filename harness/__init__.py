@@ -9,30 +9,30 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.chain_sequence import ChainSequence
-    from harness.data import DataFile
-    from harness.errors import BenchError, DataError, PluginError, RunError, UsageError
-    from harness.hookspecs import Info, Method, hook
-    from harness.observers import MOMENT_METRICS, MomentObserver
-    from harness.parameters import Configurable, param
-    from harness.report import Column, Figure, Report, Request, Result, Table
-    from harness.sampler import Noise, Potential, Sampler
-    from harness.sampler_law import SamplerLaw
-    from harness.schedule import Schedule, Trajectory
-    from harness.task import Cost, Metric, Observer, Outcome, Problem, Protocol, Task, Truth
+    from harness.contracts.chain_sequence import ChainSequence
+    from harness.contracts.data import DataFile
+    from harness.contracts.hookspecs import Info, Method, hook
+    from harness.contracts.observers import MOMENT_METRICS, MomentObserver
+    from harness.contracts.parameters import Configurable, param
+    from harness.contracts.sampler import Noise, Potential, Sampler
+    from harness.contracts.sampler_law import SamplerLaw
+    from harness.contracts.schedule import Schedule, Trajectory
+    from harness.contracts.task import Cost, Metric, Observer, Outcome, Problem, Protocol, Task, Truth
+    from harness.reporting.report import Column, Figure, Report, Request, Result, Table
+    from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError
 
 _HOME = {
-    "harness.chain_sequence": ("ChainSequence",),
-    "harness.data": ("DataFile",),
-    "harness.errors": ("BenchError", "DataError", "PluginError", "RunError", "UsageError"),
-    "harness.hookspecs": ("Info", "Method", "hook"),
-    "harness.observers": ("MOMENT_METRICS", "MomentObserver"),
-    "harness.parameters": ("Configurable", "param"),
-    "harness.report": ("Column", "Figure", "Report", "Request", "Result", "Table"),
-    "harness.sampler": ("Noise", "Potential", "Sampler"),
-    "harness.sampler_law": ("SamplerLaw",),
-    "harness.schedule": ("Schedule", "Trajectory"),
-    "harness.task": ("Cost", "Metric", "Observer", "Outcome", "Problem", "Protocol", "Task", "Truth"),
+    "harness.contracts.chain_sequence": ("ChainSequence",),
+    "harness.contracts.data": ("DataFile",),
+    "harness.system.errors": ("BenchError", "DataError", "PluginError", "RunError", "UsageError"),
+    "harness.contracts.hookspecs": ("Info", "Method", "hook"),
+    "harness.contracts.observers": ("MOMENT_METRICS", "MomentObserver"),
+    "harness.contracts.parameters": ("Configurable", "param"),
+    "harness.reporting.report": ("Column", "Figure", "Report", "Request", "Result", "Table"),
+    "harness.contracts.sampler": ("Noise", "Potential", "Sampler"),
+    "harness.contracts.sampler_law": ("SamplerLaw",),
+    "harness.contracts.schedule": ("Schedule", "Trajectory"),
+    "harness.contracts.task": ("Cost", "Metric", "Observer", "Outcome", "Problem", "Protocol", "Task", "Truth"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 

@@ -22,12 +22,12 @@ import time
 import numpy as np
 import torch
 
-from harness.conformance import gaussian
-from harness.conformance.law import Broken, Skip, streams
-from harness.conformance.laws import homogeneity, whole
-from harness.conformance.laws.real_loop import GREY, GROWTH, LEVEL, families, more
-from harness.randomness import Streams
-from harness.registry import load, registry
+from harness.contracts.randomness import Streams
+from harness.contracts.registry import load, registry
+from harness.engine import gaussian
+from plugins.laws.law import Broken, Skip, streams
+from plugins.laws.samplers import homogeneity, whole
+from plugins.laws.samplers.real_loop import GREY, GROWTH, LEVEL, families, more
 
 TOGETHER = 20
 """Repeats in one loop."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from harness.conformance.linear import ScriptedNoise
-from harness.stepping import BoundPotential
+from harness.engine.linear import ScriptedNoise
+from harness.engine.stepping import BoundPotential
 
 
 def tensor(values):

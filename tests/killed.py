@@ -1,4 +1,4 @@
-"""Writes through harness/ledger/files.py that end at each call that changes a file: killed, or the disk is full there.
+"""Writes through harness/system/files.py that end at each call that changes a file: killed, or the disk is full there.
 
 python tests/killed.py FOLDER: it forks, so it needs a process without threads.
 """
@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from harness.ledger import files
+from harness.system import files
 
 CALLS = ("open", "write", "fsync", "replace", "rename", "unlink", "mkdir")
 OLD = {"a.bin": b"old a" * 99, "b.bin": b"old b" * 99, "sub/c.bin": b"old c", "same.bin": b"same"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fabricated import environment
 
-from harness.execution.plan import plan
-from harness.ledger.attempt import Attempt
-from harness.ledger.ledger import Ledger
-from harness.registry import registry
-from harness.suite import read
+from harness.contracts.registry import registry
+from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.ledger import Ledger
+from harness.runs.plan import plan
+from plugins.verbs.suite import read
 
 TINY = """
 summary = "A tiny one."

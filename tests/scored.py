@@ -9,7 +9,7 @@ import numpy as np
 from fabricated import environment, result, spec
 from safetensors.numpy import save
 
-from harness.store import Store
+from harness.results.store import Store
 
 UNITS = {
     "modes_covered": ("modes", "max", None),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.spec import Component, Origin, RunSpec
+from harness.results.spec import Component, Origin, RunSpec
 
 
 def made(seed=0, **changes):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from harness.loop import Loop
-from harness.randomness import Streams
+from harness.contracts.randomness import Streams
+from harness.engine.loop import Loop
 from plugins.samplers.hmc import HMC
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.sghmc import SGHMC

@@ -14,7 +14,7 @@ import typer.core
 import typer.main
 
 from harness.cli import context
-from harness.errors import BenchError, DataError, PluginError, why
+from harness.system.errors import BenchError, DataError, PluginError, why
 
 INTERRUPTED = 130
 LONGEST = 2000
@@ -122,7 +122,7 @@ def _message(error: BaseException) -> tuple[str, int]:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {why(error)}", DataError.exit_code
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":  # of Python, of DuckDB
-        from harness.environment import memory_limit
+        from harness.results.environment import memory_limit
 
         return f"not enough memory; {memory_limit() or 'end other programs, or use a larger machine'}", 1
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":

@@ -14,11 +14,11 @@ import typer
 from harness.cli import context
 from harness.cli.classes import loaded
 from harness.cli.options import Json, Set
-from harness.environment import cores
-from harness.errors import PluginError, UsageError
-from harness.hookspecs import Method
-from harness.parameters import near, schema
-from harness.registry import Offer, Registry
+from harness.contracts.hookspecs import Method
+from harness.contracts.parameters import near, schema
+from harness.contracts.registry import Offer, Registry
+from harness.results.environment import cores
+from harness.system.errors import PluginError, UsageError
 
 KINDS = ("samplers", "schedules", "tasks", "methods")
 FEW = 4
@@ -37,7 +37,7 @@ def check(
     as_json: Json = False,
 ) -> int:
     """Hold samplers, schedules and tasks, at their defaults or --set, to the laws; exit code 1 where one is broken."""
-    from harness.execution.plan import parse_settings
+    from harness.runs.plan import parse_settings
 
     words = list(dict.fromkeys(name))
     given = parse_settings(settings or [], "--set")
@@ -92,7 +92,7 @@ def _rows(job: Job, given: dict[str, str]) -> dict[str, list[Row]]:
     """The rows of a job; all its samplers together, since they share the fresh process of the restore law."""
     import torch
 
-    from harness.conformance.suite import LAWS, check_samplers, check_schedule, check_task
+    from plugins.laws.suite import LAWS, check_samplers, check_schedule, check_task
 
     torch.set_num_threads(1)
     words, long = job
@@ -158,6 +158,6 @@ def _at_defaults(offer: Offer, settings: dict[str, Any]) -> Any:
     if required:
         raise UsageError(
             f"{offer.name} has no default for {', '.join(field.name for field in required)}; check an object of it in "
-            f"a test, with harness.conformance.suite.check_{offer.kind[:-1]}"
+            f"a test, with plugins.laws.suite.check_{offer.kind[:-1]}"
         )
     return cls(**settings)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.data import DataFile
-from harness.errors import BenchError, PluginError
-from harness.foreign import foreign, told
-from harness.hookspecs import Info
-from harness.parameters import check, schema
-from harness.registry import Offer, load
+from harness.contracts.data import DataFile
+from harness.contracts.hookspecs import Info
+from harness.contracts.parameters import check, schema
+from harness.contracts.plugin_errors import foreign, told
+from harness.contracts.registry import Offer, load
+from harness.system.errors import BenchError, PluginError
 
 
 def loaded(offer: Offer) -> Any:
@@ -59,10 +59,10 @@ def _make_from_defaults(cls: type) -> None:
 
 
 def _base(kind: str) -> type:
-    from harness.report import Report
-    from harness.sampler import Sampler
-    from harness.schedule import Schedule
-    from harness.task import Task
+    from harness.contracts.sampler import Sampler
+    from harness.contracts.schedule import Schedule
+    from harness.contracts.task import Task
+    from harness.reporting.report import Report
 
     bases: dict[str, type] = {"samplers": Sampler, "schedules": Schedule, "tasks": Task, "reports": Report}
     return bases[kind]

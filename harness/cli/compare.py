@@ -11,13 +11,13 @@ import typer
 
 from harness.cli import context, results
 from harness.cli.options import Json
-from harness.errors import UsageError
+from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.report import Table
-    from harness.scoring import Comparison, FieldScore, Group
-    from harness.scoring.sides import Side
-    from harness.store import Store
+    from harness.reporting.report import Table
+    from harness.reporting.scoring import Comparison, FieldScore, Group
+    from harness.reporting.scoring.selectors import Side
+    from harness.results.store import Store
 
     Pairs = list[tuple[Group, Group]]
 
@@ -41,9 +41,9 @@ def compare(
     ess_mse, which are no means over seeds, have the ratio A / B with a bootstrap interval over seeds. p is by
     permutation from 10 pairs on, by a paired t on 3 to 9, and Holm's correction is over all comparisons made here.
     """
-    from harness.rendering.records import to_json
-    from harness.rendering.terminal import render
-    from harness.scoring import judge
+    from harness.reporting.rendering.records import to_json
+    from harness.reporting.rendering.terminal import render
+    from harness.reporting.scoring import judge
 
     if a == b:
         raise UsageError(f"A and B are both {a!r}; rows of one method are told apart by label or group key")
@@ -68,10 +68,10 @@ def compare(
 
 
 def _scores(store: Store, a: str, b: str, task: Sequence[str] | None) -> tuple[list[FieldScore], tuple[Side, Side]]:
-    from harness.parameters import near
-    from harness.report import Request
-    from harness.scoring import score_fields
-    from harness.scoring.sides import side
+    from harness.contracts.parameters import near
+    from harness.reporting.report import Request
+    from harness.reporting.scoring import score_fields
+    from harness.reporting.scoring.selectors import side
 
     registry = context.plugins()
     offered = [offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)]
@@ -93,7 +93,7 @@ def _scores(store: Store, a: str, b: str, task: Sequence[str] | None) -> tuple[l
 
 def _pairs(score: FieldScore, sides: tuple[Side, Side]) -> Pairs:
     """Every group of one side with every group of the other."""
-    from harness.scoring.sides import members
+    from harness.reporting.scoring.selectors import members
 
     (left, older), (right, old) = (members(found, score.groups) for found in sides)
     if not left or not right:
@@ -106,7 +106,7 @@ def _pairs(score: FieldScore, sides: tuple[Side, Side]) -> Pairs:
 
 def _current(found: Sequence[tuple[FieldScore, Pairs]]) -> list[tuple[FieldScore, Pairs]]:
     """The fields and their pairs, without those of older code of a task where there is a pair of the current."""
-    from harness.scoring import differ_in_code
+    from harness.reporting.scoring import differ_in_code
 
     kept = []
     current = [pair for _, pairs in found for pair in pairs if pair[0].task_code and pair[0].task_code.current]
@@ -119,8 +119,8 @@ def _current(found: Sequence[tuple[FieldScore, Pairs]]) -> list[tuple[FieldScore
 
 
 def _metrics(scores: Sequence[FieldScore], asked: Sequence[str] | None) -> list[str]:
-    from harness.scoring import check_metric
-    from harness.scoring.accuracy import GATE_METRICS, OVER_SEEDS
+    from harness.reporting.scoring import check_metric
+    from harness.reporting.scoring.accuracy import GATE_METRICS, OVER_SEEDS
 
     names = list(dict.fromkeys(_words(asked)))
     for name in names:
@@ -131,7 +131,7 @@ def _metrics(scores: Sequence[FieldScore], asked: Sequence[str] | None) -> list[
 
 
 def _default(score: FieldScore) -> list[str]:
-    from harness.scoring.accuracy import JOINT, LOW_ERROR
+    from harness.reporting.scoring.accuracy import JOINT, LOW_ERROR
 
     return list(dict.fromkeys([*([JOINT, LOW_ERROR] if score.truth_known else []), score.primary]))
 
@@ -142,8 +142,8 @@ def _words(values: Sequence[str] | None) -> list[str]:
 
 def _nothing(scores: Sequence[FieldScore], sides: tuple[Side, Side]) -> str:
     """Why no pair was found: where each side was run."""
-    from harness.scoring import differ_in_code
-    from harness.scoring.sides import members
+    from harness.reporting.scoring import differ_in_code
+    from harness.reporting.scoring.selectors import members
 
     left, right = ([group for s in scores for group in members(found, s.groups)[0]] for found in sides)
     apart = [(a, b) for a in left for b in right if differ_in_code(a, b)]
@@ -205,7 +205,7 @@ def _of(score: FieldScore, rows: Sequence[Row]) -> list[Row]:
 
 
 def _table(score: FieldScore, rows: Sequence[Row]) -> Table:
-    from harness.report import Column, Table
+    from harness.reporting.report import Column, Table
 
     own = _of(score, rows)
     columns = [
@@ -255,7 +255,7 @@ def _verdict(row: Row) -> str:
 
 
 def _number(value: float) -> str:
-    from harness.scoring import number
+    from harness.reporting.scoring import number
 
     return number(value)
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.text import harmless
+from harness.system.text import harmless
 
 if TYPE_CHECKING:
-    from harness.registry import Registry
+    from harness.contracts.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def current() -> Context:
 
 def plugins() -> Registry:
     """The registry, with the one-off plugins of this command."""
-    from harness.registry import registry
+    from harness.contracts.registry import registry
 
     return registry(_current.plugins)
 

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import data as files
 from harness.cli import context
 from harness.cli.classes import datasets
 from harness.cli.options import Json
-from harness.data import DataFile
-from harness.errors import BenchError, DataError, UsageError
-from harness.parameters import near
+from harness.contracts import data as files
+from harness.contracts.data import DataFile
+from harness.contracts.parameters import near
+from harness.system.errors import BenchError, DataError, UsageError
 
 app = typer.Typer(
     help="List, fetch and verify the data sets that tasks read.",

@@ -12,11 +12,11 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from harness import data as files
 from harness.cli import classes, context, plugins
 from harness.cli.options import Json
-from harness.errors import BenchError
-from harness.ledger.ledger import NETWORK, Ledger, filesystem
+from harness.contracts import data as files
+from harness.results.ledger.ledger import NETWORK, Ledger, filesystem
+from harness.system.errors import BenchError
 
 IMPORTED = ("torch", "torchvision", "duckdb", "polars", "pyarrow", "scipy", "matplotlib", "safetensors")
 ENOUGH = 2 * 2**30
@@ -95,7 +95,7 @@ def _space(place: Path) -> Answer:
 
 
 def _database(results: Path) -> Iterator[Answer]:
-    from harness.store import Store
+    from harness.results.store import Store
 
     store = Store(results)
     if not store.path.exists():

@@ -9,10 +9,10 @@ import typer
 
 from harness.cli import context
 from harness.cli.options import Json
-from harness.errors import DataError
-from harness.ledger import garbage
-from harness.ledger.ledger import TRASH, Ledger
-from harness.ledger.locks import hold
+from harness.results.ledger import garbage
+from harness.results.ledger.ledger import TRASH, Ledger
+from harness.system.errors import DataError
+from harness.system.locks import hold
 
 
 def gc(
@@ -51,7 +51,7 @@ def gc(
 
 def _forget(ledger: Ledger) -> list[str]:
     """Make the database forget the attempts that went, then delete the trash folder; returns notes."""
-    from harness.store import Store
+    from harness.results.store import Store
 
     notes: list[str] = []
     trash = ledger.root / TRASH

@@ -8,9 +8,9 @@ import typer
 
 from harness.cli import context
 from harness.cli.options import Json
-from harness.errors import DataError, UsageError
-from harness.ledger.ledger import Ledger
-from harness.store import Store
+from harness.results.ledger.ledger import Ledger
+from harness.results.store import Store
+from harness.system.errors import DataError, UsageError
 
 
 def ingest(
@@ -45,9 +45,9 @@ def ingest(
 
 
 def _verify(ledger: Ledger, store: Store, *, as_json: bool) -> None:
-    from harness.ledger.verification import Problem
-    from harness.ledger.verification import problems as problems_of_attempt
-    from harness.store.verification import problems as problems_of_store
+    from harness.results.ledger.verification import Problem
+    from harness.results.ledger.verification import problems as problems_of_attempt
+    from harness.results.store.verification import problems as problems_of_store
 
     found: list[Problem] = []
     attempts = 0

@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.cli import context
-from harness.errors import DataError, UsageError
+from harness.system.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from harness.data import DataFile
-    from harness.execution.local import Outcome
-    from harness.execution.plan import Planned, Request
-    from harness.spec import RunSpec
+    from harness.contracts.data import DataFile
+    from harness.results.spec import RunSpec
+    from harness.runs.local import Outcome
+    from harness.runs.plan import Planned, Request
 
 MANY_RUNS = 1000
 """More are announced: planning them takes over a second."""
@@ -36,7 +36,7 @@ def carry_out(
 
     `timeout` is the most seconds that a block of runs may work; `draws` says which of them are kept on disk.
     """
-    from harness.execution import local
+    from harness.runs import local
 
     here = context.current()
     missing = [p for p in planned if not p.standing.cached and (retry or not p.standing.failed)]
@@ -63,8 +63,8 @@ def carry_out(
 
 def _tell_what_is_left(missing: Sequence[Planned]) -> None:
     """Say from which step the same command goes on with the runs that have begun and are not finished."""
-    from harness.ledger.ledger import Ledger
-    from harness.ledger.notices import ranges
+    from harness.results.ledger.heartbeats import ranges
+    from harness.results.ledger.ledger import Ledger
 
     ledger = Ledger(context.current().results)
     begun: dict[tuple[str, str, int, int], list[int]] = {}
@@ -84,7 +84,7 @@ def _tell_what_is_left(missing: Sequence[Planned]) -> None:
 
 def _tell_the_size(missing: Sequence[Planned]) -> None:
     """How much all kept draws of these runs will take on disk."""
-    from harness.execution.beginning import kept_bytes
+    from harness.runs.resume import kept_bytes
 
     size = sum(kept_bytes(p.spec) for p in missing)
     context.say(f"all kept draws of {context.count(len(missing), 'run')}: {size / 2**20:,.0f} MiB on disk")
@@ -92,7 +92,7 @@ def _tell_the_size(missing: Sequence[Planned]) -> None:
 
 def check_size(requests: Iterable[Request], most: int) -> None:
     """Refuse more than `most` runs, and say where planning will take a while; before anything is planned."""
-    from harness.execution.plan import size
+    from harness.runs.plan import size
 
     runs = size(context.plugins(), requests, most)
     if runs > MANY_RUNS:
@@ -101,15 +101,17 @@ def check_size(requests: Iterable[Request], most: int) -> None:
 
 def devices_for(text: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
     """`chosen_devices`; "auto" is every GPU where all the tasks have `LARGE` parameters or more, else the CPU."""
-    from harness import facts
-    from harness.environment import gpus
-    from harness.stepping.modes import LARGE
+    from harness.engine.stepping.execution_mode import LARGE
+    from harness.results.environment import gpus
+    from harness.runs import plugin_metadata
 
     if text != "auto":
         return chosen_devices(text)
     found = gpus()
     offers = [context.plugins().find("tasks", name.partition("@")[0]) for name in tasks] if found else []
-    large = bool(offers) and all(facts.task_facts(o, facts.resolve(o, {}))["dim"] >= LARGE for o in offers)
+    large = bool(offers) and all(
+        plugin_metadata.task_facts(o, plugin_metadata.resolve(o, {}))["dim"] >= LARGE for o in offers
+    )
     return ("cuda", found) if large else ("cpu", ["cpu"])
 
 
@@ -129,7 +131,7 @@ def chosen_devices(text: str) -> tuple[str, list[str]]:
 
 def absent_data() -> Callable[[Planned], str]:
     """Why the data of a planned run cannot be used; "" where it can. Each file is looked at once."""
-    from harness.data import locate
+    from harness.contracts.data import locate
 
     known: dict[DataFile, str] = {}
 

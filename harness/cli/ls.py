@@ -9,10 +9,10 @@ import typer
 
 from harness.cli import context, results
 from harness.cli.options import Json
-from harness.errors import UsageError
-from harness.hookspecs import Method
-from harness.parameters import near
-from harness.registry import Offer
+from harness.contracts.hookspecs import Method
+from harness.contracts.parameters import near
+from harness.contracts.registry import Offer
+from harness.system.errors import UsageError
 
 KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "suites", "runs")
 STATUSES = (
@@ -71,7 +71,7 @@ def _offers(kind: str) -> list[dict[str, Any]]:
 
 
 def _suites() -> list[dict[str, Any]]:
-    from harness.suite import read
+    from plugins.verbs.suite import read
 
     rows: list[dict[str, Any]] = []
     for plugin, path in context.plugins().suites():

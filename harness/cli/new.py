@@ -11,13 +11,13 @@ from typing import Annotated
 
 import typer
 
-from harness.answers import LONGEST, NAME
 from harness.cli import context
-from harness.errors import UsageError
-from harness.kit.package import KINDS, Package, write
-from harness.parameters import near
-from harness.registry import KINDS as OFFERED
-from harness.registry import Registry
+from harness.contracts.hook_validation import LONGEST, NAME
+from harness.contracts.parameters import near
+from harness.contracts.registry import KINDS as OFFERED
+from harness.contracts.registry import Registry
+from harness.system.errors import UsageError
+from plugins.verbs.scaffold.package import KINDS, Package, write
 
 NEXT = {
     "sampler": ("bench check {name}", "bench run --sampler {name},sgld --task mixture5"),

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli import context
-from harness.errors import PluginError
-from harness.nights import REGRESSION, Change, Entry, History, Night, changes, observe, page, tables
-from harness.nights.changes import flat, settled
-from harness.nights.observe import skipped_rows
-from harness.rendering import render
-from harness.rendering.site import Section, Site, described, publish
-from harness.report import Request, Result
-from harness.store.selection import Selection
-from harness.text import plain
+from harness.reporting.rendering import render
+from harness.reporting.rendering.site import Section, Site, described, publish
+from harness.reporting.report import Request, Result
+from harness.results.store.selection import Selection
+from harness.system.errors import PluginError
+from harness.system.text import plain
+from plugins.verbs.regression import REGRESSION, Change, Entry, History, Night, changes, observe, page, tables
+from plugins.verbs.regression.changes import flat, settled
+from plugins.verbs.regression.observe import skipped_rows
 
 if TYPE_CHECKING:
-    from harness.store import Store
-    from harness.suite import Suite
+    from harness.results.store import Store
+    from plugins.verbs.suite import Suite
 
 RESERVED = ("index", "night", "site")
 

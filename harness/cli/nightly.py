@@ -12,13 +12,13 @@ import typer
 
 from harness.cli import context, options, rates
 from harness.cli.launch import absent_data, carry_out, check_size, chosen_devices
-from harness.errors import RunError
-from harness.execution.plan import MOST_RUNS
+from harness.runs.plan import MOST_RUNS
+from harness.system.errors import RunError
 
 if TYPE_CHECKING:
-    from harness.ledger.ledger import Ledger
-    from harness.nights import Entry
-    from harness.suite import Suite
+    from harness.results.ledger.ledger import Ledger
+    from plugins.verbs.regression import Entry
+    from plugins.verbs.suite import Suite
 
 PATIENCE_SECONDS = 5.0
 
@@ -39,10 +39,10 @@ def nightly(
     Interrupted at any point, the same command finishes.
     """
     from harness.cli.night import conclude
-    from harness.execution import local
-    from harness.ledger.ledger import Ledger
-    from harness.rendering import site
-    from harness.suite import find
+    from harness.reporting.rendering import site
+    from harness.results.ledger.ledger import Ledger
+    from harness.runs import local
+    from plugins.verbs.suite import find
 
     limit = options.duration(timeout, "--timeout")
     chosen = find(context.plugins(), suite)
@@ -68,9 +68,9 @@ def nightly(
 
 def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str]) -> list[Entry]:
     """All entries, planned before anything is run; an error says which entry it is about."""
-    from harness.execution.plan import plan
-    from harness.nights import Entry
-    from harness.suite import about
+    from harness.runs.plan import plan
+    from plugins.verbs.regression import Entry
+    from plugins.verbs.suite import about
 
     measure, absent = rates.measured(ledger, place), absent_data()
     found = []
@@ -87,7 +87,7 @@ def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str]) -> list[Entr
 @contextmanager
 def _alone(folder: Path, name: str) -> Iterator[None]:
     """Keep out a second command on the same suite: of two, one would compare and publish what the other still does."""
-    from harness.ledger.locks import HeldError, hold, holder
+    from harness.system.locks import HeldError, hold, holder
 
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}.lock"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.errors import UsageError
+from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.execution.plan import Request
+    from harness.runs.plan import Request
 
 MOST = 10**9
 """Of a number that has no other limit, so that it fits wherever it is handed to."""
@@ -58,7 +58,7 @@ def request(
     schedule: str | None,
 ) -> Request:
     """The request that the options make."""
-    from harness.execution.plan import Request, parse_seeds, parse_settings
+    from harness.runs.plan import Request, parse_seeds, parse_settings
 
     words = [*(settings or []), *([] if schedule is None else [f"schedule={schedule}"])]
     given = parse_settings(words, "--set")

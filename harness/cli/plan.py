@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.cli import context, options, rates
 from harness.cli.launch import check_size, devices_for
-from harness.execution.plan import MOST_RUNS
+from harness.runs.plan import MOST_RUNS
 
 
 def plan(
@@ -28,8 +28,8 @@ def plan(
     as_json: options.Json = False,
 ) -> None:
     """Say what `bench run` with the same options would do, and what it would cost. Runs nothing."""
-    from harness.execution.plan import plan as make_plan
-    from harness.ledger.ledger import Ledger
+    from harness.results.ledger.ledger import Ledger
+    from harness.runs.plan import plan as make_plan
 
     here = context.current()
     ledger = Ledger(here.results)
@@ -111,8 +111,8 @@ def _finished(results: Path) -> list[tuple[tuple[Any, ...], dict[str, Any], floa
 
     Those that do not read are passed over: here they only tell why a run is new, and how long it takes.
     """
-    from harness.ledger.files import read_json
-    from harness.ledger.ledger import Ledger
+    from harness.results.ledger.ledger import Ledger
+    from harness.system.files import read_json
 
     found = []
     ledger = Ledger(results)

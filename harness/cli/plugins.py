@@ -6,8 +6,8 @@ from typing import Any
 
 from harness.cli import classes, context
 from harness.cli.options import Json
-from harness.errors import PluginError, UsageError
-from harness.registry import KINDS, Plugin, Registry
+from harness.contracts.registry import KINDS, Plugin, Registry
+from harness.system.errors import PluginError, UsageError
 
 
 def plugins(as_json: Json = False) -> None:
@@ -49,8 +49,9 @@ def _row(plugin: Plugin, registry: Registry) -> dict[str, Any]:
 
 def _broken_files(plugin: Plugin) -> list[str]:
     """What is wrong with its papers and suites."""
-    from harness import papers, suite
-    from harness.store.papers import read
+    from harness.results.store.papers import read
+    from harness.runs import papers
+    from plugins.verbs import suite
 
     wrong = []
     for path in plugin.papers:

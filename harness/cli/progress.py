@@ -9,12 +9,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from harness.cli.context import count, say
-from harness.text import harmless
+from harness.system.text import harmless
 
 if TYPE_CHECKING:
     import rich.progress
 
-    from harness.execution.worker import Job
+    from harness.runs.worker import Job
 
 LINE_SECONDS = 60.0
 

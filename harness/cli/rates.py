@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli import context
-from harness.errors import UsageError
+from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.execution.plan import Measure
-    from harness.ledger.ledger import Ledger
+    from harness.results.ledger.ledger import Ledger
+    from harness.runs.plan import Measure
 
 STEPS = 200
 FASTEST = 1e12
@@ -38,11 +38,11 @@ def measured(ledger: Ledger, place: tuple[str, str]) -> Measure:
     """What was measured before, else a measurement in a worker, written down."""
 
     def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float:
-        from harness.execution import local
-        from harness.execution.plan import Planned
-        from harness.facts import task_facts
-        from harness.ledger.files import write_json
-        from harness.ledger.ledger import Standing
+        from harness.results.ledger.ledger import Standing
+        from harness.runs import local
+        from harness.runs.plan import Planned
+        from harness.runs.plugin_metadata import task_facts
+        from harness.system.files import write_json
 
         specs = _specs(pair, settings, how, place[0])
         path = _path(ledger.root, specs[0], place[0])
@@ -62,7 +62,7 @@ def measured(ledger: Ledger, place: tuple[str, str]) -> Measure:
 
 
 def _specs(pair: Any, settings: Any, how: Mapping[str, Any], device: str) -> list[Any]:
-    from harness.execution.plan import make_spec
+    from harness.runs.plan import make_spec
 
     settings = replace(settings, burn_in=0.0, thin=1)
     kind = device.partition(":")[0]
@@ -74,7 +74,7 @@ def _path(results: Path, spec: Any, device: str) -> Path:
 
 
 def _read(path: Path) -> float | None:
-    from harness.ledger.files import read_json
+    from harness.system.files import read_json
 
     rate = (read_json(path) or {}).get("steps_per_second")
     return float(rate) if isinstance(rate, int | float) and 0 < rate < FASTEST else None

@@ -8,10 +8,10 @@ import typer
 
 from harness.cli import context
 from harness.cli.options import MOST, Json
-from harness.errors import UsageError
+from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.execution.replay import Replay
+    from harness.runs.replay import Replay
 
 COORDINATES = 8
 """Of a position, as many as are shown."""
@@ -30,10 +30,10 @@ def replay(
     A diverged run is shown to diverge again, a failed one to fail again. Nothing in the results is changed.
     """
     from harness.cli.progress import Progress
-    from harness.execution import replay as replays
-    from harness.execution.worker import Job
-    from harness.ledger.find import concluded_attempt
-    from harness.ledger.ledger import Ledger
+    from harness.results.ledger.ledger import Ledger
+    from harness.results.ledger.lookup import concluded_attempt
+    from harness.runs import replay as replays
+    from harness.runs.worker import Job
 
     here = context.current()
     ledger = Ledger(here.results)

@@ -12,13 +12,13 @@ import typer
 
 from harness.cli import context, results
 from harness.cli.options import Json
-from harness.errors import DataError, PluginError, UsageError
-from harness.foreign import foreign
-from harness.parameters import near
+from harness.contracts.parameters import near
+from harness.contracts.plugin_errors import foreign
+from harness.system.errors import DataError, PluginError, UsageError
 
 if TYPE_CHECKING:
-    from harness.report import Report, Request, Result
-    from harness.store import Store
+    from harness.reporting.report import Report, Request, Result
+    from harness.results.store import Store
 
 Several = Annotated[list[str] | None, typer.Option(help="Only these, a,b,c; all without it.")]
 
@@ -37,8 +37,8 @@ def report(
     out: Annotated[Path | None, typer.Option(help="A file, or a folder for text and figures.")] = None,
 ) -> None:
     """Make a report: leaderboard, coverage, ess, density, and those of plugins."""
-    from harness import rendering
-    from harness.report import Result
+    from harness.reporting import rendering
+    from harness.reporting.report import Result
 
     if as_json and form not in {None, "json"}:
         raise UsageError(f"--json and --format {form} exclude each other; choose one")
@@ -62,9 +62,9 @@ def report(
 
 def load_report(name: str) -> Report:
     """The report of that name; raises `UsageError` or `PluginError`."""
-    from harness.hookspecs import Info
-    from harness.registry import load
-    from harness.report import Report
+    from harness.contracts.hookspecs import Info
+    from harness.contracts.registry import load
+    from harness.reporting.report import Report
 
     offer = context.plugins().find("reports", name)
     assert isinstance(offer.info, Info)
@@ -83,7 +83,7 @@ def _request(
     protocols: Sequence[str] | None,
     metric: str | None,
 ) -> Request:
-    from harness.report import Request
+    from harness.reporting.report import Request
 
     registry = context.plugins()
     seen = store.rows("select distinct task, method, protocol from run")
@@ -109,7 +109,7 @@ def _methods() -> set[str]:
 
 def _protocols(tasks: Iterable[str]) -> set[str]:
     """What the named tasks, or all of them, have."""
-    from harness.facts import protocols
+    from harness.runs.plugin_metadata import protocols
 
     chosen = set(tasks)
     offers = [offer for offer in context.plugins().offers("tasks") if not chosen or offer.name in chosen]
@@ -139,7 +139,7 @@ def _nothing(store: Store, name: str, *, filtered: bool) -> str:
 
 def _format_of(out: Path | None) -> str:
     """The format that the ending of `out` means; a table where it means none."""
-    from harness.rendering import SUFFIXES
+    from harness.reporting.rendering import SUFFIXES
 
     means = {suffix: form for form, suffix in SUFFIXES.items()}
     return means.get(out.suffix.lower(), "table") if out is not None and not out.is_dir() else "table"
@@ -153,8 +153,8 @@ def _place(out: Path | None, name: str, suffix: str) -> Path | None:
 
 
 def _write(result: Result, text: str, file: Path | None, out: Path | None) -> None:
-    from harness.ledger.files import write_set
-    from harness.rendering import figures
+    from harness.reporting.rendering import figures
+    from harness.system.files import write_set
 
     if file is None:
         sys.stdout.write(text)

@@ -13,15 +13,15 @@ import typer
 
 from harness.cli import context, options, rates, results
 from harness.cli.launch import absent_data, carry_out, check_size, chosen_devices
-from harness.errors import DataError, PluginError, UsageError
+from harness.system.errors import DataError, PluginError, UsageError
 
 if TYPE_CHECKING:
-    from harness.execution.plan import Planned
-    from harness.ledger.ledger import Ledger
-    from harness.report import Request
-    from harness.scoring.claims import Side
-    from harness.spec import RunSpec
-    from harness.store import Store
+    from harness.reporting.report import Request
+    from harness.reporting.scoring.claims import Side
+    from harness.results.ledger.ledger import Ledger
+    from harness.results.spec import RunSpec
+    from harness.results.store import Store
+    from harness.runs.plan import Planned
 
 BUDGETS = ("paper", "quick", "smoke")
 
@@ -61,8 +61,8 @@ def reproduce(
     said. The same command again does only what is missing. `bench report reproduction` prints the ledger without
     running anything.
     """
-    from harness.report import Request
-    from harness.scoring.reproduction import chosen, sides
+    from harness.reporting.report import Request
+    from harness.reporting.scoring.reproduction import chosen, sides
 
     if budget not in BUDGETS:
         raise UsageError(f"--budget {budget!r} is not one of {', '.join(BUDGETS)}")
@@ -84,7 +84,7 @@ def reproduce(
 
 
 def _places(devices: str, workers: int | None) -> tuple[str, list[tuple[str, str]]]:
-    from harness.execution import local
+    from harness.runs import local
 
     kind, named = chosen_devices(devices)
     return kind, local.slots(named, workers)
@@ -94,9 +94,9 @@ def _fields(
     needed: Mapping[Side, str], budget: str, seeds: str | None, kind: str, place: tuple[str, str], *, yes: bool
 ) -> dict[str, Field]:
     """What is to be run, by task, protocol and chains, planned before anything is run."""
-    from harness.execution.plan import MOST_RUNS, Request, parse_seeds
-    from harness.ledger.ledger import Ledger
-    from harness.scoring.reproduction import missing
+    from harness.reporting.scoring.reproduction import missing
+    from harness.results.ledger.ledger import Ledger
+    from harness.runs.plan import MOST_RUNS, Request, parse_seeds
 
     ledger = Ledger(context.current().results)
     chosen_seeds = parse_seeds(seeds) if seeds is not None else None
@@ -126,9 +126,9 @@ def _plan(
     side: Side, budget: str, seeds: Sequence[int] | None, kind: str, ledger: Ledger, place: tuple[str, str]
 ) -> list[Planned]:
     """The runs of a side as published, and at the paper's length those of its declared sweep."""
-    from harness.execution.plan import Request, plan
-    from harness.papers import sweeps
-    from harness.settings import find_pair
+    from harness.runs.papers import sweeps
+    from harness.runs.plan import Request, plan
+    from harness.runs.settings import find_pair
 
     registry, task = context.plugins(), f"{side.task}@{side.protocol}"
     asked = Request([side.method], [task], seeds, side.chains, budget, device=kind)
@@ -146,7 +146,7 @@ def _plan(
 
 def _declared(spec: RunSpec) -> RunSpec:
     """A point of a sweep, whose values are the declared sweep's and not a user's."""
-    from harness.papers import SWEPT
+    from harness.runs.papers import SWEPT
 
     origins = {
         name: replace(origin, provenance=SWEPT, source="declared sweep") if origin.provenance == "user" else origin
@@ -165,7 +165,7 @@ def _carry_out(
     yes: bool,
 ) -> bool:
     """Run what a field lacks, and say what is left out; whether a run failed. A divergence is a finding."""
-    from harness.ledger.ledger import Ledger
+    from harness.results.ledger.ledger import Ledger
 
     for why, methods in _by_reason(found.left_out).items():
         context.say(f"{name}: {', '.join(methods)} left out: {why}")
@@ -195,10 +195,10 @@ def _name(side: Side) -> str:
 
 def _export(store: Store, folder: Path) -> None:
     """Put the runs that cells and claims rest on into a folder of Parquet files, beside those that are there."""
-    from harness.ledger.files import alone
-    from harness.report import Request
-    from harness.scoring.reproduction import reproduction
-    from harness.store.published import Published
+    from harness.reporting.report import Request
+    from harness.reporting.scoring.reproduction import reproduction
+    from harness.results.store.published import Published
+    from harness.system.files import alone
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -220,8 +220,8 @@ def _export(store: Store, folder: Path) -> None:
 
 
 def _print(store: Store, asked: Request, *, as_json: bool) -> None:
-    from harness import rendering
     from harness.cli.report import load_report
+    from harness.reporting import rendering
 
     result = load_report("reproduction").build(store, asked)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None

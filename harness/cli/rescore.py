@@ -10,13 +10,13 @@ import typer
 
 from harness.cli import context, results
 from harness.cli.options import Json
-from harness.errors import DataError, UsageError
-from harness.ledger.ledger import Ledger
-from harness.parameters import near
+from harness.contracts.parameters import near
+from harness.results.ledger.ledger import Ledger
+from harness.system.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from harness.execution.outdated import Found
-    from harness.store import Store
+    from harness.results.store import Store
+    from harness.runs.stale_metrics import Found
 
 Several = Annotated[list[str] | None, typer.Option(help="Only these, a,b,c.")]
 Row = dict[str, Any]
@@ -36,7 +36,7 @@ def rescore(
     It takes the draws that were kept; runs of which not all were, or whose draws have weights, are refused. result.json
     stays as it is: what is measured goes beside it, and counts from then on. Exit code 1 where a run was refused.
     """
-    from harness.execution.outdated import outdated
+    from harness.runs.stale_metrics import outdated
 
     store = results.opened()
     if store.aside and store.results.is_dir():
@@ -65,9 +65,9 @@ def rescore(
 
 def _measure(found: Found, rows: list[Row], written: list[str]) -> None:
     """Let a worker measure; `rows`, `written` and `found.refused` grow as it goes."""
-    from harness.execution.aside import call
-    from harness.execution.rescore import Asked
-    from harness.execution.worker import Job
+    from harness.runs.rescore import Asked
+    from harness.runs.subprocess_call import call
+    from harness.runs.worker import Job
 
     here = context.current()
     names = tuple(sorted({plugin.distribution for plugin in context.plugins().plugins if plugin.packaged}))
@@ -84,7 +84,7 @@ def _measure(found: Found, rows: list[Row], written: list[str]) -> None:
             written.append(row["attempt"])
 
     asked = [Asked(run.attempt.path, run.spec, run.metrics) for run in found.runs]
-    call("harness.execution.rescore:rescore", job, asked, listen=listen)
+    call("harness.runs.rescore:rescore", job, asked, listen=listen)
 
 
 def _print(rows: Sequence[Row], found: Found) -> None:

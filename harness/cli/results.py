@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from harness.cli import context
-from harness.ledger.ledger import Ledger
-from harness.store import Store
+from harness.results.ledger.ledger import Ledger
+from harness.results.store import Store
 
 
 def opened() -> Store:

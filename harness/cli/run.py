@@ -10,8 +10,8 @@ import typer
 
 from harness.cli import context, options, rates
 from harness.cli.launch import carry_out, check_size, devices_for
-from harness.errors import UsageError
-from harness.execution.plan import MOST_RUNS
+from harness.runs.plan import MOST_RUNS
+from harness.system.errors import UsageError
 
 DRAWS = ("some", "all", "none")
 
@@ -41,9 +41,9 @@ def run(
     as_json: options.Json = False,
 ) -> int:
     """Run samplers on tasks. The same command again does only what is missing; more seeds run only the new ones."""
-    from harness.execution import local
-    from harness.execution.plan import plan
-    from harness.ledger.ledger import Ledger
+    from harness.results.ledger.ledger import Ledger
+    from harness.runs import local
+    from harness.runs.plan import plan
 
     limit = options.duration(timeout, "--timeout")
     asked = options.request(sampler, task, seeds, chains, budget, settings, sweep, schedule)

@@ -10,10 +10,10 @@ import typer
 from harness.cli import context, results
 from harness.cli.options import Json
 from harness.cli.sql import plain
-from harness.errors import UsageError
-from harness.foreign import foreign
-from harness.parameters import near
-from harness.registry import Registry
+from harness.contracts.parameters import near
+from harness.contracts.plugin_errors import foreign
+from harness.contracts.registry import Registry
+from harness.system.errors import UsageError
 
 KINDS = ("task", "sampler", "method", "schedule", "run")
 KEY = re.compile(r"[0-9a-fA-F]{6,64}")

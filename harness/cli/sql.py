@@ -13,8 +13,8 @@ import typer
 
 from harness.cli import context, results
 from harness.cli.options import MOST, Json, duration
-from harness.errors import UsageError
-from harness.rendering.records import cell
+from harness.reporting.rendering.records import cell
+from harness.system.errors import UsageError
 
 MOST_ROWS = 100_000
 """Of an answer: with the 60 columns of `run_metric` they take about 500 MB."""

@@ -11,8 +11,8 @@ import typer
 
 from harness.cli import context
 from harness.cli.options import Json
-from harness.ledger.ledger import Ledger
-from harness.ledger.overview import Row, overview
+from harness.results.ledger.ledger import Ledger
+from harness.results.ledger.overview import Row, overview
 
 EVERY_SECONDS = 2.0
 SILENT_SECONDS = 30.0

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.report import Column, Figure, Report, Request, Result, Table
-from harness.scoring import Group, load_fields, title
+from harness.reporting.report import Column, Figure, Report, Request, Result, Table
+from harness.reporting.scoring import Group, load_fields, title
 from reports.figures.draws import Panel, kept_draws, label_plane, task_of
 
 if TYPE_CHECKING:
-    from harness.store import Store
+    from harness.results.store import Store
 
 Array = NDArray[np.float64]
 

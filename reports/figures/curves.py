@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.report import Column, Figure, Report, Request, Result, Table
-from harness.scoring import Group, labels, load_curves, typical
-from harness.scoring.estimates import rows_by_seed
-from harness.statistics import mean_interval
+from harness.analysis.statistics import mean_interval
+from harness.reporting.report import Column, Figure, Report, Request, Result, Table
+from harness.reporting.scoring import Group, labels, load_curves, typical
+from harness.reporting.scoring.estimates import rows_by_seed
 from reports.figures.parts import about, figure_name, legend_below, legend_height, looks, name_figure, titled_fields
 
 if TYPE_CHECKING:
-    from harness.scoring.estimates import Curves as Stored
-    from harness.store import Store
+    from harness.reporting.scoring.estimates import Curves as Stored
+    from harness.results.store import Store
 
 Array = NDArray[np.float64]
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.report import Column, Figure, Report, Request, Result, Table
-from harness.scoring import Group, labels, load_curves
-from harness.statistics import mean_interval
+from harness.analysis.statistics import mean_interval
+from harness.reporting.report import Column, Figure, Report, Request, Result, Table
+from harness.reporting.scoring import Group, labels, load_curves
 from reports.figures.parts import (
     about,
     arrays,
@@ -23,8 +23,8 @@ from reports.figures.parts import (
 )
 
 if TYPE_CHECKING:
-    from harness.scoring.groups import Curve
-    from harness.store import Store
+    from harness.reporting.scoring.groups import Curve
+    from harness.results.store import Store
 
 Array = NDArray[np.float64]
 

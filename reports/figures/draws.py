@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.facts import instance
-from harness.hookspecs import Info
-from harness.registry import registry
-from harness.report import Request
-from harness.scoring import Group, Run, labels
+from harness.contracts.hookspecs import Info
+from harness.contracts.registry import registry
+from harness.reporting.report import Request
+from harness.reporting.scoring import Group, Run, labels
+from harness.runs.plugin_metadata import instance
 
 if TYPE_CHECKING:
-    from harness.store import Store
+    from harness.results.store import Store
 
 Array = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from reports.figures.parts import arrays
 
 if TYPE_CHECKING:
-    from harness.scoring import Run
-    from harness.store import Store
+    from harness.reporting.scoring import Run
+    from harness.results.store import Store
 
 
 @dataclass(frozen=True, eq=False)

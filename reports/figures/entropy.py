@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.diagnostics.ood import ecdf
-from harness.report import Figure, Report, Request, Result, Table
-from harness.scoring import FieldScore, check_metric, score_fields
+from harness.analysis.diagnostics.ood import ecdf
+from harness.reporting.report import Figure, Report, Request, Result, Table
+from harness.reporting.scoring import FieldScore, check_metric, score_fields
 from reports.figures.parts import looks
 from reports.tables import wide
 
 if TYPE_CHECKING:
-    from harness.store import Store
+    from harness.results.store import Store
 
 Array = NDArray[np.floating[Any]]
 

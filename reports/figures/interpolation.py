@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import BenchError
-from harness.randomness import Streams
-from harness.report import Column, Figure, Report, Request, Result, Table
-from harness.scoring import Group, Run, labels
+from harness.contracts.randomness import Streams
+from harness.reporting.report import Column, Figure, Report, Request, Result, Table
+from harness.reporting.scoring import Group, Run, labels
+from harness.system.errors import BenchError
 from reports.figures.draws import task_of
 from reports.figures.ends import ends_of_cycles, pair
 from reports.figures.parts import (
@@ -28,7 +28,7 @@ from reports.figures.parts import (
 )
 
 if TYPE_CHECKING:
-    from harness.store import Store
+    from harness.results.store import Store
 
 Array = NDArray[np.float64]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.report import Column, Figure, Report, Request, Result, Table
-from harness.scoring import Group, labels
+from harness.reporting.report import Column, Figure, Report, Request, Result, Table
+from harness.reporting.scoring import Group, labels
 from reports.figures.parts import (
     COLOURS,
     about,
@@ -25,8 +25,8 @@ from reports.figures.parts import (
 from reports.figures.scaling import distances, mean_distances, scaled
 
 if TYPE_CHECKING:
-    from harness.scoring import Run
-    from harness.store import Store
+    from harness.reporting.scoring import Run
+    from harness.results.store import Store
 
 Array = NDArray[np.float64]
 

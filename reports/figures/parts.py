@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from harness.scoring import Group, Run, labels, load_fields, title
+from harness.reporting.scoring import Group, Run, labels, load_fields, title
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from harness.report import Request
-    from harness.store import Store
+    from harness.reporting.report import Request
+    from harness.results.store import Store
 
 COLOURS = ("#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161", "#56b4e9", "#949494")
 """Told apart also by those who see fewer colours."""

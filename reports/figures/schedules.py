@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness.report import Column, Figure, Report, Request, Result, Table
-from harness.scoring import Group, labels, load_fields, title
+from harness.reporting.report import Column, Figure, Report, Request, Result, Table
+from harness.reporting.scoring import Group, labels, load_fields, title
 from reports.figures.draws import made, task_of
 
 if TYPE_CHECKING:
-    from harness.schedule import Trajectory
-    from harness.store import Store
+    from harness.contracts.schedule import Trajectory
+    from harness.results.store import Store
 
 POINTS = 20_000
 """Steps drawn at most."""

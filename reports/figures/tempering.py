@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.report import Column, Figure, Report, Request, Result, Table
-from harness.scoring import Estimate, FieldScore, Group, check_metric, score_fields, with_interval
+from harness.reporting.report import Column, Figure, Report, Request, Result, Table
+from harness.reporting.scoring import Estimate, FieldScore, Group, check_metric, score_fields, with_interval
 from reports.figures.parts import families, figure_name, legend_below, legend_height, looks, name_figure
 
 if TYPE_CHECKING:
-    from harness.store import Store
+    from harness.results.store import Store
 
 TEMPERATURE = "schedule.temperature"
 SHOWN = ("nll", "test_error")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.hookspecs import Info
-from harness.registry import load, registry
-from harness.report import Column, Figure, Report, Request, Result, Table
+from harness.contracts.hookspecs import Info
+from harness.contracts.registry import load, registry
+from harness.reporting.report import Column, Figure, Report, Request, Result, Table
 
 if TYPE_CHECKING:
-    from harness.schedule import Trajectory
-    from harness.store import Store
+    from harness.contracts.schedule import Trajectory
+    from harness.results.store import Store
 
 Array = NDArray[np.float64]
 
@@ -86,7 +86,7 @@ class Theorem1(Report):
 
 def errors(step_size: float, *, noise: bool, steps: int = STEPS) -> Errors:
     """The exact errors of csgld with this alpha_0; at `noise`, every step is at T = 1 and every draw is kept."""
-    from harness.conformance.linear import along, propagate
+    from harness.engine.linear import along, propagate
 
     trajectory = _trajectory(step_size, noise=noise, steps=steps)
     sampler = _made("samplers", "sgld")

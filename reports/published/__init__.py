@@ -6,12 +6,12 @@ from collections import Counter
 from pathlib import Path
 from textwrap import fill
 
-from harness.rendering import render
-from harness.report import Request
-from harness.scoring import reproduction
-from harness.scoring.reported import UNREPRODUCIBLE
-from harness.scoring.reproduction import NOT_RUN, REVERSED
-from harness.store.published import Published
+from harness.reporting.rendering import render
+from harness.reporting.report import Request
+from harness.reporting.scoring import reproduction
+from harness.reporting.scoring.reported import UNREPRODUCIBLE
+from harness.reporting.scoring.reproduction import NOT_RUN, REVERSED
+from harness.results.store.published import Published
 from reports.tables.reproduction import CELL_VERDICTS, FINDINGS, ReproductionLedger, kind
 
 FOLDER = Path(__file__).parent

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.report import Column, Report, Request, Result, Table
-from harness.scoring import FieldScore, Group, check_metric, score_fields, with_interval
+from harness.reporting.report import Column, Report, Request, Result, Table
+from harness.reporting.scoring import FieldScore, Group, check_metric, score_fields, with_interval
 from reports.figures.parts import families
 
 if TYPE_CHECKING:
-    from harness.store import Store
+    from harness.results.store import Store
 
 CYCLES, BETA = "schedule.cycles", "schedule.beta"
 BESIDE = ("nll",)

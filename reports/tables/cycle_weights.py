@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.diagnostics.calibration import error_rate, nll
-from harness.report import Column, Report, Request, Result, Table
-from harness.scoring import Group, Run, labels, load_curves
-from harness.statistics import mean_interval
+from harness.analysis.diagnostics.calibration import error_rate, nll
+from harness.analysis.statistics import mean_interval
+from harness.reporting.report import Column, Report, Request, Result, Table
+from harness.reporting.scoring import Group, Run, labels, load_curves
 from reports.figures.parts import about, arrays, titled_fields
 
 if TYPE_CHECKING:
-    from harness.scoring.groups import Curve
-    from harness.store import Store
+    from harness.reporting.scoring.groups import Curve
+    from harness.results.store import Store
 
 Array = NDArray[np.float64]
 

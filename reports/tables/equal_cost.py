@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.report import Column, Report, Request, Result, Table
-from harness.scoring import (
+from harness.reporting.report import Column, Report, Request, Result, Table
+from harness.reporting.scoring import (
     Comparison,
     FieldScore,
     Group,
@@ -23,7 +23,7 @@ from harness.scoring import (
 )
 
 if TYPE_CHECKING:
-    from harness.store import Store
+    from harness.results.store import Store
 
 NEAR = 0.02
 """Total costs that differ by less are one: a sampler's `init` and a cycle rounded up cost a little."""

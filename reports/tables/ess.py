@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.report import Report, Request, Result, Table
-from harness.scoring import FieldScore, Group, check_metric, score_fields, with_interval
-from harness.scoring.estimates import Cost
+from harness.reporting.report import Report, Request, Result, Table
+from harness.reporting.scoring import FieldScore, Group, check_metric, score_fields, with_interval
+from harness.reporting.scoring.estimates import Cost
 from reports.tables import wide
 
 if TYPE_CHECKING:
-    from harness.store import Store
+    from harness.results.store import Store
 
 PAPER = ("paper_ess_median", "paper_ess_mean")
 ESS = (*PAPER, "ess_mse", *wide.POOLED)

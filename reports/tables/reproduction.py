@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.report import Column, Records, Report, Request, Result, Table
-from harness.scoring import (
+from harness.reporting.report import Column, Records, Report, Request, Result, Table
+from harness.reporting.scoring import (
     CellEntry,
     ClaimEntry,
     Ours,
@@ -20,7 +20,7 @@ from harness.scoring import (
 )
 
 if TYPE_CHECKING:
-    from harness.store import Store
+    from harness.results.store import Store
 
 CELL_VERDICTS = ("match", "mismatch", "inconclusive", "not reproducible as published", "not run")
 MOST_NAMES = 3

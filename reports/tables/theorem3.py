@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.hookspecs import Info
-from harness.registry import load, registry
-from harness.report import Column, Report, Request, Result, Table
-from harness.schedule import Trajectory
+from harness.contracts.hookspecs import Info
+from harness.contracts.registry import load, registry
+from harness.contracts.schedule import Trajectory
+from harness.reporting.report import Column, Report, Request, Result, Table
 
 if TYPE_CHECKING:
-    from harness.store import Store
+    from harness.results.store import Store
 
 STEP_SIZES = (0.0003, 0.001, 0.003)
 A, BETA1 = 1.0, 0.9
@@ -62,7 +62,7 @@ class Theorem3(Report):
 
 def msgld_errors() -> NDArray[np.float64]:
     """(P - 1)^2 of msgld at each constant step."""
-    from harness.conformance.linear import stationary_variance
+    from harness.engine.linear import stationary_variance
 
     found = [stationary_variance(_made("msgld", a=A, beta1=BETA1), h, 1.0) for h in STEP_SIZES]
     return (np.array(found, dtype=np.float64) - 1) ** 2
@@ -70,7 +70,7 @@ def msgld_errors() -> NDArray[np.float64]:
 
 def falling_error() -> float:
     """(P - 1)^2 of msgld at the end of falling steps, from the target's law: what the weighted average tends to."""
-    from harness.conformance.linear import propagate
+    from harness.engine.linear import propagate
 
     h = np.concatenate([np.full(LENGTH * 2**j, FIRST / 2**j) for j in range(STRETCHES)])
     everywhere = np.ones(len(h), dtype=bool)

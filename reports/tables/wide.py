@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from harness.report import Column, Table
-from harness.scoring import FieldScore, Group, number, own_settings, settings_from, typical, with_interval
-from harness.scoring.accuracy import UNGATED
-from harness.scoring.estimates import Cost
+from harness.reporting.report import Column, Table
+from harness.reporting.scoring import FieldScore, Group, number, own_settings, settings_from, typical, with_interval
+from harness.reporting.scoring.accuracy import UNGATED
+from harness.reporting.scoring.estimates import Cost
 
 Cell = Callable[[Group], str]
 GATE = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness import DataError
-from harness.data import root
+from harness.contracts.data import root
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

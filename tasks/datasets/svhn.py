@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness import DataError, DataFile
-from harness.data import locate
+from harness.contracts.data import locate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

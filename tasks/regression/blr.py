@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Cost, Trajectory
-    from harness.randomness import Streams
+    from harness.contracts.randomness import Streams
 
     Array = NDArray[np.float64]
     Batch = dict[str, Tensor]

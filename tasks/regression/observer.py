@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness import Observer, Outcome
-from harness.diagnostics import (
+from harness.analysis.diagnostics import (
     bulk_ess,
     configurational_temperature,
     directional_temperatures,
@@ -16,7 +16,7 @@ from harness.diagnostics import (
     reference_ess,
     tail_ess,
 )
-from harness.observers import MomentErrors, finite_or_none, from_tensors, pick, to_tensors
+from harness.contracts.observers import MomentErrors, finite_or_none, from_tensors, pick, to_tensors
 from tasks.regression.laplace import gradient, laplace
 
 if TYPE_CHECKING:

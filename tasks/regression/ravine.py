@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness import MOMENT_METRICS, ChainSequence, Metric, Observer, Problem, Protocol, Task, Truth, param
-from harness.randomness import Streams
+from harness.contracts.randomness import Streams
 from tasks.regression import ravine_data as data
 
 if TYPE_CHECKING:

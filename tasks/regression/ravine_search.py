@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from harness import Info
-from harness.randomness import Streams
-from harness.registry import load, registry
+from harness.contracts.randomness import Streams
+from harness.contracts.registry import load, registry
 from tasks.regression import ravine_data as data
 from tasks.regression.ravine import NAME, Ravine, slope
 from tasks.regression.ravine_observer import NEAR

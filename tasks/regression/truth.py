@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness import Cost, Info, RunError, Task, Trajectory, Truth, UsageError
-from harness.conformance.gaussian import Recorder
-from harness.diagnostics import bulk_ess, rank_normalised_split_rhat
-from harness.ledger.files import write_whole
-from harness.parameters import near
-from harness.registry import load, registry
-from harness.spec import ENGINE
+from harness.analysis.diagnostics import bulk_ess, rank_normalised_split_rhat
+from harness.contracts.parameters import near
+from harness.contracts.registry import load, registry
+from harness.engine.gaussian import Recorder
+from harness.results.spec import ENGINE
+from harness.system.files import write_whole
 from tasks.regression.blr import Australian, German, Heart, LogisticProblem, LogisticTask
 from tasks.regression.laplace import laplace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from harness.randomness import Streams
+    from harness.contracts.randomness import Streams
 
     Array = NDArray[np.float64]
 
@@ -85,8 +85,8 @@ def hmc_draws(
     """Draws (n, C, D) of a task whose observer is a `Recorder`, by hmc with these settings, its step from h."""
     import torch
 
-    from harness.loop import Loop
-    from harness.randomness import Streams
+    from harness.contracts.randomness import Streams
+    from harness.engine.loop import Loop
 
     torch.set_num_threads(1)
     info = registry().find("samplers", "hmc").info

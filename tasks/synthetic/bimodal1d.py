@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness import MOMENT_METRICS, Metric, MomentObserver, Observer, Outcome, Protocol, Task, Truth, param
-from harness.observers import from_tensors, to_tensors
-from harness.task import levels
+from harness.contracts.observers import from_tensors, to_tensors
+from harness.contracts.task import levels
 from tasks.synthetic.density import DensityProblem
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Cost, Trajectory
-    from harness.randomness import Streams
+    from harness.contracts.randomness import Streams
 
     Array = NDArray[np.float64]
 

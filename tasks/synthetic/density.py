@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
     from torch import Tensor
 
-    from harness.randomness import Streams
+    from harness.contracts.randomness import Streams
 
     Batch = dict[str, Tensor]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness import MOMENT_METRICS, Metric, MomentObserver, Observer, Outcome, Protocol, Task, Truth, param
-from harness.observers import finite_or_none, from_tensors, to_tensors
+from harness.contracts.observers import finite_or_none, from_tensors, to_tensors
 from tasks.synthetic.density import DensityProblem
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Cost, Trajectory
-    from harness.randomness import Streams
+    from harness.contracts.randomness import Streams
 
     Array = NDArray[np.float64]
 

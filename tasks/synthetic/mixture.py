@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness import MOMENT_METRICS, Metric, Observer, Task, Truth, param
-from harness.diagnostics import directions
-from harness.task import levels
+from harness.analysis.diagnostics import directions
+from harness.contracts.task import levels
 from tasks.synthetic.density import DensityProblem
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Cost, Trajectory
-    from harness.randomness import Streams
+    from harness.contracts.randomness import Streams
 
     Array = NDArray[np.float64]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness import Observer, Outcome
-from harness.diagnostics import ModeCounts, wasserstein2
-from harness.observers import (
+from harness.analysis.diagnostics import ModeCounts, wasserstein2
+from harness.contracts.observers import (
     MomentErrors,
     draw_grid,
     finite_or_none,

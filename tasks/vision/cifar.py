@@ -12,7 +12,7 @@ from tasks.datasets.svhn import SVHN, svhn
 from tasks.vision.metrics import classifier_metrics
 
 if TYPE_CHECKING:
-    from harness.randomness import Streams
+    from harness.contracts.randomness import Streams
     from tasks.networks.flat import FlatModule
     from tasks.vision.stored import Images, StoredClassifier
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Cost, Trajectory
-    from harness.randomness import Streams
+    from harness.contracts.randomness import Streams
     from tasks.networks.flat import FlatModule
 
     Batch = dict[str, Tensor]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Cost, Observer, Trajectory
-    from harness.randomness import Streams
+    from harness.contracts.randomness import Streams
     from tasks.networks.mlp import MLP
     from tasks.vision.dense_task import DenseTask
 

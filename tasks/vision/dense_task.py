@@ -14,7 +14,7 @@ from harness import Task, UsageError, param
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from harness.randomness import Streams
+    from harness.contracts.randomness import Streams
     from tasks.vision.dense import DenseClassifier
 
     Data = tuple[NDArray[Any], NDArray[np.int64]]

@@ -12,7 +12,7 @@ from harness import DataError, Protocol, Task, UsageError, param
 from tasks.vision.metrics import classifier_metrics
 
 if TYPE_CHECKING:
-    from harness.randomness import Streams
+    from harness.contracts.randomness import Streams
     from tasks.networks.flat import FlatModule
     from tasks.vision.streamed import StreamedClassifier
 

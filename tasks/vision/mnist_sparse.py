@@ -16,7 +16,7 @@ from tasks.vision.notmnist import EPOCH, digits, moments
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.randomness import Streams
+    from harness.contracts.randomness import Streams
     from tasks.vision.dense_task import Data
     from tasks.vision.sparse import SparseClassifier
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from harness import Observer, Outcome
-from harness.diagnostics.calibration import brier, ece, error_rate, nll, top_accuracy
-from harness.diagnostics.ood import entropy
-from harness.observers import finite_or_none
+from harness.analysis.diagnostics.calibration import brier, ece, error_rate, nll, top_accuracy
+from harness.analysis.diagnostics.ood import entropy
+from harness.contracts.observers import finite_or_none
 from tasks.vision.scores import disagreements, mean_disagreements, unseen_values
 from tasks.vision.sketch import WIDTH, sketch
 

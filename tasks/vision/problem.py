@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Cost, Observer, Trajectory
-    from harness.randomness import Streams
+    from harness.contracts.randomness import Streams
 
     Batch = dict[str, Tensor]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.diagnostics.ood import aupr, auroc, fpr95
+from harness.analysis.diagnostics.ood import aupr, auroc, fpr95
 from tasks.vision.metrics import LOW_ENTROPY
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Cost, Outcome, Trajectory
-    from harness.randomness import Streams
+    from harness.contracts.randomness import Streams
     from tasks.networks.mlp import MLP
     from tasks.vision.mnist_sparse import MnistSparse
 

@@ -12,7 +12,7 @@ from tasks.vision.convolutional import ModuleClassifier
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.randomness import Streams
+    from harness.contracts.randomness import Streams
     from tasks.vision.convolutional import Batch, Model, Part
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness.randomness import Streams
+    from harness.contracts.randomness import Streams
     from tasks.datasets.imagefolder import ImageFolder
     from tasks.vision.convolutional import Batch, Model, Part
 

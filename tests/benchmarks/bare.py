@@ -1,4 +1,4 @@
-"""SGLD on mixture25 as a plain torch loop: what `harness.loop` is measured against.
+"""SGLD on mixture25 as a plain torch loop: what `harness.engine.loop` is measured against.
 
 Noise is drawn ahead, 1,000 steps at a time, by the harness's own generators. Forms: "same arithmetic" asks the task for
 its gradient and writes out the sampler's step, so that its draws are the harness's to the bit; "by hand" is the
@@ -19,7 +19,7 @@ def prepare(case: Case) -> Work:
     import torch
     from stepping import streams
 
-    from harness.randomness import ChainNoise, Slot
+    from harness.contracts.randomness import ChainNoise, Slot
     from tasks.synthetic.mixture25 import Mixture25
 
     torch.set_num_threads(1)

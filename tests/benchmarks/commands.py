@@ -31,7 +31,7 @@ SMOKE_GOAL = 1.3
 WARM = """
 import sys, time
 from pathlib import Path
-from harness.store import Store
+from harness.results.store import Store
 results = Path(sys.argv[1])
 for _ in range(int(sys.argv[2]) + 1):
     (results / "results.duckdb").unlink(missing_ok=True)
@@ -133,7 +133,7 @@ def _headline(folder: Path, environment: Mapping[str, str], repeats: int) -> Rec
 def _smoke(folder: Path, task: str, environment: Mapping[str, str], repeats: int) -> list[Record]:
     """Twenty smoke runs of one task, over the time of their sampling on the cores that were at work."""
     _say(f"twenty smoke runs of {task}")
-    start = [_run([], environment, [sys.executable, "-c", "import torch, harness.execution.session"])]
+    start = [_run([], environment, [sys.executable, "-c", "import torch, harness.runs.session"])]
     ratios, without_start = [], []
     for number in range(repeats + 1):
         results = folder / f"smoke-{task}-{number}"
@@ -143,7 +143,7 @@ def _smoke(folder: Path, task: str, environment: Mapping[str, str], repeats: int
         except subprocess.CalledProcessError as error:
             _say(f"  not measured: {error.stderr.strip().splitlines()[-1]}")
             return []
-        start.append(_run([], environment, [sys.executable, "-c", "import torch, harness.execution.session"]))
+        start.append(_run([], environment, [sys.executable, "-c", "import torch, harness.runs.session"]))
         sampling = _sampling(results)
         if number:  # the first one works out the facts of the classes
             ratios.append(seconds / sampling)

@@ -268,7 +268,7 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
     import networks
     import torch
 
-    from harness.execution.worker import set_up_gpu
+    from harness.runs.worker import set_up_gpu
 
     asked = {**LOOK, **asked}
     device, on_gpu = asked["device"], asked["device"] != "cpu"

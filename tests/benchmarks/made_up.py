@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.ledger.files import sealed
-from harness.spec import recorded_key
+from harness.results.spec import recorded_key
+from harness.system.files import sealed
 
 MOST_NAMES = 30_000
 """Of one file: file systems have a limit."""
@@ -60,9 +60,9 @@ def fill(results: Path, methods: int, tasks: int, seeds: int, *, curves: bool = 
 
 def finish(results: Path, sampler: str, task: str, seeds: int) -> None:
     """Results of real runs, as a command plans them, made up: done, and nothing more."""
-    from harness.execution.plan import Request, plan
-    from harness.ledger.ledger import Ledger
-    from harness.registry import registry
+    from harness.contracts.registry import registry
+    from harness.results.ledger.ledger import Ledger
+    from harness.runs.plan import Request, plan
 
     ledger = Ledger(results)
     ledger.prepare()

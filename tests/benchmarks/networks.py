@@ -1,6 +1,6 @@
 """A training step of ResNet-18 by our samplers beside plain torch SGD with momentum: `nox -s benchmarks -- --networks`.
 
-One process on one core. Ours is `harness.loop.Loop` as a worker drives it, in the mode that a paper's run has, on the
+One process on one core. Ours is `Loop` as a worker drives it, in the mode that a paper's run has, on the
 task cifar10: batch, crops and flips from the run's streams, gradient, noise, update, checks. Beside it what everyone
 writes: a module in channels_last, `loss.backward()`, `torch.optim.SGD` with momentum and weight decay, on batches made
 by the same crop, flip and normalise. Steps are measured in turn, A B A B. The images are noise, which costs the same.
@@ -48,10 +48,10 @@ def images() -> Any:
 
 def looped(sampler: str, asked: Mapping[str, Any], device: str) -> Any:
     """The harness's loop on cifar10 with these images."""
-    from harness.loop import Loop
-    from harness.randomness import Streams
-    from harness.registry import load, registry
-    from harness.stepping.modes import choose
+    from harness.contracts.randomness import Streams
+    from harness.contracts.registry import load, registry
+    from harness.engine.loop import Loop
+    from harness.engine.stepping.execution_mode import choose
     from plugins.schedules.constant import Constant
     from tasks.vision.cifar import Cifar10
 
@@ -136,7 +136,7 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Rounds of each sampler and of plain SGD beside it."""
     device, times = asked["device"], asked["steps"]
     if device != "cpu":
-        from harness.execution.worker import set_up_gpu
+        from harness.runs.worker import set_up_gpu
 
         set_up_gpu(f"{device}:0", tf32=False, cudnn_benchmark=False)
     plain = usual(asked, device)

@@ -54,7 +54,7 @@ Each ratio is taken round by round; the median is held against the goal, the ran
   {friction:g} for SGHMC, leapfrog steps of sqrt({h_hmc:g}) and {leapfrog} of them for HMC.
 - **The right law**: in every process the variance within a mode must be that of the stationary law within 15 %
   (blr-german: the means within half a posterior sd), or the cell says so.
-- **bench** is `harness.loop.Loop` as a worker drives it: noise from one generator a chain, checks, draws handed on as
+- **bench** is `Loop` as a worker drives it: noise from one generator a chain, checks, draws handed on as
   float32. An observer that does nothing stands in for the task's own, except in the rows *observed*.
 - **blackjax** runs in `vmap` over the chains of a jitted `lax.scan` over the steps. *score* has the analytic gradient,
   *grad* jax.grad of the log density, as most users write it. *one position* makes all chains one position with one
@@ -243,7 +243,7 @@ def memory_table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def machine() -> dict[str, Any]:
     """What machine this is, in the words of the harness."""
-    from harness.environment import collect
+    from harness.results.environment import collect
 
     here = collect("cpu", ())
     return {name: here[name] for name in ("cpu", "cores", "platform")} | {"python": platform.python_version()}

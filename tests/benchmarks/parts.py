@@ -93,7 +93,7 @@ def watch(loop: Any) -> dict[str, Stopwatch]:
 
 def write(loop: Any, folder: Path) -> None:
     """What a session does with the draws of a block."""
-    from harness.ledger.attempt import Attempt
+    from harness.results.ledger.attempt import Attempt
 
     draws = loop.runs[0].fetch()
     if draws is not None:
@@ -102,7 +102,7 @@ def write(loop: Any, folder: Path) -> None:
 
 def save(loop: Any, folder: Path) -> None:
     """What a session does for a checkpoint."""
-    from harness.ledger.attempt import Attempt
+    from harness.results.ledger.attempt import Attempt
 
     arrays = {name: tensor.numpy() for name, tensor in loop.checkpoint(loop.runs[0]).items()}
     Attempt(folder).save_checkpoint(arrays)

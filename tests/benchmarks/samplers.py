@@ -82,7 +82,7 @@ class Worker:
 
 def names(only: Sequence[str]) -> list[str]:
     """All registered samplers, or those asked for; the reference first."""
-    from harness.registry import registry
+    from harness.contracts.registry import registry
 
     found = [offer.name for offer in registry().offers("samplers")]
     return [REFERENCE, *(name for name in found if name != REFERENCE and (not only or name in only))]

@@ -1,4 +1,4 @@
-"""Ours: `harness.loop.Loop` as a worker drives it, block after block, draws put aside for the draws file.
+"""Ours: `harness.engine.loop.Loop` as a worker drives it, block after block, draws put aside for the draws file.
 
 Forms: a mode of execution ("plain", "compiled"), and ", observed" where the task's own observer sees every draw; else
 an observer stands in that does nothing, so that what is timed is what the peers do.
@@ -37,7 +37,7 @@ class Silent(Observer):
 
 def streams(case: Case) -> list[Any]:
     """The random streams of the chains of one run."""
-    from harness.randomness import Streams
+    from harness.contracts.randomness import Streams
 
     return [Streams(0, chain, (case.task,)) for chain in range(case.chains)]
 
@@ -64,7 +64,7 @@ def make_loop(case: Case, *, silent: bool = True) -> Any:
 
 def looped(sampler: Any, task: Any, h: float, case: Case) -> Any:
     """A loop of the case's chains and mode, at the start of a long trajectory of constant h."""
-    from harness.loop import Loop
+    from harness.engine.loop import Loop
     from plugins.schedules.constant import Constant
 
     steps = int(np.clip(CHAIN_STEPS // case.chains, 10_000, MOST_STEPS))

@@ -53,7 +53,7 @@ class Update:
     def __init__(self, sampler: Any, dim: int) -> None:
         import torch
 
-        from harness.stepping import BoundPotential, DirectNoise
+        from harness.engine.stepping import BoundPotential, DirectNoise
 
         generator = torch.Generator().manual_seed(1)
         self.sampler = sampler
@@ -82,7 +82,7 @@ class Update:
         return self._step(*self.inputs())
 
     def _step(self, theta: Any, state: Any, curvature: Any, h: Any, T: Any, noise: Any) -> tuple[Any, Any]:
-        from harness.stepping import BoundPotential, StepNoise
+        from harness.engine.stepping import BoundPotential, StepNoise
 
         drawn = StepNoise(self.slots)
         drawn.start(noise)
@@ -175,7 +175,7 @@ def flat(sampler: Any, dim: int) -> tuple[dict[str, Any], dict[str, Callable[[],
 
 def mixture(sampler: Any, chains: int) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
     """The same of a block of the harness's own compiled loop on mixture25."""
-    from harness.conformance.stability import stability_limit
+    from harness.engine.stability import stability_limit
     from tasks.synthetic.mixture25 import Mixture25
 
     task = Mixture25(gradient_noise=0.0)
@@ -216,7 +216,7 @@ def main(asked: Mapping[str, Any]) -> None:
         os.sched_setaffinity(0, {cores[asked["core"] % len(cores)]})
     import torch
 
-    from harness.registry import load, registry
+    from harness.contracts.registry import load, registry
 
     torch.set_num_threads(1)
     sampler = load(registry().find("samplers", asked["sampler"]).info.target)()

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from harness import Problem
-from harness.conformance.suite import check_task
-from harness.randomness import Streams
+from harness.contracts.randomness import Streams
+from plugins.laws.suite import check_task
 from tasks.synthetic.mixture import MixtureProblem
 from tasks.synthetic.mixture5 import Mixture5
 

@@ -9,10 +9,10 @@ import torch
 from support import SAMPLERS, make_loop, run_loop
 
 from harness import Sampler
-from harness.conformance.suite import check_sampler
-from harness.conformance.task_compiled import law_compiled_is_plain
-from harness.errors import PluginError, UsageError
-from harness.stepping import modes
+from harness.engine.stepping import execution_mode
+from harness.system.errors import PluginError, UsageError
+from plugins.laws.suite import check_sampler
+from plugins.laws.task_compiled import law_compiled_is_plain
 from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
 from plugins.schedules.cyclical import Cyclical
@@ -20,7 +20,7 @@ from tasks.regression.blr import Heart
 from tasks.synthetic.mixture import MixtureProblem
 from tasks.synthetic.mixture5 import Mixture5
 
-compiled = pytest.mark.skipif(modes.lack() is not None, reason=f"compiled: {modes.lack()}")
+compiled = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
 STAGES = Cyclical(step_size=0.02, cycles=2, beta=0.5, explore_with_noise=False)
 """Blocks of all kinds: without noise and with it, in the burn-in and after it."""
 
@@ -165,37 +165,37 @@ def test_the_law_sees_tasks_that_compute_something_else():
 
 
 def test_the_mode_follows_from_the_number_of_steps(monkeypatch):
-    monkeypatch.setattr(modes, "lack", lambda *_: None)
-    assert modes.choose(None, modes.COMPILED_FROM - 1) == "plain"
-    assert modes.choose(None, modes.COMPILED_FROM) == "compiled"
-    assert modes.choose("plain", 10**7) == "plain"
-    assert modes.choose("compiled", 10) == "compiled"
+    monkeypatch.setattr(execution_mode, "lack", lambda *_: None)
+    assert execution_mode.choose(None, execution_mode.COMPILED_FROM - 1) == "plain"
+    assert execution_mode.choose(None, execution_mode.COMPILED_FROM) == "compiled"
+    assert execution_mode.choose("plain", 10**7) == "plain"
+    assert execution_mode.choose("compiled", 10) == "compiled"
 
 
 def test_on_a_gpu_the_steps_of_networks_are_recorded_unless_a_setting_says_otherwise(monkeypatch):
-    monkeypatch.setattr(modes, "lack", lambda *_: None)
-    assert modes.choose(None, 1, "cuda", dim=5_000, opaque=True) == "compiled"
-    assert modes.choose(None, 1, "cuda", dim=modes.LARGE) == "compiled"
-    assert modes.choose(None, 10**7, "cuda", dim=2) == "plain"
-    assert modes.choose("plain", 1, "cuda", dim=5_000, opaque=True) == "plain"
-    monkeypatch.setattr(modes, "lack", lambda *device: "no triton" if device == ("cuda",) else None)
-    assert modes.choose(None, 1, "cuda", dim=5_000, opaque=True) == "plain"
+    monkeypatch.setattr(execution_mode, "lack", lambda *_: None)
+    assert execution_mode.choose(None, 1, "cuda", dim=5_000, opaque=True) == "compiled"
+    assert execution_mode.choose(None, 1, "cuda", dim=execution_mode.LARGE) == "compiled"
+    assert execution_mode.choose(None, 10**7, "cuda", dim=2) == "plain"
+    assert execution_mode.choose("plain", 1, "cuda", dim=5_000, opaque=True) == "plain"
+    monkeypatch.setattr(execution_mode, "lack", lambda *device: "no triton" if device == ("cuda",) else None)
+    assert execution_mode.choose(None, 1, "cuda", dim=5_000, opaque=True) == "plain"
     with pytest.raises(UsageError, match="no triton"):
-        modes.choose("compiled", 1, "cuda")
+        execution_mode.choose("compiled", 1, "cuda")
 
 
 def test_what_a_gpu_lacks_is_named(monkeypatch):
-    monkeypatch.setattr(modes, "find_spec", lambda _: None)
-    assert "the package triton" in modes.lack("cuda")
-    monkeypatch.setattr(modes, "find_spec", lambda name: name)
-    monkeypatch.setattr(modes.shutil, "which", lambda _: None)
-    assert "a C compiler" in modes.lack("cuda")
-    monkeypatch.setattr(modes.shutil, "which", lambda name: name)
-    assert modes.lack("cuda") is None
+    monkeypatch.setattr(execution_mode, "find_spec", lambda _: None)
+    assert "the package triton" in execution_mode.lack("cuda")
+    monkeypatch.setattr(execution_mode, "find_spec", lambda name: name)
+    monkeypatch.setattr(execution_mode.shutil, "which", lambda _: None)
+    assert "a C compiler" in execution_mode.lack("cuda")
+    monkeypatch.setattr(execution_mode.shutil, "which", lambda name: name)
+    assert execution_mode.lack("cuda") is None
 
 
 def test_without_the_means_nothing_is_compiled_and_asking_for_it_says_what_is_missing(monkeypatch):
-    monkeypatch.setattr(modes.shutil, "which", lambda _: None)
-    assert modes.choose(None, 10**7) == "plain"
+    monkeypatch.setattr(execution_mode.shutil, "which", lambda _: None)
+    assert execution_mode.choose(None, 10**7) == "plain"
     with pytest.raises(UsageError, match=r"run\.compile = compiled: it needs (a C\+\+ compiler|torch)"):
-        modes.choose("compiled", 10)
+        execution_mode.choose("compiled", 10)

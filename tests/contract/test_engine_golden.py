@@ -1,7 +1,7 @@
 """Short runs whose numbers must not change unless `spec.ENGINE` is raised.
 
 If this fails after a change to the loop, the streams or a task's arithmetic: old results are no longer comparable, so
-raise ENGINE in harness/spec.py and print the new values with `python tests/contract/test_engine_golden.py`.
+raise ENGINE in harness/results/spec.py and print the new values with `python tests/contract/test_engine_golden.py`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from support import SAMPLERS, make_loop, run_loop
 
-from harness.spec import ENGINE
+from harness.results.spec import ENGINE
 from plugins.schedules.cyclical import Cyclical
 from tasks.synthetic.mixture5 import Mixture5
 

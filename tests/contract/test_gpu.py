@@ -7,7 +7,7 @@ import torch
 from generated import SMALL, Generated
 from support import SAMPLERS, make_loop, run_loop
 
-from harness.stepping.graph import Graph
+from harness.engine.stepping.graph import Graph
 from plugins.schedules.constant import Constant
 from plugins.schedules.cyclical import Cyclical
 from tasks.synthetic.mixture5 import Mixture5

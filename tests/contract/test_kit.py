@@ -11,12 +11,12 @@ import sys
 
 import pytest
 
-from harness.kit.package import KINDS
+from plugins.verbs.scaffold.package import KINDS
 
 NAMES = {kind: f"own-{kind}" for kind in KINDS}
 HOT = """
 import pytest
-from harness.conformance import SamplerLaws, TaskLaws
+from plugins.laws import SamplerLaws, TaskLaws
 from own_sampler.sampler import OwnSamplerSampler
 from own_task.task import CorrelatedProblem, OwnTaskTask
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from support import SAMPLERS
 
-from harness.loop import Loop
-from harness.randomness import Streams
-from harness.schedule import Trajectory
-from harness.stepping.modes import lack
+from harness.contracts.randomness import Streams
+from harness.contracts.schedule import Trajectory
+from harness.engine.loop import Loop
+from harness.engine.stepping.execution_mode import lack
 from tasks.regression.blr import Australian, German, Heart
 from tasks.synthetic.mixture5 import Mixture5
 from tasks.synthetic.mixture25 import Mixture25

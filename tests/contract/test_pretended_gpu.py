@@ -16,14 +16,14 @@ from torch import nn
 from torch.utils import _pytree as tree
 from torchvision.models.resnet import Bottleneck, ResNet
 
-import harness.stepping.update
-from harness import environment
-from harness.errors import PluginError, UsageError
-from harness.execution.worker import device_held, set_up_gpu
-from harness.ledger.locks import HeldError
-from harness.loop import LOOK
-from harness.registry import load, registry
-from harness.stepping.graph import WARM, Graph
+import harness.engine.stepping.update
+from harness.contracts.registry import load, registry
+from harness.engine.loop import LOOK
+from harness.engine.stepping.graph import WARM, Graph
+from harness.results import environment
+from harness.runs.worker import device_held, set_up_gpu
+from harness.system.errors import PluginError, UsageError
+from harness.system.locks import HeldError
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
@@ -64,8 +64,8 @@ def uncompiled(monkeypatch):
 
         return call
 
-    monkeypatch.setattr(harness.stepping.update, "_compile", compiled)
-    monkeypatch.setattr(harness.stepping.update, "Opaque", lambda potential: potential)
+    monkeypatch.setattr(harness.engine.stepping.update, "_compile", compiled)
+    monkeypatch.setattr(harness.engine.stepping.update, "Opaque", lambda potential: potential)
 
 
 class Made:
@@ -338,7 +338,7 @@ def test_settings_of_a_gpu_are_made_in_the_worker_and_read_for_the_record():
 
 
 def test_two_workers_cannot_have_one_gpu_whatever_their_results_folders(monkeypatch):
-    monkeypatch.setattr("harness.execution.worker.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("harness.runs.worker.PATIENCE_SECONDS", 0.2)
     with PretendedGPU():
         with device_held(GPU), pytest.raises(HeldError, match=rf"cuda:0 is held by process {os.getpid()} of user"):
             device_held(GPU).__enter__()

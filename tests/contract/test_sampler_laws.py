@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from harness.cli.app import run
-from harness.conformance import simulation
-from harness.conformance.forms import Snapshot, mean_is_one
-from harness.conformance.law import Broken, worst
-from harness.conformance.laws import homogeneity
-from harness.conformance.suite import LAWS, check_sampler, check_samplers
-from harness.errors import PluginError
-from harness.registry import load
+from harness.contracts.registry import load
+from harness.system.errors import PluginError
+from plugins.laws import simulation
+from plugins.laws.forms import Snapshot, mean_is_one
+from plugins.laws.law import Broken, worst
+from plugins.laws.samplers import homogeneity
+from plugins.laws.suite import LAWS, check_sampler, check_samplers
 from plugins.samplers import bench_samplers
 from plugins.samplers.hmc import HMC
 from plugins.samplers.msgld import MSGLD

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from harness.conformance.suite import check_schedule
+from plugins.laws.suite import check_schedule
 from plugins.schedules.constant import Constant
 from plugins.schedules.constant_then_polynomial import ConstantThenPolynomial
 from plugins.schedules.cyclical import Cyclical

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness.conformance.law import Skip
-from harness.conformance.task_laws import TASK_LAWS
-from harness.data import problem
+from harness.contracts.data import problem
+from plugins.laws.law import Skip
+from plugins.laws.task_laws import TASK_LAWS
 from tasks import bench_tasks
 from tasks.regression.a9a.task import A9a
 from tasks.regression.blr import Australian, German, Heart

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from harness.conformance import task_laws as laws
-from harness.conformance.law import Skip
-from harness.task import Problem
+from harness.contracts.task import Problem
+from plugins.laws import task_laws as laws
+from plugins.laws.law import Skip
 from tasks.datasets import uci
 from tasks.regression.blr import LogisticProblem, LogisticTask
 from tasks.regression.laplace import laplace

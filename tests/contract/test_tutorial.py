@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from harness import Request
-from harness.store import Store
+from harness.results.store import Store
 from reports.tables.leaderboard import Leaderboard
 
 LONG = ("compiled", "real-loop", "whole-law", "time-homogeneity")

@@ -6,8 +6,8 @@ import pytest
 import torch
 from support import SAMPLERS, make_loop, run_loop
 
-import harness.stepping
-from harness.stepping import modes
+import harness.engine.stepping
+from harness.engine.stepping import execution_mode
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sghmc_svrg import SGHMCSVRG
 from plugins.samplers.sgld import SGLD
@@ -16,7 +16,7 @@ from plugins.schedules.cyclical import Cyclical
 from tasks.regression.blr import Heart
 from tasks.synthetic.mixture5 import Mixture5
 
-pytestmark = pytest.mark.skipif(modes.lack() is not None, reason=f"compiled: {modes.lack()}")
+pytestmark = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
 STAGES = Cyclical(step_size=0.02, cycles=2, beta=0.5)
 
 
@@ -33,7 +33,7 @@ class SharesTheta(SGHMC):
 
 @pytest.fixture(autouse=True)
 def always_large(monkeypatch):
-    monkeypatch.setattr(harness.stepping, "LARGE", 1)
+    monkeypatch.setattr(harness.engine.stepping, "LARGE", 1)
 
 
 def both(task, sampler, schedule, steps, **how):
@@ -87,7 +87,7 @@ def test_theta_and_state_stay_where_they_are():
 
 
 def test_a_restored_run_goes_on_bit_for_bit(monkeypatch):
-    monkeypatch.setattr("harness.randomness.NOISE_BLOCK", 5)
+    monkeypatch.setattr("harness.contracts.randomness.NOISE_BLOCK", 5)
     whole, first, second = (make_loop(Heart(batch=50), SGHMC(), STAGES, 20, mode="compiled") for _ in range(3))
     run_loop(whole)
     while first.position < 10:

@@ -149,7 +149,7 @@ def _reads_again(scene, expected):
 LEAVES_A_LOG = """
 import os, signal, sys
 from pathlib import Path
-from harness.store import connection, ingest, news
+from harness.results.store import changes, connection, ingest
 
 class NoCheckpoint:
     def __init__(self, db):
@@ -160,12 +160,11 @@ class NoCheckpoint:
         return self if query == "checkpoint" else self.db.execute(query, *more)
 
 results = Path(sys.argv[1])
-connection._LOCKED["lock_configuration"] = "false"
+connection._NO_LOG["checkpoint_threshold"] = "1TB"
 with connection.writing(results / "results.duckdb") as db:
-    db.execute("set wal_autocheckpoint = '1TB'")
-    found = news.news(results, news.Known(), [])
+    found = changes.news(results, changes.Known(), [])
     for record in found.records:
-        ingest.ingest(NoCheckpoint(db), news.News([record]))
+        ingest.ingest(NoCheckpoint(db), changes.News([record]))
     os.kill(os.getpid(), signal.SIGKILL)
 """
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from crash.scene import TRANSIENT, contents
 from crash.workload import fingerprint, sha256
 
-from harness.ledger import garbage
-from harness.ledger.attempt import FINAL, Attempt
-from harness.ledger.ledger import Ledger
-from harness.registry import registry
-from harness.store import Store, schema
+from harness.contracts.registry import registry
+from harness.results.ledger import garbage
+from harness.results.ledger.attempt import FINAL, Attempt
+from harness.results.ledger.ledger import Ledger
+from harness.results.store import Store, schema
 
 COUNTS = {
     "lost": "runs without a result",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from crash.workload import Command, Process, Reference, Site, exit_code, sha256
 
-from harness.ledger.attempt import Attempt
+from harness.results.ledger.attempt import Attempt
 
 TRANSIENT = ("checkpoint.safetensors", "draws.part", "events.jsonl")
 GONE_SECONDS = 30.0

@@ -7,8 +7,8 @@ import time
 
 from crash.scene import NATURAL
 
-from harness.execution.local import GRACE_SECONDS
-from harness.ledger.attempt import Attempt
+from harness.results.ledger.attempt import Attempt
+from harness.runs.local import GRACE_SECONDS
 
 INTERRUPTED = 130
 GOES_ON = "; the same command goes on where it stopped"

@@ -6,7 +6,7 @@ import unicodedata
 
 from hypothesis import strategies as st
 
-from harness.text import CONTROL
+from harness.system.text import CONTROL
 
 WORDS = (
     "", "../../../../etc/passwd", "/etc/passwd", "a/b", "a\\b", "'; drop table run; --", '"', "&<script>alert(1)",

@@ -17,14 +17,14 @@ from fuzz.running import bench, ends_well
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import BenchError
-from harness.execution.plan import Request, plan
-from harness.execution.recorded import code, recorded_spec
-from harness.ledger.attempt import FAILED, FINAL, Attempt
-from harness.ledger.ledger import Ledger
-from harness.registry import registry
-from harness.store import Store, connection, schema
-from harness.text import harmless
+from harness.contracts.registry import registry
+from harness.results.ledger.attempt import FAILED, FINAL, Attempt
+from harness.results.ledger.ledger import Ledger
+from harness.results.store import Store, connection, schema
+from harness.runs.plan import Request, plan
+from harness.runs.stored_spec import code, recorded_spec
+from harness.system.errors import BenchError
+from harness.system.text import harmless
 
 TABLES = [name for name, described in schema.objects().items() if described.columns]
 TOGETHER, EXAMPLES = 50, 12

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.cli import front, repeat
-from harness.execution import local
+from harness.runs import local
 
 VERBS = (
     "plan", "run", "reproduce", "ls", "show", "report", "compare", "replay", "sql", "rescore", "ingest", "gc", "status",

@@ -19,13 +19,13 @@ from fuzz.running import ends_well
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import facts
 from harness.cli import plugins as verb
 from harness.cli import show
-from harness.entries import entries
-from harness.errors import BenchError
-from harness.registry import KINDS, Registry
-from harness.settings import find_pair
+from harness.contracts.entry_points import entries
+from harness.contracts.registry import KINDS, Registry
+from harness.runs import plugin_metadata
+from harness.runs.settings import find_pair
+from harness.system.errors import BenchError
 
 TOGETHER, EXAMPLES = 50, 12
 """So many packages beside one another, so many times: 600 packages."""
@@ -89,9 +89,13 @@ def test_a_broken_package_is_a_row_and_costs_no_other(drawn):
 
 
 QUESTIONS = {
-    "samplers": [facts.fields, partial(facts.sampler_facts, params={}), partial(facts.own_settings, task="mixture5")],
-    "schedules": [facts.fields, partial(facts.schedule_facts, params={})],
-    "tasks": [facts.fields, facts.protocols, partial(facts.task_facts, params={})],
+    "samplers": [
+        plugin_metadata.fields,
+        partial(plugin_metadata.sampler_facts, params={}),
+        partial(plugin_metadata.own_settings, task="mixture5"),
+    ],
+    "schedules": [plugin_metadata.fields, partial(plugin_metadata.schedule_facts, params={})],
+    "tasks": [plugin_metadata.fields, plugin_metadata.protocols, partial(plugin_metadata.task_facts, params={})],
     "methods": [],
     "reports": [],
 }

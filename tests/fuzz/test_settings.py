@@ -12,12 +12,12 @@ from fuzz.running import ends_well
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness import facts
 from harness.cli.launch import chosen_devices
 from harness.cli.options import request
-from harness.errors import UsageError
-from harness.execution.plan import MOST_STEPS, Request, expand, parse_seeds, parse_settings
-from harness.registry import registry
+from harness.contracts.registry import registry
+from harness.runs import plugin_metadata
+from harness.runs.plan import MOST_STEPS, Request, expand, parse_seeds, parse_settings
+from harness.system.errors import UsageError
 
 LONGEST = 700
 """Characters of a message: what was given is quoted, and not at length."""
@@ -35,12 +35,12 @@ settings_values = st.one_of(
 @cases(400)
 @given(st.sampled_from(OFFERS), st.data())
 def test_a_setting_is_taken_or_refused_by_name(offer, data):
-    known = [field.name for field in facts.fields(offer)]
+    known = [field.name for field in plugin_metadata.fields(offer)]
     name = data.draw(st.sampled_from([*known, "nosuch", *WORDS[:6]]))
     value = data.draw(settings_values)
-    needed = {field.name: 0.01 for field in facts.fields(offer) if field.required}
+    needed = {field.name: 0.01 for field in plugin_metadata.fields(offer) if field.required}
     try:
-        resolved = facts.resolve(offer, needed | {name: value})
+        resolved = plugin_metadata.resolve(offer, needed | {name: value})
     except UsageError as error:
         message = str(error)
     else:
@@ -50,7 +50,7 @@ def test_a_setting_is_taken_or_refused_by_name(offer, data):
         assert repr(name)[1:-1][:40] in message
         return
     assert json.loads(json.dumps(resolved, allow_nan=False)) == resolved
-    assert facts.resolve(offer, resolved) == resolved
+    assert plugin_metadata.resolve(offer, resolved) == resolved
     assert all(str(value) != "-0.0" for value in resolved.values())
 
 

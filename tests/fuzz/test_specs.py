@@ -11,8 +11,8 @@ from fuzz.budget import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import spec as identity
-from harness.spec import Component, Origin, RunSpec
+from harness.results import spec as identity
+from harness.results.spec import Component, Origin, RunSpec
 
 LABELS = {"method", "budget", "origins"}
 names = st.text(max_size=30).filter(lambda text: all(not 0xD800 <= ord(c) <= 0xDFFF for c in text))

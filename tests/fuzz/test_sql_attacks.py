@@ -17,8 +17,8 @@ from fuzz.running import bench
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import UsageError
-from harness.store import Store
+from harness.results.store import Store
+from harness.system.errors import UsageError
 
 CONTENT = "the secret of the file"
 WORDS = ["to", "be", "seen", "by", "nobody"]

@@ -15,14 +15,15 @@ from fuzz.tables import Text, document, spoilt, toml, values
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import papers, suite
-from harness.errors import BenchError, PluginError, UsageError
-from harness.execution.plan import expand
-from harness.ledger.ledger import Ledger
-from harness.registry import Plugin, Registry
-from harness.settings import find_pair, resolve
-from harness.store import Store
-from harness.store import papers as reported
+from harness.contracts.registry import Plugin, Registry
+from harness.results.ledger.ledger import Ledger
+from harness.results.store import Store
+from harness.results.store import papers as reported
+from harness.runs import papers
+from harness.runs.plan import expand
+from harness.runs.settings import find_pair, resolve
+from harness.system.errors import BenchError, PluginError, UsageError
+from plugins.verbs import suite
 
 PAPER = {
     "paper": {"id": "bad-paper", "title": "A title", "citation": "Somebody, 2020", "versions": "one"},

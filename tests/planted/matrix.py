@@ -12,8 +12,8 @@ import time
 
 import torch
 
-from harness.conformance.suite import LAWS, check_samplers
 from planted.table import BUGS
+from plugins.laws.suite import LAWS, check_samplers
 
 
 def main():

@@ -5,7 +5,7 @@ import pytest
 from safetensors.numpy import save
 from scored import store, write_run
 
-from harness.report import Request
+from harness.reporting.report import Request
 from reports.tables.cycle_weights import CycleWeights, log_weights, normalised
 
 TERMS, IMAGES = 1000, 400

@@ -6,8 +6,8 @@ from safetensors.numpy import save
 from scored import store, write_run
 
 from harness import UsageError
-from harness.rendering import figures
-from harness.report import Request
+from harness.reporting.rendering import figures
+from harness.reporting.report import Request
 from reports.figures.density import Density, _edges, _histogram, _target
 from tasks.synthetic.mixture25 import Mixture25
 
@@ -16,8 +16,8 @@ class Offers:
     """A registry with one task; the entry points of an installed package are not needed."""
 
     def find(self, kind, name):
-        from harness.hookspecs import Info
-        from harness.registry import Offer
+        from harness.contracts.hookspecs import Info
+        from harness.contracts.registry import Offer
 
         target = {"mixture25": "tasks.synthetic.mixture25:Mixture25", "blr-heart": "tasks.regression.blr:Heart"}[name]
         return Offer(Info(name, target), kind, "tasks", "sgmcmc-bench", "0.1.0")

@@ -7,8 +7,8 @@ from safetensors.numpy import save
 from scored import store, write_run
 
 from harness import UsageError
-from harness.rendering import figures
-from harness.report import Request
+from harness.reporting.rendering import figures
+from harness.reporting.report import Request
 from reports.figures.entropy import SEEN, Entropy, _panels, _styles, unseen_sets
 
 METRICS = {
@@ -70,7 +70,7 @@ def test_the_metric_to_rank_by_may_be_chosen_and_must_exist(results):
 
 
 def test_lines_are_of_all_seeds_and_the_legend_goes_from_the_top_line_to_the_lowest(results):
-    from harness.scoring import score_fields
+    from harness.reporting.scoring import score_fields
 
     found = store(results)
     (score,) = score_fields(found, Request())

@@ -8,8 +8,8 @@ from safetensors.numpy import save
 from scored import store, write_run
 
 from harness import DataError, UsageError
-from harness.rendering import figures
-from harness.report import Request
+from harness.reporting.rendering import figures
+from harness.reporting.report import Request
 from reports.figures import interpolation
 from reports.figures.interpolation import Interpolation
 

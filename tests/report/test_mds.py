@@ -5,8 +5,8 @@ import pytest
 from safetensors.numpy import save
 from scored import store, write_run
 
-from harness.rendering import figures
-from harness.report import Request
+from harness.reporting.rendering import figures
+from harness.reporting.report import Request
 from reports.figures.mds import Scaling
 from reports.figures.scaling import distances, mean_distances, scaled
 

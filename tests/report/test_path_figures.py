@@ -5,8 +5,8 @@ import pytest
 from safetensors.numpy import save
 from scored import store, write_run
 
-from harness.rendering import figures
-from harness.report import Request
+from harness.reporting.rendering import figures
+from harness.reporting.report import Request
 from reports.figures.contours import Contours, estimated
 from reports.figures.sample_paths import SamplePaths
 from reports.figures.schedules import Schedules
@@ -25,8 +25,8 @@ class Offers:
     """A registry with what the runs name."""
 
     def find(self, kind, name):
-        from harness.hookspecs import Info
-        from harness.registry import Offer
+        from harness.contracts.hookspecs import Info
+        from harness.contracts.registry import Offer
 
         return Offer(Info(name, TARGETS[name]), kind, "tests", "sgmcmc-bench", "0.1.0")
 

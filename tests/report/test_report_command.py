@@ -11,8 +11,8 @@ from scored import moments, write_run
 from harness import UsageError
 from harness.cli import context
 from harness.cli.report import report
-from harness.errors import DataError
-from harness.report import Figure, Report, Result
+from harness.reporting.report import Figure, Report, Result
+from harness.system.errors import DataError
 
 INSTALLED = any(entry.name == "reports" for entry in importlib.metadata.entry_points(group="bench"))
 pytestmark = pytest.mark.skipif(not INSTALLED, reason="sgmcmc-bench is not installed: no entry points")

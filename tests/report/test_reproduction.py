@@ -12,16 +12,16 @@ from scored import store, write_run
 
 from harness.cli.app import run
 from harness.cli.reproduce import _plan
-from harness.errors import DataError, UsageError
-from harness.ledger.files import read_set
-from harness.ledger.ledger import Ledger
-from harness.rendering import render
-from harness.report import Request
-from harness.scoring.claims import Side
-from harness.scoring.reported import load_cells
-from harness.scoring.reproduction import label, reproduction
-from harness.store import Store
-from harness.store.published import MANIFEST, Published
+from harness.reporting.rendering import render
+from harness.reporting.report import Request
+from harness.reporting.scoring.claims import Side
+from harness.reporting.scoring.reported import load_cells
+from harness.reporting.scoring.reproduction import label, reproduction
+from harness.results.ledger.ledger import Ledger
+from harness.results.store import Store
+from harness.results.store.published import MANIFEST, Published
+from harness.system.errors import DataError, UsageError
+from harness.system.files import read_set
 from plugins.papers import bench_papers
 from reports.published import FOLDER, counts, page, with_counts
 from reports.tables.reproduction import ReproductionLedger

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scored import final_errors, low_error, moments, store, write_run
 
-from harness.report import Request
-from harness.scoring import judge, score_fields
+from harness.reporting.report import Request
+from harness.reporting.scoring import judge, score_fields
 
 SEEDS = range(6)
 JOINT = "joint_error"

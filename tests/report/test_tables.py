@@ -8,8 +8,8 @@ import pytest
 from scored import final_errors, low_error, moments, store, write_run
 
 from harness import UsageError
-from harness.rendering import FORMATS, render
-from harness.report import Request
+from harness.reporting.rendering import FORMATS, render
+from harness.reporting.report import Request
 from plugins.papers import bench_papers
 from reports.tables.coverage import Coverage
 from reports.tables.ess import EffectiveSize

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from harness.report import Request
-from harness.store.papers import read
+from harness.reporting.report import Request
+from harness.results.store.papers import read
 from plugins.papers import bench_papers
 from plugins.samplers.asgld import ASGLD
 from reports.figures import theorem1

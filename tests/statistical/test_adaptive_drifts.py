@@ -7,8 +7,8 @@ import pytest
 from kernels import Line, simulated, stepped
 from scipy.integrate import quad
 
-from harness.conformance.linear import derive, stationary_variance
-from harness.conformance.stability import stability_limit
+from harness.engine.linear import derive, stationary_variance
+from harness.engine.stability import stability_limit
 from plugins.samplers.adadelta_sgld import AdadeltaSGLD
 from plugins.samplers.adamax_sgld import AdamaxSGLD
 from plugins.samplers.msgld import MSGLD

@@ -9,11 +9,11 @@ import torch
 from kernels import Fixed
 from scipy.integrate import quad
 
-from harness.conformance.gaussian import GaussianTask
-from harness.conformance.law import draws, finish, loop, trajectory
-from harness.conformance.linear import derive
-from harness.conformance.stability import stability_limit
-from harness.errors import UsageError
+from harness.engine.gaussian import GaussianTask
+from harness.engine.linear import derive
+from harness.engine.stability import stability_limit
+from harness.system.errors import UsageError
+from plugins.laws.law import draws, finish, loop, trajectory
 from plugins.samplers.asgld import ASGLD
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.psgld import PSGLD

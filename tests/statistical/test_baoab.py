@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from kernels import Line, stepped
 
-from harness.conformance.linear import derive, stationary_variance
-from harness.conformance.stability import stability_limit
+from harness.engine.linear import derive, stationary_variance
+from harness.engine.stability import stability_limit
 from plugins.samplers.baoab import BAOAB
 
 SHAPE = (4, 3)

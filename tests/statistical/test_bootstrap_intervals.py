@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from harness.diagnostics import gradients_to_low_error
-from harness.diagnostics.crossing import last_crossing
-from harness.scoring.accuracy import median_size, worst
-from harness.scoring.estimates import bootstrap_ends, resampled_means
+from harness.analysis.diagnostics import gradients_to_low_error
+from harness.analysis.diagnostics.crossing import last_crossing
+from harness.reporting.scoring.accuracy import median_size, worst
+from harness.reporting.scoring.estimates import bootstrap_ends, resampled_means
 
 AXIS = np.unique(np.geomspace(5, 1000, 60).astype(int)).astype(float)
 CHAINS = 8

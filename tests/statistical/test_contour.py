@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from harness.errors import UsageError
+from harness.system.errors import UsageError
 from plugins.samplers.contour_sgld import ContourSGLD
 from plugins.samplers.sgld import SGLD
 

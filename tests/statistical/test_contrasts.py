@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from harness.conformance.gaussian import GaussianTask
-from harness.conformance.law import draws, finish, loop, trajectory
-from harness.conformance.linear import derive, propagate
-from harness.conformance.stability import stability_limit
-from harness.errors import UsageError
+from harness.engine.gaussian import GaussianTask
+from harness.engine.linear import derive, propagate
+from harness.engine.stability import stability_limit
+from harness.system.errors import UsageError
+from plugins.laws.law import draws, finish, loop, trajectory
 from plugins.samplers.hmc import HMC
 from plugins.samplers.sghmc import SGHMC
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 from kernels import stepped, tensor
 
-from harness.conformance.gaussian import GaussianTask
-from harness.conformance.law import draws, finish, loop, path_of, trajectory
-from harness.conformance.linear import stationary_variance
-from harness.conformance.stability import stability_limit
-from harness.conformance.suite import check_sampler
-from harness.randomness import Streams
-from harness.stepping import BoundPotential, CountingPotential
+from harness.contracts.randomness import Streams
+from harness.engine.gaussian import GaussianTask
+from harness.engine.linear import stationary_variance
+from harness.engine.stability import stability_limit
+from harness.engine.stepping import BoundPotential, CountingPotential
+from plugins.laws.law import draws, finish, loop, path_of, trajectory
+from plugins.laws.suite import check_sampler
 from plugins.samplers.baoab import BAOAB
 from plugins.samplers.control_variates import Controlled, ControlVariates, VarianceReduction
 from plugins.samplers.msgld import MSGLD

@@ -7,10 +7,10 @@ import pytest
 import torch
 from planted.momentum import EulerOrder
 
-from harness.conformance.law import trajectory
-from harness.conformance.linear import derive, propagate, stationary_variance
-from harness.conformance.stability import stability_limit
-from harness.errors import UsageError
+from harness.engine.linear import derive, propagate, stationary_variance
+from harness.engine.stability import stability_limit
+from harness.system.errors import UsageError
+from plugins.laws.law import trajectory
 from plugins.samplers.hmc import HMC
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.sghmc import SGHMC

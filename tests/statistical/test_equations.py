@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from harness.conformance.linear import ScriptedNoise
+from harness.engine.linear import ScriptedNoise
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from harness.conformance.experiment import once
-from harness.conformance.gaussian import GaussianTask
-from harness.conformance.law import draws, finish, loop, trajectory
-from harness.conformance.laws.exact import SETTINGS, Ranks
-from harness.conformance.linear import ScriptedNoise
-from harness.errors import UsageError
-from harness.stepping import BoundPotential
+from harness.engine.gaussian import GaussianTask
+from harness.engine.linear import ScriptedNoise
+from harness.engine.stepping import BoundPotential
+from harness.system.errors import UsageError
+from plugins.laws.experiment import once
+from plugins.laws.law import draws, finish, loop, trajectory
+from plugins.laws.samplers.exact import SETTINGS, Ranks
 from plugins.samplers.hmc import HMC
 
 CHAINS, D = 5, 3

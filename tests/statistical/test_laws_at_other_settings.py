@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness.conformance.suite import check_samplers
+from plugins.laws.suite import check_samplers
 from plugins.samplers.adadelta_sgld import AdadeltaSGLD
 from plugins.samplers.adam import Adam
 from plugins.samplers.adamax_sgld import AdamaxSGLD

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from harness.conformance.gaussian import GaussianTask
-from harness.conformance.law import path_of, streams, trajectory
-from harness.conformance.linear import Probe, derive
+from harness.engine.gaussian import GaussianTask
+from harness.engine.linear import Probe, derive
+from plugins.laws.law import path_of, streams, trajectory
 from plugins.samplers.adam import Adam
 from plugins.samplers.sgd import SGD
 from plugins.samplers.sgdm import SGDM

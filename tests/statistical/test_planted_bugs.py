@@ -7,7 +7,7 @@ import torch
 from planted.page import PAGE, page
 from planted.table import BUGS, KINDS
 
-from harness.conformance.suite import LAWS, NOTHING_SHOWN, LawResult, check_samplers
+from plugins.laws.suite import LAWS, NOTHING_SHOWN, LawResult, check_samplers
 
 LONG = {"whole-law"}
 """Laws that take more than a few seconds: bugs that only they find are left to `nox -s statistical`."""

@@ -8,11 +8,11 @@ import torch
 from kernels import Line, as_h_vanishes, stationary, step_kernel, stepped, tensor
 from scipy.linalg import solve_discrete_lyapunov
 
-from harness.conformance.gaussian import GaussianTask
-from harness.conformance.law import draws, finish, loop, trajectory
-from harness.conformance.linear import derive, frozen
-from harness.conformance.stability import stability_limit
-from harness.stepping import BoundPotential, CountingPotential
+from harness.engine.gaussian import GaussianTask
+from harness.engine.linear import derive, frozen
+from harness.engine.stability import stability_limit
+from harness.engine.stepping import BoundPotential, CountingPotential
+from plugins.laws.law import draws, finish, loop, trajectory
 from plugins.samplers.sgfs import SGFS
 from plugins.samplers.sgld import SGLD
 from plugins.samplers.sgrld import SGRLD

@@ -7,8 +7,8 @@ import pytest
 from kernels import Line, as_h_vanishes, kernel, stationary, stepped
 from scipy.integrate import quad
 
-from harness.conformance.simulation import Simulation
-from harness.conformance.targets import Target
+from plugins.laws.simulation import Simulation
+from plugins.laws.targets import Target
 from plugins.samplers.relativistic_sghmc import RelativisticSGHMC
 from plugins.samplers.sghmc import SGHMC
 

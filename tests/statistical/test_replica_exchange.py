@@ -8,9 +8,9 @@ import torch
 from kernels import Line, as_h_vanishes, step_kernel, stepped
 from scipy.stats import norm
 
-from harness.conformance.linear import stationary_variance
-from harness.errors import UsageError
-from harness.stepping import BoundPotential, CountingPotential
+from harness.engine.linear import stationary_variance
+from harness.engine.stepping import BoundPotential, CountingPotential
+from harness.system.errors import UsageError
 from plugins.samplers.resgld import RESGLD
 from plugins.samplers.sgld import SGLD
 

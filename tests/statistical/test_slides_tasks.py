@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.conformance.gaussian import Recorder
-from harness.conformance.law import trajectory
-from harness.conformance.linear import derive, propagate
-from harness.loop import Loop
-from harness.randomness import Streams
+from harness.contracts.randomness import Streams
+from harness.engine.gaussian import Recorder
+from harness.engine.linear import derive, propagate
+from harness.engine.loop import Loop
+from plugins.laws.law import trajectory
 from plugins.samplers.hmc import HMC
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD

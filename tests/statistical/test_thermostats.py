@@ -8,8 +8,8 @@ import pytest
 import torch
 from kernels import Fixed
 
-from harness.conformance.gaussian import GaussianProblem
-from harness.stepping import BoundPotential
+from harness.engine.gaussian import GaussianProblem
+from harness.engine.stepping import BoundPotential
 from plugins.samplers.santa import Santa
 from plugins.samplers.sgnht import SGNHT
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from harness.diagnostics import bootstrap_low_error
-from harness.diagnostics.crossing import last_crossing
-from harness.statistics import rank_methods, rank_replicates
-from harness.statistics.ranks import Rank
+from harness.analysis.diagnostics import bootstrap_low_error
+from harness.analysis.diagnostics.crossing import last_crossing
+from harness.analysis.statistics import rank_methods, rank_replicates
+from harness.analysis.statistics.ranks import Rank
 
 Board = Callable[[np.random.Generator, int, int], np.ndarray]
 """Values (methods, seeds) of equal methods."""

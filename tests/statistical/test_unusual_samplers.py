@@ -7,7 +7,7 @@ import torch
 from planted.plain import QuickContour, Tamed, Weighted
 from planted.unusual import UNUSUAL
 
-from harness.conformance.suite import LAWS, check_samplers
+from plugins.laws.suite import LAWS, check_samplers
 
 LONG = {"whole-law", "time-homogeneity", "compiled"}
 

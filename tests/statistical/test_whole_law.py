@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from harness import Sampler, UsageError, param
-from harness.conformance import forms, simulation
-from harness.conformance.law import LEVEL, Broken
-from harness.conformance.laws import homogeneity, whole
-from harness.conformance.slow import slow_limit
-from harness.conformance.suite import check_sampler
-from harness.conformance.targets import GRID, Target
+from plugins.laws import forms, simulation
+from plugins.laws.law import LEVEL, Broken
+from plugins.laws.samplers import homogeneity, whole
+from plugins.laws.slow import slow_limit
+from plugins.laws.suite import check_sampler
+from plugins.laws.targets import GRID, Target
 from plugins.samplers.contour_sgld import ContourSGLD
 from plugins.samplers.laws.thermostat import SGNHTLaw
 from plugins.samplers.resgld import RESGLD

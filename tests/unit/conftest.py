@@ -10,7 +10,7 @@ import pytest
 @pytest.fixture
 def ledger(tmp_path):
     """A results folder without runs."""
-    from harness.ledger.ledger import Ledger
+    from harness.results.ledger.ledger import Ledger
 
     made = Ledger(tmp_path / "results")
     made.prepare()

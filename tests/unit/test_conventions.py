@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.conventions import (
+from harness.analysis.conventions import (
     CONVENTIONS,
     DEVINTERP,
     HERE,

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from harness import environment, provenance
+from harness.results import environment, provenance
 
 SOURCE = "from harness import hook\n"
 
@@ -133,7 +133,7 @@ def test_torch_is_asked_but_cuda_is_not_started():
 
 def test_torch_is_not_imported():
     program = (
-        "import sys; from harness.environment import collect; record = collect('cpu', []); "
+        "import sys; from harness.results.environment import collect; record = collect('cpu', []); "
         "assert record['threads'] is None, record; sys.exit('torch' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,4 +1,4 @@
-"""The pages of docs/samplers are those that `python -m harness.pages` writes."""
+"""The pages of docs/samplers are those that `python -m plugins.verbs.pages` writes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 
 from harness.cli.pages import stationary
 from harness.cli.pages.sampler import no_conversions, no_curve, sampler
-from harness.pages.__main__ import HOME, OWN, picture, records, texts, write
-from harness.pages.words import prose
-from harness.registry import registry
+from harness.contracts.registry import registry
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
+from plugins.verbs.pages.__main__ import HOME, OWN, picture, records, texts, write
+from plugins.verbs.pages.words import prose
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "samplers"
 
@@ -39,7 +39,7 @@ def test_every_curve_has_its_picture(found):
 
 
 def test_pages_are_the_same_bytes_again(tmp_path, monkeypatch, record):
-    monkeypatch.setattr("harness.pages.__main__.records", lambda *_: [record("msgld"), record("hmc")])
+    monkeypatch.setattr("plugins.verbs.pages.__main__.records", lambda *_: [record("msgld"), record("hmc")])
     write(tmp_path)
     (tmp_path / "gone.md").write_text("of a sampler that is gone")
     write(tmp_path)
@@ -51,7 +51,7 @@ def test_pages_are_the_same_bytes_again(tmp_path, monkeypatch, record):
 
 
 def test_a_folder_that_is_not_of_pages_is_left_as_it_is(tmp_path, monkeypatch, record):
-    monkeypatch.setattr("harness.pages.__main__.records", lambda *_: [record("hmc")])
+    monkeypatch.setattr("plugins.verbs.pages.__main__.records", lambda *_: [record("hmc")])
     (tmp_path / "notes.md").write_text("mine")
     (tmp_path / "README.md").write_text("mine")
     with pytest.raises(SystemExit, match=r"was not written by .* choose another folder"):
@@ -150,8 +150,8 @@ def test_the_folder_is_that_of_the_checkout_one_stands_in():
 
 def test_a_sampler_without_defaults_has_a_page(tmp_path):
     (tmp_path / "bare_sampler.py").write_text(BARE)
-    from harness.pages.sampler import page
-    from harness.registry import Registry
+    from harness.contracts.registry import Registry
+    from plugins.verbs.pages.sampler import page
 
     known = Registry([str(tmp_path / "bare_sampler.py")])
     text = page(sampler(known.find("samplers", "bare"), known))

@@ -1,4 +1,4 @@
-"""Every file is written through harness/ledger/files.py: this reads the source and finds what is not."""
+"""Every file is written through harness/system/files.py: this reads the source and finds what is not."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("harness", "plugins", "tasks", "reports")
-HELPER = "harness/ledger/files.py"
+HELPER = "harness/system/files.py"
 DECLARED = {
-    "harness/ledger/attempt.py: Attempt.event: open": "grows by a line; a line that was cut off is ended by the next",
-    "harness/ledger/attempt.py: Attempt.append_draws: open": "grows; a checkpoint has the digest of what it counts on",
-    "harness/ledger/attempt.py: Attempt.cut_draws: open": "cut back to what the checkpoint counts on",
-    "harness/ledger/attempt.py: Attempt.cut_draws: truncate": "cut back to what the checkpoint counts on",
-    "harness/ledger/locks.py: hold: pwrite": "the lock is on the file itself; the text is for messages only",
-    "harness/conformance/laws/restore.py: Resumption.__init__: write_text": "to its own process, in a temporary folder",
-    "harness/conformance/laws/restore.py: Resumption._prepare: save_file": "to its own process, in a temporary folder",
-    "harness/conformance/resume.py: main: write_text": "back to the process that began it, in its temporary folder",
-    "harness/conformance/resume.py: main: save_file": "back to the process that began it, in its temporary folder",
+    "harness/results/ledger/attempt.py: Attempt.event: open": "grows by a line; the next ends one cut off",
+    "harness/results/ledger/attempt.py: Attempt.append_draws: open": "grows; a checkpoint has the digest of its part",
+    "harness/results/ledger/attempt.py: Attempt.cut_draws: open": "cut back to what the checkpoint counts on",
+    "harness/results/ledger/attempt.py: Attempt.cut_draws: truncate": "cut back to what the checkpoint counts on",
+    "harness/system/locks.py: hold: pwrite": "the lock is on the file itself; the text is for messages only",
+    "plugins/laws/samplers/restore.py: Resumption.__init__: write_text": "to its own process, in a temporary folder",
+    "plugins/laws/samplers/restore.py: Resumption._prepare: save_file": "to its own process, in a temporary folder",
+    "plugins/laws/resume.py: main: write_text": "back to the process that began it, in its temporary folder",
+    "plugins/laws/resume.py: main: save_file": "back to the process that began it, in its temporary folder",
 }
 """What writes without the helper, and why it may: file, function, call."""
 ALWAYS = {
@@ -92,7 +92,7 @@ def test_files_are_written_through_the_one_helper():
         for write in found_in(path.read_text(encoding="utf-8"))
         if str(path.relative_to(ROOT)) != HELPER
     }
-    assert found - DECLARED.keys() == set(), "write through harness/ledger/files.py, or declare it above with a reason"
+    assert found - DECLARED.keys() == set(), "write through harness/system/files.py, or declare it above with a reason"
     assert DECLARED.keys() - found == set(), "declared, and not in the source any more"
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from harness import facts
 from harness.cli.classes import loaded
-from harness.errors import BenchError
-from harness.hookspecs import Info, Method
-from harness.registry import Offer, Registry
+from harness.contracts.hookspecs import Info, Method
+from harness.contracts.registry import Offer, Registry
+from harness.runs import plugin_metadata
+from harness.system.errors import BenchError
 
 
 def head(offer: Offer) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def hyperparameters(offer: Offer) -> list[dict[str, Any]]:
             "meaning": field.meaning,
             "source": field.source,
         }
-        for field in facts.fields(offer)
+        for field in plugin_metadata.fields(offer)
     ]
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from harness import facts
+from harness.analysis.conventions import Equivalent, equivalents
 from harness.cli.classes import loaded
 from harness.cli.pages.task import truth
-from harness.conventions import Equivalent, equivalents
-from harness.errors import BenchError, UsageError
-from harness.execution.plan import MOST_STEPS
-from harness.foreign import foreign
-from harness.registry import Registry
-from harness.store import Store
+from harness.contracts.plugin_errors import foreign
+from harness.contracts.registry import Registry
+from harness.results.store import Store
+from harness.runs import plugin_metadata
+from harness.runs.plan import MOST_STEPS
+from harness.system.errors import BenchError, UsageError
 
 HEAD = (
     "run_key", "group_key", "method", "sampler", "schedule", "task", "task_version", "protocol", "budget",
@@ -101,7 +101,7 @@ def _equivalents(row: dict[str, Any], registry: Registry) -> tuple[list[dict[str
 
 def _at_moments(row: dict[str, Any], registry: Registry) -> list[dict[str, Any]]:
     schedule = loaded(registry.find("schedules", row["schedule"]))(**json.loads(row["schedule_params"]))
-    sizes = facts.task_facts(registry.find("tasks", row["task"]), json.loads(row["task_params"]))
+    sizes = plugin_metadata.task_facts(registry.find("tasks", row["task"]), json.loads(row["task_params"]))
     trajectory = schedule.trajectory(row["steps"], sizes["steps_per_epoch"])
     friction = json.loads(row["sampler_params"]).get("friction")
     draws = trajectory.with_burn_in(row["burn_in"], row["thin"]).keep.nonzero()[0]

@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from harness import facts
+from harness.analysis.conventions import CONVENTIONS, Step
 from harness.cli.classes import loaded
 from harness.cli.pages.offers import head, hyperparameters, text
-from harness.conventions import CONVENTIONS, Step
-from harness.errors import UsageError
-from harness.hookspecs import Method
-from harness.registry import Offer, Registry
+from harness.contracts.hookspecs import Method
+from harness.contracts.registry import Offer, Registry
+from harness.runs import plugin_metadata
+from harness.system.errors import UsageError
 
 TERMS = 50_000
 LEARNING_RATE = 0.1
@@ -90,7 +90,7 @@ def methods(offer: Offer, registry: Registry) -> list[dict[str, str]]:
 
 def state(made: Any) -> list[dict[str, Any]]:
     """What it carries from step to step, a row an entry: the shape in terms of C chains and D dimensions."""
-    from harness.conformance.linear import Probe
+    from harness.engine.linear import Probe
 
     few, many = (Probe(made, h=0.01, T=1.0, curvature=(1.0,) * dim).start for dim in DIMS)
     return [
@@ -120,15 +120,15 @@ def _axis(few: int, many: int) -> str:
 
 def shown(made: Any) -> list[dict[str, str]]:
     """What `bench check` shows of its law."""
-    from harness.conformance.shown import shown
+    from plugins.laws.shown import shown
 
     return shown(made)
 
 
 def laws(made: Any) -> list[dict[str, str]]:
     """Exemptions, and which of the quick laws have nothing to say about it, each with its reason."""
-    from harness.conformance.suite import LAWS, check_sampler
-    from harness.registry import law_of
+    from harness.contracts.registry import law_of
+    from plugins.laws.suite import LAWS, check_sampler
 
     asked = {*QUICK, *made.exempt, *law_of(type(made)).exempt}
     results = check_sampler(made, [law.name for law in LAWS if law.name in asked])
@@ -211,7 +211,7 @@ def _written(text: str) -> str:
 
 
 def _costs(offer: Offer) -> dict[str, Any]:
-    found = facts.sampler_facts(offer, {})
+    found = plugin_metadata.sampler_facts(offer, {})
     limit = found["stability_limit"]
     kept = ("gradients_per_step", "full_gradients_per_step")
     unbounded = limit is not None and math.isinf(limit)
@@ -226,7 +226,7 @@ def _limit_bias(made: Any, record: Mapping[str, Any]) -> float | None:
 
 
 def _variance(made: Any) -> float | None:
-    from harness.registry import law_of
+    from harness.contracts.registry import law_of
 
     found = law_of(type(made)).variance(made)
     return float(f"{found:.4g}") if found else None
@@ -235,8 +235,8 @@ def _variance(made: Any) -> float | None:
 def _variances(made: Any, record: Mapping[str, Any]) -> list[dict[str, str]]:
     """The small table; nothing where no law is linear."""
     from harness.cli.pages import stationary
-    from harness.conformance.gaussian import GaussianTask
-    from harness.conformance.linear import derive
+    from harness.engine.gaussian import GaussianTask
+    from harness.engine.linear import derive
 
     if made.needs - GaussianTask.provides or not derive(made, 1.0, 1.0).linear:
         return []

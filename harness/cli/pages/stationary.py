@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from harness.conformance.law import heat
-from harness.conformance.linear import at_work, derive
+from harness.engine.linear import at_work, derive
+from plugins.laws.law import heat
 
 if TYPE_CHECKING:
-    from harness.sampler import Sampler
+    from harness.contracts.sampler import Sampler
 
 NOISE = 1.0
 """V / (lambda T) of the second curve, V being the variance of a coordinate of the stochastic gradient."""

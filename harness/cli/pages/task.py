@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from harness import data as files
 from harness.cli.classes import loaded
 from harness.cli.pages.offers import head, hyperparameters, text
-from harness.errors import BenchError
-from harness.registry import Offer
+from harness.contracts import data as files
+from harness.contracts.registry import Offer
+from harness.system.errors import BenchError
 
 
 def task(offer: Offer) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class SantaLaw(SamplerLaw):
         """One step by hand; then the mean at anneal = 0, at two temperatures."""
         import torch
 
-        from harness.conformance.forms import Target, mean_is_one, snapshots
+        from plugins.laws.forms import Target, mean_is_one, snapshots
 
         one_step(sampler)
         exploring = replace(sampler, anneal=0.0)
@@ -47,7 +47,7 @@ def one_step(sampler: Any) -> None:
 
     import torch
 
-    from harness.conformance.linear import ScriptedNoise
+    from harness.engine.linear import ScriptedNoise
 
     theta, u, alpha, V, xi, h, T, g = 0.7, 0.05, 0.2, 0.4, -0.6, 0.01, 1.5, 1.1
 

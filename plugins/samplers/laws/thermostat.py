@@ -26,7 +26,7 @@ class SGNHTLaw(SamplerLaw):
 
     def check(self, sampler: Any) -> None:
         """Noise, alpha and theta along a path at two temperatures; then the mean of v^2 over a long one."""
-        from harness.conformance.forms import Target, mean_is_one, snapshots
+        from plugins.laws.forms import Target, mean_is_one, snapshots
 
         for T in (0.5, 3.0):
             along(sampler, 0.01, T)
@@ -40,9 +40,9 @@ def along(sampler: Any, h: float, T: float) -> None:
     import torch
     from scipy.stats import chi2, norm
 
-    from harness.conformance.forms import OWN_LEVEL
-    from harness.conformance.law import streams
-    from harness.stepping import DirectNoise
+    from harness.engine.stepping import DirectNoise
+    from plugins.laws.forms import OWN_LEVEL
+    from plugins.laws.law import streams
 
     class Normal:
         def grad(self, x: Any) -> Any:

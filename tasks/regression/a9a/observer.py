@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness import Outcome
-from harness.diagnostics import configurational_temperature, directional_temperatures
-from harness.observers import finite_or_none, pick
+from harness.analysis.diagnostics import configurational_temperature, directional_temperatures
+from harness.contracts.observers import finite_or_none, pick
 from tasks.regression.a9a.task import held_out, signed_design
 from tasks.regression.laplace import gradient, laplace
 from tasks.regression.observer import LogisticObserver

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from harness import Problem, Task
-from harness.conformance.gaussian import Recorder
+from harness.engine.gaussian import Recorder
 from tasks.regression.a9a.task import A9a, signed_design
 from tasks.regression.laplace import laplace
 from tasks.regression.truth import hmc_draws, record, write
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Cost, Trajectory
-    from harness.randomness import Streams
+    from harness.contracts.randomness import Streams
 
 CHAINS = 16
 BURN_IN = 100

@@ -14,10 +14,10 @@ import pytest
 from harness.cli import context, rates
 from harness.cli.app import run
 from harness.cli.launch import ended
-from harness.ledger.attempt import Attempt
-from harness.ledger.ledger import Ledger
-from harness.store import connection
-from harness.store.connection import Refused
+from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.ledger import Ledger
+from harness.results.store import connection
+from harness.results.store.connection import Refused
 
 PLAN = ["plan", "--sampler", "sgld", "--task", "mixture5", "--budget", "smoke", "--seeds", "0"]
 
@@ -132,7 +132,7 @@ def test_rows_are_harmless_on_a_terminal(capsys):
 
 def test_a_plan_says_which_runs_have_a_checkpoint(tmp_path, capsys):
     from harness.cli.options import request
-    from harness.execution.plan import plan
+    from harness.runs.plan import plan
 
     ledger = Ledger(tmp_path)
     ledger.prepare()
@@ -156,9 +156,9 @@ def test_a_plan_says_which_runs_have_a_checkpoint(tmp_path, capsys):
 
 def test_a_rate_is_measured_once_for_all_seeds(tmp_path, monkeypatch):
     from harness.cli.options import request
-    from harness.errors import UsageError
-    from harness.execution import local
-    from harness.execution.plan import plan
+    from harness.runs import local
+    from harness.runs.plan import plan
+    from harness.system.errors import UsageError
 
     speeds = iter([100.0, 900.0])
     monkeypatch.setattr(local, "measure", lambda *_: next(speeds))

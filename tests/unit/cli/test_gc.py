@@ -12,12 +12,12 @@ import sys
 import pytest
 from specs import made as spec
 
-from harness import environment
 from harness.cli.app import run
-from harness.ledger.attempt import Attempt
-from harness.ledger.ledger import Ledger
-from harness.ledger.locks import hold
-from harness.store import Store
+from harness.results import environment
+from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.ledger import Ledger
+from harness.results.store import Store
+from harness.system.locks import hold
 
 RESULT = {"key": spec().key, "seconds": {}, "metrics": []}
 
@@ -111,8 +111,8 @@ def test_it_deletes_nothing_where_locks_is_a_link(ledger, tmp_path, capsys):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from harness.ledger import garbage
-from harness.ledger.ledger import Ledger
+from harness.results.ledger import garbage
+from harness.results.ledger.ledger import Ledger
 left = int(sys.argv[2])
 def step(event, arguments):
     global left

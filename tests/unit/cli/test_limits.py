@@ -11,10 +11,10 @@ import pytest
 from harness import UsageError
 from harness.cli import launch
 from harness.cli.app import run
-from harness.execution import plan
-from harness.execution.plan import MOST_SEEDS, Request, expand, parse_seeds, size
-from harness.registry import registry
-from harness.suite import read
+from harness.contracts.registry import registry
+from harness.runs import plan
+from harness.runs.plan import MOST_SEEDS, Request, expand, parse_seeds, size
+from plugins.verbs.suite import read
 
 LONG = "a" * 400_000
 

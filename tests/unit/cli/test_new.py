@@ -14,8 +14,8 @@ import pytest
 
 import harness
 from harness.cli.app import run
-from harness.errors import UsageError
-from harness.kit.package import KINDS, Package, write
+from harness.system.errors import UsageError
+from plugins.verbs.scaffold.package import KINDS, Package, write
 
 
 @pytest.fixture(autouse=True)
@@ -147,5 +147,5 @@ def test_neither_making_a_package_nor_starting_pytest_imports_anything_heavy():
     heavy = "{'torch', 'numpy', 'polars', 'duckdb', 'scipy'}"
     made = f"import sys; from harness.cli.app import run; code = run(['new', 'task', 'own']); h = {heavy} - {{'numpy'}}"
     subprocess.run([sys.executable, "-c", f"{made}; sys.exit(code or len(h & sys.modules.keys()))"], check=True)
-    started = f"import sys, harness.conformance.plugin; sys.exit(len(({heavy} | {{'typer'}}) & sys.modules.keys()))"
+    started = f"import sys, plugins.laws.plugin; sys.exit(len(({heavy} | {{'typer'}}) & sys.modules.keys()))"
     subprocess.run([sys.executable, "-c", started], check=True)

@@ -9,12 +9,12 @@ import pytest
 from nights import TINY, fabricate, write_suite
 
 from harness.cli.app import run
-from harness.execution import plan
-from harness.ledger import locks
-from harness.ledger.attempt import Attempt
-from harness.ledger.ledger import Ledger
-from harness.source import source_hash
-from harness.suite import read
+from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.ledger import Ledger
+from harness.runs import plan
+from harness.runs.source import source_hash
+from harness.system import locks
+from plugins.verbs.suite import read
 
 NUDGE = {"sgld": 1.0, "hmc": 2.0}
 
@@ -149,7 +149,7 @@ def test_a_diverged_run_is_1_on_the_first_night_and_5_where_it_is_new(here, caps
 def test_an_unfinished_night_is_published_as_such_and_is_no_last_night(here, capsys, monkeypatch):
     suite = write_suite(here)
     fabricate(here / "r", suite, usual, only=lambda spec: spec.seed != 2)
-    from harness.execution import local
+    from harness.runs import local
 
     def nothing(*_, **__):
         return local.Outcome(failures=[(1, "held by another")])
@@ -167,7 +167,7 @@ def test_an_unfinished_night_is_published_as_such_and_is_no_last_night(here, cap
 def test_an_interruption_publishes_nothing(here, capsys, monkeypatch):
     suite = write_suite(here)
     fabricate(here / "r", suite, usual, only=lambda spec: spec.seed != 2)
-    from harness.execution import local
+    from harness.runs import local
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
@@ -183,7 +183,7 @@ def test_what_failed_before_is_run_again(here, monkeypatch):
     suite = write_suite(here)
     fabricate(here / "r", suite, usual, "timeout", only=lambda spec: spec.seed == 2)
     fabricate(here / "r", suite, usual, only=lambda spec: spec.seed != 2)
-    from harness.execution import local
+    from harness.runs import local
 
     asked = []
 
@@ -261,12 +261,12 @@ def test_suites_are_listed(capsys):
 
 
 def test_rows_are_named_by_what_was_asked_for(here):
-    from harness.nights import Entry
+    from plugins.verbs.regression import Entry
 
     text = TINY.replace('budget = "smoke"', 'budget = "steps=900"\nchains = 1\nsweep = { schedule.a = [0.1, 0.25] }')
     suite = read(write_suite(here, text.replace('["sgld", "hmc"]', '["sgld"]') + 'schedule = "polynomial"'))
     request = suite.entries[0]
-    from harness.registry import registry
+    from harness.contracts.registry import registry
 
     planned = plan.plan(registry(), request, Ledger(here / "r"))
     assert {Entry(1, request, planned, {}).row(item.spec) for item in planned} == {

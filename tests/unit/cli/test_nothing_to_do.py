@@ -6,9 +6,9 @@ import json
 import subprocess
 import sys
 
-from harness.execution.plan import Request, plan
-from harness.ledger.ledger import Ledger
-from harness.registry import registry
+from harness.contracts.registry import registry
+from harness.results.ledger.ledger import Ledger
+from harness.runs.plan import Request, plan
 
 HEAVY = {"torch", "numpy", "polars", "duckdb", "pyarrow", "matplotlib", "scipy", "rich"}
 COMMAND = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "smoke"]

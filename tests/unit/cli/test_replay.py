@@ -12,9 +12,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from harness.cli.app import run
-from harness.ledger.ledger import Ledger
-from harness.registry import registry
-from harness.source import source_hash
+from harness.contracts.registry import registry
+from harness.results.ledger.ledger import Ledger
+from harness.runs.source import source_hash
 
 PLUGIN = """
 from dataclasses import dataclass

@@ -11,11 +11,11 @@ import sys
 import pytest
 
 from harness.cli.app import run
-from harness.ledger.files import seal_holds, sealed
-from harness.ledger.ledger import Ledger
-from harness.registry import registry
-from harness.source import source_hash
-from harness.store import Store, connection, schema
+from harness.contracts.registry import registry
+from harness.results.ledger.ledger import Ledger
+from harness.results.store import Store, connection, schema
+from harness.runs.source import source_hash
+from harness.system.files import seal_holds, sealed
 
 PLUGIN = """
 from dataclasses import dataclass, replace

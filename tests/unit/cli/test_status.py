@@ -16,12 +16,11 @@ import pytest
 from specs import made as spec
 
 from harness.cli.app import run
-from harness.ledger import notices
-from harness.ledger.attempt import Attempt
-from harness.ledger.ledger import Ledger
-from harness.ledger.locks import hold
-from harness.ledger.notices import Notice, ranges
-from harness.ledger.overview import COLUMNS, overview
+from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.heartbeats import Notice, ranges
+from harness.results.ledger.ledger import Ledger
+from harness.results.ledger.overview import COLUMNS, overview
+from harness.system.locks import hold
 
 LABELS = {"method": "sgld", "task": "mixture5", "protocol": "p", "budget": "smoke", "chains": 2, "device": "cpu"}
 
@@ -170,7 +169,7 @@ def test_a_notice_is_replaced_now_and_then_and_taken_down(tmp_path, monkeypatch)
         notice.update({"position": 1})
         notice.update({"position": 2})
         assert json.loads(path.read_text())["position"] == 1
-        monkeypatch.setattr(notices, "EVERY_SECONDS", 0.0)
+        monkeypatch.setattr("harness.results.ledger.heartbeats.EVERY_SECONDS", 0.0)
         notice.update({"rate": 3.0})
         assert json.loads(path.read_text()) | {"position": 2, "rate": 3.0} == json.loads(path.read_text())
     assert list(tmp_path.iterdir()) == []

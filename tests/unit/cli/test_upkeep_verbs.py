@@ -8,7 +8,7 @@ import pytest
 
 from harness.cli import doctor, plugins
 from harness.cli.app import run
-from harness.registry import Registry, registry
+from harness.contracts.registry import Registry, registry
 
 GOOD = "from harness import Info, Sampler, hook, param\nfrom dataclasses import dataclass\n"
 PLUGINS = {

@@ -11,7 +11,7 @@ import pytest
 
 from harness.cli.app import VERBS, run
 
-HEAVY = {"torch", "numpy", "polars", "duckdb", "matplotlib", "scipy", "rich", "pluggy", "harness.registry"}
+HEAVY = {"torch", "numpy", "polars", "duckdb", "matplotlib", "scipy", "rich", "pluggy", "harness.contracts.registry"}
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from specs import made as spec
 
-from harness import environment
 from harness.cli.app import run
-from harness.ledger import rescored
-from harness.ledger.attempt import Attempt
-from harness.ledger.ledger import Ledger
-from harness.registry import registry
-from harness.store import Store
+from harness.contracts.registry import registry
+from harness.results import environment
+from harness.results.ledger import rescored
+from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.ledger import Ledger
+from harness.results.store import Store
 
 FILES = ("result.json", "spec.json", "environment.json", "draws.safetensors", "curves.safetensors")
 
@@ -256,7 +256,7 @@ def test_a_run_that_is_going_on_is_no_problem(ledger):
     """A worker writes while the files and the database are compared."""
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom specs import made\nfrom harness import environment\n"
-        "from harness.ledger.attempt import Attempt\n"
+        "from harness.results.ledger.attempt import Attempt\n"
         f"attempt = Attempt.create(Path({str(ledger.runs)!r}), made(9), environment.collect('cpu', ()))\n"
         "while True:\n attempt.event('checkpoint', position=3)\n time.sleep(0.002)\n"
     )

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import torch
 
-from harness.chain_sequence import ChainSequence
-from harness.randomness import Streams
+from harness.contracts.chain_sequence import ChainSequence
+from harness.contracts.randomness import Streams
 
 
 def sequence(chains=3):

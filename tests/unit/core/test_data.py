@@ -10,15 +10,15 @@ import sys
 import pytest
 
 from harness.cli.app import run
-from harness.data import DataFile, fetch, problem
-from harness.errors import DataError, PluginError
+from harness.contracts.data import DataFile, fetch, problem
+from harness.system.errors import DataError, PluginError
 
 CONTENT = b"some bytes" * 1000
 FILE = DataFile("set", "folder/file", hashlib.sha256(CONTENT).hexdigest(), len(CONTENT), ("https://one", "https://two"))
 KILLED = """
 import os, sys, pooch.downloaders
 from core.test_data import CONTENT, FILE
-from harness.data import fetch
+from harness.contracts.data import fetch
 
 def download(url, stream, _):
     stream.write(CONTENT[:5000])
@@ -110,7 +110,7 @@ def test_a_plugin_whose_data_lies_elsewhere_is_named_and_writes_nothing(tmp_path
     (tmp_path / "data").mkdir()
     plugin = tmp_path / "mine.py"
     plugin.write_text(
-        "from harness.data import DataFile\n"
+        "from harness.contracts.data import DataFile\n"
         "FILE = DataFile('mine', '../outside', '0' * 64, 5, ('https://example.org/a',))\n"
     )
     words = ["--results", str(tmp_path / "results"), "--plugin", str(plugin), "data", "fetch", "mine"]

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from harness import facts
-from harness.ledger.files import sealed
-from harness.registry import registry
+from harness.contracts.registry import registry
+from harness.runs import plugin_metadata
+from harness.system.files import sealed
 
 CONTENTS = (
     b"", b"3", b"null", b"[]", b'"x"', b"{}", b'{"fact": 3}', b'[{"name": 5}]', b"{", b"[" * 100_000, b"\xff",
@@ -17,17 +17,17 @@ CONTENTS = (
 
 
 def answers():
-    facts._known.clear()
+    plugin_metadata._known.clear()
     names = (("samplers", "sgld"), ("schedules", "cyclical"), ("tasks", "mixture5"))
     offers = [registry().find(*name) for name in names]
-    return [*map(facts.fields, offers), facts.protocols(offers[2])]
+    return [*map(plugin_metadata.fields, offers), plugin_metadata.protocols(offers[2])]
 
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
     yield tmp_path
-    facts._known.clear()
+    plugin_metadata._known.clear()
 
 
 def test_other_content_is_not_taken_for_facts(cache):

@@ -8,9 +8,9 @@ import pytest
 
 from harness import Info, PluginError, Truth
 from harness.cli.app import run
-from harness.foreign import told
-from harness.registry import registry
-from harness.source import source_hash
+from harness.contracts.plugin_errors import told
+from harness.contracts.registry import registry
+from harness.runs.source import source_hash
 
 PLUGIN = """
 from dataclasses import dataclass

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from harness import UsageError, param
-from harness.parameters import Configurable, near, schema
+from harness.contracts.parameters import Configurable, near, schema
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from harness.randomness import NOISE_BLOCK, ChainNoise, Slot, Streams, _sequence, load_states, states
+from harness.contracts.randomness import NOISE_BLOCK, ChainNoise, Slot, Streams, _sequence, load_states, states
 
 
 def test_streams_differ_by_seed_name_axes_and_chain_and_beyond_32_bits():

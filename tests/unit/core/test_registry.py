@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from harness.errors import UsageError
-from harness.registry import Registry, registry
+from harness.contracts.registry import Registry, registry
+from harness.system.errors import UsageError
 
 PLUGIN = "from harness import Info, hook\n@hook\ndef bench_samplers():\n    return [Info('{name}', 'm:A')]\n"
 
@@ -60,7 +60,7 @@ def test_a_shadowed_room_says_which_file_stands_in_front(tmp_path):
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "__init__.py").write_text("")
     script = (
-        "from harness.registry import registry\n"
+        "from harness.contracts.registry import registry\n"
         "print([p.problems for p in registry().plugins if p.name == 'tasks'][0][0])\n"
     )
     environment = {"PYTHONPATH": str(tmp_path), "PATH": ""}

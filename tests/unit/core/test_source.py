@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from harness import environment
-from harness.errors import PluginError
-from harness.source import _plugin_rooms, source_hash
+from harness.results import environment
+from harness.runs.source import _plugin_rooms, source_hash
+from harness.system.errors import PluginError
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_base_class_in_the_package_of_another_plugin_is_covered(package, tmp_p
     (other / "__init__.py").write_text("")
     (other / "base.py").write_text("X = 1\n")
     (package / "method.py").write_text("from examplepkgtwo.base import X\nclass A: pass\n")
-    monkeypatch.setattr("harness.source._plugin_rooms", lambda: {"examplepkgtwo": "another"})
+    monkeypatch.setattr("harness.runs.source._plugin_rooms", lambda: {"examplepkgtwo": "another"})
     before = digest("examplepkg.method:A")
     (other / "base.py").write_text("X = 3\n")
     assert digest("examplepkg.method:A") != before
@@ -131,7 +131,7 @@ def install(site, name, version, requires=()):
 def test_versions_of_what_a_plugin_depends_on_are_covered(package, tmp_path, monkeypatch, how):
     given = environment.requirements((environment.HARNESS,))
     made = environment.requirements.__wrapped__
-    monkeypatch.setattr("harness.source.requirements", lambda names, but=(): made(names, but) if but else given)
+    monkeypatch.setattr("harness.runs.source.requirements", lambda names, but=(): made(names, but) if but else given)
     site = tmp_path / "site-packages"
     monkeypatch.syspath_prepend(str(site))
     requires = {"declared": ["exampledep"], "of an extra": ["examplebase[fast]"], "of a dependency": ["examplebase"]}
@@ -139,7 +139,7 @@ def test_versions_of_what_a_plugin_depends_on_are_covered(package, tmp_path, mon
     extra = '; extra == "fast"' if how == "of an extra" else ""
     install(site, "examplebase", "1.0", [f"exampledep{extra}"] if how not in ("declared", "imported") else [])
     (package / "method.py").write_text(f"import torch\n{'import exampledep' * (how == 'imported')}\nclass A: pass\n")
-    monkeypatch.setattr("harness.source._plugin_rooms", lambda: {"examplepkg": "exampledist"})
+    monkeypatch.setattr("harness.runs.source._plugin_rooms", lambda: {"examplepkg": "exampledist"})
     hashes = {}
     for version in ("1.0", "1.1"):
         install(site, "exampledep", version)

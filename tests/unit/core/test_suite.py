@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from harness import UsageError
-from harness.diagnostics.crossing import MINIMUM_CHAINS
-from harness.registry import load, registry
-from harness.statistics.ranks import MINIMUM_SEEDS
-from harness.suite import about, find, read
+from harness.analysis.diagnostics.crossing import MINIMUM_CHAINS
+from harness.analysis.statistics.ranks import MINIMUM_SEEDS
+from harness.contracts.registry import load, registry
+from plugins.verbs.suite import about, find, read
 
 KINDS = ("samplers", "methods", "tasks")
 RUN = '[[run]]\nsamplers = ["sgld"]\ntasks = ["mixture5"]\n'

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.diagnostics import Moments, RunningMoments, mean_error, variance_ratio
+from harness.analysis.diagnostics import Moments, RunningMoments, mean_error, variance_ratio
 
 
 @pytest.fixture

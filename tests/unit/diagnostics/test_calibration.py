@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss, top_k_accuracy_score
 
-from harness.diagnostics.calibration import brier, ece, error_rate, nll, top_accuracy
+from harness.analysis.diagnostics.calibration import brier, ece, error_rate, nll, top_accuracy
 
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.5, 0.25, 0.25], [0.2, 0.2, 0.6]])
 Y = np.array([0, 2, 0, 2])

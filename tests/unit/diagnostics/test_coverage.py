@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.diagnostics import ModeCounts
+from harness.analysis.diagnostics import ModeCounts
 
 MIXTURE25 = np.array([(i, j) for i in (-4, -2, 0, 2, 4) for j in (-4, -2, 0, 2, 4)], dtype=float)
 

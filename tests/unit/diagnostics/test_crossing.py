@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.diagnostics import LowError, Moments, bootstrap_low_error, gradients_to_low_error
+from harness.analysis.diagnostics import LowError, Moments, bootstrap_low_error, gradients_to_low_error
 
 COST = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
 

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.diagnostics import bootstrap_low_error, gradients_to_low_error, last_crossing
-from harness.diagnostics.crossing import RESAMPLES, THRESHOLD
-from harness.statistics import bootstrap_interval
+from harness.analysis.diagnostics import bootstrap_low_error, gradients_to_low_error, last_crossing
+from harness.analysis.diagnostics.crossing import RESAMPLES, THRESHOLD
+from harness.analysis.statistics import bootstrap_interval
 
 B2 = st.sampled_from([0.0, 0.004, THRESHOLD, np.nextafter(THRESHOLD, 1), 0.012, 0.016, 0.5, np.inf, np.nan])
 

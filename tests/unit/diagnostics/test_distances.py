@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from harness.diagnostics import thin_to, wasserstein2
+from harness.analysis.diagnostics import thin_to, wasserstein2
 
 
 def test_equals_the_best_of_all_pairings():

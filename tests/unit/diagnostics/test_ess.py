@@ -5,7 +5,7 @@ import pytest
 from scipy.signal import lfilter
 from scipy.stats import norm, rankdata
 
-from harness.diagnostics import bulk_ess, ess_mse, ess_of_autocorrelation, reference_ess, tail_ess
+from harness.analysis.diagnostics import bulk_ess, ess_mse, ess_of_autocorrelation, reference_ess, tail_ess
 
 
 def ar1(phi, shape, seed=0):

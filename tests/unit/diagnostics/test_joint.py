@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from harness import Truth, UsageError
-from harness.diagnostics import JointMoments, directions, eigenvalue_intervals, gate, norm_interval
-from harness.diagnostics.joint import DISTANCE, DISTANCE_LIMIT, GREATEST, LEAST, MEAN, WITHIN, Bracket
-from harness.task import levels
+from harness.analysis.diagnostics import JointMoments, directions, eigenvalue_intervals, gate, norm_interval
+from harness.analysis.diagnostics.joint import DISTANCE, DISTANCE_LIMIT, GREATEST, LEAST, MEAN, WITHIN, Bracket
+from harness.contracts.task import levels
 
 COVARIANCE = np.array([[1.0, 0.9], [0.9, 1.0]])
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.diagnostics import CURVES, LowError, Moments, ess_mse, split_b2
+from harness.analysis.diagnostics import CURVES, LowError, Moments, ess_mse, split_b2
 
 GRID = np.array([1, 2, 5, 10, 64, 65, 200])
 

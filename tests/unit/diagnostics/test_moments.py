@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.diagnostics import Moments
+from harness.analysis.diagnostics import Moments
 
 
 def test_from_draws_reproduces_the_moments_of_x_squared():

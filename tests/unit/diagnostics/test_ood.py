@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 from sklearn.metrics import roc_curve
 
-from harness.diagnostics.ood import aupr, auroc, ecdf, entropy, fpr95
+from harness.analysis.diagnostics.ood import aupr, auroc, ecdf, entropy, fpr95
 
 SEEN = [0.0, 0.1, 0.2, 0.6]
 UNSEEN = [0.1, 0.5, 0.9]

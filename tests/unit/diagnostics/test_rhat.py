@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, rankdata
 
-from harness.diagnostics import rank_normalised_split_rhat
+from harness.analysis.diagnostics import rank_normalised_split_rhat
 
 
 def slow_rhat(x):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.diagnostics import configurational_temperature, directional_temperatures
+from harness.analysis.diagnostics import configurational_temperature, directional_temperatures
 
 
 def test_by_hand():

@@ -6,12 +6,12 @@ import os
 
 import pytest
 
-from harness.errors import BenchError, RunError
-from harness.execution.aside import call
+from harness.runs.subprocess_call import call
+from harness.system.errors import BenchError, RunError
 
 MODULE = """
 import os
-from harness.errors import DataError
+from harness.system.errors import DataError
 
 def answer(x, send):
     print("not on stdout")

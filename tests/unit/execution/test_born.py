@@ -9,8 +9,8 @@ import tempfile
 
 import pytest
 
-from harness.errors import RunError, UsageError
-from harness.execution import local
+from harness.runs import local
+from harness.system.errors import RunError, UsageError
 
 
 @pytest.fixture

@@ -16,16 +16,16 @@ import pytest
 import torch
 
 from harness.cli.app import run as bench
-from harness.errors import DataError
-from harness.execution import local
-from harness.execution.failure import lost_device
-from harness.execution.plan import Request, plan
-from harness.execution.session import Session
-from harness.execution.worker import Job, Stop, _advance
-from harness.ledger import garbage
-from harness.ledger.attempt import WORK, Attempt, read_checkpoint
-from harness.ledger.ledger import Ledger
-from harness.registry import registry
+from harness.contracts.registry import registry
+from harness.results.ledger import garbage
+from harness.results.ledger.attempt import WORK, Attempt, read_checkpoint
+from harness.results.ledger.ledger import Ledger
+from harness.runs import local
+from harness.runs.failure import lost_device
+from harness.runs.plan import Request, plan
+from harness.runs.session import Session
+from harness.runs.worker import Job, Stop, _advance
+from harness.system.errors import DataError
 
 COMMAND = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "steps=3000"]
 

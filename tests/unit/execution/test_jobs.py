@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.execution import local
+from harness.runs import local
 
 LONG = local.SHARED_FROM
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.execution import worker
-from harness.execution.plan import Request, plan
-from harness.execution.session import Session
-from harness.execution.worker import Job, Stop, _advance, _run
-from harness.ledger.ledger import Ledger
-from harness.ledger.locks import LostError
-from harness.registry import registry
+from harness.contracts.registry import registry
+from harness.results.ledger.ledger import Ledger
+from harness.runs import worker
+from harness.runs.plan import Request, plan
+from harness.runs.session import Session
+from harness.runs.worker import Job, Stop, _advance, _run
+from harness.system.locks import LostError
 
 
 @pytest.fixture

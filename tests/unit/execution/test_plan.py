@@ -6,11 +6,11 @@ import sys
 import pytest
 
 from harness.cli import options
-from harness.errors import UsageError
-from harness.execution.plan import Request, parse_seeds, parse_settings, plan
-from harness.ledger.attempt import Attempt
-from harness.ledger.ledger import Ledger
-from harness.registry import registry
+from harness.contracts.registry import registry
+from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.ledger import Ledger
+from harness.runs.plan import Request, parse_seeds, parse_settings, plan
+from harness.system.errors import UsageError
 
 
 def planned(tmp_path, sampler="sgld", task="mixture25", measure=None, **request):
@@ -211,8 +211,8 @@ def test_settings_words():
 
 def test_planning_imports_no_torch_once_the_facts_are_known(tmp_path):
     script = (
-        "import sys; from pathlib import Path; from harness.registry import registry\n"
-        "from harness.execution.plan import Request, plan; from harness.ledger.ledger import Ledger\n"
+        "import sys; from pathlib import Path; from harness.contracts.registry import registry\n"
+        "from harness.runs.plan import Request, plan; from harness.results.ledger.ledger import Ledger\n"
         "asked = Request(['sgld', 'csgld', 'msgld'], ['mixture5', 'blr-heart'])\n"
         f"assert len(plan(registry(), asked, Ledger(Path({str(tmp_path)!r})))) == 30\n"
         "sys.exit('torch' in sys.modules)\n"

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from harness.errors import RunError, UsageError
-from harness.execution.beginning import check_code
-from harness.execution.plan import Request, plan
-from harness.execution.session import Session
-from harness.execution.worker import Job, _check_device
-from harness.registry import registry
+from harness.contracts.registry import registry
+from harness.runs.plan import Request, plan
+from harness.runs.resume import check_code
+from harness.runs.session import Session
+from harness.runs.worker import Job, _check_device
+from harness.system.errors import RunError, UsageError
 
 
 def block(ledger, sampler="sgld", seeds=(0, 1, 2), **given):

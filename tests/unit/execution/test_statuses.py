@@ -15,14 +15,14 @@ import torch
 
 from harness.cli.app import run as bench
 from harness.cli.options import duration
-from harness.errors import DataError, UsageError
-from harness.execution import limit
-from harness.execution.plan import Request, plan
-from harness.execution.session import Session
-from harness.execution.worker import Job, Stop, _advance, _run
-from harness.ledger.locks import hold
-from harness.registry import registry
-from harness.store import Store
+from harness.contracts.registry import registry
+from harness.results.store import Store
+from harness.runs import limit
+from harness.runs.plan import Request, plan
+from harness.runs.session import Session
+from harness.runs.worker import Job, Stop, _advance, _run
+from harness.system.errors import DataError, UsageError
+from harness.system.locks import hold
 
 COMMAND = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "steps=3000"]
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli.app import run as bench
-from harness.execution import local, worker
-from harness.ledger.ledger import Ledger
+from harness.results.ledger.ledger import Ledger
+from harness.runs import local, worker
 
 COMMAND = [
     "run",

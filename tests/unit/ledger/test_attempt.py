@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from specs import made as spec
 
-from harness.errors import DataError
-from harness.ledger.attempt import DRAWN, Attempt
-from harness.ledger.files import read_json, write_json
-from harness.ledger.ledger import Ledger
-from harness.ledger.locks import HeldError, held, hold, holder
-from harness.spec import Component, from_record, recorded_key
+from harness.results.ledger.attempt import DRAWN, Attempt
+from harness.results.ledger.ledger import Ledger
+from harness.results.spec import Component, from_record, recorded_key
+from harness.system.errors import DataError
+from harness.system.files import read_json, write_json
+from harness.system.locks import HeldError, held, hold, holder
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import json
 import pytest
 from specs import made as spec
 
-from harness.execution.beginning import open_attempt
-from harness.ledger.attempt import Attempt
-from harness.ledger.files import read_json, seal_holds, sealed
-from harness.spec import recorded_key
+from harness.results.ledger.attempt import Attempt
+from harness.results.spec import recorded_key
+from harness.runs.resume import open_attempt
+from harness.system.files import read_json, seal_holds, sealed
 
 HERE = {"id": "3896b80d852ff19ae236040f8bf39c7c7007779189c6ea638369d0fa043e53ce", "cpu": "e"}
 

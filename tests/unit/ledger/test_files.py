@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import DataError
-from harness.ledger import files
+from harness.system import files
+from harness.system.errors import DataError
 
 KILLED = Path(__file__).parents[2] / "killed.py"
 MANIFEST = "manifest.json"
@@ -75,7 +75,7 @@ def test_nothing_is_written_through_a_link_that_lies_aside(tmp_path):
 
 
 def test_of_two_commands_one_writes(tmp_path):
-    hold = "import pathlib, sys; from harness.ledger.files import alone\n"
+    hold = "import pathlib, sys; from harness.system.files import alone\n"
     hold += "with alone(pathlib.Path(sys.argv[1])): print(1, flush=True); input()"
     words = [sys.executable, "-c", hold, str(tmp_path)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:

@@ -7,9 +7,9 @@ import shutil
 import fabricated
 import pytest
 
-from harness.errors import DataError, UsageError
-from harness.ledger.find import concluded_attempt, run_key
-from harness.ledger.ledger import Ledger
+from harness.results.ledger.ledger import Ledger
+from harness.results.ledger.lookup import concluded_attempt, run_key
+from harness.system.errors import DataError, UsageError
 
 FIRST, SECOND = "abcdef01" + "0" * 56, "abcdef02" + "0" * 56
 

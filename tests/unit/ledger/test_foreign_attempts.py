@@ -16,14 +16,14 @@ import pytest
 from fuzz import arrays
 from fuzz.running import bench
 
-from harness.errors import DataError, RunError
-from harness.execution.bits import differing_arrays
-from harness.ledger import files
-from harness.ledger.attempt import Attempt
-from harness.ledger.find import concluded_attempt
-from harness.ledger.ledger import Ledger
-from harness.store import Store
-from harness.store.reader import MOST_BYTES_OF_CURVES
+from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.ledger import Ledger
+from harness.results.ledger.lookup import concluded_attempt
+from harness.results.store import Store
+from harness.results.store.reader import MOST_BYTES_OF_CURVES
+from harness.runs.bitwise import differing_arrays
+from harness.system import files
+from harness.system.errors import DataError, RunError
 
 CONTENT = "the secret of a file that is not in the folder"
 RECORDS = ("spec.json", "result.json", "events.jsonl", "environment.json", "curves.safetensors")

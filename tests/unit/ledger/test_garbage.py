@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from specs import made as spec
 
-from harness.ledger import garbage
-from harness.ledger.attempt import Attempt
-from harness.ledger.ledger import Ledger
-from harness.ledger.locks import hold
+from harness.results.ledger import garbage
+from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.ledger import Ledger
+from harness.system.locks import hold
 
 HERE = {"id": "e"}
 KEY = spec().key
@@ -279,9 +279,9 @@ import sys
 from pathlib import Path
 import numpy as np
 from specs import made
-from harness.ledger.attempt import Attempt
-from harness.ledger.ledger import Ledger
-from harness.ledger.locks import HeldError, hold
+from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.ledger import Ledger
+from harness.system.locks import HeldError, hold
 ledger = Ledger(Path(sys.argv[1]))
 for seed in range(60):
     with hold(ledger.lock(made(seed).key), 30):

@@ -10,13 +10,13 @@ import time
 
 import pytest
 
-from harness.ledger.ledger import Ledger
-from harness.ledger.locks import HeldError, LostError, held, hold, hold_device, hold_folder, holder
+from harness.results.ledger.ledger import Ledger
+from harness.system.locks import HeldError, LostError, held, hold, hold_device, hold_folder, holder
 
 STRUGGLE = """
 import os, random, sys
 from pathlib import Path
-from harness.ledger.locks import held, hold
+from harness.system.locks import held, hold
 folder, rounds = Path(sys.argv[1]), int(sys.argv[2])
 for _ in range(rounds):
     with hold(folder / "run.lock", 60):
@@ -52,7 +52,7 @@ def test_who_waited_on_a_file_that_went_holds_the_one_that_is_there(tmp_path):
 def test_the_lock_of_a_killed_holder_is_free_and_names_the_next(tmp_path):
     path = tmp_path / "run.lock"
     code = (
-        f"import time, pathlib, harness.ledger.locks as l\nwith l.hold(pathlib.Path({str(path)!r}), 0): time.sleep(60)"
+        f"import time, pathlib, harness.system.locks as l\nwith l.hold(pathlib.Path({str(path)!r}), 0): time.sleep(60)"
     )
     other = subprocess.Popen([sys.executable, "-c", code])
     try:
@@ -80,7 +80,7 @@ def test_a_lock_file_with_other_text_names_nobody(tmp_path, text):
 
 HOLD_DEVICE = """
 import sys
-from harness.ledger.locks import hold_device
+from harness.system.locks import hold_device
 with hold_device(sys.argv[1], "cuda:0", 0):
     print("held", flush=True)
     sys.stdin.read()

@@ -7,10 +7,10 @@ import pytest
 import torch
 from support import run_loop
 
-from harness.conformance.gaussian import GaussianTask
-from harness.conformance.law import streams, trajectory
-from harness.errors import PluginError
-from harness.loop import Loop, cut
+from harness.engine.gaussian import GaussianTask
+from harness.engine.loop import Loop, cut
+from harness.system.errors import PluginError
+from plugins.laws.law import streams, trajectory
 from plugins.samplers.sgld import SGLD
 
 

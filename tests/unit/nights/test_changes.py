@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.nights import History, Metric, Night, Row, changes
-from harness.nights.changes import settled
-from harness.nights.night import from_json
+from plugins.verbs.regression import History, Metric, Night, Row, changes
+from plugins.verbs.regression.changes import settled
+from plugins.verbs.regression.night import from_json
 
 LAST = dict(enumerate([10.0, 11.0, 9.5, 10.4, 10.2]))
 

@@ -6,13 +6,13 @@ import tomllib
 import numpy as np
 import pytest
 
-from harness import papers
-from harness.errors import PluginError
-from harness.registry import registry
-from harness.scoring.reported import EXECUTION
-from harness.settings import find_pair, resolve
-from harness.store.papers import read
-from harness.store.published import Published
+from harness.contracts.registry import registry
+from harness.reporting.scoring.reported import EXECUTION
+from harness.results.store.papers import read
+from harness.results.store.published import Published
+from harness.runs import papers
+from harness.runs.settings import find_pair, resolve
+from harness.system.errors import PluginError
 from plugins.methods import bench_methods
 from plugins.papers import bench_papers
 from plugins.samplers import bench_samplers

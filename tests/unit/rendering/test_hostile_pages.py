@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from markupsafe import Markup
 
-from harness.errors import PluginError
-from harness.rendering import figures, svg, web
-from harness.rendering.site import Section, Site, contents
-from harness.report import Column, Figure, Result, Table
+from harness.reporting.rendering import figures, svg, web
+from harness.reporting.rendering.site import Section, Site, contents
+from harness.reporting.report import Column, Figure, Result, Table
+from harness.system.errors import PluginError
 
 HEAD = '<?xml version="1.0"?>\n'
 OPEN = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="9">'

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from harness import UsageError
-from harness.rendering import FORMATS, figures, render
-from harness.report import Column, Figure, Result, Table
+from harness.reporting.rendering import FORMATS, figures, render
+from harness.reporting.report import Column, Figure, Result, Table
 
 NASTY = '=<b>&x|y_z{50%}$[m](u)\\input"`*#~^\x1b[31m\u202e'
 RESULT = Result(
@@ -83,7 +83,7 @@ def test_latex_special_characters_are_escaped():
 
 @pytest.mark.parametrize(("text", "expected"), [("a--b", "a-{}-b"), ("a---b", "a-{}-{}-b"), ("1 ± 2", r"1 $\pm$ 2")])
 def test_latex_keeps_signs(text, expected):
-    from harness.rendering.latex import escape
+    from harness.reporting.rendering.latex import escape
 
     assert escape(text) == expected
 

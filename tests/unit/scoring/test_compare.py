@@ -7,8 +7,8 @@ import math
 import pytest
 from scored import low_error, moments, store, write_run
 
-from harness.report import Request
-from harness.scoring import Comparison, compare, compare_values, judge, score_fields
+from harness.reporting.report import Request
+from harness.reporting.scoring import Comparison, compare, compare_values, judge, score_fields
 
 LOW_ERROR = "gradients_to_low_error"
 

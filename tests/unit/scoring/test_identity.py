@@ -11,12 +11,12 @@ import pytest
 from fabricated import result
 from specs import made
 
-from harness import environment
-from harness.report import Request
-from harness.scoring.groups import EXCLUDED, differ_in_code, field_of, fields
-from harness.scoring.labels import labels, title
-from harness.scoring.loading import load_groups
-from harness.store import Store
+from harness.reporting.report import Request
+from harness.reporting.scoring.groups import EXCLUDED, differ_in_code, field_of, fields
+from harness.reporting.scoring.labels import labels, title
+from harness.reporting.scoring.loading import load_groups
+from harness.results import environment
+from harness.results.store import Store
 
 PARAMETERS = {"a": 1.0, "b": None, "name": "x", "flag": False, "many": [1, 2]}
 OTHERS = {
@@ -126,8 +126,8 @@ def test_no_two_rows_of_a_field_have_one_label(tmp_path, seed):
 
 
 def test_what_is_current_is_what_is_installed_else_what_was_run_last(tmp_path):
-    from harness.registry import registry
-    from harness.source import source_hash
+    from harness.contracts.registry import registry
+    from harness.runs.source import source_hash
 
     record = canonical()
     record["task"]["name"] = "mixture5"

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.scoring.labels import _grouped
-from harness.scoring.words import with_interval
+from harness.reporting.scoring.formatting import with_interval
+from harness.reporting.scoring.labels import _grouped
 
 
 def t(mean, half):

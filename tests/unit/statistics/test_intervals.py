@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from harness.statistics import bootstrap_interval, mean_interval, t_multiplier
+from harness.analysis.statistics import bootstrap_interval, mean_interval, t_multiplier
 
 
 @pytest.mark.parametrize(("n", "multiplier"), [(3, 4.30), (5, 2.78), (10, 2.26)])

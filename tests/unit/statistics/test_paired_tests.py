@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.statistics import holm, paired_t, paired_test, sign_flip
-from harness.statistics.tests import MONTE_CARLO_DRAWS
+from harness.analysis.statistics import holm, paired_t, paired_test, sign_flip
+from harness.analysis.statistics.tests import MONTE_CARLO_DRAWS
 
 
 @pytest.mark.parametrize(("n", "least"), [(3, 0.25), (5, 0.0625), (10, 2 / 1024)])

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.statistics import rank_methods, rank_replicates, t_multiplier
-from harness.statistics.ranks import tukey_multiplier
+from harness.analysis.statistics import rank_methods, rank_replicates, t_multiplier
+from harness.analysis.statistics.ranks import tukey_multiplier
 
 
 def by_seed(values):

@@ -6,14 +6,14 @@ import pytest
 import torch
 from support import make_loop, run_loop
 
-import harness.stepping
-from harness.errors import PluginError
-from harness.stepping import modes
+import harness.engine.stepping
+from harness.engine.stepping import execution_mode
+from harness.system.errors import PluginError
 from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
 from tasks.synthetic.mixture5 import Mixture5
 
-compiled = pytest.mark.skipif(modes.lack() is not None, reason=f"compiled: {modes.lack()}")
+compiled = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
 CALLS = []
 
 
@@ -74,7 +74,7 @@ WEIGHTS = {
 
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch):
-    monkeypatch.setattr("harness.randomness.NOISE_BLOCK", 10)
+    monkeypatch.setattr("harness.contracts.randomness.NOISE_BLOCK", 10)
 
 
 @pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
@@ -101,7 +101,7 @@ def test_weights(weight):
 def test_in_compiled_code(mode, kind, monkeypatch):
     """Code that is traced may differ from what Python does: `copy_` would cast and broadcast, and drop entries."""
     if mode == "update":
-        monkeypatch.setattr(harness.stepping, "LARGE", 1)
+        monkeypatch.setattr(harness.engine.stepping, "LARGE", 1)
     sampler = late(SPOILED[kind], late=staticmethod(torch.compiler.is_compiling), step=spoiled_step)
     with pytest.raises(PluginError, match=r"^Late"):
         run_loop(make_loop(Mixture5(), sampler, Constant(step_size=0.01), 40, mode="compiled"))

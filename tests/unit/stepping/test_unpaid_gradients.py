@@ -11,14 +11,14 @@ from support import make_loop, run_loop
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
 
-import harness.stepping
+import harness.engine.stepping
 from harness import Sampler
-from harness.errors import PluginError
-from harness.stepping import modes
+from harness.engine.stepping import execution_mode
+from harness.system.errors import PluginError
 from plugins.schedules.constant import Constant
 from tasks.synthetic.mixture5 import Mixture5
 
-compiled = pytest.mark.skipif(modes.lack() is not None, reason=f"compiled: {modes.lack()}")
+compiled = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
 MODES = ["plain", pytest.param("scan", marks=compiled), pytest.param("update", marks=compiled)]
 KEPT = {}
 """What the samplers here smuggle from one call to the next."""
@@ -37,7 +37,7 @@ class Honest(Sampler):
 
 def loop_of(sampler, steps=4, mode="plain", monkeypatch=None, **more):
     if mode == "update":
-        monkeypatch.setattr(harness.stepping, "LARGE", 1)
+        monkeypatch.setattr(harness.engine.stepping, "LARGE", 1)
     executed = "plain" if mode == "plain" else "compiled"
     return make_loop(Mixture5(), sampler, Constant(step_size=0.01), steps, mode=executed, **more)
 

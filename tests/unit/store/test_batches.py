@@ -8,7 +8,7 @@ import duckdb
 import fabricated
 import pytest
 
-from harness.store import Store, connection, ingest, reader, schema, verification
+from harness.results.store import Store, connection, ingest, reader, schema, verification
 
 
 @pytest.fixture

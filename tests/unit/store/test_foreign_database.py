@@ -19,8 +19,8 @@ import polars as pl
 import pytest
 from fuzz.running import bench
 
-from harness.errors import DataError
-from harness.store import Store, connection, schema
+from harness.results.store import Store, connection, schema
+from harness.system.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[3]
 CONTENT = "the secret of a file that is not in the folder"
@@ -267,10 +267,12 @@ def test_a_night_is_published_beside_every_strange_database(tmp_path, outside, w
 EVERY_CONNECTION = """
 import sys
 from pathlib import Path
-from harness.store import connection
+from harness.results.store import connection
 path = Path(sys.argv[1])
 for opened in (connection.in_memory(), connection.reading(path), connection.writing(path)):
     with opened as db:
+        # DuckDB shows one on stdout where Python runs a command line, not a file
+        assert db.execute("select current_setting('enable_progress_bar')").fetchall() == [(False,)]
         for statement in (
             "install httpfs", "load httpfs", "from read_text('/etc/passwd')", "from '/etc/passwd'", "load 'x'",
             "set enable_external_access = true", "reset enable_external_access", "set temp_directory = '/tmp'",

@@ -6,8 +6,8 @@ import pytest
 from fabricated import concluded, run_key, unfinished
 
 from harness import UsageError
-from harness.store import Store
-from harness.store.selection import Selection
+from harness.results.store import Store
+from harness.results.store.selection import Selection
 
 TABLES = ("run", "attempt", "metric", "curve", "artifact", "event", "result", "run_status", "run_metric")
 

@@ -11,7 +11,7 @@ import duckdb
 import fabricated
 import pytest
 
-from harness.store import Store, connection, scan, schema, settled
+from harness.results.store import Store, connection, scan, scan_cache, schema
 
 SECOND = 10**9
 STATES = "select attempt, status, concluded from attempt order by all"
@@ -27,7 +27,7 @@ def later(monkeypatch):
     """Seconds pass without waiting for them."""
     passed = [0]
     real = time.time_ns
-    monkeypatch.setattr(settled.time, "time_ns", lambda: real() + passed[0] * SECOND)
+    monkeypatch.setattr(scan_cache.time, "time_ns", lambda: real() + passed[0] * SECOND)
 
     def wait(seconds=10):
         passed[0] += seconds
@@ -203,9 +203,9 @@ class CoarseDisk:
     def __init__(self, monkeypatch):
         self.now = 1_000 * SECOND
         self.changed = {}
-        monkeypatch.setattr(settled, "_entries", self.entries)
-        monkeypatch.setattr(settled.time, "time_ns", lambda: self.now)
-        monkeypatch.setattr(settled, "_identity", self.identity)
+        monkeypatch.setattr(scan_cache, "_entries", self.entries)
+        monkeypatch.setattr(scan_cache.time, "time_ns", lambda: self.now)
+        monkeypatch.setattr(scan_cache, "_identity", self.identity)
 
     def identity(self, database):
         """Every content of the database is told from every other; only the folders' times are coarse here."""
@@ -249,6 +249,6 @@ def test_nothing_is_missed_where_the_clock_is_coarse(store, monkeypatch, seed):
             assert states.keys() <= there or any("no longer" in note for note in notes)
             concluded = {f.name for f in (store.results / "runs").glob("*/*/*") if (f / "result.json").exists()}
             assert {name for name in there if states[name]["concluded"]} == concluded
-            settled_once |= bool(settled.look(store.results, store.path).parts)
+            settled_once |= bool(scan_cache.look(store.results, store.path).parts)
         disk.now += draw.choice([0, 0, 0, SECOND // 10, 5 * SECOND])
     assert settled_once

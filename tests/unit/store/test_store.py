@@ -8,9 +8,9 @@ import duckdb
 import fabricated
 import pytest
 
-from harness.errors import DataError
-from harness.ledger.locks import hold
-from harness.store import Store, connection, schema
+from harness.results.store import Store, connection, schema
+from harness.system.errors import DataError
+from harness.system.locks import hold
 
 TABLES = list(schema.objects())
 
@@ -200,7 +200,7 @@ def test_a_second_file_of_settings_does_not_make_the_papers_be_read_each_time(st
     (tmp_path / "more.toml").write_text('[paper]\nid = "a-paper"\n')
     fabricated.concluded(store.results)
     assert store.refresh([paper, tmp_path / "more.toml"]) == []
-    monkeypatch.setattr("harness.store.papers.read", None)
+    monkeypatch.setattr("harness.results.store.papers.read", None)
     assert store.refresh([paper, tmp_path / "more.toml"]) == []
 
 
@@ -253,7 +253,7 @@ def test_two_processes_ingest_each_attempt_once(store):
     for seed in range(20):
         fabricated.concluded(store.results, seed, points=5)
     program = (
-        "import sys; from pathlib import Path; from harness.store import Store; "
+        "import sys; from pathlib import Path; from harness.results.store import Store; "
         "print(*Store(Path(sys.argv[1])).refresh())"
     )
     command = [sys.executable, "-c", program, str(store.results)]

@@ -9,9 +9,9 @@ import duckdb
 import fabricated
 import pytest
 
-from harness.errors import DataError
-from harness.store import Store, connection
-from harness.store.connection import Refused
+from harness.results.store import Store, connection
+from harness.results.store.connection import Refused
+from harness.system.errors import DataError
 
 
 @pytest.fixture
@@ -233,13 +233,12 @@ def test_a_rebuild_that_fails_leaves_the_old_database(store, monkeypatch):
 LEAVES_A_LOG = """
 import os, sys
 from pathlib import Path
-from harness.store import connection, ingest, news
+from harness.results.store import changes, connection, ingest
 
-connection._LOCKED["lock_configuration"] = "false"
+connection._NO_LOG["checkpoint_threshold"] = "1TB"
 with connection._opened(Path(sys.argv[1]) / "results.duckdb", read_only=False) as db:
-    db.execute("set checkpoint_threshold = '1TB'")
     connection.schema.migrate(db)
-    for record in news.news(Path(sys.argv[1]), news.Known(), []).records:
+    for record in changes.news(Path(sys.argv[1]), changes.Known(), []).records:
         for table, rows in record.rows.items():
             ingest._insert(db, table, rows)
     os._exit(0)

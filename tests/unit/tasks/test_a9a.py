@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from harness import DataError
-from harness.data import problem as missing
-from harness.randomness import Streams
+from harness.contracts.data import problem as missing
+from harness.contracts.randomness import Streams
 from tasks.datasets import libsvm
 from tasks.regression.a9a.observer import predictive
 from tasks.regression.a9a.task import FEATURES, A9a, held_out, signed_design, stored_truth

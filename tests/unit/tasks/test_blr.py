@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from harness.conformance.routes import importance_sampling
-from harness.diagnostics import reference_ess
-from harness.errors import DataError, RunError, UsageError
-from harness.randomness import Streams
-from harness.schedule import Trajectory
-from harness.task import Cost
+from harness.analysis.diagnostics import reference_ess
+from harness.contracts.randomness import Streams
+from harness.contracts.schedule import Trajectory
+from harness.contracts.task import Cost
+from harness.system.errors import DataError, RunError, UsageError
+from plugins.laws.routes import importance_sampling
 from tasks.datasets import uci
 from tasks.regression import truth
 from tasks.regression.blr import LANES, Australian, German, Heart, stored_truth

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from support import make_loop, run_loop
 
-import harness.data
+import harness.contracts.data
 from harness.cli.launch import shortened
-from harness.data import DataFile, digest, fetch
-from harness.errors import DataError, UsageError
-from harness.execution.plan import Request, expand
-from harness.registry import load, registry
+from harness.contracts.data import DataFile, digest, fetch
+from harness.contracts.registry import load, registry
+from harness.runs.plan import Request, expand
+from harness.system.errors import DataError, UsageError
 from plugins.samplers.msgld import MSGLD
 from plugins.schedules.cyclical import Cyclical
 from plugins.schedules.step_decay import StepDecay
@@ -76,7 +76,7 @@ def test_a_file_is_fetched_out_of_its_archive(tmp_path, monkeypatch):
     file = DataFile("set", "folder/file", digest(tmp_path / "file"), len(content), (url,), archive=digest(packed))
     assert fetch(file).read_bytes() == content
     assert told == [url]
-    assert harness.data.problem(file) is None
+    assert harness.contracts.data.problem(file) is None
     lost = DataFile("set", "folder/other", "0" * 64, 1, (url,), archive=digest(packed))
     with pytest.raises(DataError, match="could not fetch folder/other"):
         fetch(lost)

@@ -5,9 +5,9 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from harness.diagnostics.calibration import brier, ece, nll
-from harness.schedule import Trajectory
-from harness.task import Cost
+from harness.analysis.diagnostics.calibration import brier, ece, nll
+from harness.contracts.schedule import Trajectory
+from harness.contracts.task import Cost
 from tasks.vision.metrics import classifier_metrics
 from tasks.vision.observer import ClassifierObserver
 from tasks.vision.sketch import WIDTH, sketch

@@ -8,7 +8,7 @@ import pytest
 from torchvision.datasets.mnist import read_image_file
 
 from harness import DataError
-from harness.data import digest, locate, problem
+from harness.contracts.data import digest, locate, problem
 from tasks.datasets import idx
 
 IMAGES = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)

@@ -8,9 +8,9 @@ import torch
 from support import make_loop, run_loop
 from torch import nn
 
-from harness.conformance.task_streams import law_chains_have_their_own_streams
-from harness.errors import DataError
-from harness.randomness import Streams
+from harness.contracts.randomness import Streams
+from harness.system.errors import DataError
+from plugins.laws.task_streams import law_chains_have_their_own_streams
 from plugins.samplers.sgdm import SGDM
 from plugins.schedules.constant import Constant
 from tasks.datasets.imagefolder import crop

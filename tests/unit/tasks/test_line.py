@@ -7,7 +7,7 @@ import pytest
 import torch
 from generated import SMALL, Exact
 
-from harness.randomness import Streams
+from harness.contracts.randomness import Streams
 from tasks.networks.resnet import ResNet18
 from tasks.vision import line
 

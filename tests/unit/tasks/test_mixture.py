@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from harness.diagnostics import Moments
-from harness.randomness import Streams
-from harness.schedule import Trajectory
-from harness.task import Cost, levels
+from harness.analysis.diagnostics import Moments
+from harness.contracts.randomness import Streams
+from harness.contracts.schedule import Trajectory
+from harness.contracts.task import Cost, levels
 from tasks.synthetic.mixture5 import Mixture5
 from tasks.synthetic.mixture25 import Mixture25
 from tasks.synthetic.observer import SAMPLE, MixtureObserver

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from harness.conformance.task_laws import law_truth_by_another_route
-from harness.randomness import Streams
-from harness.schedule import Trajectory
-from harness.task import Cost
+from harness.contracts.randomness import Streams
+from harness.contracts.schedule import Trajectory
+from harness.contracts.task import Cost
+from plugins.laws.task_laws import law_truth_by_another_route
 from plugins.samplers.asgld import ASGLD
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.psgld import PSGLD

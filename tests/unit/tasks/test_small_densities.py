@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from harness.randomness import Streams
-from harness.schedule import Trajectory
-from harness.task import Cost
+from harness.contracts.randomness import Streams
+from harness.contracts.schedule import Trajectory
+from harness.contracts.task import Cost
 from tasks.synthetic.bimodal1d import GRID, Bimodal1D, cell_masses
 from tasks.synthetic.gaussian2d import Gaussian2D, normal_distance
 from tasks.synthetic.mixture2d import Mixture2D

@@ -1,0 +1,54 @@
+"""Pure functions on arrays: float64 NumPy in and out, no torch, no state but what an accumulator shows."""
+
+from __future__ import annotations
+
+from harness.analysis.diagnostics.bias import MeanVariance, RunningMoments, mean_error, variance_ratio
+from harness.analysis.diagnostics.coverage import ModeCounts
+from harness.analysis.diagnostics.crossing import (
+    LowErrorCost,
+    bootstrap_low_error,
+    gradients_to_low_error,
+    last_crossing,
+)
+from harness.analysis.diagnostics.directions import directions
+from harness.analysis.diagnostics.distances import thin_to, wasserstein2
+from harness.analysis.diagnostics.ess import bulk_ess, ess_mse, ess_of_autocorrelation, reference_ess, tail_ess
+from harness.analysis.diagnostics.joint import Gate, JointMoments, eigenvalue_intervals, gate, norm_interval
+from harness.analysis.diagnostics.low_error import CURVES, FinalErrors, LowError, Split, split_b2
+from harness.analysis.diagnostics.moments import Moments
+from harness.analysis.diagnostics.rhat import rank_normalised_split_rhat
+from harness.analysis.diagnostics.temperature import configurational_temperature, directional_temperatures
+
+__all__ = [
+    "CURVES",
+    "FinalErrors",
+    "Gate",
+    "JointMoments",
+    "LowError",
+    "LowErrorCost",
+    "MeanVariance",
+    "ModeCounts",
+    "Moments",
+    "RunningMoments",
+    "Split",
+    "bootstrap_low_error",
+    "bulk_ess",
+    "configurational_temperature",
+    "directional_temperatures",
+    "directions",
+    "eigenvalue_intervals",
+    "ess_mse",
+    "ess_of_autocorrelation",
+    "gate",
+    "gradients_to_low_error",
+    "last_crossing",
+    "mean_error",
+    "norm_interval",
+    "rank_normalised_split_rhat",
+    "reference_ess",
+    "split_b2",
+    "tail_ess",
+    "thin_to",
+    "variance_ratio",
+    "wasserstein2",
+]

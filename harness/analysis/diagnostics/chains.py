@@ -1,0 +1,45 @@
+"""Preparing draws for the diagnostics of Vehtari et al. (2021): splitting chains and rank-normalising."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from harness.analysis.diagnostics.arrays import Array
+
+
+def split_chains(draws: ArrayLike) -> Array:
+    """Halve each chain: (n, C, D) -> (n // 2, 2C, D). An odd n loses its middle draw.
+
+    Draws that are not finite as in `finite_or_zero`. ValueError for another shape or fewer than 4 draws.
+    """
+    x = np.asarray(draws, dtype=np.float64)
+    if x.ndim != 3:
+        raise ValueError(f"draws must have shape (n, C, D), got {x.shape}")
+    if len(x) < 4:
+        raise ValueError(f"split-chain diagnostics need at least 4 draws a chain, got {len(x)}")
+    x = finite_or_zero(x)
+    half = len(x) // 2
+    return np.concatenate([x[:half], x[-half:]], axis=1)
+
+
+def finite_or_zero(draws: ArrayLike) -> Array:
+    """The draws (n, C, D); a coordinate with any draw that is not finite is 0 throughout, and so a constant.
+
+    The diagnostics return NaN for a constant.
+    """
+    x = np.asarray(draws, dtype=np.float64)
+    return np.where(np.isfinite(x).all(axis=(0, 1)), x, 0.0)
+
+
+def rank_normalise(draws: Array) -> Array:
+    """Normal scores of the ranks among all chains: Phi^-1((rank - 3/8) / (S + 1/4)), S = n C.
+
+    Ties get their average rank. Shape (n, C, D) in and out. Source: Vehtari et al. (2021), equation 14.
+    """
+    from scipy.special import ndtri
+    from scipy.stats import rankdata
+
+    pooled = draws.reshape(-1, draws.shape[2])
+    scores: Array = ndtri((rankdata(pooled, axis=0) - 0.375) / (len(pooled) + 0.25))
+    return scores.reshape(draws.shape)

@@ -1,0 +1,135 @@
+"""Which modes of a mixture were found, with what mass and spread: streamed over the chains of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from harness.analysis.diagnostics.arrays import Array, IntArray, State, as_block
+
+UNVISITED = -1
+
+CHUNK = 4096
+"""Draws looked at together: so many times the modes fit in a processor's cache."""
+
+
+class ModeCounts:
+    """Counts around M known modes, pooled over the chains of one run.
+
+    means: (M, D). radius: a draw within it (<=) of a centre visits that mode. variance: the true variance of
+    a coordinate within a mode, one number or (M,). Coverage counts draws, the masses and shares weigh them.
+    Coverage alone rewards over-dispersion: read it beside `share_within_r`, `mode_mass_tv` and
+    `within_mode_variance_ratio`. A draw that is not finite (or has such a weight) is in no mode and no mass,
+    but counts in the denominator of `share_within_r`. Results are NaN where nothing was seen.
+    """
+
+    def __init__(self, means: ArrayLike, radius: float, variance: ArrayLike) -> None:
+        self.means: Array = np.array(means, dtype=np.float64)
+        if self.means.ndim != 2 or not self.means.size:
+            raise ValueError(f"means must have shape (M, D), got {self.means.shape}")
+        modes = len(self.means)
+        self.variance: Array = np.broadcast_to(np.asarray(variance, dtype=np.float64), (modes,))
+        self.radius = float(radius)
+        if not (self.radius > 0 and (self.variance > 0).all()):
+            raise ValueError(f"radius and variance must be positive, got {radius} and {self.variance}")
+        gaps = np.square(self.means[:, None] - self.means).sum(axis=2)[~np.eye(modes, dtype=bool)]
+        self._apart = bool((gaps > 4 * self.radius**2).all())
+        self.counts: IntArray = np.zeros(modes, dtype=np.int64)
+        """Draws within the radius of each mode (M,)."""
+        self.mass: Array = np.zeros(modes)
+        """Weight of the draws nearest to each mode (M,)."""
+        self.squares: Array = np.zeros(modes)
+        """Weighted sum of squared distances to the nearest mode's centre, by that mode (M,)."""
+        self.first_visit: IntArray = np.full(modes, UNVISITED, dtype=np.int64)
+        """Step of the first draw within the radius (M,), -1 if none."""
+        self._within: Array = np.zeros(())
+        self._total: Array = np.zeros(())
+
+    def update(self, draws: ArrayLike, weights: ArrayLike, steps: ArrayLike) -> None:
+        """Add draws (B, C, D) with weights (B, C), made at steps (B,), which never decrease."""
+        x, w = as_block(draws, weights, self.means.shape[1])
+        when = np.asarray(steps, dtype=np.int64)
+        if when.shape != x.shape[:1]:
+            raise ValueError(f"steps must have shape {x.shape[:1]}, got {when.shape}")
+        flat, weight, step = x.reshape(-1, x.shape[2]), w.ravel(), np.repeat(when, x.shape[1])
+        good = np.isfinite(flat).all(axis=1) & np.isfinite(weight)
+        if not good.all():
+            self._total += weight[np.isfinite(weight) & ~good].sum()
+            flat, weight, step = flat[good], weight[good], step[good]
+        if not len(flat):
+            return
+        for start in range(0, len(flat), CHUNK):
+            part = slice(start, start + CHUNK)
+            self._add(flat[part], weight[part], step[part])
+
+    def _add(self, flat: Array, weight: Array, step: IntArray) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            # The nearest centre has the largest <x, mu> - |mu|^2 / 2.
+            closeness = np.broadcast_to(-np.square(self.means).sum(axis=1) / 2, (len(flat), len(self.means)))
+            for d, column in enumerate(self.means.T):
+                closeness = closeness + flat[:, d : d + 1] * column
+            nearest = closeness.argmax(axis=1)
+            distance2 = np.square(flat - self.means[nearest]).sum(axis=1)
+            self.squares += np.bincount(nearest, weight * distance2, len(self.means))
+        self.mass += np.bincount(nearest, weight, len(self.means))
+        self._total += weight.sum()
+        self._within += weight[distance2 <= self.radius**2].sum()
+        for modes, draws in self._visits(flat, nearest, distance2):
+            self.counts += np.bincount(modes, minlength=len(self.means))
+            if (self.first_visit == UNVISITED).any():
+                found, first = np.unique(modes, return_index=True)
+                new = self.first_visit[found] == UNVISITED
+                self.first_visit[found[new]] = step[draws[first[new]]]
+
+    def _visits(self, flat: Array, nearest: IntArray, distance2: Array) -> Iterator[tuple[IntArray, IntArray]]:
+        """(modes, draws) of the visits, draws in order; a draw visits several modes only where these lie close."""
+        if self._apart:
+            draws = np.flatnonzero(distance2 <= self.radius**2)
+            yield nearest[draws], draws
+            return
+        for mode, centre in enumerate(self.means):
+            with np.errstate(over="ignore"):
+                draws = np.flatnonzero(np.square(flat - centre).sum(axis=1) <= self.radius**2)
+            yield np.full(len(draws), mode), draws
+
+    def modes_covered(self, n: int) -> int:
+        """Number of modes with *more than* n draws within the radius."""
+        return int((self.counts > n).sum())
+
+    def mode_mass_tv(self, weights: ArrayLike) -> float:
+        """Total variation between the weight shares of the draws by nearest mode and the true ones (M,)."""
+        with np.errstate(invalid="ignore"):
+            return float(0.5 * np.abs(self.mass / self.mass.sum() - np.asarray(weights)).sum())
+
+    def within_mode_variance_ratio(self) -> float:
+        """Mean squared distance (a coordinate) to the nearest centre / true variance within the mode.
+
+        1 for exact draws of modes that do not overlap; 4.7 for the paper's csgld at step .09 on mixture25.
+        """
+        with np.errstate(invalid="ignore"):
+            return float((self.squares / self.variance).sum() / (self.means.shape[1] * self.mass.sum()))
+
+    def share_within_r(self) -> float:
+        """Weight share of the draws within the radius of a mode; .647 for exact draws of mixture25 at .25."""
+        with np.errstate(invalid="ignore"):
+            return float(self._within / self._total)
+
+    def last_mode_first_visit(self) -> int | None:
+        """Step at which the last of all modes was first visited; None while one was not (censored)."""
+        return None if (self.first_visit == UNVISITED).any() else int(self.first_visit.max())
+
+    def state(self) -> State:
+        """Everything that `load` needs to go on exactly, as arrays."""
+        return {name: np.array(getattr(self, attribute)) for name, attribute in _STATE.items()}
+
+    def load(self, state: State) -> None:
+        """Go on from `state()`. ValueError if it was taken with another number of modes."""
+        if state["counts"].shape != self.counts.shape:
+            raise ValueError(f"this state has {len(state['counts'])} modes, expected {len(self.means)}")
+        for name, attribute in _STATE.items():
+            setattr(self, attribute, np.array(state[name]))
+
+
+_STATE = {name.lstrip("_"): name for name in ("counts", "mass", "squares", "first_visit", "_within", "_total")}

@@ -1,0 +1,119 @@
+"""Effective sample sizes: the paper's (with the truth's moments), bulk and tail, and the one from errors."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from harness.analysis.diagnostics.arrays import Array
+from harness.analysis.diagnostics.chains import finite_or_zero, rank_normalise, split_chains
+
+
+def reference_ess(draws: ArrayLike, mean: ArrayLike, sd: ArrayLike, cut: float = 0.05) -> Array:
+    """ESS of one chain with the *truth's* mean and sd, as the papers report it.
+
+        ESS = n / (1 + 2 sum_s (1 - s/n) rho_s),
+        rho_s = sum_{t > s} (x_t - mean)(x_{t-s} - mean) / (sd^2 (n - s)),
+
+    the sum over s = 1, 2, ... stopping before the first rho_s < cut. draws: (n, ...), one or more chains and
+    coordinates; mean and sd broadcast against the trailing axes; result: draws.shape[1:], in draws. It is at
+    most n: a value of n is saturation and must be compared as censored. A chain frozen at the mean scores n,
+    so rank this number only behind `joint.gate`. NaN where a draw is not finite.
+
+    Source: Hoffman and Gelman (2014), whom the papers cite.
+    """
+    x = np.asarray(draws, dtype=np.float64)
+    if x.ndim < 1 or len(x) < 2:
+        raise ValueError(f"draws must have shape (n, ...) with n >= 2, got {x.shape}")
+    if (np.asarray(sd) <= 0).any():
+        raise ValueError("sd must be positive")
+    with np.errstate(over="ignore", invalid="ignore"):
+        z = (x - np.asarray(mean)) / np.asarray(sd)
+        finite = np.isfinite(z * z).all(axis=0)
+        products = lagged_products(np.where(finite, z, 0.0))
+    lags = np.arange(len(x)).reshape(-1, *[1] * (x.ndim - 1))
+    rho = products / (len(x) - lags)
+    return np.where(finite, ess_of_autocorrelation(rho, cut), np.nan)
+
+
+def ess_of_autocorrelation(rho: ArrayLike, cut: float = 0.05) -> Array:
+    """n / (1 + 2 sum_s (1 - s/n) rho_s) of rho (n, ...), lag 0 first; stops before the first rho_s < cut."""
+    r = np.asarray(rho, dtype=np.float64)
+    n = len(r)
+    kept = np.logical_and.accumulate(r[1:] >= cut, axis=0)
+    taper = (1.0 - np.arange(1, n) / n).reshape(-1, *[1] * (r.ndim - 1))
+    tau = 1.0 + 2.0 * np.sum(taper * r[1:], axis=0, where=kept)
+    return np.asarray(n / tau)
+
+
+def bulk_ess(draws: ArrayLike) -> Array:
+    """Bulk ESS of draws (n, C, D), in draws of all chains together: (D,).
+
+    Split chains, rank-normalised, Geyer's initial monotone sequence; equal to ArviZ. NaN for a coordinate that is
+    constant (where ArviZ returns the number of draws) or not finite; ValueError for fewer than 4 draws a chain.
+    Source: Vehtari et al. (2021), section 4.1.
+    """
+    return _multichain_ess(rank_normalise(split_chains(draws)))
+
+
+def tail_ess(draws: ArrayLike) -> Array:
+    """Tail ESS of draws (n, C, D): the smaller of the ESS of I(x <= q05) and I(x <= q95). Shape (D,).
+
+    The quantiles are of all draws, the middle one of an odd n included. An indicator that is constant, as that of the
+    upper quantile of most two-valued coordinates, has the ESS of independent draws. NaN, errors and ArviZ as for
+    `bulk_ess`. Source: Vehtari et al. (2021), section 4.3.
+    """
+    from scipy.stats.mstats import mquantiles
+
+    halves = split_chains(draws)
+    x = finite_or_zero(draws)
+    # ArviZ's function: where a quantile is a draw, `np.quantile` may round it down past that draw.
+    quantiles = mquantiles(x.reshape(-1, x.shape[2]), [0.05, 0.95], alphap=1, betap=1, axis=0)
+    indicators = (halves <= np.asarray(q) for q in quantiles)
+    independent = halves.shape[0] * halves.shape[1]
+    sizes = [np.nan_to_num(_multichain_ess(found.astype(np.float64)), nan=independent) for found in indicators]
+    return np.where(np.ptp(halves, axis=(0, 1)) > 0, np.minimum(*sizes), np.nan)
+
+
+def ess_mse(errors: ArrayLike) -> Array:
+    """ESS from the errors themselves: Var(f) / mean squared error over replicates = 1 / mean(errors^2).
+
+    errors: (R, D), one row a replicate, in units of the sd of f (`LowError.final_errors` gives them so).
+    Result (D,), in independent draws a chain; inf where every error is 0. Shrinking cannot inflate it.
+    """
+    e = np.asarray(errors, dtype=np.float64)
+    if e.ndim != 2 or len(e) < 1:
+        raise ValueError(f"errors must have shape (R, D) with R >= 1, got {e.shape}")
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.asarray(1.0 / np.mean(e**2, axis=0))
+
+
+def lagged_products(x: Array) -> Array:
+    """sum_{t >= s} x_t x_{t-s} for s < n along the first axis, by FFT of x padded with n zeros or more."""
+    n = len(x)
+    size = 1 << (2 * n - 1).bit_length()
+    spectrum = np.fft.rfft(x, size, axis=0)
+    return np.asarray(np.fft.irfft(np.abs(spectrum) ** 2, size, axis=0)[:n])
+
+
+def _multichain_ess(x: Array) -> Array:
+    """The ESS of the mean over chains (n, M, D) -> (D,): Vehtari et al. (2021), equations 9 to 13."""
+    n, chains, dim = x.shape
+    covariance = lagged_products(x - x.mean(axis=0)).mean(axis=1) / n
+    within = covariance[0] * n / (n - 1)
+    between = x.mean(axis=0).var(axis=0, ddof=1) if chains > 1 else np.zeros(dim)
+    total = within * (n - 1) / n + between
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rho = 1.0 - (within - covariance) / total
+    rho[0] = 1.0
+    pairs = rho[: n // 2 * 2].reshape(n // 2, 2, dim).sum(axis=1)
+    # Geyer's initial positive sequence ends at the first pair that is not positive, or, as ArviZ has it, at the last
+    # pair that ends within n - 1 lags; of the pair at which it ends, the even lag counts once where it is positive.
+    positive = np.logical_and.accumulate(pairs[: max(0, (n - 3) // 2)] > 0, axis=0)
+    stop = positive.sum(axis=0)
+    even, pair = (values[index, np.arange(dim)] for values, index in ((rho, 2 * stop), (pairs, stop)))
+    last = np.where((even > 0) | ((pair >= 0) & (stop > 0)), even, 0.0)
+    monotone = np.minimum.accumulate(pairs, axis=0)[: len(positive)]
+    tau = -1.0 + 2.0 * np.sum(monotone, axis=0, where=positive) + last
+    ess = n * chains / np.maximum(tau, 1.0 / np.log10(n * chains))
+    return np.where(total > 0, ess, np.nan)

@@ -1,0 +1,199 @@
+"""Is the sampler's law the target's, in every direction at once? Running sums of a run, and the gate over seeds.
+
+Marginal moments cannot see a correlation, and moments cannot see a shape. With y the draw in units of the truth
+(centred and whitened: mean 0, covariance I under the target), the gate looks at
+
+- |E y|, the Mahalanobis norm of the mean error: the error of the worst direction's mean, in sds of that direction;
+- the least and greatest eigenvalue of E y y', about the *true* mean: the variance of the worst directions, 1 if right
+  (about the sample's own mean it would be too small by a factor 1 - 1/ESS, for exact draws too);
+- where the truth states quantiles, the distance of the distribution functions along the directions, a Cramer-von Mises
+  distance averaged over projections (Kim, Balakrishnan and Wasserman 2020): the root mean square of F - p.
+
+Each is the extreme of many directions, and therefore too extreme in a finite sample, of exact draws too (the
+Marchenko-Pastur law), by an amount that depends on how the effective size differs between directions. So each has an
+interval whose two ends err to the outside, by cross-validation over seeds: `norm_interval`, `eigenvalue_intervals`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from harness.analysis.diagnostics.arrays import Array, State, as_block
+from harness.analysis.statistics import mean_interval
+
+MEAN_LIMIT = 0.1
+RATIO_LOW, RATIO_HIGH = 0.8, 1.25
+DISTANCE_LIMIT = 0.02
+"""What a normal whose variance is off by the limit shows: log(1.25) / 2 sqrt(int x^2 phi^3 dx) = 0.112 x 0.175."""
+_ROUNDING = 1e-12
+_TINY = 1e-300
+
+
+class JointMoments:
+    """Sums of w, w y and w y y' over all chains of one run, y = S^-1/2 (x - mean), S the truth's covariance; and, given
+    quantiles (K, m) along directions (K, D), the weight of each chain's draws below each.
+
+    The symmetric root has no arbitrary signs, so the y of runs with slightly different truths belong together.
+    """
+
+    def __init__(self, mean: Array, covariance: Array, along: Array, quantiles: Array | None = None) -> None:
+        values, vectors = np.linalg.eigh(covariance)
+        self.mean, self.whiten, self.along = mean, vectors / np.sqrt(values) @ vectors.T, along
+        self.quantiles = np.empty((0, 0)) if quantiles is None else quantiles
+        self.sums = np.zeros((1 + len(mean), 1 + len(mean)))
+        self.below = np.zeros((0, len(self.quantiles), self.quantiles.shape[1] + 1))
+
+    def update(self, draws: ArrayLike, weights: ArrayLike) -> None:
+        """Add a block of draws (B, C, D) with weights (B, C)."""
+        x, w = as_block(draws, weights, len(self.mean))
+        flat, weight = x.reshape(-1, x.shape[2]), w.ravel()
+        with np.errstate(over="ignore", invalid="ignore"):
+            y = np.column_stack([np.ones(len(flat)), (flat - self.mean) @ self.whiten])
+            self.sums += (y * weight[:, None]).T @ y
+            chains, cells = x.shape[1], self.below.shape[2]
+            if not len(self.below):
+                self.below = np.zeros((chains, *self.below.shape[1:]))
+            for k, cuts in enumerate(self.quantiles):
+                place = np.searchsorted(cuts, x @ self.along[k]) + cells * np.arange(chains)
+                counts = np.bincount(place.ravel(), weight, minlength=cells * chains)
+                self.below[:, k] += counts.reshape(chains, cells)
+
+    def mean_error(self) -> Array:
+        """E y (D,)."""
+        return np.asarray(self.sums[0, 1:] / self.sums[0, 0])
+
+    def second_moment(self) -> Array:
+        """E y y' (D, D)."""
+        return np.asarray(self.sums[1:, 1:] / self.sums[0, 0])
+
+    def distribution_error(self) -> Array:
+        """F - p of all chains together at the quantiles of levels p, (K m,), divided by sqrt(K m): its norm is the root
+        mean square. Empty without quantiles.
+        """
+        p = self._levels()
+        found = self.below.sum(axis=0)[:, :-1].cumsum(axis=1) / self.sums[0, 0] - p
+        return np.asarray(found.ravel() / np.sqrt(max(found.size, 1)))
+
+    def chain_errors(self) -> Array:
+        """(F - p) / sqrt(p (1 - p)) of each chain, (C, K m): of the average of I(v x <= q), in sds of it."""
+        p = self._levels()
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = self.below[:, :, :-1].cumsum(axis=2) / self.below.sum(axis=2, keepdims=True) - p
+        return np.asarray((found / np.sqrt(p * (1 - p))).reshape(len(self.below), -1))
+
+    def _levels(self) -> Array:
+        points = self.quantiles.shape[1]
+        return (np.arange(points) + 0.5) / max(points, 1)
+
+    def state(self) -> State:
+        """Everything that `load` needs."""
+        return {"sums": self.sums.copy(), "below": self.below.copy()}
+
+    def load(self, state: State) -> None:
+        """Go on from `state()`."""
+        self.sums, self.below = np.array(state["sums"]), np.array(state["below"])
+
+
+class Bracket(NamedTuple):
+    """An extreme over directions: its value on held-out seeds, and an interval whose ends err to the outside."""
+
+    value: float
+    low: float
+    high: float
+
+
+def norm_interval(errors: ArrayLike) -> Bracket:
+    """Of |E e|, from errors e_s (S, F) of seeds s: from the low end of one t interval to the high end of another.
+
+    The low one is of e_s along the mean direction of the *other* seeds. That direction is independent of e_s, so what
+    is measured is at most |E e| in expectation, and 0 where there is no error. The high one is of e_s along the mean
+    direction of all seeds, whose mean is the norm of their mean: at least |E e| in expectation.
+    """
+    e = np.asarray(errors, dtype=np.float64)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        total = e.sum(axis=0)
+        others = total - e
+        held_out = (e * others).sum(axis=1) / np.maximum(np.linalg.norm(others, axis=1), _TINY)
+        common = total if total.any() else e[0]
+        along = e @ common / np.maximum(np.linalg.norm(common), _TINY)
+    return Bracket(*np.maximum(_between(held_out, along), 0.0).tolist())
+
+
+def eigenvalue_intervals(moments: ArrayLike) -> tuple[Bracket, Bracket]:
+    """Of the least and of the greatest eigenvalue of E M, from the matrices M_s (S, D, D) of seeds s.
+
+    As `norm_interval`: u' M_s u along the extreme eigenvector u of the mean of the *other* seeds is in expectation
+    inside the range of eigenvalues; along that of the mean of all seeds its mean is the extreme eigenvalue of the mean,
+    in expectation outside (the greatest eigenvalue is convex, by Jensen).
+    """
+    m = np.asarray(moments, dtype=np.float64)
+    if not np.isfinite(m).all():
+        missing = Bracket(np.nan, np.nan, np.nan)
+        return missing, missing
+    total = m.sum(axis=0)
+    others = np.linalg.eigh(total - m).eigenvectors
+    common = np.linalg.eigh(total).eigenvectors
+    held_out = [np.einsum("si,sij,sj->s", others[:, :, k], m, others[:, :, k]) for k in (0, -1)]
+    along = [np.einsum("i,sij,j->s", common[:, k], m, common[:, k]) for k in (0, -1)]
+    upside_down = _between(-held_out[0], -along[0])
+    return Bracket(-upside_down.value, -upside_down.high, -upside_down.low), _between(held_out[1], along[1])
+
+
+def _between(held_out: Array, along: Array) -> Bracket:
+    if len(held_out) < 2 or not np.isfinite([held_out, along]).all():
+        return Bracket(float(along.mean()), np.nan, np.nan)
+    inner, outer = mean_interval(held_out), mean_interval(along)
+    assert inner.low is not None
+    assert outer.high is not None
+    return Bracket(inner.mean, inner.low, outer.high)
+
+
+class Gate(NamedTuple):
+    """May what a wrong law inflates be ranked? With the reason in words."""
+
+    verdict: Literal["ok", "biased", "undetermined"]
+    reason: str
+
+
+class Limits(NamedTuple):
+    """One of the gate's questions: its name as a metric, what it is about, where its interval has to lie, its unit."""
+
+    metric: str
+    what: str
+    low: float
+    high: float
+    unit: str
+
+
+MEAN = Limits("worst_mean_error", "the mean's error in the worst direction", -np.inf, MEAN_LIMIT, " sd")
+LEAST = Limits("least_variance", "variance in the narrowest direction", RATIO_LOW, np.inf, " of the truth's")
+GREATEST = Limits("greatest_variance", "variance in the widest direction", -np.inf, RATIO_HIGH, " of the truth's")
+WITHIN = Limits("", "variance within a mode", RATIO_LOW, RATIO_HIGH, " of the truth's")
+DISTANCE = Limits("distribution_error", "distance of the distribution functions", -np.inf, DISTANCE_LIMIT, "")
+
+
+def gate(findings: Sequence[tuple[Limits, Bracket]]) -> Gate:
+    """ok: every interval inside its limits. biased: at least one wholly outside. Otherwise, or where an interval does
+    not exist (NaN), undetermined. The reason names the one that decides.
+    """
+    for limits, found in findings:
+        if found.low > limits.high + _ROUNDING or found.high < limits.low - _ROUNDING:
+            return Gate("biased", _describe(limits, found, "wholly outside"))
+    for limits, found in findings:
+        if np.isnan(found.low + found.high):
+            return Gate("undetermined", _describe(limits, found, "no interval to compare with"))
+    for limits, found in findings:
+        if found.low < limits.low - _ROUNDING or found.high > limits.high + _ROUNDING:
+            return Gate("undetermined", _describe(limits, found, "not inside"))
+    return Gate("ok", "; ".join(_describe(limits, found, "inside") for limits, found in findings))
+
+
+def _describe(limits: Limits, found: Bracket, relation: str) -> str:
+    ends = [f"{end:g}" for end in (limits.low, limits.high) if np.isfinite(end)]
+    place = f"[{ends[0]}, {ends[1]}]" if len(ends) == 2 else f"{'at most' if limits.low < 0 else 'at least'} {ends[0]}"
+    value = f"{found.value:.3g} [{found.low:.3g}, {found.high:.3g}]{limits.unit}"
+    return f"{limits.what} is {value}, {relation} {place}"

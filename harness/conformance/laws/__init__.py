@@ -1,1 +1,0 @@
-"""The laws for samplers, one a file; `harness.conformance.suite` puts them together."""

@@ -1,0 +1,1 @@
+"""What plugins declare (samplers, schedules, tasks, hyperparameters, hooks), and how plugins are found and loaded."""

@@ -1,0 +1,137 @@
+"""Data files: where they are looked for, how they are checked, how they are fetched.
+
+A file is found under BENCH_DATA or, where that is not set, in the user's cache; the layout below that root is
+torchvision's, plus `uci/`. A file is used only when its SHA-256 is the declared one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from harness.system.errors import DataError, PluginError
+from harness.system.files import sweep, write_whole
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One file of a data set: path below the data root, checksum, size in bytes, and public addresses to get it.
+
+    archive  SHA-256 of what the addresses hold, where that is a tar archive with the file in it, under `path`
+    """
+
+    dataset: str
+    path: str
+    sha256: str
+    size: int
+    urls: tuple[str, ...]
+    licence: str = ""
+    archive: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise `PluginError` where the path leads out of the data root, as an absolute one or one with ".." does."""
+        path = PurePosixPath(self.path)
+        if path.is_absolute() or ".." in path.parts or str(path) != self.path or path == PurePosixPath():
+            raise PluginError(
+                f"data set {self.dataset!r:.80}: {self.path!r:.80} is not the path of a file below the data root, "
+                'as "uci/heart.dat" is'
+            )
+
+
+def root() -> Path:
+    """The data root: BENCH_DATA, else the user's cache."""
+    chosen = os.environ.get("BENCH_DATA")
+    if chosen:
+        return Path(chosen)
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("sgmcmc-bench")) / "data"
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file, as hex."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def problem(file: DataFile) -> str | None:
+    """What is wrong with the local copy of a file: None, or "missing", "truncated ...", "altered ..."."""
+    path = root() / file.path
+    try:
+        size = path.stat().st_size
+        if size < file.size:
+            return f"truncated ({size} of {file.size} bytes)"
+        found = digest(path)
+    except FileNotFoundError:
+        return "missing"
+    except OSError as error:
+        return f"unreadable ({error.strerror})"
+    if found != file.sha256:
+        return f"altered (SHA-256 {found[:12]}..., expected {file.sha256[:12]}...)"
+    return None
+
+
+def locate(file: DataFile) -> Path:
+    """The checked local path of a file; raises `DataError` where it is missing or not the declared one."""
+    wrong = problem(file)
+    if wrong is None:
+        return root() / file.path
+    raise DataError(
+        f"data set {file.dataset}: {root() / file.path} is {wrong}; "
+        f"`bench data fetch {file.dataset}` gets it, or set BENCH_DATA to the folder that has it"
+    )
+
+
+def fetch(file: DataFile) -> Path:
+    """Download a file to the data root, checked; a good local copy is left alone."""
+    if problem(file) is None:
+        return root() / file.path
+    import pooch
+    from pooch.downloaders import choose_downloader
+
+    target = root() / file.path
+    failures = []
+    for url in file.urls:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            sweep(target)
+            pooch.get_logger().info("Downloading data from '%s' to file '%s'.", url, target)
+            with tempfile.TemporaryFile(dir=target.parent) as whole:  # without a name: a kill leaves nothing
+                choose_downloader(url)(url, whole, None)
+                whole.seek(0)
+                if file.archive:
+                    for _ in _checked(whole, file.archive):
+                        pass
+                    whole.seek(0)
+                    with tarfile.open(fileobj=whole) as packed, packed.extractfile(file.path) or io.BytesIO() as member:
+                        write_whole(target, _checked(member, file.sha256))
+                else:
+                    write_whole(target, _checked(whole, file.sha256))
+        except (OSError, ValueError, KeyError, tarfile.TarError) as error:
+            failures.append(f"{url}: {error}")
+        else:
+            return target
+    raise DataError(f"data set {file.dataset}: could not fetch {file.path}: " + "; ".join(failures))
+
+
+def _checked(stream: IO[bytes], sha256: str) -> Iterator[bytes]:
+    """The content of a stream, part by part; at its end `ValueError` where it has another SHA-256."""
+    found = hashlib.sha256()
+    while part := stream.read(2**20):
+        found.update(part)
+        yield part
+    if found.hexdigest() != sha256:
+        raise ValueError(f"what came has the SHA-256 {found.hexdigest()[:12]}..., not {sha256[:12]}...")
+
+
+def checksum(files: Sequence[DataFile]) -> str:
+    """One SHA-256 for all files of a task, from their declared checksums: part of the run key."""
+    text = "\n".join(f"{file.path} {file.sha256}" for file in sorted(files, key=lambda f: f.path))
+    return hashlib.sha256(text.encode()).hexdigest() if files else ""

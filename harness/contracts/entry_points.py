@@ -1,0 +1,64 @@
+"""The entry points of plugins among the installed distributions. One distribution that is broken hides no other."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from dataclasses import dataclass, field
+
+from harness.contracts.hookspecs import GROUP
+from harness.contracts.plugin_errors import told
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A module that offers something, with the name and version of its distribution ("" where that does not say)."""
+
+    name: str
+    value: str
+    distribution: str
+    version: str
+    point: importlib.metadata.EntryPoint
+
+
+@dataclass(frozen=True)
+class Entries:
+    """What was found, by distribution and name; and why of some distributions nothing could be read."""
+
+    found: list[Entry] = field(default_factory=list)
+    unreadable: dict[str, str] = field(default_factory=dict)
+
+
+def entries() -> Entries:
+    """All entry points of the group."""
+    unreadable: dict[str, str] = {}
+    try:
+        points = [*importlib.metadata.entry_points(group=GROUP)]
+    except Exception:  # noqa: BLE001 - it stops at the first distribution whose metadata do not read
+        points, unreadable = _one_by_one()
+    found = [Entry(point.name, point.value, *_origin(point.dist), point) for point in points]
+    return Entries(sorted(found, key=lambda entry: (entry.distribution, entry.name)), unreadable)
+
+
+def _one_by_one() -> tuple[list[importlib.metadata.EntryPoint], dict[str, str]]:
+    points: list[importlib.metadata.EntryPoint] = []
+    unreadable: dict[str, str] = {}
+    seen = set()
+    for dist in importlib.metadata.distributions():
+        name = _origin(dist)[0]
+        try:
+            own = dist.entry_points.select(group=GROUP)
+        except Exception as error:  # noqa: BLE001 - as above
+            unreadable[str(getattr(dist, "_path", name))] = told(error)
+            continue
+        points += [] if name in seen and name != UNKNOWN else own
+        seen.add(name)
+    return points, unreadable
+
+
+def _origin(dist: importlib.metadata.Distribution | None) -> tuple[str, str]:
+    try:
+        return (str(dist.name or UNKNOWN), str(dist.version or "")) if dist else (UNKNOWN, "")
+    except Exception:  # noqa: BLE001 - metadata that do not read
+        return UNKNOWN, ""

@@ -1,0 +1,187 @@
+"""What every observer of a task with a truth does: errors of moments, and the curves that rankings are made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.analysis.diagnostics import JointMoments, LowError, Moments, RunningMoments, mean_error, variance_ratio
+from harness.contracts.task import Metric, Observer, Outcome
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from harness.contracts.schedule import Trajectory
+    from harness.contracts.task import Cost, Truth
+
+    Array = NDArray[np.float64]
+    Curve = tuple[Array, Array]
+
+POINTS = 200
+
+
+class MomentErrors:
+    """Errors of the running moments of one run against the truth at T = 1, whatever the run's own temperature.
+
+    Curves, x being the cost in data passes (burn-in included) at about 200 log-spaced draws, y (C, n): joint_b2_z_max,
+    _z_mean, _z2_max, _z2_mean, and _x_*, _x2_*: `LowError` along the truth's K directions. At the
+    last of them joint_b2_z2_max is over the indicators of the truth's quantiles too, where it states them. Curves y (C,
+    n): joint_error, the signed errors of each chain's averages at the end, in sds of what is averaged: z along the K
+    directions, z^2, and the indicators of the quantiles; chain_error_z (C, D) is the first of them. Curves of all
+    chains together, y (1, n), for the gate (`JointMoments`): whitened_mean (D), whitened_second
+    (the lower triangle, row by row), and, where the truth states quantiles, distribution_error (K m).
+    """
+
+    def __init__(self, truth: Truth, trajectory: Trajectory, cost: Cost) -> None:
+        along = truth.directions
+        sd = np.sqrt((along @ truth.covariance * along).sum(axis=1))
+        self.truth = truth
+        self.moments = Moments(truth.mean, truth.sd, truth.z3[: len(truth.mean)], truth.z4[: len(truth.mean)])
+        self.grid = draw_grid(trajectory)
+        self.cost = cost.after(steps_of_draws(trajectory, self.grid).astype(np.float64))
+        self.low_error = LowError(Moments(along @ truth.mean, sd, truth.z3, truth.z4), self.grid)
+        self.running = RunningMoments()
+        self.joint = JointMoments(truth.mean, truth.covariance, along, truth.quantiles)
+
+    def update(self, draws: Array, weights: Array) -> None:
+        """Add kept draws (B, C, D) with weights (B, C)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.low_error.update(draws @ self.truth.directions.T, weights)
+        self.running.update(draws, weights)
+        self.joint.update(draws, weights)
+
+    def metrics(self) -> dict[str, float | None]:
+        """Those of `MOMENT_METRICS`."""
+        error, ratio = self._pooled()
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            worst = np.abs(np.log(ratio)).argmax()
+            joint = (self._errors() ** 2).mean(axis=0).max()
+        return {
+            "joint_error": finite_or_none(joint),
+            "mean_error": finite_or_none(np.abs(error).max()),
+            "variance_ratio": finite_or_none(ratio[worst]),
+        }
+
+    def curves(self) -> dict[str, Curve]:
+        """All curves of the class docstring."""
+        errors, joint, curves = self._errors(), self.joint, self.low_error.curves()
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.truth.quantiles is not None:
+                shape = np.nan_to_num((joint.chain_errors() ** 2).max(axis=1), nan=np.inf)
+                curves["b2_z2_max"][:, -1] = np.maximum(curves["b2_z2_max"][:, -1], shape)
+            numbered = {
+                "joint_error": errors,
+                "chain_error_z": errors[:, : self.moments.dim].copy(),
+                "whitened_mean": joint.mean_error()[None],
+                "whitened_second": joint.second_moment()[np.tril_indices(self.moments.dim)][None],
+                "distribution_error": joint.distribution_error()[None],
+            }
+        return {f"joint_{name}": (self.cost, y) for name, y in curves.items()} | {
+            name: (np.arange(y.shape[1], dtype=np.float64), y) for name, y in numbered.items() if y.size
+        }
+
+    def _errors(self) -> Array:
+        final = self.low_error.final_errors()
+        return np.concatenate([final.z, final.z2, self.joint.chain_errors()], axis=1)
+
+    def _pooled(self) -> tuple[Array, Array]:
+        mean, variance = self.running.pooled()
+        with np.errstate(over="ignore", invalid="ignore"):
+            return mean_error(mean, self.moments), variance_ratio(variance, self.moments)
+
+    def _parts(self) -> dict[str, LowError | RunningMoments | JointMoments]:
+        return {"low_error": self.low_error, "running": self.running, "joint": self.joint}
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that `load` needs."""
+        return to_tensors({name: part.state() for name, part in self._parts().items()})
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state`."""
+        for name, part in self._parts().items():
+            part.load(from_tensors(state, name))
+
+
+MOMENT_METRICS = (
+    Metric(
+        "joint_error", "min", "1",
+        "mean over chains of b2 at the end, worst direction and function: squared bias and variance, T = 1",
+    ),
+    Metric("mean_error", "min", "sd", "largest error of a mean over the coordinates, T = 1"),
+    Metric("variance_ratio", "target", "1", "sample over true variance, worst coordinate, T = 1", target=1.0),
+)  # fmt: skip
+"""What `MomentObserver` reports: a task that uses it lists these among its metrics."""
+
+
+class MomentObserver(Observer):
+    """The metrics and curves of `MomentErrors`: all that a task with a truth needs to be ranked.
+
+    A task with metrics of its own derives from it and adds to what `observe`, `outcome`, `state` and `load` do.
+    """
+
+    def __init__(self, truth: Truth, trajectory: Trajectory, cost: Cost) -> None:
+        self.errors = MomentErrors(truth, trajectory, cost)
+        self.seen = 0
+
+    def observe(self, draws: Tensor, weights: Tensor, steps: NDArray[np.int64]) -> None:
+        """Add a block of draws."""
+        self.errors.update(draws.cpu().numpy(), weights.cpu().numpy())
+        self.seen += len(draws)
+
+    def outcome(self) -> Outcome:
+        """The metrics `MOMENT_METRICS`, none of which has a value before the first draw, and the curves."""
+        if not self.seen:
+            return Outcome({metric.name: None for metric in MOMENT_METRICS})
+        return Outcome(self.errors.metrics(), self.errors.curves())
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that `load` needs."""
+        return self.errors.state() | to_tensors({"moments": {"seen": np.array(self.seen)}})
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state`."""
+        self.errors.load(state)
+        self.seen = int(from_tensors(state, "moments")["seen"])
+
+
+def steps_of_draws(trajectory: Trajectory, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The steps, counted from 1, after which so many draws (each 1 or more) were kept."""
+    return np.flatnonzero(trajectory.keep)[counts - 1] + 1
+
+
+def draw_grid(trajectory: Trajectory) -> NDArray[np.int64]:
+    """About 200 log-spaced counts of kept draws, from 1 to all of them."""
+    return np.unique(np.geomspace(1, np.count_nonzero(trajectory.keep), POINTS).round().astype(np.int64))
+
+
+def finite_or_none(value: float | None) -> float | None:
+    """A metric's value, None where it does not exist."""
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def pick(draws: Array, weights: Array, n: int) -> Array:
+    """n of the draws (N, D), evenly spaced in cumulative weight (N,): evenly spaced in time where all are equal."""
+    total = np.cumsum(weights)
+    place = np.searchsorted(total, total[-1] * (np.arange(n) + 0.5) / n)
+    return np.asarray(draws[place.clip(max=len(draws) - 1)])
+
+
+def to_tensors(states: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, Tensor]:
+    """The states of several accumulators as one dict of tensors, "accumulator/entry"."""
+    import torch
+
+    return {
+        f"{owner}/{name}": torch.from_numpy(np.array(value))
+        for owner, state in states.items()
+        for name, value in state.items()
+    }
+
+
+def from_tensors(state: Mapping[str, Tensor], owner: str) -> dict[str, NDArray[Any]]:
+    """The state of one accumulator out of `to_tensors`."""
+    prefix = f"{owner}/"
+    return {n.removeprefix(prefix): v.numpy().copy() for n, v in state.items() if n.startswith(prefix)}

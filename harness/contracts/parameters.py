@@ -1,0 +1,197 @@
+"""Hyperparameters as dataclass fields that know their range, meaning and source.
+
+Samplers, schedules and tasks are frozen dataclasses deriving from `Configurable`; each field is declared by
+
+    friction: float = param(0.1, "(0, 1]", "alpha, one minus the momentum", source="Chen et al. 2014, eq. 15")
+
+and is checked when the object is made, so an object that exists is valid.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import types
+import typing
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from harness.system.errors import UsageError
+
+_MISSING = dataclasses.MISSING
+LONGEST_NAME = 200
+LONGEST_VALUE = 1000
+"""Characters of a name and of a value; plugins' names have 60 at most, and a value may be a path."""
+WHOLE = 2**53
+"""Integers below it are exact as floats too."""
+
+
+def param(
+    default: Any = _MISSING,
+    allowed: str = "",
+    meaning: str = "",
+    *,
+    source: str = "",
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """A dataclass field with its allowed interval ("(0, 1]", "[1, inf)"), meaning and source of the default."""
+    if allowed:
+        _interval(allowed)
+    metadata = {"allowed": allowed, "meaning": meaning, "source": source, "choices": choices}
+    if default is _MISSING:
+        return field(metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One hyperparameter as the command line and the plan see it."""
+
+    name: str
+    type: str
+    optional: bool
+    default: Any
+    required: bool
+    allowed: str
+    choices: tuple[str, ...]
+    meaning: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configurable:
+    """A frozen dataclass whose fields are checked against their declared type and range."""
+
+    def __post_init__(self) -> None:
+        for spec in schema(type(self)):
+            value = check(spec, getattr(self, spec.name), where=type(self).__name__)
+            object.__setattr__(self, spec.name, value)
+
+
+def schema(cls: type) -> list[Field]:
+    """The declared hyperparameters of a `Configurable` class, in order."""
+    hints = typing.get_type_hints(cls)
+    return [_field(f, hints[f.name]) for f in fields(cls) if f.init]
+
+
+def _field(f: dataclasses.Field[Any], hint: Any) -> Field:
+    optional = False
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        members = [m for m in typing.get_args(hint) if m is not types.NoneType]
+        optional = len(members) < len(typing.get_args(hint))
+        hint = members[0]
+    required = f.default is _MISSING and f.default_factory is _MISSING
+    kind = getattr(hint, "__name__", str(hint))
+    if f.metadata.get("allowed") and kind not in {"int", "float"}:
+        raise TypeError(f"{f.name}: an interval is of numbers, and this is {kind}")
+    return Field(
+        name=f.name,
+        type=kind,
+        optional=optional,
+        default=None if required else f.default,
+        required=required,
+        allowed=f.metadata.get("allowed", ""),
+        choices=tuple(f.metadata.get("choices", ())),
+        meaning=f.metadata.get("meaning", ""),
+        source=f.metadata.get("source", ""),
+    )
+
+
+def check(spec: Field, value: Any, where: str) -> Any:
+    """Return `value` converted to the field's type; raise `UsageError` where type, range or choice is wrong."""
+    label = f"{where}.{spec.name}"
+    if value is None or (spec.optional and value == "none"):
+        if spec.optional:
+            return None
+        raise UsageError(f"{label} needs a value ({describe(spec)})")
+    value = _convert(spec, value, label)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"{label} = {value} is not finite")
+    if spec.choices and value not in spec.choices:
+        raise UsageError(f"{label} = {value!r:.80} is not one of {', '.join(spec.choices)}")
+    if spec.allowed and not _inside(value, spec.allowed):
+        raise UsageError(f"{label} = {value!r:.80} is outside {spec.allowed}")
+    return value
+
+
+def describe(spec: Field) -> str:
+    """What a field accepts, in a few words, for messages."""
+    kind = {"float": "a number", "int": "an integer", "bool": "true or false", "str": "text"}.get(spec.type, spec.type)
+    limits = f" in {spec.allowed}" if spec.allowed else ""
+    options = f", one of {', '.join(spec.choices)}" if spec.choices else ""
+    return f"{kind}{limits}{options}"
+
+
+def _convert(spec: Field, value: Any, label: str) -> Any:
+    if isinstance(value, str) and len(value) > LONGEST_VALUE:
+        raise UsageError(
+            f"{label} = {value!r:.80}... has {len(value):,} characters; at most {LONGEST_VALUE:,} are allowed"
+        )
+    convert = _CONVERTERS.get(spec.type)
+    converted = convert(value) if convert else value
+    if converted is None:
+        number = _to_float(value) if spec.type == "int" else None
+        if number is not None and abs(number) >= WHOLE:
+            raise UsageError(f"{label} = {value!r:.80} is not between -2^53 and 2^53, {describe(spec)}")
+        raise UsageError(f"{label} = {value!r:.80} is not {describe(spec)}")
+    return converted
+
+
+def _to_bool(value: Any) -> bool | None:
+    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    return value if isinstance(value, bool) else words.get(str(value).lower())
+
+
+def _to_float(value: Any) -> float | None:
+    if isinstance(value, bool):
+        return None
+    try:
+        return float(value) + 0.0  # minus zero is zero, and the same run
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _to_int(value: Any) -> int | None:
+    number = _to_float(value)
+    if number is None or not math.isfinite(number) or abs(number) >= WHOLE or number != int(number):
+        return None
+    return int(number)
+
+
+def _to_str(value: Any) -> str | None:
+    """Text that can be written: not bytes of a command that are no characters, nor control characters."""
+    return value if isinstance(value, str) and value.isprintable() else None
+
+
+_CONVERTERS = {"bool": _to_bool, "int": _to_int, "float": _to_float, "str": _to_str}
+
+
+def _interval(text: str) -> tuple[float, float]:
+    """The ends of "[low, high)"; raises `ValueError` where it is none."""
+    low, comma, high = text[1:-1].partition(",")
+    if text[0] not in "([" or text[-1] not in ")]" or not comma or not float(low) <= float(high):
+        raise ValueError(f"allowed = {text!r} is no interval, as in '(0, 1]' or '[1, inf)'")
+    return float(low), float(high)
+
+
+def _inside(value: float, interval: str) -> bool:
+    low, high = _interval(interval)
+    above = value > low if interval[0] == "(" else value >= low
+    below = value < high if interval[-1] == ")" else value <= high
+    return above and below
+
+
+def near(name: str, known: typing.Iterable[str]) -> str:
+    """A hint for a misspelt name: "; did you mean a, b?" or the list of what exists."""
+    if len(name) > LONGEST_NAME:
+        return f"; it has {len(name):,} characters, and no name has more than {LONGEST_NAME}"
+    names = sorted(known)
+    room, dot, last = name.rpartition(".")
+    beside = [other for other in names if other.rpartition(".")[0] == room] if dot else names
+    ends = {other.rpartition(".")[2]: other for other in beside}
+    close = [ends[end] for end in difflib.get_close_matches(last, ends, n=3, cutoff=0.5)]
+    close = close or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    if close:
+        return f"; did you mean {', '.join(close)}?"
+    return f"; there are: {', '.join(names)}" if names else "; there are none"

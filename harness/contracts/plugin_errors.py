@@ -1,0 +1,58 @@
+"""Running the code of plugins: whatever it raises becomes a `PluginError`, and what it prints stays off stdout.
+
+A plugin runs in the same process. One that ends it (`os._exit`, a crash in C) or never returns cannot be held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+
+import harness
+from harness.system.errors import BenchError, PluginError
+
+LONGEST = 500
+"""Characters that are told of a message."""
+
+
+@contextlib.contextmanager
+def foreign(what: str) -> Iterator[None]:
+    """Run a plugin's code; what it raises becomes a `PluginError` that begins with `what`. Ctrl-C stays Ctrl-C."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except (BenchError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # SystemExit too: a plugin does not end the command
+        raise PluginError(f"{what}: {told(error)}") from error
+
+
+def told(error: BaseException) -> str:
+    """Type and message of an error, on one line and not too long; of one that cannot even say it, the type."""
+    try:
+        text = " ".join(str(error).split()).encode(errors="replace").decode()[:LONGEST]
+        text += _instead(error, text)
+    except BaseException:  # noqa: BLE001 - a plugin's own exception
+        text = ""
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name
+
+
+def _instead(error: BaseException, text: str) -> str:
+    """What an object or a class of the harness offers, where a plugin asked it for something else."""
+    asked = getattr(error, "obj", None) if isinstance(error, AttributeError) else None
+    if type(asked).__module__.startswith("harness."):
+        contracts = (harness.Potential, harness.Noise)  # samplers see several classes that keep them
+        kept = next((kind for kind in contracts if type(asked).__name__.endswith(kind.__name__)), type(asked))
+        names = {*dir(kept), *getattr(kept, "__annotations__", ())}
+        return f"; it has {', '.join(sorted(name for name in names if not name.startswith('_')))}"
+    called = re.match(r"(\w+)\.\w+\(\) (?:got|missing|takes) ", text) if isinstance(error, TypeError) else None
+    if called is None or called[1] not in harness.__all__:
+        return ""
+    cls = getattr(harness, called[1])
+    ways = [cls, *(getattr(cls, name) for name, member in vars(cls).items() if isinstance(member, classmethod))]
+    written = [f"{way.__qualname__}({', '.join(inspect.signature(way).parameters)})" for way in ways]
+    return f"; write {' or '.join(written)}"

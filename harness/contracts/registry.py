@@ -1,0 +1,244 @@
+"""Finds plugins, loads what they offer late, and keeps broken ones apart: each is a row with its reason."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pluggy
+
+import harness
+from harness.contracts import hookspecs
+from harness.contracts.entry_points import UNKNOWN, Entry, entries
+from harness.contracts.hook_validation import NAME, records
+from harness.contracts.hookspecs import GROUP, Info, Method
+from harness.contracts.parameters import near
+from harness.contracts.plugin_errors import foreign
+from harness.contracts.sampler_law import SamplerLaw
+from harness.system.errors import BenchError, PluginError, UsageError
+
+__all__ = ["KINDS", "NAME", "Offer", "Plugin", "Registry", "law_of", "load", "registry"]
+
+KINDS = ("samplers", "schedules", "methods", "tasks", "reports")
+ROOMS = ("plugins", "tasks", "reports")
+
+_LAWS: dict[str, str] = {}
+"""Of the samplers of all registries of this process that have one: the target of their `SamplerLaw`, by their own."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One thing offered: the record, the kind, and the plugin and distribution that it comes from."""
+
+    info: Info | Method
+    kind: str
+    plugin: str
+    distribution: str
+    version: str
+
+    @property
+    def name(self) -> str:
+        """The name it is asked for by."""
+        return self.info.name
+
+
+@dataclass
+class Plugin:
+    """One entry point (or file): what it offers, or why it offers nothing."""
+
+    name: str
+    distribution: str
+    version: str
+    origin: str
+    offers: list[Offer] = field(default_factory=list)
+    papers: list[Path] = field(default_factory=list)
+    suites: list[Path] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    packaged: bool = True
+
+
+class Registry:
+    """All plugins, by entry point; `files` are one-off plugins given by --plugin."""
+
+    def __init__(self, files: Iterable[str] = ()) -> None:
+        known = entries()
+        self.plugins = [self._load_entry(entry) for entry in known.found]
+        self.plugins += [
+            Plugin(Path(place).name, UNKNOWN, "", place, problems=[f"its entry points do not read: {why}"])
+            for place, why in known.unreadable.items()
+        ]
+        self.plugins += [self._load_file(Path(name)) for name in files]
+        self._mark_clashes()
+
+    def offers(self, kind: str) -> list[Offer]:
+        """Everything of a kind ("samplers", ...) that can be used, by name."""
+        found = [offer for plugin in self.plugins for offer in plugin.offers if offer.kind == kind]
+        return sorted(found, key=lambda offer: (offer.name, offer.distribution))
+
+    def papers(self) -> list[Path]:
+        """The settings files of all plugins."""
+        return [path for plugin in self.plugins for path in plugin.papers]
+
+    def suites(self) -> list[tuple[Plugin, Path]]:
+        """The files of all suites, each with its plugin, by name."""
+        found = [(plugin, path) for plugin in self.plugins for path in plugin.suites]
+        return sorted(found, key=lambda pair: (pair[1].stem, pair[0].distribution))
+
+    def find(self, kind: str, name: str, prefer: str = "") -> Offer:
+        """The offer of that name ("name" or "distribution:name"); raises `UsageError` with near matches.
+
+        Where several plugins offer it, the one of the distribution `prefer` is meant.
+        """
+        distribution, _, bare = name.rpartition(":")
+        found = [o for o in self.offers(kind) if o.name == bare and distribution in ("", o.distribution)]
+        own = [offer for offer in found if offer.distribution == prefer]
+        found = own or found
+        if len(found) == 1:
+            return found[0]
+        if found and len({offer.distribution for offer in found}) == 1:
+            raise UsageError(f"{kind[:-1]} {name!r} is offered twice by {found[0].distribution}; one must be renamed")
+        if found:
+            choices = ", ".join(f"{offer.distribution}:{offer.name}" for offer in found)
+            raise UsageError(f"{kind[:-1]} {name!r} is offered by several plugins; say which: {choices}")
+        raise UsageError(f"unknown {kind[:-1]} {name!r:.80}{near(bare, (o.name for o in self.offers(kind)))}")
+
+    def method(self, name: str) -> Offer:
+        """A method by name; a plain sampler's name stands for the sampler under whatever schedule is set."""
+        bare = name.rpartition(":")[2]
+        if any(offer.name == bare for offer in self.offers("methods")):
+            return self.find("methods", name)
+        if not any(offer.name == bare for offer in self.offers("samplers")):
+            known = [o.name for kind in ("samplers", "methods") for o in self.offers(kind)]
+            raise UsageError(f"unknown sampler {name!r:.80}{near(bare, known)}")
+        sampler = self.find("samplers", name)
+        plain = Method(name=sampler.name, sampler=sampler.name, schedule="", summary=sampler.info.summary)
+        return replace(sampler, info=plain, kind="methods")
+
+    def _load_entry(self, entry: Entry) -> Plugin:
+        plugin = Plugin(entry.name, entry.distribution, entry.version, origin=entry.value)
+        try:
+            with foreign("does not import"):
+                _check_shadowing(entry.value)
+                module = entry.point.load()
+        except BenchError as error:  # its row says how
+            plugin.problems.append(str(error))
+            return plugin
+        self._register(plugin, module)
+        return plugin
+
+    def _load_file(self, path: Path) -> Plugin:
+        name = path.stem.replace("-", "_")
+        plugin = Plugin(name=name, distribution=name, version="", origin=str(path), packaged=False)
+        spec = importlib.util.spec_from_file_location(name, path.resolve()) if path.is_file() else None
+        if spec is None or spec.loader is None:
+            raise UsageError(f"--plugin {path}: no such Python file")
+        if not name.isidentifier():
+            raise UsageError(f"--plugin {path}: {name!r} is no name for a module; rename the file")
+        known = sys.modules.get(name)
+        there = known.__spec__ if known is not None else importlib.util.find_spec(name)
+        if there is not None and there.origin is not None and Path(there.origin).resolve() != path.resolve():
+            raise UsageError(f"--plugin {path}: a module named {name!r} is there already; rename the file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            with foreign(f"--plugin {path} does not import"):
+                spec.loader.exec_module(module)
+        except BenchError:
+            sys.modules.pop(name, None)
+            raise
+        self._register(plugin, module)
+        return plugin
+
+    def _register(self, plugin: Plugin, module: Any) -> None:
+        manager = pluggy.PluginManager(GROUP)
+        manager.add_hookspecs(hookspecs)
+        try:
+            with foreign("hook refused"):
+                manager.register(module, plugin.name)
+                manager.check_pending()
+        except BenchError as error:
+            plugin.problems.append(str(error))
+            return
+        for kind in KINDS:
+            found = _call(manager, plugin, f"bench_{kind}", Method if kind == "methods" else Info)
+            plugin.offers += [Offer(info, kind, plugin.name, plugin.distribution, plugin.version) for info in found]
+            if kind == "samplers":
+                _LAWS.update({info.target: info.law for info in found if info.law})
+        plugin.papers = _call(manager, plugin, "bench_papers", Path)
+        plugin.suites = _call(manager, plugin, "bench_suites", Path)
+
+    def _mark_clashes(self) -> None:
+        for kind in KINDS:
+            seen: dict[str, list[Plugin]] = {}
+            for plugin in self.plugins:
+                for offer in plugin.offers:
+                    if offer.kind == kind:
+                        seen.setdefault(offer.name, []).append(plugin)
+            for name, owners in seen.items():
+                for owner in owners if len(owners) > 1 else []:
+                    others = ", ".join(
+                        sorted({p.distribution for p in owners if p is not owner}) or [owner.distribution]
+                    )
+                    owner.problems.append(
+                        f"{kind[:-1]} {name!r} clashes with the one of {others}; ask for {owner.distribution}:{name}"
+                    )
+
+
+@functools.cache
+def registry(files: tuple[str, ...] = ()) -> Registry:
+    """The registry of this process."""
+    return Registry(files)
+
+
+def load(target: str) -> Any:
+    """Import the object that "package.module:Class" names."""
+    module, _, attribute = target.partition(":")
+    try:
+        with foreign(f"{target} does not load"):
+            return getattr(importlib.import_module(module), attribute)
+    except UsageError as error:  # what a declaration in it says of itself
+        raise PluginError(f"{target} does not load: {error}") from error
+
+
+def law_of(sampler: type) -> SamplerLaw:
+    """The `SamplerLaw` that was offered with a sampler's class, or with the nearest class that it derives from."""
+    registry()
+    targets = (_LAWS.get(f"{cls.__module__}:{cls.__qualname__}") for cls in sampler.__mro__)
+    target = next((target for target in targets if target), "")
+    if not target:
+        return SamplerLaw()
+    law = load(target)
+    if not (isinstance(law, type) and issubclass(law, SamplerLaw)):
+        raise PluginError(f"{target}, offered as the law of {sampler.__name__}, is no harness.SamplerLaw")
+    return law()
+
+
+def _call(manager: pluggy.PluginManager, plugin: Plugin, hook: str, kind: type) -> list[Any]:
+    try:
+        with foreign(f"{hook} failed"):
+            found, problems = records(hook, getattr(manager.hook, hook)(), kind)
+    except BenchError as error:
+        found, problems = [], [str(error)]
+    plugin.problems += problems
+    return found
+
+
+def _check_shadowing(value: str) -> None:
+    """The built-in rooms have plain names; say so where another module stands in front of one."""
+    room = value.partition(".")[0].partition(":")[0]
+    if room not in ROOMS:
+        return
+    home = Path(harness.__file__).resolve().parent.parent / room
+    spec = importlib.util.find_spec(room)
+    found = Path(spec.origin).resolve().parent if spec and spec.origin else None
+    if found != home:
+        raise ImportError(
+            f"the package {room!r} of sgmcmc-bench is shadowed by {found or 'another module'}; "
+            "run from another folder, or take that one off PYTHONPATH"
+        )

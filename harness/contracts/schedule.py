@@ -1,0 +1,105 @@
+"""What a schedule is: a pure function from the length of a run to its trajectory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+from harness.contracts.parameters import Configurable, param
+from harness.system.errors import PluginError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """What happens at each of the K steps of a run, as arrays of length K.
+
+    step_size and temperature (float64) are those that step k uses; keep marks the steps whose result is a draw;
+    evaluate marks the steps at which a task may do a costly evaluation; cycle counts from 0; burn_in marks the steps
+    after which a sampler adapts and from which nothing is kept.
+    """
+
+    step_size: NDArray[np.float64]
+    temperature: NDArray[np.float64]
+    keep: NDArray[np.bool_]
+    evaluate: NDArray[np.bool_]
+    cycle: NDArray[np.int64]
+    burn_in: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        import numpy as np
+
+        if len({len(getattr(self, f.name)) for f in fields(self)}) > 1:
+            raise PluginError("the arrays of a trajectory differ in length")
+        for name in ("step_size", "temperature"):
+            values = getattr(self, name)
+            if not (np.isfinite(values) & (values >= 0)).all():
+                raise PluginError(f"a trajectory has a {name} that is negative or not finite")
+
+    def __len__(self) -> int:
+        return len(self.step_size)
+
+    def quiet(self, steps: int) -> Trajectory:
+        """The first `steps` steps at T = 0 and not kept."""
+        import numpy as np
+
+        on = np.arange(len(self)) >= steps
+        return replace(self, temperature=self.temperature * on, keep=self.keep & on, evaluate=self.evaluate & on)
+
+    def with_burn_in(self, burn_in: int, thin: int = 1) -> Trajectory:
+        """Drop the first `burn_in` steps and keep every `thin`-th of the draws that remain, the last if they are fewer.
+
+        The schedule's own burn-in stays. A mark to evaluate moves to the latest draw that is kept by then.
+        """
+        import numpy as np
+
+        steps = len(self)
+        burning = self.burn_in.copy()
+        burning[:burn_in] = True
+        remaining = np.flatnonzero(self.keep & ~burning)
+        kept = remaining[min(thin, len(remaining)) - 1 :: thin]
+        if not len(kept):
+            raise UsageError(
+                f"nothing is kept: {steps} steps, burn-in {burn_in}, thinning {thin} and the schedule leave no draw; "
+                "ask for more steps or less burn-in"
+            )
+        keep = np.zeros(steps, dtype=bool)
+        keep[kept] = True
+        evaluate = np.zeros(steps, dtype=bool)
+        evaluate[kept] = np.logical_or.reduceat(self.evaluate, kept)  # of each draw and the steps up to the next
+        return replace(self, keep=keep, evaluate=evaluate, burn_in=burning)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule(Configurable):
+    """Base of every schedule: a frozen dataclass; `step_sizes` (or `trajectory`) is all that one writes.
+
+    Steps count from k = 1, as in the papers. `steps_per_epoch` is 1 for a density without data. With `weights` =
+    "step-size" a draw of step k weighs h_k, as averages along a falling step size have it: sum h_k f_k / sum h_k
+    (Welling and Teh 2011; Kim, Song, Liang 2022, theorem 3.1).
+    """
+
+    temperature: float = param(1.0, "[0, inf)", "T of the target exp(-U/T)", source="the posterior itself")
+    weights: str = param(
+        "equal", choices=("equal", "step-size"), meaning="of draws, in every estimate", source="as all have it"
+    )
+
+    def step_sizes(self, steps: int, steps_per_epoch: int) -> NDArray[np.float64]:
+        """Step size h of each step, float64, shape (steps,)."""
+        raise NotImplementedError(f"{type(self).__name__} has no step_sizes")
+
+    def trajectory(self, steps: int, steps_per_epoch: int) -> Trajectory:
+        """The whole trajectory; a schedule with stages (cyclical) overrides this one."""
+        import numpy as np
+
+        return Trajectory(
+            step_size=self.step_sizes(steps, steps_per_epoch),
+            temperature=np.full(steps, self.temperature),
+            keep=np.ones(steps, dtype=bool),
+            evaluate=np.ones(steps, dtype=bool),
+            cycle=np.broadcast_to(np.int64(0), (steps,)),
+            burn_in=np.zeros(steps, dtype=bool),
+        )

@@ -1,0 +1,180 @@
+"""The Gaussian that samplers are judged on: everything about it is known, and every operation is elementwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from harness.contracts.parameters import param
+from harness.contracts.randomness import load_states, states
+from harness.contracts.task import Cost, Metric, Observer, Outcome, Problem, Protocol, Task
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.contracts.randomness import Streams
+    from harness.contracts.schedule import Trajectory
+    from harness.contracts.task import Batch
+
+
+def axes_of(dim: int) -> Tensor:
+    """Orthogonal axes (D, D) along which no entry of a precision matrix is small."""
+    if dim == 2:
+        return torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64) / 2**0.5
+    return torch.linalg.qr(torch.from_numpy(np.random.default_rng(0).standard_normal((dim, dim))))[0]
+
+
+class GaussianProblem(Problem):
+    """U(theta) = c sum_i (lambda_i theta_i^2 / 2 + b_i theta_i); b ~ N(0, V I) is the minibatch, 0 on all the data.
+
+    `curvature` is lambda, (D,) or one row a chain (C, D). The batch is {"slope": b}. Without `streams` nothing is
+    drawn: the caller supplies the batches. With `axes` Q (D, D), orthogonal, lambda belongs to its columns: the Hessian
+    is Q diag(lambda) Q'.
+    """
+
+    def __init__(
+        self,
+        curvature: Tensor,
+        *,
+        scale: float = 1.0,
+        variance: float = 0.0,
+        spread: float = 1.0,
+        streams: Sequence[Streams] = (),
+        axes: Tensor | None = None,
+    ) -> None:
+        self.dim = curvature.shape[-1]
+        self.curvature = curvature
+        self.scale = scale
+        self.variance = variance
+        self.spread = spread
+        self.streams = streams
+        self.axes = axes
+        self.order = [s.numpy("order") for s in streams] if variance else []
+
+    def initial(self) -> Tensor:
+        """N(0, spread / lambda), (C, D)."""
+        normals = [torch.randn(self.dim, generator=s.torch("init"), dtype=torch.float64) for s in self.streams]
+        start = torch.stack(normals) * (self.spread / self.curvature).sqrt()
+        return start if self.axes is None else start @ self.axes.mT
+
+    def draw_batches(self, steps: int) -> Batch:
+        """The slopes b of the next steps, (steps, C, D)."""
+        if not self.order:
+            return {}
+        size = (steps, self.dim)
+        drawn = [torch.from_numpy(g.standard_normal(size)) for g in self.order]
+        return {"slope": self.variance**0.5 * torch.stack(drawn, dim=1).to(self.curvature.dtype)}
+
+    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """U (C,)."""
+        terms = self._slope(theta) * theta / 2 if self.axes is not None else self.curvature * theta.square() / 2
+        if batch is not None:
+            terms = terms + batch["slope"] * theta
+        total = terms[:, 0]
+        for i in range(1, self.dim):  # a reduction may give other bits for another number of chains
+            total = total + terms[:, i]
+        return self.scale * total
+
+    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """grad U = c (lambda theta + b), (C, D)."""
+        gradient = self._slope(theta)
+        return self.scale * (gradient if batch is None else gradient + batch["slope"])
+
+    def _slope(self, theta: Tensor) -> Tensor:
+        """The gradient of the quadratic part, c aside."""
+        if self.axes is None:
+            return self.curvature * theta
+        along = (theta[:, :, None] * self.axes).sum(1)
+        return ((self.curvature * along)[:, None, :] * self.axes).sum(2)
+
+    def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
+        """U (C,) and grad U (C, D)."""
+        return self.energy(theta, batch), self.gradient(theta, batch)
+
+    def scores(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """Each coordinate's part of U is a term: its gradient is 0 but for that coordinate, (C, D, D)."""
+        return self.gradient(theta, batch).diag_embed()
+
+    def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """The Hessian of U: D = 1 / (c lambda) on the diagonal, which is constant."""
+        inverse = (1 / (self.scale * self.curvature)).expand_as(theta).diag_embed()
+        if self.axes is not None:
+            inverse = self.axes @ inverse @ self.axes.mT
+        return inverse, theta.new_zeros(theta.shape)
+
+    def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Recorder:
+        """An observer that keeps every draw."""
+        return Recorder()
+
+    def state(self) -> dict[str, Tensor]:
+        """States of the generators that the slopes come from."""
+        return {"order": states(self.order)} if self.order else {}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Put the generators where `state` was taken."""
+        if self.order:
+            load_states(self.order, state["order"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianTask(Task):
+    """The Gaussian as a task, so that the harness's own loop can run on it."""
+
+    protocols: ClassVar[Sequence[Protocol]] = ()
+    metrics: ClassVar[Sequence[Metric]] = ()
+    provides: ClassVar[frozenset[str]] = frozenset({"terms", "scores", "metric"})
+
+    curvatures: tuple[float, ...] = param((0.5, 1.0, 2.0), meaning="lambda, eigenvalues of the Hessian")
+    scale: float = param(1.0, "(0, inf)", "c, multiplies U")
+    variance: float = param(0.0, "[0, inf)", "V, variance of each coordinate of grad U / c")
+    spread: float = param(1.0, "[0, inf)", "chains start at N(0, spread / lambda)")
+    dense: bool = param(False, meaning="whether the Hessian has the axes of `axes_of`, not those of the coordinates")
+
+    def dim(self) -> int:
+        """Number of eigenvalues."""
+        return len(self.curvatures)
+
+    def curvature(self) -> float:
+        """c times the largest eigenvalue."""
+        return self.scale * max(self.curvatures)
+
+    def build(self, streams: Sequence[Streams], device: str) -> GaussianProblem:
+        """The problem of `len(streams)` chains, on CPU."""
+        curvature = torch.tensor(self.curvatures, dtype=torch.float64)
+        return GaussianProblem(
+            curvature, scale=self.scale, variance=self.variance, spread=self.spread, streams=streams,
+            axes=axes_of(self.dim()) if self.dense else None,
+        )  # fmt: skip
+
+
+class Recorder(Observer):
+    """Keeps every draw, and its weight, as they come."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Tensor] = []
+        self.weights: list[Tensor] = []
+
+    def observe(self, draws: Tensor, weights: Tensor, steps: NDArray[np.int64]) -> None:
+        """Keep a block of draws (B, C, D) and weights (B, C)."""
+        self.blocks.append(draws)
+        self.weights.append(weights)
+
+    def draws(self) -> Tensor:
+        """All draws, (B, C, D); (0, 0, 0) where the run diverged before the first."""
+        return torch.cat(self.blocks) if self.blocks else torch.empty((0, 0, 0))
+
+    def outcome(self) -> Outcome:
+        """No metrics."""
+        return Outcome(metrics={})
+
+    def state(self) -> dict[str, Tensor]:
+        """Nothing: draws are not part of a checkpoint."""
+        return {}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Nothing to go on from."""

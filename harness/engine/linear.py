@@ -1,0 +1,325 @@
+"""The law of a sampler on a quadratic potential, derived from its own `step`: exact, and without Monte Carlo.
+
+On U = sum_i lambda_i theta_i^2 / 2 most samplers are linear: with z = (theta, state), xi the noise they draw and b the
+error of the stochastic gradient, a step is
+
+    z <- A z + B xi + G b,
+
+so z stays Gaussian and its covariance follows P <- A P A' + B B' + V G G', V the variance of a coordinate of b. The
+columns of A, B and G are the answers of `step` to basis vectors, each in a chain of its own. Whether the sampler is
+linear is not declared but seen: by how far the answers to random vectors are from the sum of those to basis vectors.
+State entries named in `adaptive`, those that are not floating point, and those that run by themselves, as a count of
+steps does, are held at the values `init` gives them; a
+sampler that has such entries is asked about vectors so short that within the step they do not change either.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from harness.contracts.randomness import Slot, Streams
+from harness.engine.gaussian import GaussianProblem, GaussianTask
+from harness.engine.interface import check_answer, check_signatures, check_state, entry
+from harness.engine.stepping import BoundPotential, DirectNoise
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.contracts.sampler import Noise, Potential, Sampler, State
+    from harness.contracts.schedule import Trajectory
+
+    Array = NDArray[np.float64]
+
+LINEAR = 1e-9
+"""Largest relative superposition error of a linear sampler; rounding gives some 1e-15."""
+
+LENGTHS = (0.1, 0.1, 1.0, 1.0, 1.0, 1.0, 30.0, 30.0, 1e-6, 1e6)
+"""Of the random vectors: a clip or a box shows in the long ones, a grid in the short ones. With adaptive entries the
+last two are left out."""
+
+ROUNDINGS = 100
+"""Of numbers of size 1 to 50 that a step may add and take off again, as control variates do."""
+
+SHORT = 1e-6
+"""Length of the vectors for a sampler with adaptive entries: V <- b V + (1 - b) g^2 answers by the square of it."""
+
+DOUBLINGS = 60
+"""Enough for a spectral radius of 1 - 1e-16."""
+
+SETTLING = 12
+"""Steps that adaptive entries are given to become what they are for."""
+
+RESTING, STAYING = 1e-7, 5000
+"""The step size and the number of steps after which running means of the gradient know it."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearStep:
+    """z <- A z + B xi + G b: A (n, n), B (n, m), G (n, D); `entries` says where theta and each state entry lie in z.
+
+    `error` is the relative superposition error (inf where an answer is not finite or not repeatable), `shift` how far
+    the origin moves when nothing pushes it.
+    """
+
+    A: Array
+    B: Array
+    G: Array
+    entries: dict[str, slice]
+    error: float
+    shift: float
+
+    @property
+    def linear(self) -> bool:
+        """Whether superposition holds, so that A, B and G mean anything."""
+        return self.error < LINEAR
+
+    @property
+    def radius(self) -> float:
+        """Spectral radius of A: a stationary law exists where it is below 1."""
+        return float(np.abs(np.linalg.eigvals(self.A)).max())
+
+    def injected(self, gradient_variance: float = 0.0) -> Array:
+        """Q = B B' + V G G', the covariance that one step adds."""
+        return self.B @ self.B.T + gradient_variance * self.G @ self.G.T
+
+    def stationary(self, gradient_variance: float = 0.0) -> Array | None:
+        """P = A P A' + Q (n, n), the sum of A^k Q A'^k; None where A is not stable.
+
+        Summed by doubling: a bilinear transform loses digits where A has an eigenvalue near -1.
+        """
+        if not self.linear or self.radius >= 1 - 1e-13:
+            return None
+        A, P = self.A, self.injected(gradient_variance)
+        for _ in range(DOUBLINGS):
+            P, A = P + A @ P @ A.T, A @ A
+        return P
+
+
+class ScriptedNoise:
+    """Noise that returns chosen values, one tensor (C, ...) a request; without a script, zeros, and a record."""
+
+    def __init__(self, script: Sequence[Tensor] | None = None) -> None:
+        self.script = script
+        self.slots: list[Slot] = []
+
+    def normal(self, like: Tensor) -> Tensor:
+        """The next value, or zeros like `like`."""
+        self.slots.append(Slot("normal", tuple(like.shape[1:]), like.dtype))
+        return torch.zeros_like(like) if self.script is None else self.script[len(self.slots) - 1]
+
+    def uniform(self, shape: Sequence[int]) -> Tensor:
+        """The next value, or one half."""
+        self.slots.append(Slot("uniform", tuple(shape[1:]), torch.float64))
+        halves = torch.full(tuple(shape), 0.5, dtype=torch.float64)
+        return halves if self.script is None else self.script[len(self.slots) - 1]
+
+
+def random_script(slots: Sequence[Slot], rows: int, generator: torch.Generator) -> list[Tensor]:
+    """Values for `ScriptedNoise`, (rows, ...) for each slot: standard normal numbers, or uniform ones on [0, 1)."""
+    return [
+        (torch.randn if slot.kind == "normal" else torch.rand)(
+            (rows, *slot.shape), generator=generator, dtype=torch.float64
+        )
+        for slot in slots
+    ]
+
+
+class Probe:
+    """One sampler at one (h, T), asked about many vectors at once: every row of the arguments is a chain."""
+
+    def __init__(
+        self, sampler: Sampler, h: float, T: float, curvature: Sequence[float], axes: Tensor | None = None
+    ) -> None:
+        check_signatures(sampler)
+        self.sampler = sampler
+        self.axes = axes
+        self.dim = dim = len(curvature)
+        self.h, self.T = (torch.tensor(v, dtype=torch.float64) for v in (h, T))
+        theta = torch.ones((1, dim), dtype=torch.float64)
+        lam = torch.tensor(tuple(curvature), dtype=torch.float64)
+        potential = BoundPotential(GaussianProblem(lam, axes=axes), 1)  # what `init` learns of U must be true of it
+        noise = DirectNoise([Streams(0, 0, ("probe",)).torch("sampler-init")], torch.float64)
+        self.start: State = check_state(sampler, sampler.init(theta, potential, self.h, self.T, noise))
+        asked = ScriptedNoise()
+        check_answer(sampler, sampler.step(theta, dict(self.start), potential, self.h, self.T, asked))
+        self.slots = asked.slots
+        self.noise_size = sum(slot.numbers for slot in self.slots)
+        self.free = [
+            name for name, leaf in self.start.items() if leaf.is_floating_point() and name not in sampler.adaptive
+        ]
+        self._lay_out()
+        running = {name for name in self.free if self._runs_by_itself(name)}
+        if running:
+            self.free = [name for name in self.free if name not in running]
+            self._lay_out()
+
+    def _lay_out(self) -> None:
+        self.entries = self._layout()
+        self.size = max(place.stop for place in self.entries.values())
+
+    def _runs_by_itself(self, name: str) -> bool:
+        """Whether an entry goes its way whatever theta, the other entries, noise and gradient are: a count of steps."""
+        rows, place = 3, self.entries[entry(name)]
+        random = torch.randn((rows, self.size + self.noise_size + self.dim), dtype=torch.float64,
+                             generator=Streams(0, 0, ("probe",)).torch("clocks"))  # fmt: skip
+        z, xi, slope = random.split([self.size, self.noise_size, self.dim], dim=1)
+        z = self.join(torch.ones((1, self.dim), dtype=torch.float64), self.start) + 0.01 * z
+        z[:, place] = z[0, place]
+        with torch.no_grad():
+            after = self.answer(z, xi, slope, torch.ones(self.dim, dtype=torch.float64))[:, place]
+        return bool((after == after[0]).all()) and not bool((after == z[:, place]).all())
+
+    def _layout(self) -> dict[str, slice]:
+        entries, place = {"theta": slice(0, self.dim)}, self.dim
+        for name in self.free:
+            entries[entry(name)] = slice(place, place + self.start[name].numel())
+            place = entries[entry(name)].stop
+        return entries
+
+    def state(self, z: Tensor) -> State:
+        """The state of the rows of z (R, n), held entries included."""
+        state = {name: leaf.expand(len(z), *leaf.shape[1:]).clone() for name, leaf in self.start.items()}
+        for name in self.free:
+            state[name] = z[:, self.entries[entry(name)]].reshape(state[name].shape)
+        return state
+
+    def join(self, theta: Tensor, state: State) -> Tensor:
+        """Position and state as rows (R, n): the inverse of `state`."""
+        return torch.cat([theta, *(state[name].reshape(len(theta), -1) for name in self.free)], 1)
+
+    def answer(self, z: Tensor, xi: Tensor, slope: Tensor, curvature: Tensor) -> Tensor:
+        """z after one step (R, n), for z (R, n), noise xi (R, m), gradient error (R, D), curvature (D,) or (R, D)."""
+        script, place = [], 0
+        for slot in self.slots:
+            script.append(xi[:, place : place + slot.numbers].reshape(len(z), *slot.shape))
+            place += slot.numbers
+        potential = BoundPotential(GaussianProblem(curvature, axes=self.axes), 1, {"slope": slope})
+        theta = z[:, : self.dim].clone()
+        return self.join(*self.sampler.step(theta, self.state(z), potential, self.h, self.T, ScriptedNoise(script)))
+
+
+def frozen(sampler: Sampler) -> Sampler:
+    """The same sampler, its adaptive entries staying as they are: what the linear law of such a sampler is about."""
+    cls = type(sampler)
+    held = cls.adaptive
+    if not held:
+        return sampler
+
+    def step(self: Sampler, theta: Tensor, state: State, *given: Any) -> tuple[Tensor, State]:
+        theta, new = cls.step(self, theta, state, *given)
+        return theta, {**new, **{name: state[name] for name in held}}
+
+    return _with(sampler, step=step)
+
+
+def settled(sampler: Sampler, h: float, steps: int = SETTLING) -> Sampler:
+    """The same sampler, its adaptive entries starting as some steps of size h at T = 1 leave them: seldom empty."""
+    cls = type(sampler)
+    known: dict[tuple[int | float, ...], State] = {}
+
+    def init(self: Sampler, theta: Tensor, potential: Potential, _: Tensor, __: Tensor, noise: Noise) -> State:
+        step_size, T = theta.new_tensor(h), theta.new_tensor(1.0)
+        start = cls.init(self, theta, potential, step_size, T, noise)
+        place = (*theta.shape, *potential.grad(theta)[0].tolist())
+        if place not in known:
+            x, state = theta, start
+            for _step in range(steps):
+                x, state = cls.step(self, x, state, potential, step_size, T, noise)
+            known[place] = {name: state[name] for name in cls.adaptive}
+        return {**start, **known[place]}
+
+    return _with(sampler, init=init)
+
+
+def at_work(sampler: Sampler) -> Sampler:
+    """The same sampler, its adaptive entries held where a chain that stays near theta = 1, curvature 1, takes them."""
+    return settled(sampler, RESTING, STAYING) if sampler.adaptive else sampler
+
+
+def _with(sampler: Sampler, **methods: Any) -> Sampler:
+    """The same sampler with other methods."""
+    kind = type(type(sampler).__name__, (type(sampler),), methods)
+    return kind(**{field.name: getattr(sampler, field.name) for field in dataclasses.fields(sampler)})
+
+
+def derive(
+    sampler: Sampler, h: float, T: float, curvature: Sequence[float] = (1.0,), axes: Tensor | None = None
+) -> LinearStep:
+    """A, B and G of one step of size h at temperature T on a quadratic potential of these curvatures, along `axes`."""
+    D = len(curvature)
+    lam = torch.tensor(tuple(curvature), dtype=torch.float64)
+    with torch.no_grad():
+        probe = Probe(sampler, h, T, curvature, axes)
+        n, m = probe.size, probe.noise_size
+        lengths = LENGTHS[:-2] if sampler.adaptive else LENGTHS
+        generator = Streams(0, 0, ("probe",)).torch("vectors")
+        random = torch.randn((len(lengths), n + m + D), generator=generator, dtype=torch.float64)
+        random = random * torch.tensor(lengths, dtype=torch.float64)[:, None]
+        origin = torch.zeros((1, n + m + D), dtype=torch.float64)
+        size = SHORT if sampler.adaptive else 1.0
+        vectors = size * torch.cat([origin, torch.eye(n + m + D, dtype=torch.float64), random])
+        z, xi, slope = vectors.split([n, m, D], dim=1)
+        answers = probe.answer(z, xi, slope, lam) / size
+        repeated = probe.answer(z, xi, slope, lam) / size
+    base, columns, found = answers[0], answers[1 : 1 + n + m + D] - answers[0], answers[1 + n + m + D :]
+    expected = base + (random[:, :, None] * columns).sum(1)
+    rounding = ROUNDINGS * torch.finfo(torch.float64).eps / size  # of the 1 that short vectors are added to
+    gap = ((found - expected).abs().amax(1) - rounding).clamp(min=0)
+    error = (gap / expected.abs().amax(1).clamp(min=1e-300)).max()
+    exact = bool(answers.isfinite().all()) and torch.equal(answers, repeated)
+    exact = exact and all(slot.kind == "normal" for slot in probe.slots)
+    A, B, G = (part.T.contiguous().numpy() for part in columns.split([n, m, D]))
+    if T == 0:  # the harness draws no normals then: a sampler that keeps its noise in its state keeps zeros
+        B = np.zeros_like(B)
+    return LinearStep(A, B, G, probe.entries, float(error) if exact else math.inf, float(base.abs().max()))
+
+
+def stationary_variance(sampler: Sampler, x: float, T: float, gradient_variance: float = 0.0) -> float | None:
+    """Var(theta) in the long run on U = theta^2 / 2 with step size x = h lambda; T where the sampler is exact.
+
+    None where the sampler is not linear, needs more than gradients, or is unstable at x.
+    """
+    if sampler.needs - GaussianTask.provides:
+        return None
+    P = derive(sampler, x, T).stationary(gradient_variance)
+    return None if P is None else float(P[0, 0])
+
+
+def along(
+    sampler: Sampler, trajectory: Trajectory, curvature: Sequence[float], axes: Tensor | None = None
+) -> list[LinearStep]:
+    """The linear step of every step of a trajectory; ValueError where the sampler is not linear."""
+    steps: dict[tuple[float, float], LinearStep] = {}
+    pairs = list(zip(trajectory.step_size.tolist(), trajectory.temperature.tolist(), strict=True))
+    for h, T in dict.fromkeys(pairs):
+        steps[h, T] = derive(sampler, h, T, curvature, axes)
+        if not steps[h, T].linear:
+            raise ValueError(f"{type(sampler).__name__} is not linear at h = {h:g}, T = {T:g}: no exact moments")
+    return [steps[pair] for pair in pairs]
+
+
+def propagate(
+    sampler: Sampler,
+    trajectory: Trajectory,
+    curvature: Sequence[float],
+    P0: Array,
+    gradient_variance: float = 0.0,
+    axes: Tensor | None = None,
+) -> Array:
+    """Exact second moments E z z' (K, n, n) after each step of a trajectory, from P0 (n, n); T = 0 stages included.
+
+    Raises ValueError where the sampler is not linear.
+    """
+    P, moments = P0, []
+    for step in along(sampler, trajectory, curvature, axes):
+        P = step.A @ P @ step.A.T + step.injected(gradient_variance)
+        moments.append(P)
+    return np.stack(moments)

@@ -1,0 +1,317 @@
+"""Advances the chains of a block of runs along their trajectory: stages, observation, divergence, checkpoints.
+
+The trajectory is cut where the stage changes (temperature zero or not, burn-in or not) and at every noise block; the
+cuts depend on sampler, schedule and dimension alone, so a run's numbers do not depend on what runs beside it, and a
+restored run meets the same cuts.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from harness.contracts.randomness import ChainNoise, Slot, Streams
+from harness.contracts.task import Cost
+from harness.engine.run_state import Clock, Divergence, Run
+from harness.engine.stepping import (
+    Block,
+    CountingPotential,
+    DirectNoise,
+    Noise,
+    Potential,
+    check_calls,
+    check_returned,
+    check_weights,
+    cut,
+    split,
+    stepper,
+)
+from harness.system.errors import PluginError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from harness.contracts.sampler import Sampler, State
+    from harness.contracts.schedule import Trajectory
+    from harness.contracts.task import Batch, Problem, Task
+    from harness.engine.stepping import Advanced
+
+
+COORDINATES = 1000
+"""Of the last finite position of a chain that was lost: as many are kept for who wants to see it."""
+
+LOOK = 50
+"""Steps between two looks at whether chains are lost, where a block is one step and another device computes it."""
+
+
+class Loop:
+    """R runs of C chains each that differ only in their seed, as R*C rows of one tensor.
+
+    `streams` has one entry a row, run after run; `mode` is how steps are executed (see `stepping`); `weights`
+    is "equal", or "step-size" for draws that weigh as much as the step that made them, times the sampler's weights.
+    `advance_block` does one block; `position` counts finished steps.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        sampler: Sampler,
+        trajectory: Trajectory,
+        streams: Sequence[Streams],
+        chains: int,
+        *,
+        mode: str = "plain",
+        weights: str = "equal",
+        device: str = "cpu",
+        draw_stride: int = 1,
+    ) -> None:
+        self.sampler = sampler
+        self.trajectory = trajectory
+        self.by_step_size = weights == "step-size"
+        self.device = device
+        self.dtype: torch.dtype = getattr(torch, task.dtype)
+        self.problem: Problem = task.build(streams, device)
+        self.stepper = stepper(mode, self.problem.dim, device, opaque=task.opaque)
+        self.clock = Clock()
+        self.position = 0
+        self.h = torch.from_numpy(trajectory.step_size).to(device, self.dtype)
+        self.T = torch.from_numpy(trajectory.temperature).to(device, self.dtype)
+        self.theta = self.problem.initial().to(self.dtype)
+        self.potential = CountingPotential(
+            self.problem, task.terms(), shape=self.theta.shape, owner=type(sampler).__name__
+        )
+        carried = _copies(self.problem.state())
+        self.state, at_start = self._init_state(task, streams)
+        slots, per_step = self._probe(task, len(streams))
+        self.problem.load(carried)
+        self.cost = Cost(at_start, per_step)
+        self.lost_at = torch.zeros(len(streams), dtype=torch.int64, device=device)
+        self.noise = ChainNoise([s.fastest("noise", device, self.dtype) for s in streams], slots)
+        length = min(self.noise.block_length(self.problem.dim), self.problem.block_limit or len(trajectory))
+        self.ends = dict(cut(trajectory, length, sampler.refresh_every))
+        self.runs = [
+            Run(rows, self.problem.observer(rows, trajectory, self.cost), draw_stride)
+            for rows in (slice(r, r + chains) for r in range(0, len(streams), chains))
+        ]
+
+    def _init_state(self, task: Task, streams: Sequence[Streams]) -> tuple[State, float]:
+        noise = DirectNoise([s.torch("sampler-init", self.device) for s in streams], self.dtype)
+        potential = self.potential.on(self._peek_batch(), self.theta.shape)
+        h, T = self.h[0].clone(), self.T[0].clone()  # a view would lead to the whole trajectory
+        state = self.sampler.init(self.theta, Potential(potential, self.sampler), h, T, Noise(noise))
+        counted = potential.take_counts()
+        potential.end()
+        noise.end()
+        self._check_init(counted)
+        if not isinstance(state, dict):
+            raise self._broken(f"init: the state must be a dict of tensors, and is a {type(state).__name__}")
+        for name, leaf in state.items():
+            if not isinstance(leaf, torch.Tensor) or leaf.ndim < 1 or len(leaf) != len(streams):
+                raise self._broken(
+                    f"init: state {name!r} must be a tensor whose leading axis is the {len(streams)} chains"
+                )
+            if leaf.device != self.theta.device:
+                raise self._broken(f"init: state {name!r} is on {leaf.device}, theta on {self.theta.device}")
+        if self.stepper.in_place:
+            state = {name: leaf.clone() for name, leaf in state.items()}  # none may be theta, or another entry
+        return state, _passes(counted, task)
+
+    def _check_init(self, counted: tuple[int, int]) -> None:
+        """The gradients of `init` are those of a step at most, and the full ones that were declared."""
+        sampler = self.sampler
+        most = sampler.gradients_per_step, sampler.full_gradients_per_step + sampler.full_gradients_at_start
+        if counted[0] > most[0] or counted[1] > most[1]:
+            raise self._broken(
+                f"init: it makes {counted} calls (on the batch, on all the data), more than {most}: those of a step "
+                "and full_gradients_at_start; declare full gradients there, so that the budget pays for them"
+            )
+
+    def _broken(self, what: str) -> PluginError:
+        return PluginError(f"{type(self.sampler).__name__}.{what}")
+
+    def _peek_batch(self) -> Batch | None:
+        """The batch of the next step, leaving the problem where it was."""
+        before = _copies(self.problem.state())
+        batch = split(self.problem.draw_batches(1), 1)[0]
+        self.problem.load(before)
+        return batch
+
+    def _probe(self, task: Task, rows: int) -> tuple[list[Slot], float]:
+        """The noise slots and the cost in data passes of one step, from a step on the side that is checked."""
+        generators = [Streams(0, row, ("probe",)).torch("noise", self.device) for row in range(rows)]
+        noise = DirectNoise(generators, self.dtype)
+        potential = self.potential.on(self._peek_batch(), self.theta.shape)
+        h, warm = self.h[0].clone(), torch.ones_like(self.T[0])
+        with torch.no_grad():
+            theta, state = self.sampler.step(
+                self.theta, dict(self.state), Potential(potential, self.sampler), h, warm, Noise(noise)
+            )
+        check_returned(self.sampler, theta, state, self.theta, self.state)
+        weight = self.sampler.log_weight(state)
+        if weight is not None:
+            check_weights(self.sampler, weight, (rows,))
+        counted = potential.take_counts()
+        check_calls(self.sampler, counted)
+        potential.end()
+        noise.end()
+        every = self.sampler.refresh_every
+        return noise.slots, _passes(counted, task) + (1 / every if every else 0)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are done, or no run is left that has not diverged."""
+        return self._at_end or all(run.divergence for run in self.runs)
+
+    @property
+    def _at_end(self) -> bool:
+        return self.position >= len(self.trajectory)
+
+    def advance_block(self) -> None:
+        """Do the block that starts at `position`."""
+        start, stop = self.position, self.ends[self.position]
+        began = time.perf_counter()
+        if start and self.sampler.refresh_every and start % self.sampler.refresh_every == 0:
+            self._refresh()
+        block = self._block(start, stop)
+        before = None if self.stepper.in_place else (self.theta, self.state)
+        compiling = self.stepper.compiling
+        with torch.no_grad():
+            done = self.stepper.advance(self.sampler, self.potential, self.theta, self.state, block)
+        check_calls(self.sampler, self.potential.take_counts(), "code between two steps", (0, 0))
+        if not self.stepper.in_place:
+            check_returned(self.sampler, done.theta, done.state, self.theta, self.state)
+        self.theta, self.state, self.position = done.theta, done.state, stop
+        lost = (~torch.isfinite(self.theta).all(dim=1)) * len(block) if done.lost is None else done.lost
+        if done.log_weights is not None:
+            lost = lost.where((done.log_weights < math.inf).all(dim=0) | (lost > 0), len(block))  # a NaN is not
+        self.lost_at = self.lost_at.where((self.lost_at > 0) | (lost == 0), start + lost)
+        looking = self.device == "cpu" or len(done.draws) or stop - start > 1 or stop % LOOK == 0 or self._at_end
+        if looking:  # on a GPU a look waits for all that is under way
+            self._look(before, block, start)
+        compiling = self.stepper.compiling - compiling
+        self.clock.compiling += compiling
+        sampled = time.perf_counter()
+        self.clock.sampling += sampled - began - compiling
+        self._observe(done, start, stop)
+        self.clock.observing += time.perf_counter() - sampled
+
+    def _refresh(self) -> None:
+        with torch.no_grad():
+            state = self.sampler.refresh(self.theta, dict(self.state), Potential(self.potential, self.sampler))
+        check_returned(self.sampler, self.theta, state, self.theta, self.state, "refresh")
+        check_calls(self.sampler, self.potential.take_counts(), "refresh", (0, 1))
+        if self.stepper.in_place:  # entries stay where a recorded step reads them, and none becomes theta
+            fresh = {name: leaf.clone() for name, leaf in state.items()}
+            for name, leaf in self.state.items():
+                leaf.copy_(fresh[name])
+        else:
+            self.state = state
+
+    def _block(self, start: int, stop: int) -> Block:
+        heated = bool(self.trajectory.temperature[start] > 0)
+        return Block(
+            h=self.h[start:stop].clone(),
+            T=self.T[start:stop].clone(),
+            slots=self.noise.slots,
+            noise=self.noise.draw(stop - start, heated=heated),
+            batches=self.problem.draw_batches(stop - start),
+            keep=self.trajectory.keep[start:stop],
+            adapt=bool(self.trajectory.burn_in[start]),
+        )
+
+    def _observe(self, done: Advanced, start: int, stop: int) -> None:
+        draws = done.draws
+        if not len(draws):
+            return
+        logs = draws.new_zeros(draws.shape[:2]) if done.log_weights is None else done.log_weights
+        steps = np.flatnonzero(self.trajectory.keep[start:stop]) + start + 1
+        if self.by_step_size:
+            logs = logs + self.h[torch.from_numpy(steps - 1).to(self.device)].log()[:, None]
+        for run in self.runs:
+            run.take(draws[:, run.rows], logs[:, run.rows], steps)
+
+    def _look(self, before: tuple[Tensor, State] | None = None, block: Block | None = None, start: int = 0) -> None:
+        """Note the chains that were lost. Which step of a longer block it was is found by doing the block again."""
+        lost_at = self.lost_at.cpu().numpy()
+        fresh = [run for run in self.runs if run.divergence is None and lost_at[run.rows].any()]
+        if not fresh:
+            return
+        positions = None
+        if before is not None and block is not None:
+            positions, within = self._again(*before, block)
+            lost_at = np.where((lost_at > start) & (within > 0), start + within, lost_at)
+        first = np.where(lost_at > 0, lost_at, len(self.trajectory) + 1)
+        for run in fresh:
+            chain = int(first[run.rows].argmin())
+            step = int(first[run.rows][chain])
+            run.divergence = Divergence(step=step, chain=chain, seen_at=self.position)
+            if positions is not None:
+                run.last_finite = positions[step - start - 1][run.rows][chain][:COORDINATES].clone()
+
+    def _again(self, theta: Tensor, state: State, block: Block) -> tuple[Tensor, NDArray[np.int64]]:
+        """The positions (B + 1, C, D) in a block, and at which of its steps, counted from 1, each chain was lost."""
+        if len(block) == 1:
+            return theta[None], np.ones(len(theta), dtype=np.int64)
+        with torch.no_grad():
+            keep = np.ones(len(block), dtype=bool)
+            done = self.stepper.advance(self.sampler, self.potential, theta, state, replace(block, keep=keep))
+        finite = torch.isfinite(done.draws).all(dim=2)
+        if done.log_weights is not None:
+            finite = finite & (done.log_weights < math.inf)
+        lost = ~finite.cpu().numpy()
+        return torch.cat([theta[None], done.draws]), np.where(lost.any(axis=0), lost.argmax(axis=0) + 1, 0)
+
+    def checkpoint(self, run: Run) -> dict[str, Tensor]:
+        """All that `run` needs to go on from `position`, as tensors that a safetensors file can hold."""
+        self._look()
+        rows = run.rows
+        tensors = {"theta": self.theta[rows], "noise": self.noise.state()[rows]}
+        tensors |= {f"state/{name}": leaf[rows] for name, leaf in self.state.items()}
+        tensors |= {f"problem/{name}": leaf[rows] for name, leaf in self.problem.state().items()}
+        tensors |= {f"observer/{name}": leaf for name, leaf in run.observer.state().items()}
+        lost = run.divergence
+        where = [lost.step, lost.chain, lost.seen_at] if lost else [-1, -1, -1]
+        tensors["counters"] = torch.tensor([self.position, run.kept, run.stored, *where], dtype=torch.int64)
+        tensors["draw_stride"] = torch.tensor(run.stride)
+        tensors["log_weight_unit"] = torch.tensor(run.log_weight_unit, dtype=torch.float64)
+        return {name: leaf.detach().cpu().contiguous().clone() for name, leaf in tensors.items()}
+
+    def restore(self, checkpoints: Sequence[Mapping[str, Tensor]]) -> None:
+        """Go on from the checkpoints of the runs, one each, all taken at the same position."""
+        positions = {int(c["counters"][0]) for c in checkpoints}
+        if len(positions) != 1:
+            raise ValueError(f"checkpoints of one block differ in position: {sorted(positions)}")
+        self.position = positions.pop()
+        joined = {
+            name: torch.cat([c[name] for c in checkpoints])
+            for name in checkpoints[0]
+            if name in ("theta", "noise") or name.startswith(("state/", "problem/"))
+        }
+        # empty_like keeps the task's memory order, on which the last bit of a reduction may depend.
+        self.theta = torch.empty_like(self.theta).copy_(joined["theta"])
+        self.noise.load(joined["noise"])
+        self.state = {n: torch.empty_like(leaf).copy_(joined[f"state/{n}"]) for n, leaf in self.state.items()}
+        self.problem.load({n.removeprefix("problem/"): t for n, t in joined.items() if n.startswith("problem/")})
+        for run, tensors in zip(self.runs, checkpoints, strict=True):
+            prefix = "observer/"
+            run.observer.load({n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)})
+            _, run.kept, run.stored, *where = (int(v) for v in tensors["counters"])
+            run.divergence = Divergence(*where) if where[0] >= 0 else None
+            run.stride = int(tensors["draw_stride"])  # of the draws on disk, whatever this command asks for
+            run.log_weight_unit = float(tensors["log_weight_unit"])
+
+
+def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: leaf.clone() for name, leaf in tensors.items()}
+
+
+def _passes(calls_and_full_calls: tuple[int, int], task: Task) -> float:
+    calls, full_calls = calls_and_full_calls
+    return calls * task.batch_terms() / task.terms() + full_calls

@@ -1,0 +1,76 @@
+"""What a block of runs keeps: its time, and of each run the observer, the draws, and where it diverged."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.contracts.task import Observer
+
+
+@dataclass
+class Clock:
+    """Wall seconds of a block of runs, by what they were spent on."""
+
+    compiling: float = 0.0
+    sampling: float = 0.0
+    observing: float = 0.0
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Where a chain became non-finite: the step, counted from 1, the chain within its run, the end of the block."""
+
+    step: int
+    chain: int
+    seen_at: int
+
+
+class Run:
+    """One run within the block: its rows, its observer, the draws not yet fetched, and its divergence if any.
+
+    `last_finite` is where the chain that diverged first was one step before, its first 1,000 coordinates; only in the
+    loop that saw it, and not where steps write in place.
+    """
+
+    def __init__(self, rows: slice, observer: Observer, stride: int) -> None:
+        self.rows = rows
+        self.observer = observer
+        self.stride = stride
+        self.kept = 0
+        self.stored = 0
+        self.pending: list[np.ndarray] = []
+        self.divergence: Divergence | None = None
+        self.last_finite: Tensor | None = None
+        self.log_weight_unit = math.nan
+
+    def take(self, draws: Tensor, log_weights: Tensor, steps: np.ndarray) -> None:
+        """Observe kept draws (B, C, D) and put every `stride`-th, if any, aside for the draws file, as float32.
+
+        Weights count from that of the first draw: only their ratios mean something, and exp has a limit.
+        """
+        if self.divergence is not None or not len(steps):
+            return
+        if math.isnan(self.log_weight_unit):
+            self.log_weight_unit = float(log_weights[0].max())
+        self.observer.observe(draws, (log_weights - self.log_weight_unit).exp(), steps)
+        if self.stride:
+            first = -self.kept % self.stride
+            self.pending.append(draws[first :: self.stride].to(torch.float32).cpu().numpy())
+            self.stored += len(self.pending[-1])
+        self.kept += len(steps)
+
+    def fetch(self) -> np.ndarray | None:
+        """The draws (B, C, D) put aside since the last call."""
+        if not self.pending:
+            return None
+        draws = np.concatenate(self.pending)
+        self.pending = []
+        return draws

@@ -1,0 +1,71 @@
+"""How a block of steps is executed; nothing else in the harness knows.
+
+The mode stands in the RunSpec: "plain" is one torch call after the other. "compiled" is, on a CPU, the whole block as
+one function, or each step's update where the task is opaque or has `LARGE` parameters; on a GPU it is the whole step
+recorded as a CUDA graph. All run the same lines of sampler and task, and differ in the last bits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from harness.engine.stepping.block import Advanced, Block, check_calls, check_returned, check_weights, cut, split
+from harness.engine.stepping.compiled import Compiled
+from harness.engine.stepping.execution_mode import LARGE
+from harness.engine.stepping.graph import Graph
+from harness.engine.stepping.noise import DirectNoise, Noise, StepNoise
+from harness.engine.stepping.plain import Plain, advance
+from harness.engine.stepping.potential import BoundPotential, CountingPotential, Potential
+from harness.engine.stepping.update import Update
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.contracts.sampler import Sampler, State
+
+__all__ = [
+    "Advanced",
+    "Block",
+    "BoundPotential",
+    "CountingPotential",
+    "DirectNoise",
+    "Noise",
+    "Potential",
+    "StepNoise",
+    "Stepper",
+    "advance",
+    "check_calls",
+    "check_returned",
+    "check_weights",
+    "cut",
+    "split",
+    "stepper",
+]  # fmt: skip
+
+
+class Stepper(Protocol):
+    """A mode of execution."""
+
+    in_place: bool
+    """Whether theta and state themselves become what is returned."""
+
+    compiling: float
+    """Seconds spent so far on making code, and not on steps."""
+
+    def advance(
+        self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block
+    ) -> Advanced:
+        """Run the steps of a block: a pure function of its arguments, which it leaves as they are unless `in_place`.
+
+        Raises `PluginError` where a step makes another number of gradient calls than declared, or returns another kind
+        of position or state. It leaves the potential's counts at zero.
+        """
+
+
+def stepper(mode: str, dim: int, device: str = "cpu", *, opaque: bool = False) -> Stepper:
+    """The stepper of a mode, for one loop over chains of `dim` parameters on a device; `opaque` as in `Task`."""
+    if mode == "plain":
+        return Plain()
+    if device != "cpu":
+        return Graph()
+    return Update() if opaque or dim >= LARGE else Compiled()

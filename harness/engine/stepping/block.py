@@ -1,0 +1,146 @@
+"""What goes into a block of steps, and what comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.system.errors import PluginError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from harness.contracts.randomness import Slot
+    from harness.contracts.sampler import Sampler, State
+    from harness.contracts.schedule import Trajectory
+    from harness.contracts.task import Batch
+
+
+@dataclass(frozen=True)
+class Block:
+    """A stretch of B steps in one stage: all its inputs, so that running it is a pure function of theta and state.
+
+    h and T are (B,); noise has a tensor (B, C, ...) for each slot, or a 0-dim zero where nothing is drawn; batches are
+    named tensors (B, C, ...), {} where U is exact; keep (B,) marks the steps whose position is a draw.
+    """
+
+    h: Tensor
+    T: Tensor
+    slots: Sequence[Slot]
+    noise: Sequence[Tensor]
+    batches: Batch
+    keep: NDArray[np.bool_]
+    adapt: bool
+
+    def __len__(self) -> int:
+        return len(self.h)
+
+
+@dataclass(frozen=True)
+class Advanced:
+    """What a block left behind: position, state, the n kept draws (n, C, D) and their log weights (n, C), if any."""
+
+    theta: Tensor
+    state: State
+    draws: Tensor
+    log_weights: Tensor | None
+    lost: Tensor | None = None
+    """At which step of the block, counted from 1, each chain (C,) was lost, 0: never; None where it was not looked."""
+
+
+def check_returned(sampler: Sampler, theta: Tensor, state: State, like: Tensor, was: State, what: str = "step") -> None:
+    """Raise `PluginError` unless position and state have the keys, shapes, dtypes and devices that they had before."""
+    import torch
+
+    name = type(sampler).__name__
+    if not isinstance(state, dict) or state.keys() != was.keys():
+        found = f"entries {sorted(state)}" if isinstance(state, dict) else f"type {type(state).__name__}"
+        raise PluginError(f"{name}.{what}: state has {found}, after init it had {sorted(was)}")
+    for entry, new, old in [("theta", theta, like), *((key, state[key], leaf) for key, leaf in was.items())]:
+        if not isinstance(new, torch.Tensor):
+            raise PluginError(f"{name}.{what}: {entry} was a tensor and came back as {type(new).__name__}")
+        if (new.shape, new.dtype, new.device) != (old.shape, old.dtype, old.device):
+            moved = new.device != old.device
+            before, after = (
+                f"{tuple(leaf.shape)} {leaf.dtype}" + (f" on {leaf.device}" if moved else "") for leaf in (old, new)
+            )
+            raise PluginError(f"{name}.{what}: {entry} was {before} and came back as {after}")
+
+
+def check_weights(sampler: Sampler, weights: Tensor, shape: tuple[int, ...]) -> None:
+    """Raise `PluginError` unless log weights have this shape, one a chain, and are floating-point numbers."""
+    import torch
+
+    if isinstance(weights, torch.Tensor) and weights.shape == shape and weights.is_floating_point():
+        return
+    found = f"a {type(weights).__name__}"
+    if isinstance(weights, torch.Tensor):
+        found = f"{weights.dtype} of shape {tuple(weights.shape)}"
+    raise PluginError(
+        f"{type(sampler).__name__}.log_weight: {found} is not one floating-point number a chain, {tuple(shape)}"
+    )
+
+
+def stacked(
+    sampler: Sampler, draws: Sequence[Tensor], log_weights: Sequence[Tensor], theta: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """The kept draws (n, C, D), and their log weights (n, C) if there are any; raises where they differ in shape."""
+    import torch
+
+    name = type(sampler).__name__
+    if not draws:
+        return theta.new_empty((0, *theta.shape)), None
+    try:
+        kept = torch.stack(list(draws))
+        weights = torch.stack(list(log_weights)) if log_weights else None
+    except (RuntimeError, TypeError) as error:
+        raise PluginError(f"{name}: positions or log weights change their shape from step to step: {error}") from error
+    if kept.shape[1:] != theta.shape:
+        raise PluginError(f"{name}.step: theta was {tuple(theta.shape)} and came back as {tuple(kept.shape[1:])}")
+    if weights is not None:
+        check_weights(sampler, weights, (len(draws), len(theta)))
+    return kept, weights
+
+
+def check_unchanged(sampler: Sampler, draws: Sequence[Tensor], versions: Sequence[int]) -> None:
+    """Raise `PluginError` where a position was written to after it had become a draw of some `_version` of torch's."""
+    if any(draw._version != version for draw, version in zip(draws, versions, strict=True)):  # noqa: SLF001
+        raise PluginError(
+            f"{type(sampler).__name__}.step changes theta in place, and with it the draws before; return a new tensor: "
+            "theta + x in place of theta.add_(x)"
+        )
+
+
+def check_calls(
+    sampler: Sampler, counted: tuple[int, int], what: str = "step", due: tuple[int, int] | None = None
+) -> None:
+    """Raise `PluginError` unless the gradients asked for, on the batch and on all data, are those `due` or declared."""
+    declared = sampler.gradients_per_step, sampler.full_gradients_per_step
+    if counted != (declared if due is None else due):
+        raise PluginError(
+            f"{type(sampler).__name__} declares (gradients_per_step, full_gradients_per_step) = {declared}, "
+            f"its {what} makes {counted} calls" + ("" if due is None else f" where it may make {due}")
+        )
+
+
+def split(batches: Batch, steps: int) -> list[Batch | None]:
+    """Named tensors (steps, C, ...) as one dict a step; {} means that U is exact."""
+    if not batches:
+        return [None] * steps
+    names, columns = list(batches), [tensor.unbind(0) for tensor in batches.values()]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def cut(trajectory: Trajectory, length: int, refresh_every: int = 0) -> Iterator[tuple[int, int]]:
+    """The blocks (start, stop) of a trajectory: one stage each, no refresh within, at most `length` steps."""
+    import numpy as np
+
+    heated, burning = trajectory.temperature > 0, trajectory.burn_in
+    changes = np.flatnonzero((heated[1:] != heated[:-1]) | (burning[1:] != burning[:-1])) + 1
+    refreshes = range(refresh_every, len(trajectory), refresh_every) if refresh_every else ()
+    edges = np.union1d(changes, refreshes).astype(np.int64)
+    for start, stop in zip([0, *edges.tolist()], [*edges.tolist(), len(trajectory)], strict=True):
+        yield from ((s, min(s + length, stop)) for s in range(start, stop, length))

@@ -1,0 +1,176 @@
+"""A whole block of steps as one compiled function: torch's `scan` over the steps, by inductor.
+
+Chains lie innermost and are filled up to a multiple of `LANES`, so that every chain is computed by the same vector
+instructions whatever number of them there is: a run's bits do not depend on its neighbours. Filling chains are copies
+of the first and are dropped. `scan` wants a carry that is new, contiguous and not shared: every leaf is copied here,
+so that authors of samplers need not know. State entries go in the order of their names, for `scan` knows them by place.
+
+`scan` is a prototype in torch; this file is the only one that uses it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from harness.engine.stepping.block import Advanced, Block, check_calls, check_returned, check_weights
+from harness.engine.stepping.compile_cache import kind_of, making
+from harness.engine.stepping.execution_mode import CPP_WRAPPER_FROM, torch_version
+from harness.engine.stepping.noise import Noise, StepNoise
+from harness.engine.stepping.plain import advance
+from harness.engine.stepping.potential import CountingPotential, Potential
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.contracts.sampler import Sampler, State
+
+LANES = 16
+"""Chains are filled up to a multiple: what the widest vector registers hold, twice over for float64."""
+
+FEWEST = 2
+"""Steps of a compiled block; a single one is done plainly, for torch would compile it anew."""
+
+INLINED = 16
+"""Operations that are written out where a value is used again; torch's 30 makes ten leapfrog steps a minute's work."""
+
+Lanes = dict[str, Any]
+Function = Callable[[Lanes, Lanes], tuple[Lanes, Lanes]]
+
+
+class Compiled:
+    """Blocks by compiled functions: one for each kind of block that a run has, made when it is first met."""
+
+    in_place = False
+
+    def __init__(self) -> None:
+        self.compiling = 0.0
+        self._made: dict[tuple[bool, ...], Function] = {}
+
+    def advance(
+        self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block
+    ) -> Advanced:
+        """Run the steps of a block."""
+        import torch
+
+        if len(block) < FEWEST:
+            return advance(sampler, potential, theta, state, block)
+        chains = len(theta)
+        rows = torch.arange(-(-chains // LANES) * LANES, device=theta.device)
+        rows[chains:] = 0
+        carry = {"theta": _lanes(theta, rows, 0), "state": {n: _lanes(state[n], rows, 0) for n in sorted(state)}}
+        steps = {
+            "h": block.h,
+            "T": block.T,
+            "noise": [_lanes(slot, rows, 1) for slot in block.noise if slot.ndim],
+            "batch": {name: _lanes(leaf, rows, 1) for name, leaf in block.batches.items()},
+        }
+        function = self._function(sampler, potential, block, carry, steps)
+        carry, out = function(carry, steps)
+        keep = torch.from_numpy(block.keep).to(theta.device)
+        kept = {name: _chains(leaf if block.keep.all() else leaf[keep], chains, 1) for name, leaf in out.items()}
+        left = {name: _chains(leaf, chains, 0) for name, leaf in carry["state"].items()}
+        return Advanced(_chains(carry["theta"], chains, 0), left, kept["theta"], kept.get("log_weight"))
+
+    def _function(
+        self, sampler: Sampler, potential: CountingPotential, block: Block, carry: Lanes, steps: Lanes
+    ) -> Function:
+        """The function of this kind of block; where it is new, it is compiled by a call on the first steps."""
+        kind = kind_of(block)
+        if kind not in self._made:
+            began = time.perf_counter()
+            with making(sampler):
+                self._made[kind] = _compile(_scan(sampler, potential, block), carry, steps)
+            self.compiling += time.perf_counter() - began
+        return self._made[kind]
+
+
+def _compile(function: Function, carry: Lanes, steps: Lanes) -> Function:
+    """Compile for blocks of any length, by a call on the first `FEWEST` steps whose answer is dropped."""
+    import torch
+    from torch._dynamo import mark_dynamic
+    from torch.utils import _pytree as tree
+
+    for noisy in ("torch.utils.cpp_extension", "torch._inductor"):  # a GPU that none asked for, calls it cannot inline
+        logging.getLogger(noisy).setLevel(logging.ERROR)
+    options = {
+        "cpp_wrapper": torch_version() >= CPP_WRAPPER_FROM,
+        "compile_threads": 1,
+        "realize_opcount_threshold": INLINED,
+    }
+    # Not dynamic but for what is marked: else torch would guess from earlier runs what may vary in this one.
+    compiled = torch.compile(function, fullgraph=True, dynamic=False, options=options)
+
+    def call(carry: Lanes, steps: Lanes) -> tuple[Lanes, Lanes]:
+        for leaf in tree.tree_leaves(steps):
+            mark_dynamic(leaf, 0)
+        return compiled(carry, steps)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of torch about torch
+        call(carry, tree.tree_map(lambda leaf: leaf[:FEWEST].clone(), steps))
+    return call
+
+
+def _scan(sampler: Sampler, potential: CountingPotential, block: Block) -> Function:
+    """The block as a function of the carry and of what differs from step to step, chains last in both."""
+    from torch._higher_order_ops.scan import scan
+
+    slots, adapt = block.slots, block.adapt
+    drawn = [bool(slot.ndim) for slot in block.noise]
+
+    def one(carry: Lanes, now: Lanes) -> tuple[Lanes, Lanes]:
+        like = theta = carry["theta"].movedim(-1, 0)
+        was = state = {name: leaf.movedim(-1, 0) for name, leaf in carry["state"].items()}
+        batch = {name: leaf.movedim(-1, 0) for name, leaf in now["batch"].items()}
+        noise = StepNoise(slots)
+        noise.start(_values(now["noise"], drawn, theta))
+        asked = potential.on(batch or None, theta.shape)
+        theta, state = sampler.step(theta, dict(state), Potential(asked, sampler), now["h"], now["T"], Noise(noise))
+        noise.finish()
+        if adapt:
+            state = sampler.adapt(state, now["h"], now["T"])
+        out = {"theta": _fresh(theta)}
+        weight = sampler.log_weight(state)
+        if weight is not None:
+            check_weights(sampler, weight, like.shape[:1])
+            out["log_weight"] = _fresh(weight)
+        # Done while the code is made: what was traced is what every step does, whatever Python would do later.
+        check_calls(sampler, asked.take_counts())
+        check_returned(sampler, theta, state, like, was)
+        return {"theta": _fresh(theta), "state": {name: _fresh(state[name]) for name in sorted(state)}}, out
+
+    def whole(carry: Lanes, steps: Lanes) -> tuple[Lanes, Lanes]:
+        return scan(one, carry, steps)
+
+    # torch counts what it compiled by code object, and gives up after a few: each run has one of its own.
+    return FunctionType(whole.__code__.replace(), whole.__globals__, closure=whole.__closure__)
+
+
+def _values(noise: Sequence[Tensor], drawn: Sequence[bool], like: Tensor) -> list[Tensor]:
+    """The values of all slots of a step; those not drawn are a 0-dim zero."""
+    values = iter(noise)
+    return [next(values).movedim(-1, 0) if there else like.new_zeros(()) for there in drawn]
+
+
+def _fresh(leaf: Tensor) -> Tensor:
+    import torch
+
+    return leaf.movedim(0, -1).clone(memory_format=torch.contiguous_format)
+
+
+def _lanes(leaf: Tensor, rows: Tensor, axis: int) -> Tensor:
+    """The chains along `axis` filled up and moved last, in new memory."""
+    import torch
+
+    filled = leaf if len(rows) == leaf.shape[axis] else leaf.index_select(axis, rows)
+    return filled.movedim(axis, -1).clone(memory_format=torch.contiguous_format)
+
+
+def _chains(leaf: Tensor, chains: int, axis: int) -> Tensor:
+    """The inverse of `_lanes`."""
+    return leaf[..., :chains].movedim(-1, axis)

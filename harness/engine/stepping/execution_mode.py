@@ -1,0 +1,79 @@
+"""Which mode a run is executed in: decided at the plan, written into the RunSpec, part of the key. No torch here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+from packaging.version import Version
+
+from harness.system.errors import UsageError
+
+COMPILED_FROM = 200_000
+"""Steps of a run from which it is compiled unless a setting says otherwise: making the code costs seconds, as many as
+some 100,000 plain steps."""
+
+LARGE = 100_000
+"""Parameters of a chain from which a compiled step is one update at a time, and no scan over steps."""
+
+LARGE_COMPILED_FROM = 3e9
+"""Parameters times steps from which such a run is compiled: a plain update costs some 10 ns a parameter more."""
+
+SCAN_FROM = Version("2.11")
+"""The first torch known to compile a scan."""
+
+CPP_WRAPPER_FROM = Version("2.15")
+"""The first torch known to do so without Python in the inner loop."""
+
+COMPILERS = ("g++", "c++", "clang++")
+GPU_COMPILERS = ("gcc", "clang")
+"""What Triton makes the start of its kernels with."""
+
+
+def choose(
+    asked: str | None, steps: int, device: str = "cpu", dim: int = 1, *, opaque: bool = False, never: str | None = None
+) -> str:
+    """The mode of a run of `steps` steps; `UsageError` where the one asked for is not possible on this machine.
+
+    Unless a setting says otherwise: on a CPU long runs are compiled. On a GPU the steps of networks (`opaque` tasks)
+    and of any task with `LARGE` parameters are recorded, whatever the length of the run: without that the GPU waits
+    for Python. `never` is the reason why the sampler is never compiled.
+    """
+    if asked == "compiled" and never is not None:
+        raise UsageError(f"run.compile = compiled: the sampler is exempt from the law 'compiled' ({never})")
+    if asked is None and never is not None:
+        return "plain"
+    if asked is None:
+        large = dim >= LARGE
+        worth = steps * dim >= LARGE_COMPILED_FROM if large else steps >= COMPILED_FROM
+        wanted = worth if device == "cpu" else large or opaque
+        return "compiled" if wanted and lack(device) is None else "plain"
+    missing = lack(device) if asked == "compiled" else None
+    if missing:
+        raise UsageError(f"run.compile = compiled: {missing}; install it, or leave the setting out")
+    return asked
+
+
+def lack(device: str = "cpu") -> str | None:
+    """What this machine lacks for compiling steps that run on a device."""
+    if device != "cpu":
+        if find_spec("triton") is None:
+            return "on a GPU it needs the package triton"
+        if not any(map(shutil.which, filter(None, (os.environ.get("CC"), *GPU_COMPILERS)))):
+            return f"on a GPU it needs a C compiler ({', '.join(GPU_COMPILERS)}), and there is none on the PATH"
+        return None
+    if torch_version() < SCAN_FROM:
+        return f"it needs torch {SCAN_FROM} or later, and this is {torch_version()}"
+    if not any(map(shutil.which, filter(None, (os.environ.get("CXX"), *COMPILERS)))):
+        return f"it needs a C++ compiler ({', '.join(COMPILERS)}), and there is none on the PATH"
+    return None
+
+
+def torch_version() -> Version:
+    """The version of torch that is installed, found without importing it."""
+    try:
+        return Version(Version(version("torch")).public)
+    except PackageNotFoundError:
+        return Version("0")

@@ -1,0 +1,114 @@
+"""Noise: what the harness hands out, and the narrow object by which samplers ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from harness.contracts.randomness import Slot
+from harness.system.errors import PluginError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from harness.contracts import sampler as contract
+
+
+class Noise:
+    """What a sampler is handed: the contract of `harness.contracts.sampler.Noise` and nothing else."""
+
+    __slots__ = ("normal", "uniform")
+
+    def __init__(self, noise: contract.Noise) -> None:
+        def normal(like: Tensor) -> Tensor:
+            return noise.normal(like)
+
+        def uniform(shape: Sequence[int]) -> Tensor:
+            return noise.uniform(shape)
+
+        self.normal = normal
+        self.uniform = uniform
+
+
+class StepNoise:
+    """The noise of one step of a block drawn ahead: hands out the next slot at each request, if it is the one asked."""
+
+    def __init__(self, slots: Sequence[Slot]) -> None:
+        self.slots = slots
+        self.count = len(slots)
+        self.kinds = [slot.kind for slot in slots]
+        self.shapes: list[Sequence[int]] = [()] * self.count
+        self.values: Sequence[Tensor] = ()
+        self.next = 0
+
+    def start(self, values: Sequence[Tensor]) -> None:
+        """Begin a step with the values of its slots."""
+        self.values = values
+        self.next = 0
+
+    def finish(self) -> None:
+        """End a step; raises `PluginError` where it left noise unasked for."""
+        if self.next != self.count:
+            raise self._changed(f"asked {self.next} times")
+
+    def normal(self, like: Tensor) -> Tensor:
+        """The normals of this slot."""
+        return self._take("normal", like.shape)
+
+    def uniform(self, shape: Sequence[int]) -> Tensor:
+        """The uniforms of this slot."""
+        return self._take("uniform", shape)
+
+    def _take(self, kind: str, shape: Sequence[int]) -> Tensor:
+        """The next value, if its slot is of this kind and (chains first) shape; undrawn ones, 0-dim, have any shape."""
+        k = self.next
+        self.next = k + 1
+        if k < self.count and self.kinds[k] == kind and (shape == self.shapes[k] or self._fits(k, shape)):
+            return self.values[k]
+        raise self._changed(f"asked for {kind} {tuple(shape[1:])} in call {self.next}")
+
+    def _fits(self, k: int, shape: Sequence[int]) -> bool:
+        """Whether slot k has this shape, which is then remembered: the values of all steps have the same shapes."""
+        value = self.values[k]
+        fits = value.shape == shape or (not value.ndim and self.slots[k].shape == tuple(shape[1:]))
+        if fits:
+            self.shapes[k] = tuple(shape)
+        return fits
+
+    def _changed(self, what: str) -> PluginError:
+        asked = ", ".join(f"{slot.kind} {slot.shape}" for slot in self.slots)
+        return PluginError(
+            f"a step must ask for the same noise every time: its first asked for [{asked}], this one {what}"
+        )
+
+
+class DirectNoise:
+    """Noise drawn at the moment it is asked for, and a record of what was asked: for `init` and for probing."""
+
+    def __init__(self, generators: Sequence[torch.Generator], dtype: torch.dtype) -> None:
+        self.generators = generators
+        self.dtype = dtype
+        self.slots: list[Slot] = []
+
+    def normal(self, like: Tensor) -> Tensor:
+        """Standard normals like `like`."""
+        return self._draw(Slot("normal", tuple(like.shape[1:]), like.dtype))
+
+    def uniform(self, shape: Sequence[int]) -> Tensor:
+        """Uniforms of `shape`."""
+        return self._draw(Slot("uniform", tuple(shape[1:]), self.dtype))
+
+    def end(self) -> None:
+        """Refuse all later requests: a run draws its noise in steps."""
+        self.generators = ()
+
+    def _draw(self, slot: Slot) -> Tensor:
+        import torch
+
+        if not self.generators:
+            raise PluginError("a sampler asks for noise after the call that it was handed to; use the one of each call")
+        self.slots.append(slot)
+        fill = torch.randn if slot.kind == "normal" else torch.rand
+        rows = [fill(slot.shape, generator=g, dtype=slot.dtype, device=g.device) for g in self.generators]
+        return torch.stack(rows)

@@ -1,0 +1,235 @@
+"""The potential: the harness's own objects, and the narrow one that samplers are handed.
+
+A sampler gets a `Potential` of closures. It offers the contract of `harness.Potential`, and no attribute of it
+leads to the problem, the data or the truth. (Python can open a closure; RULES.md names what it cannot prevent.)
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import harness
+from harness.system.errors import PluginError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.contracts import sampler as contract
+    from harness.contracts.task import Batch, Problem
+
+    Gate = Callable[[Tensor], None]
+
+
+class Potential:
+    """What a sampler is handed: the contract of `harness.Potential` and nothing else.
+
+    `scores` and `metric` raise `PluginError` where the sampler does not declare that it needs them.
+    """
+
+    __slots__ = ("full", "grad", "metric", "scores", "terms", "value_and_grad")
+
+    def __init__(self, potential: contract.Potential, sampler: contract.Sampler, *, full: bool = False) -> None:
+        needs, owner = sampler.needs, type(sampler).__name__
+
+        def grad(x: Tensor) -> Tensor:
+            return potential.grad(x)
+
+        def value_and_grad(x: Tensor) -> tuple[Tensor, Tensor]:
+            return potential.value_and_grad(x)
+
+        def scores(x: Tensor) -> Tensor:
+            if "scores" not in needs:
+                raise _undeclared(owner, "scores")
+            return potential.scores(x)
+
+        def metric(x: Tensor) -> tuple[Tensor, Tensor]:
+            if "metric" not in needs:
+                raise _undeclared(owner, "metric")
+            return potential.metric(x)
+
+        self.terms = potential.terms
+        self.grad = grad
+        self.value_and_grad = value_and_grad
+        self.scores = scores
+        self.metric = metric
+        self.full: Potential = self if full else Potential(potential.full, sampler, full=True)
+
+
+def _undeclared(owner: str, need: str) -> PluginError:
+    return PluginError(
+        f"{owner} asks for the {need} of a potential{_asked_at()} and does not declare it: add {need!r} to `needs`"
+    )
+
+
+class BoundPotential:
+    """The potential of one step: a `Problem` on its current batch. It checks nothing and counts nothing."""
+
+    def __init__(self, problem: Problem, terms: int, batch: Batch | None = None) -> None:
+        self._problem = problem
+        self.terms = terms
+        self.batch = batch
+
+    def bind(self, batch: Batch | None) -> None:
+        """Make it about another batch."""
+        self.batch = batch
+
+    def grad(self, x: Tensor) -> Tensor:
+        """grad U (C, D) at x."""
+        return self._problem.gradient(x, self.batch)
+
+    def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """U (C,) and grad U (C, D) at x."""
+        return self._problem.energy_and_gradient(x, self.batch)
+
+    def scores(self, x: Tensor) -> Tensor:
+        """Gradients of the likelihood terms of the batch (C, n, D) at x."""
+        return self._problem.scores(x, self.batch)
+
+    def metric(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The inverse metric (C, D, D) and its divergence (C, D) at x."""
+        return self._problem.metric(x)
+
+    @property
+    def full(self) -> BoundPotential:
+        """U on all the data."""
+        return BoundPotential(self._problem, self.terms)
+
+
+class CountingPotential(BoundPotential):
+    """A bound potential that counts the gradients asked of it, those on the batch and those on all the data.
+
+    With the `shape` of theta, a call is one gradient a chain. A call at another shape raises `PluginError`, and so does
+    one that torch would batch, differentiate or record: it could give more gradients than the one that is counted.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        terms: int,
+        batch: Batch | None = None,
+        *,
+        shape: tuple[int, ...] | None = None,
+        owner: str = "the sampler",
+    ) -> None:
+        super().__init__(problem, terms, batch)
+        self.calls = 0
+        self.shape, self.owner = shape, owner
+        self._admit: Gate = _gate(shape, owner)
+        self._full: CountingPotential | None = None
+
+    def on(self, batch: Batch | None, shape: tuple[int, ...] | None) -> CountingPotential:
+        """The same potential on another batch, for theta of another shape; it counts for itself."""
+        return CountingPotential(self._problem, self.terms, batch, shape=shape, owner=self.owner)
+
+    def grad(self, x: Tensor) -> Tensor:
+        """grad U (C, D) at x, counted."""
+        self._admit(x)
+        self.calls += 1
+        return self._problem.gradient(x, self.batch)
+
+    def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """U (C,) and grad U (C, D) at x, counted."""
+        self._admit(x)
+        self.calls += 1
+        return self._problem.energy_and_gradient(x, self.batch)
+
+    def scores(self, x: Tensor) -> Tensor:
+        """Gradients of the likelihood terms (C, n, D) at x, counted as one."""
+        self._admit(x)
+        self.calls += 1
+        return self._problem.scores(x, self.batch)
+
+    def metric(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The inverse metric (C, D, D) and its divergence (C, D) at x; not counted."""
+        self._admit(x)
+        return self._problem.metric(x)
+
+    @property
+    def full(self) -> CountingPotential:
+        """U on all the data, counted apart."""
+        if self._full is None:
+            self._full = full = self.on(None, self.shape)
+            full._full = full  # noqa: SLF001 - of its own kind
+        return self._full
+
+    def take_counts(self) -> tuple[int, int]:
+        """Calls on the batch and on all the data since the last time; counting starts anew."""
+        full = self.full
+        counts = self.calls, full.calls
+        self.calls = full.calls = 0
+        return counts
+
+    def end(self) -> None:
+        """Refuse all later calls: nobody counts them."""
+
+        def refuse(_: Tensor) -> None:
+            raise PluginError(
+                f"{self.owner} calls a potential{_asked_at()} after the call that it was handed to; "
+                "use the one that is passed to each call"
+            )
+
+        self._admit = self.full._admit = refuse  # noqa: SLF001 - of its own kind
+
+
+def _gate(shape: tuple[int, ...] | None, owner: str) -> Gate:
+    """A function that raises `PluginError` where a call at x could give more than one gradient a chain."""
+    if shape is None:
+        return lambda _: None
+    import torch
+    from torch._C import _functorch, _get_tracing_state, _len_torch_dispatch_stack, _len_torch_function_stack
+    from torch.autograd import forward_ad
+
+    plain, batched = torch.Tensor, _functorch.is_batchedtensor
+    compiling = torch.compiler.is_compiling()  # which is a mode of torch itself
+    modes = functions = 0
+    if not compiling:
+        modes, functions = _len_torch_dispatch_stack(), _len_torch_function_stack()
+
+    def admit(x: Tensor) -> None:
+        if type(x) is not plain or x.shape != shape or x.is_complex():
+            what = (
+                f"a {'complex ' * x.is_complex()}tensor of shape {tuple(x.shape)}"
+                if type(x) is plain
+                else f"a {type(x).__name__}"
+            )
+            where = "" if compiling else _asked_at()
+            raise PluginError(
+                f"{owner} asks for a gradient at {what}{where}; a call costs one gradient a chain, so x must be a "
+                f"real tensor of theta's shape {tuple(shape)}: make a call for each further position, and declare "
+                "them all in gradients_per_step"
+            )
+        if (
+            x.requires_grad
+            or batched(x)
+            or forward_ad._current_level >= 0  # noqa: SLF001 - torch has no public way to ask
+            or (
+                not compiling
+                and (
+                    _len_torch_dispatch_stack() > modes
+                    or _len_torch_function_stack() > functions
+                    or _get_tracing_state() is not None
+                )
+            )
+        ):
+            where = "" if compiling else _asked_at()
+            raise PluginError(
+                f"{owner} asks for a gradient{where} within vmap, automatic differentiation or a mode of torch, which "
+                "could make several of it; call the potential outside of them, at a tensor that does not require grad"
+            )
+
+    return admit
+
+
+def _asked_at() -> str:
+    """Where a plugin asks from: the innermost frame that is neither the harness's nor torch's."""
+    import torch
+
+    ours = tuple(f"{Path(str(module.__file__)).parent}{os.sep}" for module in (harness, torch))
+    frame = sys._getframe(1)  # noqa: SLF001 - the frames of a traceback, without raising
+    while frame is not None and frame.f_code.co_filename.startswith(ours):
+        frame = frame.f_back  # type: ignore[assignment]
+    return f" ({frame.f_code.co_filename}:{frame.f_lineno})" if frame else ""

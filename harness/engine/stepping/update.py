@@ -1,0 +1,193 @@
+"""One step of many parameters at a time: the update compiled, theta and state written in place, the gradient opaque.
+
+A network's gradient takes hundreds of kernels that are the task's own business; the sampler's lines around it read and
+write every parameter, and as plain tensor algebra each operation is a pass through memory of its own. Here they are one
+kernel, or a few: the gradient is an operation that the compiler does not look into, wherever in the step a sampler asks
+for it, and what `step` returns is copied into the buffers of theta and state within the same kernels. So a step needs
+no more memory than theta, state, noise and the gradient.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+import weakref
+from collections.abc import Callable
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from harness.engine.stepping.block import Advanced, Block, check_calls, check_returned, split, stacked
+from harness.engine.stepping.compile_cache import kind_of, making
+from harness.engine.stepping.noise import Noise, StepNoise
+from harness.engine.stepping.potential import Potential
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.contracts.sampler import Sampler, State
+    from harness.contracts.task import Batch
+    from harness.engine.stepping.potential import BoundPotential, CountingPotential
+
+    Function = Callable[[Tensor, State, Tensor, Tensor, list[Tensor]], None]
+
+_POTENTIALS: weakref.WeakValueDictionary[int, BoundPotential] = weakref.WeakValueDictionary()
+
+
+class Update:
+    """Steps one after the other by compiled functions, one for each kind of block, made when it is first met."""
+
+    counts = True
+    """Whether every step asks the potential; a recorded one is replayed without it."""
+
+    in_place = True
+
+    def __init__(self) -> None:
+        self.compiling = 0.0
+        self._made: dict[tuple[bool, ...], Function] = {}
+
+    def advance(
+        self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block
+    ) -> Advanced:
+        """Run the steps of a block. Unlike in the other modes, theta and state themselves become what is returned."""
+        import torch
+
+        draws, log_weights = [], []
+        lost = torch.zeros(len(theta), dtype=torch.int64, device=theta.device)
+        for k, batch in enumerate(split(block.batches, len(block))):
+            noise = [slot[k] if slot.ndim else slot for slot in block.noise]
+            self._step(sampler, potential, batch, theta, state, block, (block.h[k], block.T[k], noise))
+            lost = lost.where((lost > 0) | theta.isfinite().all(1), k + 1)
+            if block.keep[k]:
+                draws.append(theta.clone())
+                weight = sampler.log_weight(state)
+                log_weights += [] if weight is None else [weight.clone()]
+            counted = potential.take_counts()
+            if self.counts or any(counted):
+                check_calls(sampler, counted)
+        return Advanced(theta, state, *stacked(sampler, draws, log_weights, theta), lost)
+
+    def _step(
+        self,
+        sampler: Sampler,
+        potential: BoundPotential,
+        batch: Batch | None,
+        theta: Tensor,
+        state: State,
+        block: Block,
+        now: tuple[Tensor, Tensor, list[Tensor]],
+    ) -> None:
+        potential.bind(batch)
+        kind = kind_of(block)
+        made = self._made.get(kind)
+        if made is not None:
+            made(theta, state, *now)
+            return
+        began = time.perf_counter()
+        made = self._made[kind] = _compile(_update(sampler, potential, block))
+        with making(sampler):
+            made(theta, state, *now)
+        self.compiling += time.perf_counter() - began
+
+
+class Opaque:
+    """A potential as the compiler sees it: operations of which it knows the shapes that come out, and no more."""
+
+    def __init__(self, potential: BoundPotential, *, full: bool = False) -> None:
+        _define()
+        self.terms = potential.terms
+        self._potential = potential  # its number is good for as long as it lives
+        self._which = (id(potential), full)
+        self._full = self if full else Opaque(potential, full=True)
+        _POTENTIALS[id(potential)] = potential
+
+    def grad(self, x: Tensor) -> Tensor:
+        """grad U (C, D) at x."""
+        import torch
+
+        gradient: Tensor = torch.ops.sgmcmc_bench.gradient(x, *self._which)
+        return gradient
+
+    def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """U (C,) and grad U (C, D) at x."""
+        import torch
+
+        energy, gradient = torch.ops.sgmcmc_bench.energy_and_gradient(x, *self._which)
+        return energy, gradient
+
+    def scores(self, x: Tensor) -> Tensor:
+        """Not there: they are of the size of a batch times theta."""
+        raise NotImplementedError("no scores where single steps are compiled; --set run.compile=plain")
+
+    def metric(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Not there: it is of the size of theta squared."""
+        raise NotImplementedError("no metric where single steps are compiled; --set run.compile=plain")
+
+    @property
+    def full(self) -> Opaque:
+        """U on all the data."""
+        return self._full
+
+
+@functools.cache
+def _define() -> None:
+    """Make the two operations known to torch."""
+    import torch
+
+    def asked(number: int, full: bool) -> BoundPotential:  # noqa: FBT001 - as torch passes it
+        return _POTENTIALS[number].full if full else _POTENTIALS[number]
+
+    operations = {
+        "gradient": (
+            "Tensor",
+            lambda x, *which: _with_autograd(asked(*which).grad, x),
+            lambda x, *_: x.new_empty(x.shape),
+        ),
+        "energy_and_gradient": (
+            "(Tensor, Tensor)",
+            lambda x, *which: _with_autograd(asked(*which).value_and_grad, x),
+            lambda x, *_: (x.new_empty(len(x)), x.new_empty(x.shape)),
+        ),
+    }
+    for name, (returned, computed, shaped) in operations.items():
+        qualified = f"sgmcmc_bench::{name}"
+        torch.library.define(qualified, f"(Tensor x, int potential, bool full) -> {returned}")
+        torch.library.impl(qualified, "CompositeExplicitAutograd", computed)
+        torch.library.register_fake(qualified, shaped)
+
+
+def _with_autograd(function: Callable[[Tensor], Any], x: Tensor) -> Any:
+    """What a function makes of x where it may ask for gradients: compiled code hides autograd from its operations."""
+    from torch import _C
+
+    with _C._PreserveDispatchKeyGuard():  # noqa: SLF001 - torch offers no public way out of compiled code
+        for key in ("AutogradFunctionality", "AutogradOther", "ADInplaceOrView"):
+            _C._dispatch_tls_set_dispatch_key_excluded(getattr(_C.DispatchKey, key), False)  # noqa: SLF001
+        return function(x)
+
+
+def _update(sampler: Sampler, potential: BoundPotential, block: Block) -> Function:
+    """One step of this kind of block, on theta and state in place."""
+    slots, adapt, handed = block.slots, block.adapt, Potential(Opaque(potential), sampler)
+
+    def update(theta: Tensor, state: State, h: Tensor, T: Tensor, values: list[Tensor]) -> None:
+        noise = StepNoise(slots)
+        noise.start(values)
+        new_theta, new = sampler.step(theta, dict(state), handed, h, T, Noise(noise))
+        noise.finish()
+        if adapt:
+            new = sampler.adapt(new, h, T)
+        check_returned(sampler, new_theta, new, theta, state)  # `copy_` would cast and broadcast without a word
+        # What came back may be theta or an entry of the state itself, so all of it is settled before any is written.
+        fresh = [(theta, new_theta.clone()), *((leaf, new[name].clone()) for name, leaf in state.items())]
+        for leaf, value in fresh:
+            leaf.copy_(value)
+
+    # torch counts what it compiled by code object, and gives up after a few: each run has one of its own.
+    return FunctionType(update.__code__.replace(), update.__globals__, closure=update.__closure__)
+
+
+def _compile(update: Function) -> Function:
+    import torch
+
+    compiled: Function = torch.compile(update, fullgraph=True, dynamic=False, options={"compile_threads": 1})
+    return compiled

@@ -1,0 +1,48 @@
+"""From the tables, records and figures of a report to text and files: the same Result gives the same bytes.
+
+`table` is for a terminal; `markdown`, `latex` and `html` are documents of the same tables; `csv` and `json` are the
+flat records. Text is data: whatever it holds, it cannot become markup, a formula or a control sequence.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from harness.contracts.parameters import near
+from harness.reporting.report import Result
+from harness.system.errors import UsageError
+
+_MODULES = {
+    "table": "terminal",
+    "markdown": "markdown",
+    "csv": "records",
+    "latex": "latex",
+    "json": "records",
+    "html": "web",
+}
+FORMATS = tuple(_MODULES)
+SUFFIXES = {
+    "table": ".txt",
+    "markdown": ".md",
+    "csv": ".csv",
+    "latex": ".tex",
+    "json": ".json",
+    "html": ".html",
+}
+
+
+def check_format(name: str) -> str:
+    """The name itself; raises `UsageError` with near matches for another."""
+    if name not in _MODULES:
+        raise UsageError(f"unknown format {name!r}{near(name, FORMATS)}")
+    return name
+
+
+def render(result: Result, form: str, width: int | None = None) -> str:
+    """The result as text in one of `FORMATS`; `width` is the terminal's, None where there is none to fit into."""
+    module = importlib.import_module(f"harness.reporting.rendering.{_MODULES[check_format(form)]}")
+    if form == "table":
+        return str(module.render(result.tables, width))
+    if form in {"csv", "json"}:
+        return str(getattr(module, f"to_{form}")(result.records))
+    return str(module.render(result.tables))

@@ -1,0 +1,83 @@
+"""Figures as SVG and PNG files whose bytes depend on what is drawn and nothing else."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Container
+from typing import Any
+
+from harness.contracts.plugin_errors import foreign
+from harness.reporting.rendering import svg
+from harness.reporting.report import Figure
+from harness.system.text import harmless
+
+STYLE = {
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": "medium",
+    "figure.constrained_layout.use": True,
+    "font.family": "DejaVu Sans",  # comes with matplotlib
+    "svg.fonttype": "path",
+}
+DPI = 160
+METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
+"""Kinds of files, and what is left out of each so that its bytes do not tell when and by what it was written."""
+
+
+def files(figure: Figure, name: str) -> dict[str, bytes]:
+    """Draw a figure; the contents of its files NAME.svg and NAME.png."""
+    return {f"{name}.{kind}": content for kind, content in zip(METADATA, drawn(figure, *METADATA), strict=True)}
+
+
+def drawn(figure: Figure, *kinds: str) -> list[bytes]:
+    """Draw a figure; the contents of a file of each kind, "svg" or "png"."""
+    import matplotlib.style
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Canvas
+
+    contents = []
+    with warnings.catch_warnings(), matplotlib.style.context(["default", {**STYLE, "svg.hashsalt": figure.name}]):
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a box stands for it
+        with foreign(f"figure {figure.name!r:.80} was not drawn"):
+            canvas = Canvas(figsize=figure.size)
+            FigureCanvasAgg(canvas)
+            figure.draw(canvas)
+            _tame(canvas)
+            for kind in kinds:
+                in_memory = io.BytesIO()
+                canvas.savefig(in_memory, format=kind, metadata=METADATA[kind], dpi=DPI)
+                contents.append(svg.cleaned(in_memory.getvalue()) if kind == "svg" else in_memory.getvalue())
+    return contents
+
+
+def file_name(name: str) -> str:
+    """A figure's name as that of a file: made of names that plugins and runs give, it stays in its folder."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:100] or "figure"
+
+
+def unused(name: str, taken: Container[str]) -> str:
+    """The file name of a figure, numbered where it is another figure's too."""
+    slug, number = file_name(name), 1
+    found = slug
+    while found in taken:
+        number += 1
+        found = f"{slug}-{number}"
+    return found
+
+
+def _tame(canvas: Any) -> None:
+    """Take control characters from the words of a figure, and show as they are those that are no formula."""
+    from matplotlib.mathtext import MathTextParser
+    from matplotlib.text import Text
+
+    parser = MathTextParser("path")
+    for text in canvas.findobj(Text):
+        words = harmless(text.get_text(), "\n")
+        text.set_text(words)
+        try:
+            if "$" in words:
+                parser.parse(words)
+        except ValueError:
+            text.set_parse_math(False)

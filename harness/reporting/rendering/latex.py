@@ -1,0 +1,50 @@
+"""Tables as LaTeX; the document needs the package booktabs, and a UTF-8 engine for letters beyond ASCII."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.reporting.report import Table
+from harness.system.text import plain
+
+_ESCAPES = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "\N{PLUS-MINUS SIGN}": r"$\pm$", "\N{INFINITY}": r"$\infty$", "\N{GREATER-THAN OR EQUAL TO}": r"$\geq$",
+    "\N{LESS-THAN OR EQUAL TO}": r"$\leq$", "\N{MULTIPLICATION SIGN}": r"$\times$", "\N{MINUS SIGN}": "$-$",
+}  # fmt: skip
+
+
+def render(tables: Sequence[Table]) -> str:
+    """A table environment for each table, the title as its caption, the notes below it."""
+    return "\n".join(_table(table) for table in tables)
+
+
+def escape(text: str) -> str:
+    """Text that LaTeX sets as it is; hyphens are kept from turning into dashes."""
+    return "".join(_ESCAPES.get(c, c) for c in plain(text)).replace("--", "-{}-").replace("--", "-{}-")
+
+
+def _table(table: Table) -> str:
+    alignment = "".join("r" if column.align == "right" else "l" for column in table.columns)
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{escape(table.title)}}}",
+        rf"\begin{{tabular}}{{{alignment}}}",
+        r"\toprule",
+        _line([column.header for column in table.columns]),
+        r"\midrule",
+        *(_line(cells) for cells in table.cells()),
+        r"\bottomrule",
+        r"\end{tabular}",
+        *(rf"\par\footnotesize {escape(note)}" for note in table.notes),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Sequence[str]) -> str:
+    """A row. The {} keeps a first cell that starts with "[" or "*" from being an argument of the line break before."""
+    return "{}" + " & ".join(escape(cell) for cell in cells) + r" \\"

@@ -1,0 +1,59 @@
+"""Records as JSON and CSV: one flat object, or line, a record.
+
+JSON has no infinity: such a number is null, and a field NAME_text beside it says "inf" or "-inf". In CSV it is the
+word itself, and an absent value is an empty cell.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.system.text import plain
+
+
+def to_json(records: Sequence[Mapping[str, Any]]) -> str:
+    """A list of flat objects."""
+    return json.dumps(flat(records), indent=1, allow_nan=False, ensure_ascii=True) + "\n"
+
+
+def to_csv(records: Sequence[Mapping[str, Any]]) -> str:
+    """A header line and a line a record; columns in order of first appearance, lists joined by spaces."""
+    columns = list(dict.fromkeys(key for record in records for key in record))
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    if columns:
+        writer.writerow(map(cell, columns))
+    writer.writerows([cell(record.get(column)) for column in columns] for record in records)
+    return stream.getvalue()
+
+
+def flat(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The records with every number finite or null."""
+    return [_finite(record) for record in records]
+
+
+def _finite(record: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in record.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            found |= {key: None, f"{key}_text": str(value)}
+        else:
+            found[key] = list(value) if isinstance(value, tuple) else value
+    return found
+
+
+def cell(value: Any) -> str:
+    """A value as text. A spreadsheet takes a leading =, +, -, @ for a formula; a quote before it keeps text text."""
+    if value is None:
+        return ""
+    if isinstance(value, (list, tuple)):
+        value = " ".join(str(item) for item in value)
+    if not isinstance(value, str):
+        return repr(value) if isinstance(value, float) else str(value)
+    text = plain(value)
+    return f"'{text}" if text[:1] in {"=", "+", "-", "@"} else text

@@ -1,0 +1,53 @@
+"""HTML, from the templates beside this file. What is put into them is escaped, and without control characters.
+
+Only what their own macros make is markup, by the filter `own`; what a plugin marks as such is text.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.reporting.report import Table
+from harness.system.text import plain
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def render(tables: Sequence[Table]) -> str:
+    """A fragment to be put into a page: a <table> with its caption, and its notes as a list, for each table."""
+    return page("fragment.html", tables=tables)
+
+
+def page(template: str, **content: Any) -> str:
+    """A template filled in."""
+    return _environment().get_template(template).render(content)
+
+
+@functools.cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    class Own(Markup):
+        """What a macro of these templates made."""
+
+    def harmless(value: Any) -> Any:
+        if isinstance(value, Own):
+            return value
+        return plain(str(value)) if isinstance(value, str) or hasattr(value, "__html__") else value
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=harmless,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["own"] = Own
+    return environment

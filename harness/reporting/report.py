@@ -1,0 +1,133 @@
+"""What a report is: it reads the store and answers with tables, figures and flat records; rendering is not its job.
+
+    class Speed(Report):
+        name = "speed"
+        summary = "seconds a data pass"
+
+        def build(self, store: Store, request: Request) -> Result:
+            rows = store.rows("select method, avg(seconds_sampling) as seconds from result group by all order by all")
+            columns = [Column("method", "method"), Column("seconds", "seconds", "right", ".3g")]
+            return Result(tables=[Table("Speed", columns, rows)], records=rows)
+
+The same Result is shown in a terminal, as Markdown, LaTeX and HTML (the tables), and as CSV and JSON (the records).
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+
+if TYPE_CHECKING:
+    from harness.contracts.registry import Registry
+    from harness.results.store import Store
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: the key of its cells in a row, header, alignment, and a format (".3g") or function."""
+
+    key: str
+    header: str
+    align: Literal["left", "right"] = "left"
+    format: str | Callable[[Any], str] = ""
+
+    def text(self, row: Mapping[str, Any]) -> str:
+        """The cell of a row as text; "" where there is none, "inf" and "-inf" for infinities."""
+        value = row.get(self.key)
+        if value is None:
+            return ""
+        if callable(self.format):
+            return self.format(value)
+        return str(value) if isinstance(value, str) else format(value, self.format)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table for people: rows are mappings from column keys to values; notes stand below it.
+
+    The first `keys` columns name a row: they are repeated where a terminal is too narrow and the table is cut.
+    """
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Mapping[str, Any]]
+    notes: Sequence[str] = ()
+    keys: int = 1
+
+    def cells(self) -> list[list[str]]:
+        """The cells as text, a list a row."""
+        return [[column.text(row) for column in self.columns] for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure: `draw` fills a matplotlib Figure of `size` inches; the renderer saves it as NAME.svg and NAME.png."""
+
+    name: str
+    draw: Callable[[Any], None]
+    size: tuple[float, float] = (6.4, 4.8)
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for. Empty means all; `metric` is what to rank by, where the report lets one choose;
+    `registry` has the plugins of this command; `paper` and `tables` are of a report about printed values.
+    """
+
+    tasks: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    protocols: tuple[str, ...] = ()
+    metric: str | None = None
+    registry: Registry | None = None
+    paper: str | None = None
+    tables: tuple[str, ...] = ()
+
+
+class Records(Sequence[Mapping[str, Any]]):
+    """Records that are made when somebody looks: a table on a terminal needs none of the many that a report has."""
+
+    def __init__(self, make: Callable[[], Sequence[Mapping[str, Any]]]) -> None:
+        self._make = functools.cache(make)
+
+    def __len__(self) -> int:
+        return len(self._make())
+
+    @overload
+    def __getitem__(self, index: int) -> Mapping[str, Any]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Mapping[str, Any]]: ...
+
+    def __getitem__(self, index: int | slice) -> Mapping[str, Any] | Sequence[Mapping[str, Any]]:
+        return self._make()[index]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a report answers with.
+
+    tables   for people
+    records  for programs: flat objects; a number may be infinite, never NaN
+    figures  drawn when they are saved
+    notes    what the reader must know that belongs to no table; they go to stderr
+    """
+
+    tables: Sequence[Table] = ()
+    records: Sequence[Mapping[str, Any]] = ()
+    figures: Sequence[Figure] = ()
+    notes: Sequence[str] = field(default=())
+
+
+class Report(ABC):
+    """Base of every report. It reads the store and nothing else, and equal stores give equal bytes."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str] = ""
+
+    @abstractmethod
+    def build(self, store: Store, request: Request) -> Result:
+        """The report on what the request names; an empty Result where the store has nothing of it."""

@@ -1,0 +1,258 @@
+"""The papers' claims: an ordering of two methods, their equality, how often one succeeds; and whether they hold."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from harness.analysis.statistics import PERMUTATION_SEEDS, holm, mean_interval, paired_test
+from harness.reporting.scoring.estimates import Estimate
+from harness.reporting.scoring.groups import Group
+from harness.reporting.scoring.reported import own_choices
+
+if TYPE_CHECKING:
+    from harness.results.store import Store
+
+LEVEL = 0.05
+FEWEST_SEEDS = 3
+NOBODY = "and the methods that should succeed fail as well"
+Finding = Literal["holds", "fails", "undecided", "vacuous"]
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one side of a claim is of."""
+
+    method: str
+    task: str
+    protocol: str
+    chains: int
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What an exact analysis, which needs no run, finds of a claim, and by what; `report` makes and shows it."""
+
+    report: str
+    finding: Finding
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a paper. The sides and the metric are None where no metric of a task says it.
+
+    kind      ordering: `better` is better than `worse` by the metric; equality: they differ by less than `margin`, a
+              share of the larger; share: `better` succeeds in `share` of `trials`, by the metric's mean over seeds
+              within `margin`; analysis: `exact` has settled it
+    direction max or min: which is better
+    obstacle, needs, cause, ours  as of a `Reported`, of both sides
+    beside    metrics that are shown of both sides, without a test
+    """
+
+    paper: str
+    table: str
+    statement: str
+    kind: str
+    better: Side | None
+    worse: Side | None
+    metric: str | None
+    direction: str | None
+    share: int | None
+    trials: int | None
+    margin: float | None
+    obstacle: str | None
+    needs: str | None
+    cause: str | None
+    notes: str | None
+    exact: Analysis | None = None
+    ours: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+
+    @property
+    def sides(self) -> list[Side]:
+        """The sides that a test of it compares; none where there is no test."""
+        named = [self.better] if self.kind == "share" else [self.better, self.worse]
+        found = [side for side in named if side is not None]
+        return found if self.metric and len(found) == len(named) else []
+
+
+@dataclass(frozen=True)
+class Ours:
+    """Our runs of a side, and what they say of the metric; None where they have not measured it."""
+
+    group: Group
+    estimate: Estimate | None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What our runs say of a claim: p as Holm adjusts it over the claims of its table, None where no test is made."""
+
+    finding: Finding
+    reason: str
+    difference: float | None = None
+    n: int = 0
+    p: float | None = None
+
+
+def load_claims(store: Store) -> list[Claim]:
+    """All claims, in the order of the papers' files."""
+    rows = store.rows("select * from claim order by paper, i")
+    same = ("paper", "metric", "direction", "share", "trials", "margin", "obstacle", "needs", "cause", "notes")
+    own = own_choices(store)
+    found = []
+    for row in rows:
+        better = _side(row["better"], row["task"], row["protocol"], row["chains"])
+        worse = _side(
+            row["worse"],
+            row["task"],
+            row["worse_protocol"] or row["protocol"],
+            row["chains"] if row["worse_chains"] is None else row["worse_chains"],
+        )
+        sides = [side for side in (better, worse) if side is not None]
+        stated = [text for side in sides for text in own(row["paper"], side.method, side.task, side.protocol)]
+        document = json.loads(row["document"])
+        beside = document.get("beside", [])
+        found.append(
+            Claim(
+                **{name: row[name] for name in same},
+                exact=_analysis(document),
+                beside=tuple(name for name in beside if isinstance(name, str)) if isinstance(beside, list) else (),
+                table=row["table_label"] or "",
+                statement=row["statement"] or "",
+                kind=row["kind"] or "ordering",
+                better=better,
+                worse=worse,
+                ours=tuple(dict.fromkeys(stated)),
+            )
+        )
+    return found
+
+
+def _analysis(document: Mapping[str, Any]) -> Analysis | None:
+    """None where the file says nothing of one, or half of it."""
+    report, finding, evidence = (document.get(name) for name in ("analysis", "finding", "evidence"))
+    whole = isinstance(report, str) and isinstance(evidence, str) and finding in get_args(Finding)
+    return Analysis(report, finding, evidence) if whole else None  # type: ignore[arg-type]
+
+
+def judge_family(claims: Sequence[Claim], ours: Sequence[Sequence[Ours | None]]) -> list[Judged | None]:
+    """The claims of one table, with our runs of the sides of each; None where a side was not run or not measured.
+
+    The family that Holm adjusts over is all orderings and shares that the table declares: one that was not run, or on
+    too few seeds, counts as p = 1. Orderings: from 10 seeds on a permutation test, below that a paired t. Equalities
+    are judged by the 95 % interval of the difference, and are not adjusted. That a method never succeeds is "vacuous"
+    where the table's methods that should succeed fail as well.
+    """
+    raw = [_tested(claim, sides) for claim, sides in zip(claims, ours, strict=True)]
+    family = [i for i, claim in enumerate(claims) if claim.kind not in {"equality", "analysis"} and claim.sides]
+    p = [1.0 if (found := raw[i]) is None or found.p is None else found.p for i in family]
+    adjusted = dict(zip(family, holm(p), strict=True)) if family else {}
+    judged = [
+        None if found is None else _decided(claim, found, adjusted.get(i), len(family))
+        for i, (claim, found) in enumerate(zip(claims, raw, strict=True))
+    ]
+    should = [found for claim, found in zip(claims, judged, strict=True) if claim.kind == "share" and claim.share]
+    if not should or any(found is None or found.finding != "fails" for found in should):
+        return judged
+    return [
+        replace(found, finding="vacuous", reason=f"{found.reason}; {NOBODY}")
+        if claim.kind == "share" and not claim.share and found is not None and found.finding == "holds"
+        else found
+        for claim, found in zip(claims, judged, strict=True)
+    ]
+
+
+def _tested(claim: Claim, ours: Sequence[Ours | None]) -> Judged | None:
+    """The claim's difference in the direction that it says, with the p of its own test."""
+    if claim.kind == "share" and ours and ours[0] is not None:
+        group, estimate = ours[0].group, ours[0].estimate
+        successes = dict(estimate.by_seed) if estimate is not None else {}
+        if len(group.done) and not successes:
+            return None
+        successes |= dict.fromkeys(group.diverged.numbers.seed, 0.0)  # which is no success
+        return _share(claim, list(successes.values())) if successes else None
+    sides = [(side.group, side.estimate) for side in ours if side is not None and side.estimate is not None]
+    if not ours or len(sides) < len(ours):
+        return None
+    values = [estimate.by_seed for _, estimate in sides]
+    lost = sum(len(group.diverged) + len(group.failed) for group, _ in sides)
+    remarks = [*(estimate.remark for _, estimate in sides), f"{lost} of our runs diverged or failed" if lost else ""]
+    if lost or not all(values):
+        return Judged("undecided", "; ".join(filter(None, remarks)) or "no seed of ours has a value")
+    return _paired(claim, values[0], values[1])
+
+
+def _paired(claim: Claim, left: Mapping[int, float], right: Mapping[int, float]) -> Judged:
+    """The values of two sides by seed, paired."""
+    sign = -1.0 if claim.direction == "min" else 1.0
+    gains = [sign * (left[seed] - right[seed]) for seed in sorted(left.keys() & right.keys())]
+    n = len(gains)
+    if n < FEWEST_SEEDS:
+        return Judged("undecided", f"{n} seeds in common, fewer than {FEWEST_SEEDS}", None, n)
+    if not all(map(math.isfinite, gains)):
+        return Judged("undecided", "a value of ours is not finite", None, n)
+    if claim.kind == "equality":
+        larger = max(abs(sum(values.values()) / len(values)) for values in (left, right))
+        return _equality(claim, gains, larger)
+    if not any(gains):
+        return Judged("undecided", "no difference in any seed", 0.0, n, 1.0)
+    found = paired_test(gains)
+    return Judged("undecided", found.method, found.mean, n, found.p)
+
+
+def _equality(claim: Claim, gains: Sequence[float], larger: float) -> Judged:
+    """`larger` is the larger of our two means, of which the margin is a share."""
+    mean, n = sum(gains) / len(gains), len(gains)
+    if claim.margin is None:
+        return Judged("undecided", "the claim names no margin within which they count as equal", mean, n)
+    found, margin = mean_interval(gains), claim.margin * larger
+    low, high = (found.low, found.high) if found.low is not None and found.high is not None else (mean, mean)
+    where = f"95 % interval of the difference [{low:.4g}, {high:.4g}], margin {margin:.4g}"
+    if -margin <= low and high <= margin:
+        return Judged("holds", where, mean, n)
+    return Judged("fails" if low > margin or high < -margin else "undecided", where, mean, n)
+
+
+def _share(claim: Claim, values: Sequence[float]) -> Judged:
+    """Fisher's exact test of our successes against the printed ones."""
+    from scipy.stats import fisher_exact
+
+    ours, n = round(sum(values)), len(values)
+    theirs, trials = claim.share or 0, claim.trials or 0
+    if not 0 <= theirs <= trials:
+        return Judged("undecided", f"{theirs} of {trials} is no share", None, n)
+    p = float(fisher_exact([[ours, n - ours], [theirs, trials - theirs]])[1])
+    difference = ours / n - (theirs / trials if trials else 0.0)
+    return Judged("undecided", f"{ours} of {n} against {theirs} of {trials}, Fisher's exact test", difference, n, p)
+
+
+def _decided(claim: Claim, found: Judged, p: float | None, family: int) -> Judged:
+    """The finding from the adjusted p."""
+    if found.p is None or p is None or found.difference is None:
+        return found
+    reason = f"{found.reason}; Holm over {family} claims"
+    if claim.kind == "share":
+        within = abs(found.difference) <= (claim.margin or 0.0) + 1e-9
+        finding: Finding = "holds" if within and found.n >= PERMUTATION_SEEDS else "undecided"
+        return Judged("fails" if p < LEVEL else finding, reason, found.difference, found.n, p)
+    finding = "undecided" if p >= LEVEL else "holds" if found.difference > 0 else "fails"
+    return Judged(finding, reason, found.difference, found.n, p)
+
+
+def _side(method: str | None, task: str | None, protocol: str | None, chains: int | None) -> Side | None:
+    if method is None or task is None or protocol is None or chains is None:
+        return None
+    return Side(method, task, protocol, chains)
+
+
+def by_table(claims: Sequence[Claim]) -> Mapping[tuple[str, str], list[Claim]]:
+    """The families: claims of one table of one paper."""
+    found: dict[tuple[str, str], list[Claim]] = {}
+    for claim in claims:
+        found.setdefault((claim.paper, claim.table), []).append(claim)
+    return found

@@ -1,0 +1,144 @@
+"""What a group's seeds say of a metric: a mean with its interval, or a statistic over chains x seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.analysis.diagnostics.crossing import seed_counts
+from harness.analysis.statistics import bootstrap_interval, mean_interval, t_multiplier
+from harness.reporting.scoring.groups import Curve, Group, Readings, Value
+
+Curves = Mapping[tuple[str, str], Curve]
+Replicates = NDArray[np.float64]
+Cost = Callable[[Group], Sequence[float | None]]
+"""What each finished run of a group cost, by seed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A metric of a group.
+
+    mean      over the seeds that have it, or the statistic itself; inf is "never"; None where it does not exist
+    low, high the ends of its interval, or of its range
+    interval  what low and high are: "t 95 % (x2.26)", "bootstrap 95 %", "range", "none"
+    measured  seeds with a value, of those that were run
+    by_seed   the values, where they are averaged
+    replicates bootstrap replicates, where the statistic is not a mean over seeds
+    remark    what the reader must know
+    """
+
+    metric: str
+    version: int
+    unit: str
+    direction: str
+    target: float | None
+    mean: float | None
+    low: float | None = None
+    high: float | None = None
+    interval: str = "none"
+    measured: int = 0
+    by_seed: Mapping[int, float] = field(default_factory=dict)
+    replicates: Replicates | None = None
+    remark: str = ""
+
+
+def metric_estimate(group: Group, name: str) -> Estimate | None:
+    """The mean over seeds of a task's metric; None where no run of the group has the metric at all.
+
+    A run that went to its end without a value (no visit to some mode) has no mean: neither has its group, and the
+    remark counts them. Values under an older version of the metric are left out, and counted too.
+    """
+    if name not in group.readings:
+        return None
+    newest, *before = [_of_done(group, readings) for readings in group.readings[name]]
+    missing = int(np.isnan(newest.values).sum())
+    older = sum(len(readings.seeds) for readings in before)
+    remarks = [f"none in {missing} of {len(newest.seeds)} seeds"] if missing else []
+    remarks += [f"{older} seeds have an older version of the metric"] if older else []
+    values = {} if missing else dict(zip(newest.seeds.tolist(), newest.values.tolist(), strict=True))
+    return averaged(name, newest.known, values, remark="; ".join(remarks))
+
+
+def _of_done(group: Group, readings: Readings) -> Readings:
+    """Those of the finished runs."""
+    if len(group.done) == len(group.runs):
+        return readings
+    keep = np.isin(readings.seeds, group.done.numbers.seed)
+    return Readings(readings.known, readings.seeds[keep], readings.values[keep])
+
+
+def averaged(name: str, known: Value, by_seed: Mapping[int, float], remark: str = "") -> Estimate:
+    """Mean and t interval of values by seed."""
+    if not by_seed:
+        return Estimate(name, known.version, known.unit, known.direction, known.target, None, remark=remark)
+    found = mean_interval(list(by_seed.values()))
+    kind: str = found.kind
+    if kind == "t":
+        kind = f"t 95 % (x{t_multiplier(len(by_seed) - 1):.2f})"
+    return Estimate(
+        name, known.version, known.unit, known.direction, known.target, found.mean, found.low, found.high, kind,
+        len(by_seed), by_seed, remark=remark,
+    )  # fmt: skip
+
+
+def derived(group: Group, base: Estimate | None, name: str, unit: str, cost: Cost) -> Estimate | None:
+    """An estimate divided by a cost of the run: seed by seed where it is a mean, by the mean cost where it is not."""
+    costs = {seed: c for seed, c in zip(group.done.numbers.seed, cost(group), strict=True) if c}
+    if base is None or base.mean is None or not costs:
+        return None
+    known = Value(None, base.version, unit, base.direction, None, False)
+    if base.by_seed:
+        return averaged(name, known, {seed: v / costs[seed] for seed, v in base.by_seed.items() if seed in costs})
+    mean_cost = sum(costs.values()) / len(costs)
+    low, high = (None if end is None else end / mean_cost for end in (base.low, base.high))
+    replicates = None if base.replicates is None else base.replicates / mean_cost
+    return replace(base, metric=name, unit=unit, mean=base.mean / mean_cost, low=low, high=high, replicates=replicates)
+
+
+def rows_by_seed(group: Group, curves: Curves, name: str) -> tuple[NDArray[np.float64], Curve] | None:
+    """Seed of each row (R,), and (x, y (R, n)) of a curve stacked over the chains of all seeds; None without any.
+
+    A diverged run has no curves: its chains are rows of inf, so that they count. Curves of runs that were cut short
+    or recorded on another grid do not stack, and end at the shortest.
+    """
+    own = {run.seed: curves[run.attempt, name] for run in group.done if (run.attempt, name) in curves} if curves else {}
+    if not own or len(own) < len(group.done):
+        return None
+    points = min(len(x) for x, _ in own.values())
+    x = next(iter(own.values()))[0][:points]
+    if any(not np.array_equal(other[:points], x) for other, _ in own.values()):
+        return None
+    parts = {seed: y[:, :points] for seed, (_, y) in own.items()}
+    parts |= {run.seed: np.full((group.chains, points), math.inf) for run in group.diverged}
+    seeds = np.concatenate([np.full(len(y), seed) for seed, y in sorted(parts.items())])
+    return seeds, (x, np.concatenate([y for _, y in sorted(parts.items())]))
+
+
+def resampled_means(rows: NDArray[np.float64], seeds: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """The means of rows (R, n) on resampled seeds, all rows of a drawn seed together: (B, n), or None for one seed.
+
+    The draws depend on the number of seeds only, as those of `bootstrap_low_error`, so groups on the same seeds are
+    paired. A mean over a row that is not finite is inf.
+    """
+    distinct = np.unique(seeds)
+    if len(distinct) < 2:
+        return None
+    sums = np.stack([rows[seeds == seed].sum(axis=0) for seed in distinct])
+    sizes = np.array([np.count_nonzero(seeds == seed) for seed in distinct])
+    times = seed_counts(len(distinct))
+    means = times @ np.where(np.isfinite(sums), sums, 0.0) / (times @ sizes)[:, None]
+    return np.where(times @ ~np.isfinite(sums) > 0, np.inf, means)
+
+
+def bootstrap_ends(
+    point: float | None, replicates: NDArray[np.float64] | None, seeds: int
+) -> tuple[float | None, float | None, str]:
+    """The ends of the 95 % interval of a statistic from its bootstrap replicates over seeds, and its kind."""
+    if replicates is None or point is None:
+        return None, None, "none"
+    return *bootstrap_interval(point, replicates, seeds), "bootstrap 95 %"

@@ -1,0 +1,213 @@
+"""Runs as the store has them, gathered into groups: replicates that differ in nothing but the seed.
+
+A report may be of a hundred thousand runs, so what is counted and averaged is in columns. A `Run` is made when it is
+asked for by itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.runs.papers import SWEPT
+
+EXCLUDED = {
+    "seed": "the runs of a group differ in it",
+    "environment.id": "of the other fields of the environment",
+    "environment.bench": "what the harness computes has the number `engine`; a version also covers pages and messages",
+    "environment.python": "runs no arithmetic of a chain",
+    "environment.platform": "numbers agree within rounding, and the law is the same",
+    "environment.cpu": "numbers agree within rounding, and the law is the same",
+    "environment.cores": "threads are fixed for each run",
+    "environment.gpu": "numbers agree within rounding, and the law is the same; settings of a GPU are in the run key",
+    "environment.torch": "numbers agree within rounding, and the law is the same",
+    "environment.device": "which one of its kind; the kind is in the run key",
+    "environment.threads": "sums are made in another order: numbers agree within rounding",
+    "environment.deterministic": "of a run, asked for by the setting of this name, which is in the run key",
+    "environment.cudnn_deterministic": "follows from `deterministic`",
+    "environment.cudnn_benchmark": "of a run on a GPU, asked for by the setting of this name, which is in the run key",
+    "environment.matmul_precision": "of a run on a GPU, asked for by a setting in the run key",
+    "environment.packages": "those that plugins need beyond the harness are in the hashes of their sources",
+    "environment.code": "the hashes of the sources say it of plugins, `engine` of the harness",
+}
+"""What a run's canonical form and its environment (environment.json) have that is no part of a row's identity, and why.
+All else is: it is in the run key and the group key, and it splits a table or shows in a label."""
+CHANGED = ("user", SWEPT)
+"""Provenances of settings that are other than usual."""
+
+Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""x (n,) and y (C, n), or (1, n) where the curve is of the run as a whole."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A metric of one run; `value` is None where it does not exist."""
+
+    value: float | None
+    version: int
+    unit: str
+    direction: str
+    target: float | None
+    primary: bool
+
+
+@dataclass(frozen=True)
+class Readings:
+    """A metric in one version, of the runs that have it: what it is, and its values by seed; NaN is "none"."""
+
+    known: Value
+    seeds: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One seed: the attempt that counts (done or diverged; else the latest that failed) and what it measured."""
+
+    key: str
+    attempt: str
+    path: str
+    seed: int
+    status: str
+    reason: str | None
+    step: int | None
+    chain: int | None
+    passes: float | None
+    seconds: float | None
+    draws: int | None
+    metrics: Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Columns of runs, in one order."""
+
+    seed: Sequence[int]
+    status: Sequence[str]
+    passes: Sequence[float | None]
+    seconds: Sequence[float | None]
+    draws: Sequence[int | None]
+
+
+class Runs(Sequence[Run]):
+    """Runs by seed. How many there are and their `numbers` are known; `make` gives the runs themselves."""
+
+    def __init__(self, numbers: Numbers, make: Callable[[], Sequence[Run]]) -> None:
+        self.numbers = numbers
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self.numbers.seed)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs if len(self) else ())
+
+    @overload
+    def __getitem__(self, index: int) -> Run: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Run]: ...
+
+    def __getitem__(self, index: int | slice) -> Run | Sequence[Run]:
+        return self._runs[index]
+
+    @functools.cached_property
+    def _runs(self) -> Sequence[Run]:
+        return self._make()
+
+    def of(self, wanted: Callable[[str], bool]) -> Runs:
+        """Those whose status is wanted."""
+        names = {status for status in set(self.numbers.status) if wanted(status)}
+        if names == set(self.numbers.status):
+            return self
+        keep = [i for i, status in enumerate(self.numbers.status) if status in names] if names else []
+        chosen = Numbers(*([column[i] for i in keep] for column in vars(self.numbers).values()))
+        return Runs(chosen, lambda: [self._runs[i] for i in keep])
+
+
+@dataclass(frozen=True)
+class TaskCode:
+    """Which code and data of a task that was run with several: "task source 1a2b3c4d, current code"."""
+
+    text: str
+    current: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Runs that differ only in seed. `settings` holds every resolved setting by its dotted name, sources and data by
+    their hashes; `readings` what was measured, by metric and then by version, the newest first; `task_code`
+    is there where there are runs of several versions of the task's code or data; `given` is what the task handed to the
+    sampler at no cost.
+    """
+
+    key: str
+    method: str
+    task: str
+    task_version: int
+    protocol: str
+    budget: str
+    steps: int
+    chains: int
+    settings: Mapping[str, Any]
+    provenance: Mapping[str, str]
+    runs: Runs
+    readings: Mapping[str, Sequence[Readings]]
+    task_code: TaskCode | None = None
+    given: Mapping[str, str] = field(default_factory=dict)
+
+    @functools.cached_property
+    def done(self) -> Runs:
+        """The runs that came to their end with finite draws."""
+        return self.runs.of(lambda status: status == "done")
+
+    @functools.cached_property
+    def diverged(self) -> Runs:
+        """The runs of which a chain became non-finite."""
+        return self.runs.of(lambda status: status == "diverged")
+
+    @functools.cached_property
+    def failed(self) -> Runs:
+        """The runs that the machine or an error ended; they may be run again."""
+        return self.runs.of(lambda status: status not in {"done", "diverged"})
+
+    def metrics(self) -> dict[str, Value]:
+        """What is known of each metric (unit, direction, newest version) among the runs; primary ones first."""
+        return dict(self._metrics)
+
+    @functools.cached_property
+    def _metrics(self) -> dict[str, Value]:
+        found = {name: versions[0].known for name, versions in self.readings.items()}
+        return dict(sorted(found.items(), key=lambda item: (not item[1].primary, item[0])))
+
+
+Field = tuple[str, int, str, int, str, str]
+"""What a table compares within: task, version, protocol, chains, budget, and as JSON the task's settings, source and
+data."""
+
+
+def field_of(group: Group) -> Field:
+    """The field of comparison that a group belongs to: never pooled with another."""
+    task = {name: value for name, value in group.settings.items() if name.startswith(("task.", "task "))}
+    settings = json.dumps(task, sort_keys=True)
+    return group.task, group.task_version, group.protocol, group.chains, group.budget, settings
+
+
+def differ_in_code(a: Group, b: Group) -> bool:
+    """Whether nothing but the code or data of the task keeps two groups in different fields."""
+    bare = [replace(g, settings={n: v for n, v in g.settings.items() if not n.startswith("task ")}) for g in (a, b)]
+    return field_of(a) != field_of(b) and field_of(bare[0]) == field_of(bare[1])
+
+
+def fields(groups: Iterable[Group]) -> list[list[Group]]:
+    """The groups, a list a field of comparison, in a fixed order."""
+    found: dict[Field, list[Group]] = {}
+    for group in groups:
+        found.setdefault(field_of(group), []).append(group)
+    return [sorted(found[key], key=lambda g: (g.method, g.key)) for key in sorted(found)]

@@ -1,0 +1,107 @@
+"""Names for rows and tables that leave nothing out: two groups of one method are told apart by what differs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from harness.reporting.scoring.groups import Group, field_of
+
+SHORT = (8, 16, 64)
+"""Characters of a hash that are shown: the first number that tells it from the others."""
+
+
+def labels(field: Sequence[Group]) -> dict[str, str]:
+    """Group key -> its method, with the settings in which groups of that method differ: "sgld (schedule.a=0.1)".
+
+    No two groups of one task, version, protocol, budget and number of chains have one label: where settings do not tell
+    them apart, the beginning of the group key does.
+    """
+    peers: dict[str, list[Group]] = {}
+    for group in field:
+        peers.setdefault(group.method, []).append(group)
+    found: dict[str, str] = {}
+    for method, groups in peers.items():
+        texts = {name: _texts(groups, name) for name in _differing(groups)}
+        for i, group in enumerate(groups):
+            own = [f"{name}={text[i]}" for name, text in texts.items() if name in group.settings]
+            found[group.key] = f"{method} ({', '.join(own)})" if own else method
+    places = {group.key: (field_of(group)[:-1], found[group.key]) for group in field}
+    for (place, label), times in Counter(places.values()).items():
+        if times > 1:
+            alike = [key for key, own in places.items() if own == (place, label)]
+            size = next(n for n in SHORT if len({key[:n] for key in alike}) == times)
+            before = f"{label[:-1]}, " if label.endswith(")") else f"{label} ("
+            found |= {key: f"{before}group={key[:size]})" for key in alike}
+    return found
+
+
+def title(field: Sequence[Group], others: Sequence[Group] = ()) -> str:
+    """What a table is of: task, version, protocol, chains, budget, steps; the task's settings where `others`, the
+    groups of the whole report, have the same task with other ones; and its code where there are runs of several.
+    """
+    first = field[0]
+    steps = sorted({group.steps for group in field})
+    length = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
+    chains = "1 chain" if first.chains == 1 else f"{first.chains} chains"
+    same_task = [group for group in others if group.task == first.task]
+    place = next((i for i, group in enumerate(same_task) if group is first), 0)
+    own = [f"{n}={_texts(same_task, n)[place]}" for n in _differing(same_task) if n.startswith("task.")]
+    own += [first.task_code.text] if first.task_code else []
+    variant = f" ({', '.join(own)})" if own else ""
+    named = first.budget.partition("=")[2]
+    unit = "data passes" if first.budget.startswith("gradients=") else "seconds"
+    budget = f"{_grouped(named)} {unit}, " if named else f"{first.budget} budget, "
+    return (
+        f"{first.task}@{first.protocol}{variant}, task version {first.task_version}: {budget}{length} steps, {chains}"
+    )
+
+
+def _grouped(number: str) -> str:
+    """150000 as 150,000; what is no number, as another tool may have it in its records, as it is."""
+    try:
+        return f"{float(number):,.12g}"
+    except ValueError:
+        return number
+
+
+def settings_from(group: Group, *kinds: str) -> list[str]:
+    """The settings of these provenances: ["schedule.step_size=0.002"]."""
+    names = [name for name, kind in sorted(group.provenance.items()) if kind in kinds]
+    return [f"{name}={setting_text(group.settings.get(name))}" for name in names]
+
+
+def _differing(groups: Sequence[Group]) -> list[str]:
+    """The settings whose values are not the same in all groups; hashes only where nothing else tells them apart."""
+    names = sorted({name for group in groups for name in group.settings})
+    differing = [name for name in names if len({_exact(group, name) for group in groups}) > 1]
+    spoken = [name for name in differing if not is_hash(name)]
+    apart = len({tuple(_exact(group, name) for name in spoken) for group in groups}) == len(groups)
+    return spoken if apart else differing
+
+
+def _texts(groups: Sequence[Group], name: str) -> list[str]:
+    """The values of a setting for people, in full where short ones would be the same."""
+    exact = [_exact(group, name) for group in groups]
+    whole = [setting_text(group.settings.get(name)) for group in groups]
+    for short in ([text[:size] for text in whole] for size in (SHORT if is_hash(name) else (None,))):
+        if len(set(short)) == len(set(exact)):
+            return short
+    return exact
+
+
+def _exact(group: Group, name: str) -> str:
+    """A value, and whether there is one, as text: 1, 1.0, true and "1" are four."""
+    return json.dumps(group.settings[name], sort_keys=True) if name in group.settings else ""
+
+
+def is_hash(name: str) -> bool:
+    """Whether a setting is the version of some code or data, which says nothing to a reader."""
+    return name.endswith((" source", " data")) or name in {"engine", "key version"}
+
+
+def setting_text(value: Any) -> str:
+    """The value of a setting for people."""
+    return f"{value:g}" if isinstance(value, float) else str(value)

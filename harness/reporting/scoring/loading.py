@@ -1,0 +1,284 @@
+"""From the store to groups: DuckDB gathers the numbers of all runs into columns, a list a group."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.reporting.report import Request
+from harness.reporting.scoring.groups import (
+    CHANGED,
+    Curve,
+    Group,
+    Numbers,
+    Readings,
+    Run,
+    Runs,
+    TaskCode,
+    Value,
+    fields,
+)
+from harness.reporting.scoring.labels import SHORT
+from harness.results.spec import GIVEN
+from harness.runs.papers import provenance
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+    from numpy.typing import NDArray
+
+    from harness.results.store import Store
+
+_CHOSEN = """
+where ($1 is null or list_contains($1, task))
+    and ($2 is null or list_contains($2, method))
+    and ($3 is null or list_contains($3, protocol))
+"""
+_RUNS = f"""
+create temp table chosen as
+select group_key, run_key, seed, attempt, status, passes, seconds_sampling as seconds, draws_kept as draws
+from result {_CHOSEN}
+"""  # noqa: S608 - a constant
+_NUMBERS = "select group_key, seed, status, passes, seconds, draws from chosen order by group_key, seed"
+_GROUPS = """
+select run.*, numbered.* exclude (group_key) from run join (
+    select group_key, min_by(run_key, seed) as run_key,
+        coalesce(min(method) filter (method <> sampler), min(method)) as name,
+        coalesce(min(budget) filter (not contains(budget, '=')), min(budget)) as label
+    from chosen join run using (group_key, run_key, seed) group by group_key
+) numbered on numbered.run_key = run.run_key
+order by group_key
+"""
+_ORIGINS = """
+select group_key, origins from chosen join run using (group_key, run_key, seed)
+group by group_key, origins order by group_key, max(seed)
+"""
+_READINGS = """
+select group_key, metric.name as name, version, unit, direction, target, is_primary,
+    list(seed) as seeds, list(coalesce(value, 'nan'::double)) as numbers
+from chosen join metric on metric.attempt = chosen.attempt
+group by all
+order by group_key, name, version desc, min(seed)
+"""
+_DETAILS = f"""
+select group_key, run_key, attempt, path, seed, status, reason, step, chain, passes, seconds_sampling, draws_kept
+from result {_CHOSEN} order by group_key, seed
+"""  # noqa: S608 - a constant
+_CODES = """
+select run.task, task_source, task_data, max(attempt) as latest
+from chosen join run using (group_key, run_key, seed) group by all order by all
+"""
+AT_ONCE = 2000
+"""Attempts whose curves are in one answer of DuckDB, which holds all of it in memory."""
+_CURVES = """
+select attempt, name, x, y from curve_points where attempt in (select unnest(?)) and list_contains(?, name)
+"""
+
+
+def load_groups(store: Store, request: Request) -> list[Group]:
+    """All groups that the request names and that have a concluded run."""
+    chosen = [list(names) or None for names in (request.tasks, request.methods, request.protocols)]
+    with store.reading() as db:
+        db.execute(_RUNS, chosen)
+        numbers = _numbers(db)
+        readings = _readings(db)
+        origins: dict[str, dict[str, Any]] = {}
+        for key, text in db.execute(_ORIGINS).fetchall():
+            _merge(origins.setdefault(key, {}), json.loads(text))
+        answer = db.execute(_GROUPS)
+        names = [column[0] for column in answer.description]
+        rows = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+        codes = _codes(db.execute(_CODES).fetchall(), request)
+    details = functools.cache(lambda: _details(store, chosen))
+    return [
+        _group(row, numbers[key], readings.get(key, {}), origins[key], codes.get(_code(row)), details)
+        for row in rows
+        for key in (row["group_key"],)
+    ]
+
+
+Code = tuple[str, str, str]
+"""A task with the hashes of its source and its data."""
+
+
+def _code(row: Mapping[str, Any]) -> Code:
+    return row["task"], row["task_source"], row["task_data"]
+
+
+def _codes(rows: Sequence[tuple[str, str, str, str]], request: Request) -> dict[Code, TaskCode]:
+    """What to call each version of the code and data of tasks that were run with several; `rows` end in attempts.
+
+    Current is the code that is installed; where the task is not installed, or data differ, what was run last.
+    """
+    found: dict[Code, TaskCode] = {}
+    for task, group in itertools.groupby(rows, key=lambda row: row[0]):
+        versions = list(group)
+        if len(versions) == 1:
+            continue
+        installed = _installed(request, task)
+        latest = max((last for _, source, _, last in versions if source in installed or not installed), default="")
+        several = len({data for _, _, data, _ in versions}) > 1
+        size = next(n for n in SHORT if len({(s[:n], d[:n]) for _, s, d, _ in versions}) == len(versions))
+        for _, source, data, last in versions:
+            which = f"task source {source[:size]}{f', data {data[:size] or None}' if several else ''}"
+            current = last == latest
+            found[task, source, data] = TaskCode(f"{which}, {'current' if current else 'older'} code", current)
+    return found
+
+
+def _installed(request: Request, task: str) -> set[str]:
+    """The hashes of the code that offers a task now; none where the plugins of this command are not known."""
+    from harness.contracts.hookspecs import Info
+    from harness.runs.source import source_hash
+
+    offers = request.registry.offers("tasks") if request.registry is not None else []
+    return {source_hash(o.info.target) for o in offers if o.name == task and isinstance(o.info, Info)}
+
+
+def _merge(known: dict[str, Any], record: dict[str, Any]) -> None:
+    """Of records of where one setting is from the last seed's; a user who repeats what was so changes nothing."""
+    for name, origin in record.items():
+        if name not in known or origin["provenance"] not in CHANGED:
+            known[name] = origin
+
+
+def load_fields(store: Store, request: Request) -> list[list[Group]]:
+    """The groups that the request names, a list a field of comparison."""
+    return fields(load_groups(store, request))
+
+
+def load_curves(store: Store, groups: Iterable[Group], names: Sequence[str]) -> dict[tuple[str, str], Curve]:
+    """The named curves of the groups' runs, by (attempt, name); NaN where a value does not exist."""
+    there = store.rows("select 1 from curve_points where list_contains(?, name) limit 1", [list(names)])
+    attempts = [run.attempt for group in groups for run in group.runs] if there else []
+    if not attempts:
+        return {}
+    import pyarrow as pa
+
+    found: dict[tuple[str, str], Curve] = {}
+    axes: dict[bytes, NDArray[np.float64]] = {}
+    with store.reading() as db:
+        for start in range(0, len(attempts), AT_ONCE):
+            answer = db.sql(_CURVES, params=[attempts[start : start + AT_ONCE], list(names)])
+            for part in pa.RecordBatchReader.from_stream(answer):
+                xs, ys = (_lists(part.column(name)) for name in ("x", "y"))
+                keys = zip(part.column("attempt").to_pylist(), part.column("name").to_pylist(), strict=True)
+                for key, x, y in zip(keys, xs, ys, strict=True):
+                    found[key] = axes.setdefault(x.tobytes(), x.copy()), y.reshape(-1, len(x)).copy()
+    return found
+
+
+def _lists(column: Any) -> Iterator[NDArray[np.float64]]:
+    """The lists of an Arrow column, as arrays; NaN for NULL."""
+    ends, numbers = column.offsets.to_numpy(), column.values.to_numpy(zero_copy_only=False)
+    return (numbers[start:stop] for start, stop in itertools.pairwise(ends.tolist()))
+
+
+def _numbers(db: DuckDBPyConnection) -> dict[str, Numbers]:
+    columns = db.sql(_NUMBERS).fetchnumpy()
+    keys = columns.pop("group_key")
+    lists = [column.tolist() for column in columns.values()]  # of a masked array, None where it is masked
+    edges = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)] if len(keys) else []
+    return {
+        str(keys[start]): Numbers(*(column[start:stop] for column in lists))
+        for start, stop in itertools.pairwise(edges)
+    }
+
+
+def _readings(db: DuckDBPyConnection) -> dict[str, dict[str, list[Readings]]]:
+    """By group, by metric, the newest version first."""
+    columns = db.sql(_READINGS).fetchnumpy()
+    found: dict[str, dict[str, list[Readings]]] = {}
+    for key, name, *about, of, read in zip(*(column.tolist() for column in columns.values()), strict=True):
+        versions = found.setdefault(key, {}).setdefault(name, [])
+        new = Readings(Value(None, *about), np.asarray(of), np.asarray(read))
+        if versions and versions[-1].known.version == new.known.version:  # described otherwise: the first seed's holds
+            last = versions.pop()
+            seeds, numbers = np.concatenate([last.seeds, new.seeds]), np.concatenate([last.values, new.values])
+            new = Readings(last.known, seeds, numbers)
+        by_seed = np.argsort(new.seeds)
+        versions.append(Readings(new.known, new.seeds[by_seed], new.values[by_seed]))
+    return found
+
+
+def _group(
+    row: Mapping[str, Any],
+    numbers: Numbers,
+    readings: Mapping[str, Sequence[Readings]],
+    origins: Mapping[str, Any],
+    task_code: TaskCode | None,
+    details: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]],
+) -> Group:
+    key = row["group_key"]
+    return Group(
+        key=key,
+        # One group may have been asked for under two names (csgld, or sgld with a schedule) or two budgets.
+        method=row["name"],
+        budget=row["label"],
+        task=row["task"],
+        task_version=row["task_version"],
+        protocol=row["protocol"],
+        steps=row["steps"],
+        chains=row["chains"],
+        settings=_settings(row),
+        provenance={name: provenance(origin) for name, origin in origins.items() if not _is_given(origin)},
+        given={name.partition(".")[2]: str(o["value"]) for name, o in origins.items() if _is_given(o)},
+        runs=Runs(numbers, lambda: _runs(details()[key], readings)),
+        readings=readings,
+        task_code=task_code,
+    )
+
+
+def _is_given(origin: Mapping[str, Any]) -> bool:
+    return bool(origin["provenance"] == GIVEN)
+
+
+def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
+    """All of a run's canonical form but task, protocol, chains and seed."""
+    found: dict[str, Any] = {"sampler": row["sampler"], "schedule": row["schedule"]}
+    for part in ("sampler", "schedule", "task"):
+        found |= {f"{part}.{name}": value for name, value in json.loads(row[f"{part}_params"]).items()}
+        found[f"{part} source"] = row[f"{part}_source"]
+    plain = {name: row[name] for name in ("steps", "burn_in", "thin", "dtype", "deterministic", "compile")}
+    found |= {f"run.{name}": value for name, value in {**plain, **json.loads(row["execution"])}.items()}
+    return {**found, "task data": row["task_data"], "engine": row["engine"], "key version": row["key_version"]}
+
+
+def _details(store: Store, chosen: Sequence[Any]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of all chosen runs, by group."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in store.rows(_DETAILS, chosen):
+        found.setdefault(row["group_key"], []).append(row)
+    return found
+
+
+def _runs(rows: Iterable[Mapping[str, Any]], readings: Mapping[str, Sequence[Readings]]) -> list[Run]:
+    metrics: dict[int, dict[str, Value]] = {}
+    for name, versions in readings.items():
+        for known, seeds, values in ((r.known, r.seeds.tolist(), r.values.tolist()) for r in reversed(versions)):
+            for seed, value in zip(seeds, values, strict=True):
+                metrics.setdefault(seed, {})[name] = replace(known, value=None if math.isnan(value) else value)
+    return [_run(row, metrics.get(row["seed"], {})) for row in rows]
+
+
+def _run(row: Mapping[str, Any], metrics: Mapping[str, Value]) -> Run:
+    return Run(
+        key=row["run_key"],
+        attempt=row["attempt"],
+        path=row["path"],
+        seed=row["seed"],
+        status=row["status"],
+        reason=row["reason"],
+        step=row["step"],
+        chain=row["chain"],
+        passes=row["passes"],
+        seconds=row["seconds_sampling"],
+        draws=row["draws_kept"],
+        metrics=metrics,
+    )

@@ -1,0 +1,82 @@
+"""A group and a metric as one flat record: the row of the JSON and CSV forms of a report."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from harness.analysis.statistics import Match
+from harness.reporting.scoring.estimates import Estimate
+from harness.reporting.scoring.groups import Group, Run
+from harness.reporting.scoring.labels import settings_from
+from harness.reporting.scoring.reported import Reported
+from harness.reporting.scoring.standing import Standing
+
+
+def flat_record(
+    group: Group, label: str, estimate: Estimate, standing: Standing, cell: Reported | None, match: Match | None
+) -> dict[str, Any]:
+    """What the group is, what was measured, where it stands, what a paper printed; numbers may be infinite."""
+    rank = standing.rank
+    return {
+        "task": group.task,
+        "task_version": group.task_version,
+        "protocol": group.protocol,
+        "method": group.method,
+        "label": label,
+        "group": group.key,
+        "chains": group.chains,
+        "budget": group.budget,
+        "steps": group.steps,
+        "passes": typical(group.done.numbers.passes),
+        "seconds": typical(group.done.numbers.seconds),
+        "metric": estimate.metric,
+        "metric_version": estimate.version,
+        "unit": estimate.unit,
+        "direction": estimate.direction,
+        "target": estimate.target,
+        "seeds": len(group.runs),
+        "measured": estimate.measured,
+        "diverged": len(group.diverged),
+        "failed": len(group.failed),
+        "mean": estimate.mean,
+        "low": estimate.low,
+        "high": estimate.high,
+        "interval": estimate.interval,
+        "remark": estimate.remark,
+        "rank": rank.rank if rank else None,
+        "rank_low": rank.low if rank else None,
+        "rank_high": rank.high if rank else None,
+        "tier": rank.tier if rank else None,
+        "status": standing.status,
+        "untuned": ", ".join(settings_from(group, "untuned")) or None,
+        "given": ", ".join(group.given) or None,
+        "set_by_user": ", ".join(settings_from(group, "user")) or None,
+        "reported": cell.value if cell else None,
+        "reported_error": cell.error if cell else None,
+        "reported_error_kind": cell.error_kind if cell and cell.error is not None else None,
+        "reported_in": f"{cell.paper}, {cell.table}: {cell.row}, {cell.column}" if cell else None,
+        "reported_correction": cell.correction if cell else None,
+        "verdict": match.verdict if match else None,
+        "verdict_reason": match.reason if match else None,
+        "run_keys": [run.key for run in group.runs],
+    }
+
+
+def account(run: Run) -> str:
+    """What happened to a run that diverged or failed, in a line."""
+    if run.status == "diverged":
+        return f"seed {run.seed} {divergence(run)}"
+    return f"seed {run.seed} {run.status}: {run.reason or 'no reason given'}"
+
+
+def divergence(run: Run) -> str:
+    """Where a run diverged: "diverged at step 120, chain 2"."""
+    return f"diverged at step {run.step:,}, chain {run.chain}" if run.step is not None else "diverged"
+
+
+def typical(values: Sequence[float | None]) -> float | None:
+    """The median of those that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None

@@ -1,0 +1,332 @@
+"""The reproduction ledger: every printed cell and every claim of the papers, beside what our runs say of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from harness.contracts.parameters import near
+from harness.reporting.report import Request
+from harness.reporting.scoring.claims import Claim, Judged, Ours, Side, by_table, judge_family, load_claims
+from harness.reporting.scoring.estimates import metric_estimate
+from harness.reporting.scoring.groups import Group
+from harness.reporting.scoring.loading import load_groups
+from harness.reporting.scoring.reported import (
+    UNREPRODUCIBLE,
+    Reported,
+    as_published,
+    earlier_settings,
+    load_cells,
+    of_sweep,
+    own_settings,
+    setting_name,
+    verdict,
+)
+from harness.reporting.scoring.sweeps import Comparisons, comparisons
+from harness.system.errors import BenchError, UsageError
+
+if TYPE_CHECKING:
+    from harness.contracts.registry import Registry
+    from harness.results.store import Store
+
+NOT_RUN = "not run"
+AT_OURS = "at our settings"
+REVERSED = "reversed in its sweep"
+CODE = ("task source", "task data")
+
+
+@dataclass(frozen=True)
+class CellEntry:
+    """A printed cell. `ours` is what was run as published. Without a verdict: `others`, what was run at other budgets,
+    and `tried`, the points of a declared sweep.
+    """
+
+    cell: Reported
+    ours: Ours | None
+    others: Sequence[Ours]
+    tried: Sequence[Ours]
+    verdict: str
+    reason: str
+
+    @property
+    def at_papers_settings(self) -> bool:
+        """Whether ours has a value, and nothing of ours stands in for what the paper does not state."""
+        return self.ours is not None and _measured(self.ours) and not own_settings(self.ours.group, self.cell.ours)
+
+
+@dataclass(frozen=True)
+class ClaimEntry:
+    """A claim, our runs of its sides, and the finding.
+
+    holds, fails: at the paper's settings, or by an exact analysis. "holds at our settings", "fails at our settings": at
+    settings or other choices of which one is ours, a finding of its own; with "(reversed in its sweep)" where points of
+    a declared sweep say the opposite. undecided; vacuous: it is so because everything failed; not run (why).
+    `tried` are the points of declared sweeps behind `swept`.
+    """
+
+    claim: Claim
+    ours: Sequence[Ours | None]
+    judged: Judged | None
+    finding: str
+    reason: str
+    tried: Sequence[Ours] = ()
+    swept: Comparisons | None = None
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """The ledger, in the order of the papers' files."""
+
+    cells: Sequence[CellEntry]
+    claims: Sequence[ClaimEntry]
+
+    @property
+    def run_keys(self) -> set[str]:
+        """The runs that it rests on."""
+        used = [ours for entry in self.cells for ours in (entry.ours, *entry.tried)]
+        used += [side for entry in self.claims for side in (*entry.ours, *entry.tried)]
+        return {run.key for ours in used if ours is not None for run in ours.group.runs}
+
+
+def label(word: str) -> str:
+    """The label of a table as a user may give it: "4" is "Table 4", "figure 3" is "Figure 3"."""
+    text = " ".join(word.split())
+    return f"Table {text}" if text.isdigit() else text[:1].upper() + text[1:]
+
+
+def chosen(store: Store, paper: str | None = None, tables: Sequence[str] = ()) -> tuple[list[Reported], list[Claim]]:
+    """The cells and claims of a paper, of some of its tables; `UsageError` where there is no such paper or table."""
+    cells, claims = load_cells(store), load_claims(store)
+    entries: list[Reported | Claim] = [*cells, *claims]
+    papers = {entry.paper for entry in entries}
+    if paper is not None and paper not in papers:
+        raise UsageError(f"unknown paper {paper!r}{near(paper, papers)}")
+    known = list(dict.fromkeys(entry.table for entry in entries if paper in {None, entry.paper}))
+    wanted = [label(word) for word in tables] or known
+    for word in wanted:
+        if word not in known:
+            raise UsageError(f"unknown table {word!r}; there are {', '.join(known)}")
+    return (
+        [cell for cell in cells if paper in {None, cell.paper} and cell.table in wanted],
+        [claim for claim in claims if paper in {None, claim.paper} and claim.table in wanted],
+    )
+
+
+def reproduction(store: Store, request: Request) -> Reproduction:
+    """The ledger of what the request names: `paper` and `tables`, and the tasks, methods, protocols of cells."""
+    cells, claims = chosen(store, request.paper, request.tables)
+    groups: dict[Side, list[Group]] = {}
+    earlier = earlier_settings(store)
+    for group in load_groups(store, Request()):
+        groups.setdefault(Side(group.method, group.task, group.protocol, group.chains), []).append(group)
+    families = []
+    for members in by_table(claims).values():
+        families += _claims(members, groups, request.registry)
+    return Reproduction(
+        [_aged_cell(_cell(c, groups, request.registry), earlier) for c in cells if _named(request, [_of(c)])],
+        [_aged_claim(e, earlier) for e in families if _named(request, [e.claim.better, e.claim.worse])],
+    )
+
+
+def sides(cells: Iterable[Reported], claims: Iterable[Claim]) -> dict[Side, str]:
+    """What must be run for cells and claims, each with what it needs beyond a CPU."""
+    found: dict[Side, str] = {}
+    for cell in cells:
+        if (side := _of(cell)) is not None and cell.metric:
+            found.setdefault(side, cell.needs or "")
+    for claim in claims:
+        for side in claim.sides:
+            found.setdefault(side, claim.needs or "")
+    return found
+
+
+def missing(registry: Registry, side: Side, metric: str | None) -> str:
+    """What the installed plugins lack of a side and its metric; "" where they have all."""
+    from harness.runs import plugin_metadata
+
+    if side.task not in {offer.name for offer in registry.offers("tasks")}:
+        return f"no task {side.task}"
+    known = {offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)}
+    if side.method not in known:
+        return f"no method {side.method}"
+    try:
+        task = registry.find("tasks", side.task)
+        protocol = next((p for p in plugin_metadata.protocols(task) if p["name"] == side.protocol), None)
+        if protocol is None:
+            return f"{side.task} has no protocol {side.protocol}"
+        metrics = {
+            each["name"]
+            for each in plugin_metadata.task_facts(task, plugin_metadata.resolve(task, protocol["settings"]))["metrics"]
+        }
+    except BenchError as error:
+        return str(error)
+    return f"{side.task} has no metric {metric}" if metric and metric not in metrics else ""
+
+
+def _aged_cell(entry: CellEntry, earlier: Callable[[Group], list[str]]) -> CellEntry:
+    """Without a verdict where our runs are from before the settings of the papers' files changed."""
+    changed = earlier(entry.ours.group) if entry.ours is not None and not entry.cell.obstacle else []
+    return replace(entry, verdict="inconclusive", reason=_earlier(changed)) if changed else entry
+
+
+def _aged_claim(entry: ClaimEntry, earlier: Callable[[Group], list[str]]) -> ClaimEntry:
+    changed = [f"{ours.group.method} {text}" for ours in entry.ours if ours is not None for text in earlier(ours.group)]
+    if not changed or entry.judged is None:
+        return entry
+    return replace(entry, finding="undecided", reason=f"{_earlier(changed)}; {entry.reason}")
+
+
+def _earlier(changed: Sequence[str]) -> str:
+    return f"our runs are at settings that the paper's file had earlier: {'; '.join(changed)}"
+
+
+def _cell(cell: Reported, groups: dict[Side, list[Group]], registry: Registry | None) -> CellEntry:
+    side = _of(cell)
+    members = groups.get(side, []) if side is not None and cell.metric else []
+    others = [_ours(group, cell.metric) for group in members if group.budget != "paper" and group.done]
+    tried = [_ours(group, cell.metric) for group in members if of_sweep(group)]
+    ours = _best(members, cell.metric)
+    match = verdict(ours.group, ours.estimate, cell) if ours is not None and ours.estimate is not None else None
+    if match is not None:
+        return CellEntry(cell, ours, others, tried, match.verdict, "" if cell.obstacle else match.reason)
+    if cell.obstacle:
+        return CellEntry(cell, ours, others, tried, UNREPRODUCIBLE, "")
+    why = _why_not(ours, registry, side, cell.metric, cell.needs)
+    if ours is not None and ours.group.runs:
+        return CellEntry(cell, ours, others, tried, "inconclusive", why)
+    limit = "inconclusive at best" if cell.ours else ""
+    reason = f"the paper does not give {', '.join(cell.ours)}" if cell.ours else ""
+    return CellEntry(cell, ours, others, tried, _not_run(why, limit), reason)
+
+
+def _not_run(*why: str) -> str:
+    told = "; ".join(filter(None, why))
+    return f"{NOT_RUN} ({told})" if told else NOT_RUN
+
+
+def _claims(claims: Sequence[Claim], groups: dict[Side, list[Group]], registry: Registry | None) -> list[ClaimEntry]:
+    ours = [_sides(claim, groups) for claim in claims]
+    judged = judge_family(claims, ours)
+    entries = [_claim(*each, registry) for each in zip(claims, ours, judged, strict=True)]
+    return [_beside_sweep(entry, groups) for entry in entries]
+
+
+def _beside_sweep(entry: ClaimEntry, groups: dict[Side, list[Group]]) -> ClaimEntry:
+    """The entry with what declared sweeps of its sides say."""
+    claim = entry.claim
+    if entry.judged is None or len(claim.sides) != len(entry.ours) or None in entry.ours:
+        return entry
+    points = [[_ours(g, claim.metric) for g in groups.get(side, []) if of_sweep(g)] for side in claim.sides]
+    both = [[ours, *tried] for ours, tried in zip(entry.ours, points, strict=True) if ours is not None]
+    found = comparisons(claim, *both) if len(both) == 2 else None
+    if found is None:
+        return entry
+    turned = found.reversed and entry.finding.startswith("holds")
+    finding = f"{entry.finding} ({REVERSED})" if turned else entry.finding
+    tried = [ours for side in points for ours in side]
+    return replace(entry, finding=finding, reason=f"{entry.reason}; {found.text}", tried=tried, swept=found)
+
+
+def _claim(claim: Claim, ours: Sequence[Ours | None], judged: Judged | None, registry: Registry | None) -> ClaimEntry:
+    if claim.obstacle:
+        return ClaimEntry(claim, ours, None, _not_run(claim.obstacle), "")
+    if claim.exact is not None:
+        reason = f"exact, no run: {claim.exact.evidence} (report {claim.exact.report})"
+        return ClaimEntry(claim, ours, None, claim.exact.finding, reason)
+    if claim.kind == "analysis":
+        return ClaimEntry(claim, ours, None, _not_run("the file lacks analysis, finding or evidence"), "")
+    own = _own_names(claim, ours)
+    told = f"the paper does not give {', '.join(own)}" if own else ""
+    if judged is not None:
+        apart = len(ours) == 2 and _other_code([found.group for found in ours if found is not None])
+        finding: str = "undecided" if apart else judged.finding
+        if own and finding in {"holds", "fails"}:
+            finding = f"{finding} {AT_OURS}"
+        why = "the two sides ran on different code or data of the task" if apart else ""
+        return ClaimEntry(claim, ours, judged, finding, "; ".join(filter(None, (why, judged.reason, told))))
+    lacking = [side for side, found in zip(claim.sides, ours, strict=True) if found is None]
+    reasons = dict.fromkeys(_why_not(None, registry, side, claim.metric, claim.needs) for side in lacking)
+    if not claim.sides and claim.needs:
+        reasons = {f"needs {claim.needs}": None}
+    empty = [found for found in ours if found is not None and not _measured(found)]
+    why = "; ".join(filter(None, [*reasons, *(f"{found.group.method}: {_unmeasured(found)}" for found in empty)]))
+    if empty and not lacking:
+        return ClaimEntry(claim, ours, None, "undecided", why)
+    return ClaimEntry(claim, ours, None, _not_run(why, f"{AT_OURS} at best" if own else ""), told)
+
+
+def _own_names(claim: Claim, ours: Sequence[Ours | None]) -> list[str]:
+    """What the paper does not give of either side, by name; the papers' files and `bench plan` have the values."""
+    recorded = [text for side in ours if side is not None for text in own_settings(side.group)]
+    return sorted({setting_name(text) for text in [*recorded, *claim.ours]})
+
+
+def _why_not(
+    ours: Ours | None, registry: Registry | None, side: Side | None, metric: str | None, needs: str | None
+) -> str:
+    """Why a cell or a side of a claim has no value of ours."""
+    if ours is not None:
+        return _unmeasured(ours)
+    lacks = missing(registry, side, metric) if registry is not None and side is not None else ""
+    return lacks or (f"needs {needs}" if needs else "")
+
+
+def _measured(ours: Ours) -> bool:
+    return ours.estimate is not None and bool(ours.estimate.by_seed)
+
+
+def _unmeasured(ours: Ours) -> str:
+    group = ours.group
+    if group.diverged or group.failed:
+        return f"{len(group.diverged)} of our runs diverged, {len(group.failed)} failed"
+    return (ours.estimate.remark if ours.estimate is not None else "") or "our runs have not measured it"
+
+
+def _best(groups: Sequence[Group], metric: str | None) -> Ours | None:
+    """Of the groups run as published, the one with the most finished seeds; of equal ones the latest.
+
+    Runs at settings that the file had earlier count until as many are there at those that it has now.
+    """
+    published = [group for group in groups if as_published(group)]
+    return _ours(max(published, key=_weight), metric) if published and metric is not None else None
+
+
+def _sides(claim: Claim, groups: dict[Side, list[Group]]) -> list[Ours | None]:
+    """Our runs of each side of a claim: the best pair on the same code and data of the task, if there is one."""
+    members = [[g for g in groups.get(side, []) if as_published(g)] for side in claim.sides]
+    pairs = [pair for pair in itertools.product(*members) if not _other_code(pair)] if len(members) == 2 else []
+    if not pairs:
+        return [_best(found, claim.metric) for found in members]
+    best = max(pairs, key=lambda pair: (min(len(g.done) for g in pair), *map(_weight, pair)))
+    return [_ours(group, claim.metric) for group in best]
+
+
+def _weight(group: Group) -> tuple[int, str]:
+    return len(group.done), max(run.attempt for run in group.runs)
+
+
+def _other_code(pair: Sequence[Group]) -> bool:
+    """Whether two groups of one task ran on different code or data of it."""
+    a, b = pair
+    return a.task == b.task and any(a.settings.get(name) != b.settings.get(name) for name in CODE)
+
+
+def _ours(group: Group, metric: str | None) -> Ours:
+    return Ours(group, metric_estimate(group, metric) if metric else None)
+
+
+def _of(cell: Reported) -> Side | None:
+    if cell.method is None or cell.task is None or cell.protocol is None or cell.chains is None:
+        return None
+    return Side(cell.method, cell.task, cell.protocol, cell.chains)
+
+
+def _named(request: Request, found: Iterable[Side | None]) -> bool:
+    """Whether the request's tasks, methods and protocols take in one of some sides."""
+    filters = {"task": request.tasks, "method": request.methods, "protocol": request.protocols}
+    asked = {name: words for name, words in filters.items() if words}
+    return not asked or any(
+        side is not None and all(getattr(side, name) in words for name, words in asked.items()) for side in found
+    )

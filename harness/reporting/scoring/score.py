@@ -1,0 +1,191 @@
+"""Everything that a report may say of one field of groups: estimates, gates, standings, and flat records of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from harness.analysis.statistics import Match, t_multiplier
+from harness.contracts.parameters import near
+from harness.reporting.report import Request
+from harness.reporting.scoring import accuracy
+from harness.reporting.scoring.accuracy import ESS_MSE, GATE_METRICS, MARGINAL, NO_RECORD, UNGATED, Estimates
+from harness.reporting.scoring.compare import Comparison, compare
+from harness.reporting.scoring.estimates import Cost, Curves, Estimate, derived, metric_estimate, rows_by_seed
+from harness.reporting.scoring.groups import Group, fields
+from harness.reporting.scoring.labels import labels, title
+from harness.reporting.scoring.loading import load_curves, load_groups
+from harness.reporting.scoring.record import account, flat_record
+from harness.reporting.scoring.reported import Cell, Reported, cell_of, load_reported, verdict
+from harness.reporting.scoring.standing import Standing, standings
+from harness.system.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.analysis.diagnostics import Gate
+    from harness.results.store import Store
+
+
+class FieldScore:
+    """The groups of one field (task, version, protocol, chains, budget, task settings), scored by the rules.
+
+    `metrics` names what there is: those over chains x seeds where a truth is known (`joint_error`,
+    `gradients_to_low_error`, what stands beside them, `ess_mse`), the task's own, and those that a report adds with
+    `derive`.
+    """
+
+    def __init__(
+        self, field: Sequence[Group], others: Sequence[Group], curves: Curves, reported: Mapping[Cell, Reported]
+    ) -> None:
+        self.groups = list(field)
+        self.title = title(field, others)
+        self.labels = labels(field)
+        self.reported = reported
+        self._findings = {g.key: accuracy.findings(g, curves) for g in field}
+        self.gates: dict[str, Gate | None] = {g.key: accuracy.judge(g, self._findings[g.key]) for g in field}
+        self._curves = curves
+        self._derived: dict[str, tuple[str, str, Cost]] = {}
+        self._estimates: dict[tuple[str, str], Estimate | None] = {}
+        self._standings: dict[str, dict[str, Standing]] = {}
+
+    @functools.cached_property
+    def errors(self) -> dict[str, Estimates]:
+        """Joint error, gradients to low error and what stands beside them, by group key; {} without their curves."""
+        return {
+            group.key: {
+                **accuracy.gate_estimates(group, self._findings[group.key]),
+                **(accuracy.joint_error(group, self._curves) or {}),
+                **(accuracy.low_error(group, self._curves) or {}),
+            }
+            for group in self.groups
+        }
+
+    @functools.cached_property
+    def metrics(self) -> list[str]:
+        """Names of all metrics of the field: those over chains x seeds, the primary one, the others."""
+        own = [name for group in self.groups for name in group.metrics()]
+        seen = {name for found in self.errors.values() for name in found}
+        over = [name for name in (*UNGATED, *GATE_METRICS) if self.truth_known and (name in UNGATED or name in seen)]
+        size = (
+            [ESS_MSE] if any(rows_by_seed(group, self._curves, accuracy.ESS_CURVES[0]) for group in self.groups) else []
+        )
+        return list(dict.fromkeys([*over, *size, *own]))
+
+    @property
+    def truth_known(self) -> bool:
+        """Whether the task has a truth: then the errors against it rank, whether or not these runs have a record."""
+        return any(self.errors.values()) or any(MARGINAL in group.metrics() for group in self.groups)
+
+    def derive(self, name: str, base: str, unit: str, cost: Cost) -> None:
+        """Add a metric: another one divided, seed by seed, by a cost of the run (none where it is unknown)."""
+        if base in self.metrics:
+            self._derived[name] = (base, unit, cost)
+            self.metrics.append(name)
+
+    @property
+    def primary(self) -> str:
+        """The task's primary metric."""
+        for group in self.groups:
+            for name, value in group.metrics().items():
+                if value.primary:
+                    return name
+        return self.metrics[0] if self.metrics else ""
+
+    def estimate(self, group: Group, metric: str) -> Estimate | None:
+        """The group's estimate of a metric, or None where it has none."""
+        place = (group.key, metric)
+        if place not in self._estimates:
+            self._estimates[place] = self._estimate(group, metric)
+        return self._estimates[place]
+
+    def standing(self, group: Group, metric: str) -> Standing:
+        """Where the group stands among the field by a metric."""
+        if metric not in self._standings:
+            estimates = {g.key: self.estimate(g, metric) for g in self.groups}
+            self._standings[metric] = standings(self.groups, estimates, {} if metric in UNGATED else self.gates)
+        return self._standings[metric][group.key]
+
+    def ordered(self, metric: str) -> list[Group]:
+        """The groups, the ranked ones first by rank, the others by label."""
+
+        def place(group: Group) -> tuple[bool, int, str]:
+            rank = self.standing(group, metric).rank
+            return rank is None, rank.rank if rank else 0, self.labels[group.key]
+
+        return sorted(self.groups, key=place)
+
+    def cell(self, group: Group, metric: str) -> Reported | None:
+        """What a paper printed for the group's metric."""
+        return self.reported.get(cell_of(group, metric))
+
+    def match(self, group: Group, metric: str) -> Match | None:
+        """The verdict on the paper's value, where there is one and the group was run as published."""
+        cell, estimate = self.cell(group, metric), self.estimate(group, metric)
+        return verdict(group, estimate, cell) if cell is not None and estimate is not None else None
+
+    def record(self, group: Group, metric: str) -> dict[str, Any] | None:
+        """The flat record of a group and metric: the row of the JSON and CSV forms; None where it is not measured."""
+        estimate = self.estimate(group, metric)
+        if estimate is None:
+            return None
+        standing, cell, match = self.standing(group, metric), self.cell(group, metric), self.match(group, metric)
+        return flat_record(group, self.labels[group.key], estimate, standing, cell, match)
+
+    def records(self, metrics: Iterable[str]) -> list[dict[str, Any]]:
+        """The records of all groups, metric by metric."""
+        found = [self.record(group, metric) for metric in metrics for group in self.ordered(metric)]
+        return [record for record in found if record is not None]
+
+    def compare(self, a: Group, b: Group, metric: str) -> Comparison | None:
+        """One group against another, paired by seed; no verdict on a row off its target by what that may inflate."""
+        found = compare(a, b, metric, self._curves)
+        if found is None or metric in UNGATED:
+            return found
+        doubts = [
+            f"{name} is {gate.verdict}: {gate.reason}"
+            for name, group in (("A", a), ("B", b))
+            if (gate := self.gates[group.key]) is not None and gate.verdict != "ok"
+        ]
+        return replace(found, withheld="; ".join(filter(None, [found.withheld, *doubts])))
+
+    def multipliers(self) -> str:
+        """How intervals over seeds are made, with the t multiplier of each number of seeds in the field."""
+        counts = sorted({len(group.done) for group in self.groups if len(group.done) > 1})
+        if not counts:
+            return "one seed: no intervals" if any(group.done for group in self.groups) else "no finished run"
+        spoken = ", ".join(f"{t_multiplier(n - 1):.2f} at {n} seeds" for n in counts)
+        return f"mean \N{PLUS-MINUS SIGN} 95 % t interval over seeds, t s/sqrt(n), t = {spoken}"
+
+    def failures(self) -> list[str]:
+        """What happened in each run that diverged or failed."""
+        return [
+            f"{self.labels[group.key]}: {account(run)}"
+            for group in self.groups
+            for run in [*group.diverged, *group.failed]
+        ]
+
+    def _estimate(self, group: Group, metric: str) -> Estimate | None:
+        if metric in self._derived:
+            base, unit, cost = self._derived[metric]
+            return derived(group, self.estimate(group, base), metric, unit, cost)
+        if metric in (*UNGATED, *GATE_METRICS):
+            return self.errors[group.key].get(metric, Estimate(metric, 0, "", "min", None, None, remark=NO_RECORD))
+        if metric == ESS_MSE:
+            return accuracy.effective_size(group, self._curves)
+        return metric_estimate(group, metric)
+
+
+def score_fields(store: Store, request: Request) -> list[FieldScore]:
+    """The fields that the request names, in a fixed order, each scored on its own."""
+    groups = load_groups(store, request)
+    curves = load_curves(store, groups, accuracy.CURVES)
+    reported = load_reported(store)
+    return [FieldScore(field, groups, curves, reported) for field in fields(groups)]
+
+
+def check_metric(scores: Sequence[FieldScore], metric: str) -> None:
+    """Raise `UsageError` with near matches where no field has the metric."""
+    known = {name for score in scores for name in score.metrics}
+    if scores and metric not in known:
+        raise UsageError(f"unknown metric {metric!r}{near(metric, known)}")

@@ -1,0 +1,85 @@
+"""The groups that a word means: a method, a row's label as reports print it, or the beginning of a group or run key."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.contracts.parameters import near
+from harness.reporting.scoring.groups import Group
+from harness.reporting.scoring.labels import is_hash, labels
+from harness.system.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.results.store import Store
+
+KEY = re.compile(r"[0-9a-fA-F]{6,64}")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: `word` as given, the method whose groups it is among, and the one group or label."""
+
+    word: str
+    method: str
+    key: str = ""
+    label: str = ""
+
+
+def side(store: Store, word: str, offered: Iterable[str]) -> Side:
+    """What a word means among the runs of a store; `offered` are the methods that could be run.
+
+    Raises `UsageError` with near matches for an unknown name, and for a key that begins several groups.
+    """
+    seen = {row["method"] for row in store.rows("select distinct method from result")}
+    if word in seen:
+        return Side(word, word)
+    if KEY.fullmatch(word):
+        return _by_key(store, word.lower())
+    method = word.partition(" (")[0]
+    if method in seen and word.endswith(")"):
+        return Side(word, method, label=word)
+    if word in set(offered):
+        raise UsageError(f"{word} has no finished run in {store.results}; bench run --sampler {word} --task ...")
+    raise UsageError(f"there is no row {word!r:.80} in {store.results}{near(word, seen)}")
+
+
+def members(found: Side, field: Sequence[Group]) -> tuple[list[Group], list[Group]]:
+    """The groups of a field that a side means; then those of older code, which a method's name leaves out."""
+    if found.key:
+        return [group for group in field if group.key == found.key], []
+    if found.label:
+        named = labels(field)
+        return [group for group in field if named[group.key] == found.label], []
+    newest: dict[str, Group] = {}
+    own = [group for group in field if group.method == found.method]
+    for group in sorted(own, key=_latest):
+        newest[_settings(group)] = group
+    chosen = [group for group in own if group in newest.values()]
+    return chosen, [group for group in own if group not in chosen]
+
+
+def _by_key(store: Store, prefix: str) -> Side:
+    rows = store.rows(
+        "select distinct group_key, method, task, protocol from result "
+        "where starts_with(group_key, ?) or starts_with(run_key, ?) order by all",
+        [prefix, prefix],
+    )
+    if len(rows) == 1:
+        return Side(prefix, rows[0]["method"], key=rows[0]["group_key"])
+    if rows:
+        several = ", ".join(f"{r['group_key'][:12]} ({r['method']} on {r['task']}@{r['protocol']})" for r in rows[:5])
+        raise UsageError(f"{prefix} begins {len(rows)} rows, give more of it: {several}")
+    raise UsageError(f"there is no run or row {prefix} in {store.results}; `bench ls runs` lists them")
+
+
+def _settings(group: Group) -> str:
+    """All that the group was asked for, whatever the versions of the code."""
+    return json.dumps({name: value for name, value in group.settings.items() if not is_hash(name)}, sort_keys=True)
+
+
+def _latest(group: Group) -> str:
+    return max(run.attempt for run in group.runs)

@@ -1,0 +1,109 @@
+"""Who is ranked, who is not and why: RULES.md 3 to 6 as code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.analysis.diagnostics import Gate
+from harness.analysis.statistics.ranks import MINIMUM_SEEDS, Direction, Rank, rank_methods, rank_replicates
+from harness.reporting.scoring.estimates import Estimate
+from harness.reporting.scoring.groups import Group
+
+
+@dataclass(frozen=True)
+class Standing:
+    """`status` is "ranked", or why not, in words; `rank` only where it is ranked."""
+
+    status: str
+    rank: Rank | None = None
+
+    @property
+    def short(self) -> str:
+        """The status without its explanation: "biased"."""
+        return self.status.partition(":")[0]
+
+
+def standings(
+    field: Sequence[Group], estimates: Mapping[str, Estimate | None], gates: Mapping[str, Gate | None]
+) -> dict[str, Standing]:
+    """Where each group of a field stands by one metric, by group key.
+
+    Unranked are groups with a diverged or failed seed, with fewer than five seeds, without a value in some seed, and
+    those that the gate finds biased or cannot judge. `gates` is empty for a metric that a wrong law cannot inflate. A
+    group without a gate is judged only where the others have none either (no truth is known). The rest is ranked, with
+    intervals over seeds and tiers.
+    """
+    truth_known = any(gate is not None for gate in gates.values())
+    newest = max((e.version for e in estimates.values() if e is not None), default=0)
+    found: dict[str, Standing] = {}
+    for group in field:
+        gate = gates.get(group.key)
+        reason = (
+            _failure(group)
+            or (f"biased: {gate.reason}" if gate is not None and gate.verdict == "biased" else "")
+            or ("unranked: fewer than five seeds" if len(group.runs) < MINIMUM_SEEDS else "")
+            or ("unranked: equal seconds are not equal cost" if group.budget.startswith("seconds=") else "")
+            or _doubt(gate, truth_known=truth_known)
+            or _lack(group, estimates.get(group.key), newest)
+        )
+        found[group.key] = Standing(reason or "ranked")
+    eligible = {g.key: e for g in field if found[g.key].status == "ranked" and (e := estimates[g.key]) is not None}
+    ranks = _ranks(eligible)
+    return found | {
+        key: Standing("ranked", ranks[key]) if key in ranks else Standing("unranked: no value for each seed")
+        for key in eligible
+    }
+
+
+def _failure(group: Group) -> str:
+    total = len(group.runs)
+    if group.diverged:
+        return f"diverged {len(group.diverged)} of {total}"
+    if group.failed:
+        kinds = ", ".join(sorted({run.status for run in group.failed}))
+        return f"failed {len(group.failed)} of {total}: {kinds}; run again with --retry"
+    return ""
+
+
+def _doubt(gate: Gate | None, *, truth_known: bool) -> str:
+    if gate is None:
+        return "undetermined: no record of its bias" if truth_known else ""
+    return f"undetermined: {gate.reason}" if gate.verdict == "undetermined" else ""
+
+
+def _lack(group: Group, estimate: Estimate | None, newest: int) -> str:
+    if estimate is None or estimate.mean is None:
+        remark = estimate.remark if estimate is not None else "not measured"
+        return f"unranked: {remark or 'no value'}"
+    if estimate.direction == "target" and estimate.target is None:
+        return "unranked: no value of it is the best"
+    if estimate.version != newest or estimate.measured < len(group.runs):
+        return "unranked: some seeds have an older version of the metric"
+    return ""
+
+
+def _ranks(eligible: Mapping[str, Estimate]) -> dict[str, Rank]:
+    """Ranks by one metric: errors from bootstrap replicates where there are any, else from values by seed."""
+    if not eligible:
+        return {}
+    first = next(iter(eligible.values()))
+    direction: Direction = "max" if first.direction == "max" else "min"
+    if first.replicates is not None:
+        # A group whose seeds do not vary has no replicates: its value stands in.
+        size = len(first.replicates)
+        point = np.array([e.mean for e in eligible.values()], dtype=np.float64)
+        replicates = [e.replicates if e.replicates is not None else np.full(size, e.mean) for e in eligible.values()]
+        seeds = min(e.measured for e in eligible.values())
+        return dict(zip(eligible, rank_replicates(point, replicates, direction, seeds=seeds), strict=True))
+    by_seed = {key: _scores(e) for key, e in eligible.items()}
+    return {key: rank for key, rank in rank_methods(by_seed, direction).items() if rank is not None}
+
+
+def _scores(estimate: Estimate) -> dict[int, float]:
+    """The values by seed; where the best is a target, their distances from it."""
+    if estimate.direction != "target" or estimate.target is None:
+        return dict(estimate.by_seed)
+    return {seed: abs(value - estimate.target) for seed, value in estimate.by_seed.items()}

@@ -1,0 +1,72 @@
+"""What a declared sweep says of a claim: whether the ordering holds at its other points too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness.reporting.scoring.labels import setting_text
+from harness.runs.papers import SWEPT
+
+if TYPE_CHECKING:
+    from harness.reporting.scoring.claims import Claim, Ours
+
+TOLD = {
+    "ordering": "its declared sweep reverses it",
+    "equality": "in its declared sweep the second has the better value",
+}
+Point = tuple[dict[str, Any], float]
+"""The values of the settings that are swept, and our mean there."""
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """Orderings at the points of a sweep: how many there are, how many are reversed, and in words by which settings."""
+
+    total: int
+    reversed: int
+    text: str
+
+
+def comparisons(claim: Claim, better: Sequence[Ours], worse: Sequence[Ours]) -> Comparisons | None:
+    """Each point of `worse` beside `better` at the same values of the settings that both sweep; None without a sweep.
+
+    Of several such points of `better` its best counts. By our means, without a test. A point with a run that has no
+    value is left out.
+    """
+    left, right = _swept(better), _swept(worse)
+    if claim.kind not in TOLD or not (left | right):
+        return None
+    sign = -1.0 if claim.direction == "min" else 1.0
+    shared, own = sorted(left & right), sorted(right - left)
+    ours, theirs = _points(better, sorted(left | right)), _points(worse, sorted(left | right))
+    found: dict[tuple[Any, ...], list[bool]] = {}
+    for values, mean in theirs:
+        partners = [sign * m for v, m in ours if all(v[name] == values[name] for name in shared)]
+        if partners:
+            apart = tuple(values[name] for name in own)
+            found.setdefault(apart, []).append(max(partners) < sign * mean)
+    each = [reversed_ for several in found.values() for reversed_ in several]
+    if len(each) < 2:  # the published point alone
+        return None
+    parts = [
+        f"{', '.join(f'{n}={setting_text(v)}' for n, v in zip(own, apart, strict=True))}: {sum(all_)} of {len(all_)}"
+        for apart, all_ in sorted(found.items(), key=lambda item: [(str(type(v)), v) for v in item[0]])
+    ]
+    by = f" ({'; '.join(parts)})" if own else ""
+    text = f"{TOLD[claim.kind]} in {sum(each)} of {len(each)} comparisons{by}"
+    return Comparisons(len(each), sum(each), text)
+
+
+def _swept(side: Sequence[Ours]) -> set[str]:
+    return {name for ours in side for name, kind in ours.group.provenance.items() if kind == SWEPT}
+
+
+def _points(side: Sequence[Ours], names: Sequence[str]) -> list[Point]:
+    return [
+        ({name: ours.group.settings.get(name) for name in names}, ours.estimate.mean)
+        for ours in side
+        if ours.estimate is not None and ours.estimate.mean is not None
+        if len(ours.group.done) == len(ours.group.runs)
+    ]

@@ -1,0 +1,191 @@
+"""What machine, what versions, what code: the environment.json of an attempt.
+
+Nothing here starts CUDA or imports torch; what torch knows is asked only where it is loaded already. All of it is
+stable from run to run on one installation, so an equal id means an interrupted attempt may go on.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import resource
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from packaging.markers import UndefinedEnvironmentName
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from harness.results import provenance
+
+HARNESS = "sgmcmc-bench"
+DRIVER = Path("/proc/driver/nvidia/gpus")
+DEVICES = Path("/dev")
+
+
+def collect(device: str, distributions: Iterable[str]) -> dict[str, Any]:
+    """The environment of runs on `device` that use the plugins of `distributions`.
+
+    id             SHA-256 of the rest
+    bench, python, torch, packages    versions: the harness, Python, torch, and all that harness and plugins require
+    platform, cpu, cores, gpu, device, threads    the machine; gpu is None on a CPU or where CUDA is not started
+    deterministic, cudnn_deterministic, cudnn_benchmark, matmul_precision    torch's flags; None without torch
+    code           distribution -> version, commit, dirty: of the harness and of each plugin
+    """
+    names = sorted({HARNESS, *distributions})
+    packages = requirements(tuple(names))
+    record: dict[str, Any] = {
+        "bench": _version(HARNESS),
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu": _cpu(),
+        "cores": cores(),
+        "gpu": None,
+        "torch": packages.get("torch"),
+        "device": device,
+        "threads": None,
+        "deterministic": None,
+        "cudnn_deterministic": None,
+        "cudnn_benchmark": None,
+        "matmul_precision": None,
+        **_torch(device),
+        "packages": packages,
+        "code": {name: {"version": _version(name), **provenance.code(name)} for name in names},
+    }
+    return {"id": _digest(record), **record}
+
+
+def is_whole(document: Mapping[str, Any]) -> bool:
+    """Whether a stored environment is what was collected: its id is the checksum of the rest."""
+    return document.get("id") == _digest({name: value for name, value in document.items() if name != "id"})
+
+
+def _digest(record: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _torch(device: str) -> dict[str, Any]:
+    """What the torch of this process says of itself, if it is loaded."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return {}
+    on_gpu = device.startswith("cuda") and torch.cuda.is_initialized()
+    return {
+        "torch": str(torch.__version__),
+        "gpu": torch.cuda.get_device_name(device) if on_gpu else None,
+        "threads": torch.get_num_threads(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "cudnn_deterministic": torch.backends.cudnn.deterministic,
+        "cudnn_benchmark": torch.backends.cudnn.benchmark,
+        "matmul_precision": _matmul_precision(),
+    }
+
+
+def _matmul_precision() -> str:
+    import torch
+
+    with warnings.catch_warnings():  # torch 2.9 warns of a deprecated setting that nobody made
+        warnings.simplefilter("ignore")
+        return str(torch.get_float32_matmul_precision())
+
+
+@functools.cache
+def requirements(names: tuple[str, ...], but: frozenset[str] = frozenset()) -> dict[str, str]:
+    """Versions of these distributions and of all that they require, transitively, by canonical name; of all there is
+    where the harness is not installed. Those named in `but` are left out, and what is required through them alone.
+    Unrelated packages stay out: installing one must not change the environment of a run.
+    """
+    if _version(HARNESS) is None:
+        found = {canonicalize_name(d.name): d.version for d in importlib.metadata.distributions() if d.name}
+        return dict(sorted(found.items()))
+    versions: dict[str, str] = {}
+    queue = [(canonicalize_name(name), "") for name in names]
+    seen = set()
+    while queue:
+        name, extra = place = queue.pop()
+        if place in seen or name in but:
+            continue
+        seen.add(place)
+        try:
+            distribution = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        versions[name] = distribution.version
+        for needed in (_requirement(line, extra) for line in distribution.requires or []):
+            if needed is not None:
+                queue += [(canonicalize_name(needed.name), asked) for asked in ("", *needed.extras)]
+    return dict(sorted(versions.items()))
+
+
+@functools.cache
+def required(name: str) -> frozenset[str]:
+    """Canonical names of what a distribution requires directly; nothing where it is not installed."""
+    try:
+        lines = importlib.metadata.distribution(name).requires or []
+    except importlib.metadata.PackageNotFoundError:
+        return frozenset()
+    return frozenset(canonicalize_name(found.name) for line in lines if (found := _requirement(line)) is not None)
+
+
+def _requirement(line: str, extra: str = "") -> Requirement | None:
+    """A requirement that holds on this machine under an extra; None for another, or a line that is none."""
+    try:
+        found = Requirement(line)
+        return found if found.marker is None or found.marker.evaluate({"extra": extra}) else None
+    except (InvalidRequirement, UndefinedEnvironmentName):
+        return None
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def memory_limit() -> str:
+    """What to do where the address space of this process is limited; "" where it is not."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return ""
+    return f"its address space is limited to {limit / 2**30:.1f} GiB: raise the limit (`ulimit -v`)"
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this operating system
+        return os.cpu_count() or 1
+
+
+def gpus() -> list[str]:
+    """The NVIDIA GPUs that this process may use, "cuda:0", "cuda:1", ..., found without torch: CUDA stays unstarted.
+
+    Where the driver's list is hidden, as in some containers, the device files are counted.
+    """
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    try:
+        there = len(list(DRIVER.iterdir()))
+    except OSError:
+        there = len(list(DEVICES.glob("nvidia[0-9]*")))
+    if visible is not None:
+        there = min(there, sum(bool(word.strip()) and word.strip() != "-1" for word in visible.split(",")))
+    return [f"cuda:{i}" for i in range(there)]
+
+
+@functools.cache
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()

@@ -1,0 +1,297 @@
+"""One attempt at one run: a directory that its worker alone writes to.
+
+spec.json  environment.json  events.jsonl            from the start
+checkpoint.safetensors  checkpoint-before.safetensors  draws.part      while unfinished, and where it can go on
+draws.safetensors  curves.safetensors  arrays.safetensors  result.json     at the end, result.json last
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.results.spec import RunSpec
+from harness.system.errors import DataError
+from harness.system.files import read_bytes, read_record, regular, seal_holds, sealed, write_json, write_whole
+
+if TYPE_CHECKING:  # imported where arrays are read or written: to see that there is nothing to do needs none
+    import numpy as np
+
+PAUSED = ("cancelled", "preempted", "device_lost", "disk_full")
+CONTINUABLE = (*PAUSED, "orphaned")
+FINAL = ("done", "diverged")
+RESUMABLE = ("out_of_memory", "timeout")
+"""Failed for want of means: run again, it goes on from its last checkpoint, in a new attempt."""
+FAILED = ("error", *RESUMABLE)
+
+DRAWN = "drawn"
+"""Of a checkpoint: the SHA-256 of the draws that it counts on."""
+_CHECKPOINT, _BEFORE = "checkpoint.safetensors", "checkpoint-before.safetensors"
+LAST_GOOD = "last-good.safetensors"
+"""The latest checkpoint of a run that diverged from before it did."""
+_DRAWS = "draws.part"
+WORK = (_DRAWS, _BEFORE, _CHECKPOINT)
+"""What a worker goes on from, in the order in which it moves to another attempt."""
+_RECORDS = ("environment.json", "spec.json")
+FILE_NAMES = (
+    r"(spec|environment|result|rescored)\.json|events\.jsonl|draws\.part|"
+    r"(checkpoint|checkpoint-before|last-good|draws|curves|arrays|rescored-[0-9a-f]{12})\.safetensors"
+)
+"""A pattern of all that an attempt's folder may hold."""
+
+
+def now() -> str:
+    """The time, UTC, ISO 8601, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+class Attempt:
+    """An attempt directory, open for writing by the worker that holds the run's lock."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._drawn = hashlib.sha256()  # of the draws on disk
+        self._draw_bytes = 0
+
+    @property
+    def id(self) -> str:
+        """The name of the directory; it sorts by time."""
+        return self.path.name
+
+    @classmethod
+    def create(cls, runs: Path, spec: RunSpec, environment: Mapping[str, Any]) -> Attempt:
+        """A new attempt below `runs`. spec.json comes last: a directory without it is no attempt."""
+        moment = datetime.now(UTC)
+        name = f"{moment:%Y%m%dT%H%M%S}{moment.microsecond // 1000:03d}-{secrets.token_hex(3)}"
+        attempt = cls(runs / spec.key[:2] / spec.key / name)
+        attempt.path.mkdir(parents=True)
+        write_json(attempt.path / "environment.json", environment)
+        attempt.describe(spec)
+        attempt.event("created")
+        return attempt
+
+    def describe(self, spec: RunSpec) -> None:
+        """Write spec.json."""
+        write_json(self.path / "spec.json", spec.to_json())
+
+    def event(self, name: str, **fields: Any) -> None:
+        """Append one line to events.jsonl; a line that a crash cut off is ended first, so it spoils no other."""
+        path = self.path / "events.jsonl"
+        line = json.dumps({"time": now(), "event": name, **fields}, allow_nan=False).encode() + b"\n"
+        with path.open("ab+") as stream:
+            if stream.tell():
+                stream.seek(-1, 2)
+                line = line if stream.read(1) == b"\n" else b"\n" + line
+            stream.write(line)
+
+    def save_checkpoint(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write a checkpoint and keep the one before. Digests tell a damaged one, or damaged draws, from whole ones."""
+        import numpy as np
+        from safetensors.numpy import save
+
+        plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+        plain[DRAWN] = np.frombuffer(self._drawn.digest(), np.uint8)
+        content = save(plain, metadata={"sha256": _digest(plain)})
+        with suppress(FileNotFoundError):
+            (self.path / _CHECKPOINT).replace(self.path / _BEFORE)
+        write_whole(self.path / _CHECKPOINT, content)
+
+    def checkpoints(self) -> Iterator[dict[str, np.ndarray]]:
+        """The checkpoints that are whole, the latest first."""
+        for name in (_CHECKPOINT, _BEFORE):
+            arrays = read_checkpoint(self.path / name)
+            if arrays is not None:
+                yield arrays
+
+    def keep_last_good(self) -> int | None:
+        """Put the latest checkpoint from before the run diverged aside; its step, None where there is none."""
+        for name in (LAST_GOOD, _CHECKPOINT, _BEFORE):
+            arrays = read_checkpoint(self.path / name)
+            if arrays is not None and arrays["counters"][3] < 0:
+                if name != LAST_GOOD:
+                    (self.path / name).replace(self.path / LAST_GOOD)
+                return int(arrays["counters"][0])
+        return None
+
+    def take_over(self, other: Attempt) -> None:
+        """Go on from where another attempt stopped: its checkpoints and draws become this one's."""
+        for name in WORK:
+            with suppress(FileNotFoundError):
+                (other.path / name).replace(self.path / name)
+        self.event("took over", attempt_before=other.id)
+
+    def append_draws(self, draws: np.ndarray) -> None:
+        """Add float32 draws (B, C, D) to those on disk. Raises `DataError` if those are fewer than were written."""
+        import numpy as np
+
+        content = np.ascontiguousarray(draws, dtype=np.float32).tobytes()
+        with (self.path / _DRAWS).open("ab") as stream:
+            if stream.tell() != self._draw_bytes:
+                raise self._draws_lost()
+            stream.write(content)
+        self._drawn.update(content)
+        self._draw_bytes += len(content)
+
+    def drop_draws(self) -> None:
+        """Begin again without draws."""
+        self._drawn, self._draw_bytes = hashlib.sha256(), 0
+        (self.path / _DRAWS).unlink(missing_ok=True)
+
+    def cut_draws(self, numbers: int, digest: bytes) -> bool:
+        """Cut the draws on disk back to the first `numbers` floats; False where they are not those of `digest`."""
+        self._drawn, self._draw_bytes = hashlib.sha256(), 4 * numbers
+        left = 4 * numbers
+        try:
+            with (self.path / _DRAWS).open("r+b") as stream:
+                while left and (content := stream.read(min(left, 2**20))):
+                    self._drawn.update(content)
+                    left -= len(content)
+                stream.truncate(4 * numbers)
+        except FileNotFoundError:
+            pass  # as good as an empty one
+        return left == 0 and self._drawn.digest() == digest
+
+    def seal_draws(self, chains: int, dim: int, steps: np.ndarray) -> int:
+        """Copy draws.part into draws.safetensors with the steps that made them; returns how many there are.
+
+        draws.part stays until `conclude`: a crash before result.json must find what its checkpoint counts on.
+        Raises `DataError` if draws.part does not hold the draws that were written.
+        """
+        import numpy as np
+        from safetensors.numpy import save
+
+        path = self.path / _DRAWS
+        if self._draw_bytes and not (path.exists() and checksum(path) == self._drawn.hexdigest()):
+            raise self._draws_lost()
+        flat = np.memmap(path, dtype=np.float32, mode="r") if self._draw_bytes else np.empty(0, np.float32)
+        draws = flat.reshape(-1, chains, dim)
+        content = save({"draws": draws, "steps": steps[: len(draws)].astype(np.int64)})
+        write_whole(self.path / "draws.safetensors", content)
+        return len(draws)
+
+    def _draws_lost(self) -> DataError:
+        return DataError(
+            f"{self.path / _DRAWS} was deleted or changed while the run wrote to it; the same command starts it again"
+        )
+
+    def save_arrays(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write NAME.safetensors (nothing where there are no arrays)."""
+        if arrays:
+            import numpy as np
+            from safetensors.numpy import save
+
+            plain = {key: np.asarray(array, order="C") for key, array in arrays.items()}
+            write_whole(self.path / f"{name}.safetensors", save(plain))
+
+    def conclude(self, result: Mapping[str, Any]) -> None:
+        """Write result.json with the checksums of the other files and its own: the attempt is final from here on."""
+        if (self.path / "result.json").exists():
+            raise ValueError(f"{self.path} is concluded already")
+        files = {path.name: checksum(path) for path in sorted(self.path.iterdir()) if _lasts(path.name)}
+        self.event("finished" if result["status"] in FINAL else "failed", status=result["status"])
+        write_json(self.path / "result.json", sealed({**result, "attempt": self.id, "files": files}))
+        for name in () if result["status"] in RESUMABLE else WORK:
+            (self.path / name).unlink(missing_ok=True)
+
+    def result(self) -> dict[str, Any] | None:
+        """The result, once concluded; None before, and where it is damaged."""
+        return self.read_result()[0]
+
+    def read_result(self) -> tuple[dict[str, Any] | None, str]:
+        """The result, or what is wrong with it; (None, "") while there is none."""
+        try:
+            record = json.loads(read_record(self.path / "result.json"))
+            damage = _damage(record, self.id)
+        except FileNotFoundError:
+            return None, ""
+        except (OSError, ValueError, RecursionError) as error:
+            return None, f"result.json does not read: {error}"
+        return (None, f"result.json {damage}") if damage else (record, "")
+
+    def events(self) -> list[dict[str, Any]]:
+        """The events whose lines are whole, in order; each has at least a name and a time."""
+        try:
+            lines = read_record(self.path / "events.jsonl").splitlines()
+        except OSError:
+            return []
+        return [event for event in map(_event, lines) if event]
+
+    def last_event(self) -> str:
+        """The name of the last whole event."""
+        events = self.events()
+        return str(events[-1]["event"]) if events else ""
+
+    def last_step(self) -> int:
+        """The step of the latest checkpoint, as the events tell it."""
+        steps = [event.get("position") for event in self.events() if event["event"] == "checkpoint"]
+        return max((step for step in steps if isinstance(step, int)), default=0)
+
+    def started(self) -> str:
+        """When the attempt began, however often it was resumed since: the time of its first event."""
+        events = self.events()
+        return str(events[0]["time"]) if events else now()
+
+
+def read_checkpoint(path: Path) -> dict[str, np.ndarray] | None:
+    """The arrays of a checkpoint; None where there is none or it is damaged."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        content = read_bytes(path)
+        arrays = load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        digest = header["__metadata__"]["sha256"]
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return arrays if digest == _digest(arrays) else None
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    """The event of a line; None where it was cut off or damaged."""
+    try:
+        record = json.loads(line)
+        datetime.fromisoformat(record["time"])
+        return record if isinstance(record["event"], str) else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _lasts(name: str) -> bool:
+    """Whether a file is part of a concluded attempt, and will not change any more."""
+    return name in _RECORDS or (name.endswith(".safetensors") and name not in WORK)
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file's content."""
+    with regular(path) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _damage(record: Any, attempt: str) -> str:
+    """What is wrong with the record of a result; "" where nothing is."""
+    if not isinstance(record, dict):
+        return "is not a JSON object"
+    if not seal_holds(record):
+        return "is altered: its checksum is not its own"
+    if record.get("attempt") != attempt:
+        return f"is of another attempt ({record.get('attempt')!r:.40})"
+    if record.get("status") not in FINAL + FAILED:
+        return f"has the status {record.get('status')!r:.40}, which there is not"
+    return ""
+
+
+def _digest(arrays: Mapping[str, np.ndarray]) -> str:
+    import numpy as np
+
+    total = hashlib.sha256()
+    for name in sorted(arrays):
+        total.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
+        total.update(np.asarray(arrays[name], order="C").tobytes())
+    return total.hexdigest()

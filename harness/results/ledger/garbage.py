@@ -1,0 +1,226 @@
+"""Files in a results folder that no command needs any more, and how they are deleted beside workers that run.
+
+A result, an attempt that a worker could resume, and everything of a run whose lock is held stay. So does everything
+that this program did not write, as its name and kind tell: a folder counts as an attempt if it is named as one and
+holds nothing but ordinary files with the names that workers write. Links are never followed: every folder is opened
+from the results folder down, each step relative to the one before.
+
+A file is deleted at once. An attempt is renamed into the trash folder first, and its files are deleted there: whenever
+this is interrupted, an attempt is either whole or gone. The trash folder stays until the database has forgotten the
+attempts: while it is there, the next refresh of the database makes it anew if attempts are missing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.results.ledger.attempt import FILE_NAMES, FINAL, RESUMABLE, WORK
+from harness.results.ledger.ledger import KEY, TRASH, Ledger
+from harness.results.ledger.lookup import NAME
+from harness.system.errors import RunError
+from harness.system.files import ENDING, is_abandoned
+from harness.system.locks import held, hold
+
+PATIENCE_SECONDS = 1.0
+_ASIDE = rf"\.({FILE_NAMES})\.{ENDING}"
+_IN_ATTEMPT = re.compile(f"{FILE_NAMES}|{_ASIDE}")
+_LEFT_IN_ATTEMPT = re.compile(_ASIDE)
+_KEY = KEY.pattern
+_LEFT = {
+    "": re.compile(rf"\.(ledger\.json|results\.settled\.json|results\.duckdb)\.{ENDING}(\.wal)?"),
+    "locks": re.compile(rf"\.{_KEY}\.notice\.{ENDING}"),
+    "rates": re.compile(rf"\.{_KEY}-[\w-]+\.json\.{ENDING}"),
+}
+"""Names of what interrupted writes leave, by folder."""
+_DAMAGED = re.compile(r"results\.duckdb\.damaged-\d{8}T\d{6}(_[0-9a-f]{6})?(\.wal(\.\w+)?)?")
+_LOCK = re.compile(rf"({_KEY}|gc)\.lock")
+_NOTICE = re.compile(rf"{_KEY}\.notice")
+
+
+@dataclass(frozen=True)
+class Garbage:
+    """A file or folder that can go: its size in bytes, and why. `run` is the run that it belongs to, if any."""
+
+    path: Path
+    bytes: int
+    why: str
+    run: str = ""
+
+
+def find(ledger: Ledger, *, failed: bool = False) -> list[Garbage]:
+    """All that can go; with `failed` also the failed attempts at runs that a later attempt finished."""
+    of_runs = [
+        item
+        for key in ledger.all_keys()
+        if not ledger.held(key)
+        for item in _of_run(ledger, key, failed=failed)
+    ]  # fmt: skip
+    return [*of_runs, *_of_locks(ledger), *_of_root(ledger.root)]
+
+
+def remove(ledger: Ledger, found: Sequence[Garbage], *, failed: bool = False) -> tuple[list[Garbage], list[str]]:
+    """Delete what was found and still can go; returns what went, and notes on what did not.
+
+    The trash folder is left, empty, where attempts went: delete it (`rmdir`) when the database has forgotten them.
+    """
+    gone: list[Garbage] = []
+    notes: list[str] = []
+    by_run: dict[str, set[Path]] = {}
+    for item in found:
+        if item.run:
+            by_run.setdefault(item.run, set()).add(item.path)
+    for key, paths in by_run.items():
+        try:
+            with ledger.hold(key, PATIENCE_SECONDS):
+                now = [item for item in _of_run(ledger, key, failed=failed) if item.path in paths]
+                _delete(ledger.root, now, gone, notes)
+        except RunError as error:
+            notes.append(f"left alone: run {error}")
+    for item in (item for item in found if item.path.suffix == ".lock"):
+        with suppress(RunError), hold(item.path, 0):
+            gone.append(item)
+    trash = [item for item in found if item.path.name == TRASH]
+    rest = [item for item in found if not item.run and item.path.suffix != ".lock" and item not in trash]
+    _delete(ledger.root, rest, gone, notes)
+    _empty_trash(ledger.root, notes)
+    return [*gone, *([] if _entries(ledger.root, TRASH) else trash)], notes
+
+
+def _of_run(ledger: Ledger, key: str, *, failed: bool) -> Iterator[Garbage]:
+    place = ("runs", key[:2], key)
+    folders = {
+        name: _files(ledger.root, *place, name)
+        for name, found in _entries(ledger.root, *place).items()
+        if NAME.fullmatch(name) and stat.S_ISDIR(found.st_mode)
+    }
+    results = {a.id: a.read_result() for a in ledger.attempts(key) if a.id in folders}
+    final = [name for name, (result, _) in results.items() if result and result["status"] in FINAL]
+    for name, files in folders.items():
+        path = ledger.root.joinpath(*place, name)
+        if files is None:
+            continue
+        if name not in results:
+            yield Garbage(path, sum(files.values()), "a folder that never became an attempt", key)
+            continue
+        result, damage = results[name]
+        status = "damaged" if damage else result["status"] if result else "unfinished"
+        if final and name not in final and (failed or result is None):
+            yield Garbage(path, sum(files.values()), f"{status}; {final[-1]} finished the run", key)
+            continue
+        concluded = result is not None and (bool(final) or status not in RESUMABLE)
+        for file, size in files.items():
+            if concluded and file in WORK:
+                yield Garbage(path / file, size, "for going on, and there is a result", key)
+            elif _LEFT_IN_ATTEMPT.fullmatch(file):
+                yield Garbage(path / file, size, "left by an interrupted write", key)
+
+
+def _of_locks(ledger: Ledger) -> Iterator[Garbage]:
+    """Lock files that nobody holds, and notices of workers that are gone."""
+    for name, size in _ordinary(ledger.root, "locks"):
+        path = ledger.locks / name
+        if _LOCK.fullmatch(name) and not held(path):
+            yield Garbage(path, size, "a lock that nobody holds")
+        elif _NOTICE.fullmatch(name) and not held(path.with_suffix(".lock")):
+            yield Garbage(path, size, "the notice of a worker that is gone")
+
+
+def _of_root(root: Path) -> Iterator[Garbage]:
+    """What interrupted writes and deletions left outside the runs, and damaged databases that were set aside."""
+    for folder, left in _LEFT.items():
+        for name, size in _ordinary(root, *filter(None, [folder])):
+            path = root / folder / name
+            with suppress(OSError):
+                if left.fullmatch(name) and is_abandoned(path):
+                    yield Garbage(path, size, "left by an interrupted write")
+    for name, size in _ordinary(root):
+        if _DAMAGED.fullmatch(name):
+            yield Garbage(root / name, size, "a damaged database, set aside when it was rebuilt")
+    top = _entries(root)
+    if TRASH in top and stat.S_ISDIR(top[TRASH].st_mode):
+        files = [_files(root, TRASH, name) or {} for name in _entries(root, TRASH)]
+        yield Garbage(root / TRASH, sum(sum(each.values()) for each in files), "left by an interrupted deletion")
+
+
+def _delete(root: Path, items: Sequence[Garbage], gone: list[Garbage], notes: list[str]) -> None:
+    """Delete files, and move attempts to the trash."""
+    for item in items:
+        *place, name = item.path.relative_to(root).parts
+        try:
+            with _opened(root, *place) as folder:
+                _delete_one(root, name, folder)
+            gone.append(item)
+        except OSError as error:
+            notes.append(f"{item.path} could not be deleted: {error.strerror or error}")
+
+
+def _delete_one(root: Path, name: str, folder: int) -> None:
+    if not NAME.fullmatch(name):
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+        return
+    with suppress(FileExistsError):
+        (root / TRASH).mkdir()
+    with _opened(root, TRASH) as trash:
+        os.rename(name, name, src_dir_fd=folder, dst_dir_fd=trash)
+        os.fsync(trash)
+
+
+def _empty_trash(root: Path, notes: list[str]) -> None:
+    """Delete the attempts in the trash; what else is there stays."""
+    for name in _entries(root, TRASH):
+        try:
+            files = _files(root, TRASH, name) if NAME.fullmatch(name) else None
+            if files is None:
+                notes.append(f"left alone: {root / TRASH / name}, which is not an attempt")
+                continue
+            with _opened(root, TRASH, name) as folder:
+                for file in files:
+                    os.unlink(file, dir_fd=folder)
+            with _opened(root, TRASH) as trash:
+                os.rmdir(name, dir_fd=trash)
+        except OSError as error:
+            notes.append(f"{root / TRASH / name} could not be deleted: {error.strerror or error}")
+
+
+@contextmanager
+def _opened(root: Path, *parts: str) -> Iterator[int]:
+    """A descriptor of a folder below the results folder, which alone may be a link; `OSError` if another one is."""
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in parts:
+            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _entries(root: Path, *parts: str) -> dict[str, os.stat_result]:
+    """What is in a folder, by name; nothing if it is not there or if a link leads to it."""
+    found = {}
+    with suppress(OSError), _opened(root, *parts) as folder, os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):  # gone meanwhile
+                found[entry.name] = entry.stat(follow_symlinks=False)
+    return dict(sorted(found.items()))
+
+
+def _ordinary(root: Path, *parts: str) -> list[tuple[str, int]]:
+    """Names and sizes of the ordinary files in a folder."""
+    entries = _entries(root, *parts).items()
+    return [(name, found.st_size) for name, found in entries if stat.S_ISREG(found.st_mode)]
+
+
+def _files(root: Path, *parts: str) -> dict[str, int] | None:
+    """Files of an attempt's folder and their sizes; None if anything else is in it."""
+    entries = _entries(root, *parts)
+    own = all(_IN_ATTEMPT.fullmatch(name) and stat.S_ISREG(found.st_mode) for name, found in entries.items())
+    return {name: found.st_size for name, found in entries.items()} if own else None

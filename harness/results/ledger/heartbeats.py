@@ -1,0 +1,98 @@
+"""Notices: how far a worker is, in one small file beside its locks, for whoever looks from outside.
+
+A notice is for show. It is replaced every few seconds, never synced, and what goes wrong in writing it is passed over.
+It counts only while the lock beside it is held by the process that it names.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from harness.results.ledger.ledger import KEY
+from harness.system.files import read_json, write_json
+from harness.system.locks import held
+
+EVERY_SECONDS = 2.0
+
+
+class Notice:
+    """The notice of one worker; a context manager that takes it down."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.record: dict[str, Any] = {"host": socket.gethostname(), "pid": os.getpid()}
+        self._written = -EVERY_SECONDS
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            self.path.unlink(missing_ok=True)
+
+    def update(self, changes: Mapping[str, Any]) -> None:
+        """Take note of changes; what is on disk is replaced unless it is only a moment old."""
+        self.record |= changes
+        now = time.monotonic()
+        if now - self._written < EVERY_SECONDS:
+            return
+        self._written = now
+        with suppress(OSError):
+            write_json(self.path, {**self.record, "time": time.time()}, sync=False)
+
+    def hearing(self, send: Callable[[str, dict[str, Any]], None]) -> Callable[[str, dict[str, Any]], None]:
+        """`send`, with an ear for messages of progress."""
+
+        def tell(kind: str, payload: dict[str, Any]) -> None:
+            send(kind, payload)
+            if kind == "progress":
+                self.update({name: payload.get(name) for name in ("position", "steps", "rate")})
+
+        return tell
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Numbers in words: 0-3,7 for 0, 1, 2, 3 and 7."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A process that holds locks on runs: who it is, since when (ISO 8601), which runs, and its notice if any."""
+
+    host: str | None = None
+    pid: int | None = None
+    since: str | None = None
+    keys: list[str] = field(default_factory=list)
+    notice: dict[str, Any] = field(default_factory=dict)
+
+
+def workers(locks: Path) -> list[Worker]:
+    """The workers of a results folder, by the locks that are held in `locks` now; the longest at work first."""
+    found: dict[tuple[Any, ...], Worker] = {}
+    for path in sorted(locks.glob("*.lock")):
+        if not KEY.fullmatch(path.stem) or not held(path):
+            continue
+        holder = read_json(path) or {}
+        notice = read_json(path.with_suffix(".notice")) or {}
+        host, pid, since = holder.get("host"), holder.get("pid"), holder.get("since")
+        known = isinstance(host, str) and isinstance(pid, int) and isinstance(since, str)
+        # Where the lock has not its text, as on a full disk, each run is a worker of its own.
+        worker = found.setdefault((host, pid) if known else (path,), Worker(host, pid, since) if known else Worker())
+        worker.keys.append(path.stem)
+        if known and (notice.get("host"), notice.get("pid")) == (host, pid):
+            worker.notice.update(notice)
+    return sorted(found.values(), key=lambda worker: worker.since or "")

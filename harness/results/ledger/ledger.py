@@ -1,0 +1,188 @@
+"""The results folder: where the attempts of a run are, and what they amount to."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.results.ledger.attempt import CONTINUABLE, FAILED, FINAL, PAUSED, RESUMABLE, Attempt
+from harness.system.errors import DataError, RunError, why
+from harness.system.files import read_json, write_json
+from harness.system.locks import Lock, held, hold, hold_folder
+from harness.system.text import is_text
+
+LAYOUT = 1
+KEY = re.compile(r"[0-9a-f]{64}")
+"""A run's key, whole."""
+TRASH = ".trash"
+"""Where `bench gc` puts attempts before it deletes them."""
+NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "lustre", "gpfs", "fuse.sshfs", "beegfs"})
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a run's attempts amount to: the latest attempt that decides, and its status.
+
+    status is "new", "running", or that of the attempt: done, diverged, error, ..., cancelled, preempted, orphaned;
+    "damaged" where its result.json is not what was written: the run is done again, in a new attempt.
+    """
+
+    status: str
+    attempt: Attempt | None = None
+    reason: str = ""
+
+    @property
+    def cached(self) -> bool:
+        """Nothing to do."""
+        return self.status in FINAL
+
+    @property
+    def failed(self) -> bool:
+        """Concluded without a result; run again only on request."""
+        return self.status in FAILED
+
+    @property
+    def unfinished(self) -> Attempt | None:
+        """The attempt that a worker can go on with, where there is one."""
+        return self.attempt if self.status in (*CONTINUABLE, "running") else None
+
+    @property
+    def resumable(self) -> Attempt | None:
+        """The failed attempt whose checkpoint a new one can go on from, where there is one."""
+        return self.attempt if self.status in RESUMABLE else None
+
+
+class Ledger:
+    """The folder of results: `runs/`, `locks/`, and the layout's version in `ledger.json`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.runs = root / "runs"
+        self.locks = root / "locks"
+
+    def prepare(self) -> None:
+        """Make the folders; raise `DataError` where the folder cannot hold results."""
+        self.check_version()
+        try:
+            self.runs.mkdir(parents=True, exist_ok=True)
+            self.locks.mkdir(exist_ok=True)
+            if not (self.root / "ledger.json").exists():
+                write_json(self.root / "ledger.json", {"layout": LAYOUT})
+            with tempfile.TemporaryFile(dir=self.root) as probe:  # it has no name: nothing is left of it
+                probe.write(b"\0" * 4096)
+        except OSError as error:
+            raise DataError(f"cannot write results to {self.root}: {why(error)}") from error
+        kind = filesystem(self.root)
+        if kind in NETWORK:
+            raise DataError(
+                f"{self.root} is on a network file system ({kind}), whose locks cannot be trusted; "
+                "choose a local folder by --results DIR or BENCH_RESULTS"
+            )
+
+    def check_version(self) -> None:
+        """Raise `DataError` where a newer version of sgmcmc-bench wrote this folder, or it cannot be one of results."""
+        if not is_text(str(self.root)):  # DuckDB and JSON take nothing else
+            raise DataError(f"{self.root!s} is not UTF-8; choose another folder by --results DIR or BENCH_RESULTS")
+        if self.root.exists() and not self.root.is_dir():
+            raise DataError(f"{self.root} is a file; choose a folder by --results DIR or BENCH_RESULTS")
+        for folder in (self.runs, self.locks, self.root / "rates", self.root / "nights"):
+            if folder.is_symlink():
+                raise DataError(
+                    f"{folder} is a link, which is not followed; put the folder itself there, or choose the results "
+                    "folder that it leads to by --results DIR"
+                )
+        record = read_json(self.root / "ledger.json")
+        layout = record.get("layout") if record else LAYOUT
+        if not isinstance(layout, int) or layout > LAYOUT:
+            raise DataError(
+                f"{self.root} was written by a newer version (layout {layout}, this one knows {LAYOUT}); "
+                "upgrade sgmcmc-bench, or choose another folder by --results DIR"
+            )
+
+    def lock(self, key: str) -> Path:
+        """The lock file of a run or a device."""
+        return self.locks / f"{key}.lock"
+
+    def folder(self, key: str) -> Path:
+        """The folder of a run, with its attempts."""
+        return self.runs / key[:2] / key
+
+    @contextmanager
+    def hold(self, key: str, patience: float) -> Iterator[tuple[Lock, Lock]]:
+        """Hold a run, as its only writer: its lock file and its folder. Raises `HeldError`, and `RunError` for a link.
+
+        The lock file says who holds the run. The folder's own lock keeps a second writer out if the file is deleted.
+        """
+        part = self.folder(key).parent
+        if part.is_symlink():
+            raise RunError(f"{part} is a link, which is not followed; put the folder itself there, or delete the link")
+        with hold(self.lock(key), patience) as file, hold_folder(self.folder(key), patience) as folder:
+            yield file, folder
+
+    def held(self, key: str) -> bool:
+        """Whether a process holds the run now."""
+        return held(self.lock(key)) or held(self.folder(key))
+
+    def all_keys(self) -> list[str]:
+        """The runs that have a folder, in order."""
+        found = ((shard, key) for shard in _folders(self.runs) for key in _folders(self.runs / shard))
+        return sorted(key for shard, key in found if KEY.fullmatch(key) and key[:2] == shard)
+
+    def attempts(self, key: str) -> list[Attempt]:
+        """The attempts at a run, oldest first; a directory without spec.json is none, nor is a link to one."""
+        folder = self.folder(key)
+        if folder.is_symlink() or folder.parent.is_symlink():
+            return []
+        return [Attempt(folder / name) for name in sorted(_folders(folder)) if (folder / name / "spec.json").exists()]
+
+    def standing(self, key: str) -> Standing:
+        """What the attempts at a run amount to: a final one decides, else the latest."""
+        attempts = self.attempts(key)
+        latest = Standing("new")
+        for attempt in reversed(attempts):
+            result, damage = attempt.read_result()
+            if result is not None and result["status"] in FINAL:
+                return _concluded(attempt, result)
+            if latest.status == "new":
+                latest = self._unconcluded(key, attempt, damage) if result is None else _concluded(attempt, result)
+        return latest
+
+    def _unconcluded(self, key: str, attempt: Attempt, damage: str) -> Standing:
+        if damage:
+            return Standing("damaged", attempt, damage)
+        if self.held(key):
+            return Standing("running", attempt)
+        last = attempt.last_event()
+        return Standing(last if last in PAUSED else "orphaned", attempt)
+
+
+def _concluded(attempt: Attempt, result: dict[str, object]) -> Standing:
+    return Standing(str(result["status"]), attempt, str(result.get("reason") or ""))
+
+
+def _folders(path: Path) -> list[str]:
+    try:
+        with os.scandir(path) as entries:
+            return [
+                entry.name
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
+            ]
+    except OSError:  # not there, gone meanwhile, or not ours to read
+        return []
+
+
+def filesystem(path: Path) -> str:
+    """The type of the file system that holds `path`, where the kernel says so; "" elsewhere."""
+    try:
+        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    except OSError:
+        return ""
+    found = str(path.resolve())
+    inside = [m for m in mounts if found == m[1] or found.startswith(m[1].rstrip("/") + "/")]
+    return max(inside, key=lambda m: len(m[1]))[2] if inside else ""

@@ -1,0 +1,74 @@
+"""The attempt that a user means by the beginning of a run key, or by the attempt's own name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.ledger import Ledger
+from harness.system.errors import DataError, UsageError
+from harness.system.files import read_json
+
+KEY = re.compile(r"[0-9a-fA-F]{6,64}")
+NAME = re.compile(r"\d{8}T\d{6,}-[0-9a-f]{6}")
+SHOWN = 5
+
+
+def concluded_attempt(ledger: Ledger, text: str) -> Attempt:
+    """The attempt of that name, or the one that counts of the run whose key begins so.
+
+    `UsageError` where there is none, several runs begin so, or the run is not concluded; `DataError` where its result
+    is damaged.
+    """
+    if NAME.fullmatch(text):
+        attempt = _named(ledger, text)
+    elif KEY.fullmatch(text):
+        key = run_key(ledger, text)
+        attempt = _counting(ledger, key)
+    else:
+        raise UsageError(f"{text!r} is neither a run key (6 to 64 hexadecimal digits of it) nor an attempt's name")
+    result, damage = attempt.read_result()
+    if damage:
+        raise DataError(f"{attempt.path}: {damage}; the run's command does it again")
+    if result is None:
+        raise UsageError(f"attempt {attempt.id} is not concluded; its command goes on with it")
+    return attempt
+
+
+def run_key(ledger: Ledger, prefix: str) -> str:
+    """The key of the run on disk that begins so."""
+    start = prefix.lower()
+    found = sorted(path.name for path in ledger.runs.glob(f"{start[:2]}/{start}*") if ledger.attempts(path.name))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"{prefix} begins {len(found)} run keys, give more of it: {_listed(ledger, found)}")
+    raise UsageError(f"there is no run {prefix} in {ledger.root}; `bench ls runs` lists them")
+
+
+def _named(ledger: Ledger, name: str) -> Attempt:
+    for key in ledger.all_keys():
+        for attempt in ledger.attempts(key):
+            if attempt.id == name:
+                return attempt
+    raise UsageError(f"there is no attempt {name} in {ledger.root}; `bench show RUN` lists those of a run")
+
+
+def _counting(ledger: Ledger, key: str) -> Attempt:
+    standing = ledger.standing(key)
+    if standing.cached and standing.attempt is not None:
+        return standing.attempt
+    concluded = [attempt for attempt in ledger.attempts(key) if (attempt.path / "result.json").exists()]
+    if concluded:
+        return concluded[-1]
+    raise UsageError(f"run {key[:12]} is {standing.status}: it has no result yet; its command goes on with it")
+
+
+def _listed(ledger: Ledger, keys: Iterable[str]) -> str:
+    words = []
+    for key in [*keys][:SHOWN]:
+        spec = read_json(ledger.attempts(key)[-1].path / "spec.json") or {}
+        task = (spec.get("task") or {}).get("name")
+        words.append(f"{key[:12]} ({spec.get('method')} on {task}, seed {spec.get('seed')})")
+    return ", ".join(words)

@@ -1,0 +1,112 @@
+"""What goes on in a results folder, from its files alone: workers, what was interrupted, and how many of the rest."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.results.ledger.attempt import FINAL, Attempt
+from harness.results.ledger.heartbeats import Worker, ranges, workers
+from harness.results.ledger.ledger import Ledger
+from harness.system.files import read_json
+
+Row = dict[str, Any]
+COLUMNS = (
+    "status", "method", "task", "protocol", "budget", "chains", "seeds", "runs", "position", "steps", "rate",
+    "seconds_left", "checkpoint_age", "heard_age", "device", "host", "pid", "since",
+)  # fmt: skip
+"""Of a row. `runs` over all rows counts every run once; ages and times left are in seconds, `rate` in steps a second;
+`heard_age` is the time since the worker last said how far it is. None is: not known, or no such thing."""
+
+
+def overview(ledger: Ledger, settled: dict[str, str]) -> list[Row]:
+    """A row for each worker, then one for each group of interrupted runs that differ only in seed, then one a status.
+
+    `settled` keeps the statuses of finished runs from one call to the next.
+    """
+    at_work = workers(ledger.locks)
+    busy = {key for worker in at_work for key in worker.keys}
+    totals: Counter[str] = Counter()
+    interrupted: dict[tuple[Any, ...], list[tuple[Row, int]]] = {}
+    for key in ledger.all_keys():
+        if key in busy or key in settled:
+            continue
+        standing = ledger.standing(key)
+        if standing.status in FINAL:
+            settled[key] = standing.status
+        elif standing.failed or standing.attempt is None:
+            totals[standing.status] += 1
+        else:
+            row, seed = _interrupted(standing.status, standing.attempt)
+            interrupted.setdefault((standing.status, *(row[name] for name in COLUMNS[1:6]), row["steps"]), []).append(
+                (row, seed)
+            )
+    totals.update(status for key, status in settled.items() if key not in busy)
+    totals.pop("new", None)
+    return [
+        *(_working(ledger, worker) for worker in at_work),
+        *(_together(members) for _, members in sorted(interrupted.items(), key=lambda item: str(item[0]))),
+        *({**dict.fromkeys(COLUMNS), "status": s, "runs": number} for s, number in sorted(totals.items())),
+    ]
+
+
+def _working(ledger: Ledger, worker: Worker) -> Row:
+    said = worker.notice
+    position, steps, rate = _number(said, "position"), _number(said, "steps"), _number(said, "rate")
+    moment = _number(said, "time")
+    left = max(0.0, steps - position) / rate if rate and position is not None and steps is not None else None
+    return {
+        "status": "running", **_labels(said), "seeds": _text(said, "seeds"), "runs": len(worker.keys),
+        "position": position, "steps": steps, "rate": rate, "seconds_left": left,
+        "checkpoint_age": _checkpoint_age(ledger.root / str(said["attempt"])) if "attempt" in said else None,
+        "heard_age": None if moment is None else max(0.0, time.time() - moment),
+        "device": _text(said, "device"), "host": worker.host, "pid": worker.pid, "since": worker.since,
+    }  # fmt: skip
+
+
+def _interrupted(status: str, attempt: Attempt) -> tuple[Row, int]:
+    spec = read_json(attempt.path / "spec.json") or {}
+    task = spec.get("task")
+    labels = _labels({**spec, "task": task.get("name") if isinstance(task, dict) else None})
+    positions = [_number(event, "position") for event in reversed(attempt.events())]
+    row = dict.fromkeys(COLUMNS) | {"status": status, **labels, "steps": _number(spec, "steps")}
+    row["position"] = next((position for position in positions if position is not None), 0)
+    row["checkpoint_age"] = _checkpoint_age(attempt.path)
+    return row, int(_number(spec, "seed") or 0)
+
+
+def _together(members: list[tuple[Row, int]]) -> Row:
+    """The runs of a group as one row: the position of the last of them, the age of the oldest checkpoint."""
+    rows = [row for row, _ in members]
+    ages = [row["checkpoint_age"] for row in rows if row["checkpoint_age"] is not None]
+    return rows[0] | {
+        "seeds": ranges(seed for _, seed in members),
+        "runs": len(rows),
+        "position": min(row["position"] for row in rows),
+        "checkpoint_age": max(ages, default=None),
+    }
+
+
+def _labels(record: Mapping[str, Any]) -> Row:
+    texts = {name: _text(record, name) for name in ("method", "task", "protocol", "budget")}
+    return texts | {"chains": _number(record, "chains")}
+
+
+def _checkpoint_age(folder: Path) -> float | None:
+    try:
+        return max(0.0, time.time() - (folder / "checkpoint.safetensors").stat().st_mtime)
+    except (OSError, ValueError):
+        return None
+
+
+def _text(record: Mapping[str, Any], name: str) -> str | None:
+    value = record.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _number(record: Mapping[str, Any], name: str) -> Any:
+    value = record.get(name)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e18 else None

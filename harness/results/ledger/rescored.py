@@ -1,0 +1,70 @@
+"""What was measured anew from an attempt's kept draws: rescored.json beside result.json, which stays as it is.
+
+It names the result that it belongs to, the code that measured, and a file of curves by its checksum. That file's name
+holds its checksum too, and it is written first: a crash leaves the old pair or the new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.system.files import read_record, seal_holds, sealed, write_json, write_whole
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from harness.results.ledger.attempt import Attempt
+
+FILE = "rescored.json"
+_CURVES = "rescored-*.safetensors"
+
+
+def write(
+    attempt: Attempt, metrics: list[dict[str, Any]], curves: Mapping[str, np.ndarray], code: Mapping[str, Any]
+) -> None:
+    """Put metrics, in the form of result.json, and curves ("NAME/x", "NAME/y") beside a concluded attempt's result."""
+    from safetensors.numpy import save
+
+    from harness.results.ledger.attempt import checksum, now
+
+    files = {}
+    if curves:
+        content = save({name: array.copy(order="C") for name, array in curves.items()})
+        digest = hashlib.sha256(content).hexdigest()
+        files[f"rescored-{digest[:12]}.safetensors"] = digest
+        write_whole(attempt.path / next(iter(files)), content)
+    record = {
+        "attempt": attempt.id, "result": checksum(attempt.path / "result.json"), "time": now(), "code": dict(code),
+        "metrics": metrics, "files": files,
+    }  # fmt: skip
+    write_json(attempt.path / FILE, sealed(record))
+    for path in attempt.path.glob(_CURVES):
+        if path.name not in files:
+            with suppress(OSError):
+                path.unlink()
+
+
+def read(folder: Path, result: bytes) -> tuple[dict[str, Any] | None, str]:
+    """The record beside a result of this content, or what is wrong with it; (None, "") where there is none."""
+    try:
+        record = json.loads(read_record(folder / FILE))
+    except FileNotFoundError:
+        return None, ""
+    except (OSError, ValueError, RecursionError) as error:
+        return None, f"{FILE} does not read: {error}"
+    whole = isinstance(record, dict) and isinstance(record.get("metrics"), list) and "sha256" in record
+    if not whole or not isinstance(record.get("files"), dict) or not seal_holds(record):
+        return None, f"{FILE} is damaged"
+    if record.get("attempt") != folder.name or record.get("result") != hashlib.sha256(result).hexdigest():
+        return None, f"{FILE} belongs to another result"
+    return record, ""
+
+
+def curves_file(record: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Name and checksum of the file of curves, where there is one."""
+    return next(iter(record["files"].items()), None)

@@ -1,0 +1,196 @@
+"""What the ledger has and the database lacks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.results.ledger.attempt import PAUSED
+from harness.results.ledger.ledger import Ledger
+from harness.results.store import papers as paper_files
+from harness.results.store import reader, scan
+from harness.results.store.connection import Foreign
+from harness.results.store.reader import Record
+from harness.results.store.record import Malformed
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from harness.results.store.record import Row
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the database has: the concluded attempts, the unfinished ones (status, events), and the papers' files.
+
+    `paths` are their directories. Of settled parts of the ledger only the unfinished attempts are here.
+    """
+
+    concluded: frozenset[str] = frozenset()
+    unfinished: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    papers: frozenset[str] = frozenset()
+    paths: Mapping[str, str] = field(default_factory=dict)
+    settled: frozenset[str] = frozenset()
+
+
+@dataclass
+class News:
+    """What the database lacks; `papers` is None where they have not changed. `troubled` are the parts of the ledger
+    that have something which is in no order: the next one who looks must look again. `gone` counts the attempts that
+    the database has and the ledger lacks.
+
+    The records are read as they are taken, once; `notes` and `troubled` are complete after the last.
+    """
+
+    records: Iterable[Record] = ()
+    papers: dict[str, list[Row]] | None = None
+    notes: list[str] = field(default_factory=list)
+    troubled: set[str] = field(default_factory=set)
+    gone: int = 0
+
+    def __bool__(self) -> bool:
+        records = iter(self.records)
+        first = next(records, None)
+        self.records = () if first is None else itertools.chain([first], records)
+        return first is not None or self.papers is not None
+
+
+_ASTRAY = (
+    "select path from attempt where not regexp_full_match(path, 'runs/[^/.][^/]*/[0-9a-f]{64}/[^/]+') "
+    "or not ends_with(path, '/' || run_key || '/' || attempt) or attempt in ('.', '..') limit 1"
+)
+"""Where an attempt would be read from that is not in the ledger."""
+
+
+def known(db: DuckDBPyConnection, settled: frozenset[str] = frozenset()) -> Known:
+    """What an open database has; where parts of the ledger are settled, what the others need.
+
+    Raises `Foreign` where a path in it is not that of an attempt.
+    """
+    if db.execute(_ASTRAY).fetchall():
+        raise Foreign("is a database that bench did not write: it has paths that are not those of attempts")
+    concluded = db.execute(
+        "select attempt, path from attempt where concluded and not list_contains(?::varchar[], left(run_key, 2))",
+        [[*settled]],
+    ).fetchall()
+    unfinished = db.execute(
+        "select attempt, path, status, (select count(*) from event where event.attempt = attempt.attempt) "
+        "from attempt where not concluded"
+    ).fetchall()
+    return Known(
+        concluded=frozenset(attempt for attempt, _ in concluded),
+        unfinished={attempt: (status, events) for attempt, _, status, events in unfinished},
+        papers=frozenset(sha256 for (sha256,) in db.execute("select sha256 from paper").fetchall()),
+        paths={attempt: path for attempt, path, *_ in [*concluded, *unfinished]},
+        settled=settled,
+    )
+
+
+def news(results: Path, have: Known, papers: Iterable[Path]) -> News:
+    """Read what is new below `results`. An attempt that is not whole is left out, with a note that names it."""
+    found = News()
+    present, strange = scan.attempts(results, have.settled)
+    found.notes += [f"{results / path} is left out: {why}" for path, why in strange.items()]
+    found.troubled |= set(map(_part, strange))
+    present |= {name: [have.paths[name]] for name in have.unfinished if _part(have.paths[name]) in have.settled}
+    found.records = _records(results, present, have, found)
+    gone = have.paths.keys() - present.keys()
+    found.troubled |= {_part(have.paths[name]) for name in gone}
+    if gone and (results / "runs").is_dir():
+        found.gone = len(gone)
+        found.notes.append(
+            f"{len(gone)} attempts are no longer in {results / 'runs'}; `bench ingest --rebuild` forgets them"
+        )
+    paths = list(papers)
+    if paths and {paper_files.checksum(paths)} != have.papers:
+        found.papers, notes = paper_files.read(paths)
+        found.notes += notes
+    return found
+
+
+def _records(results: Path, present: Mapping[str, list[str]], have: Known, found: News) -> Iterator[Record]:
+    """The attempts of one run after the other, as far as the database lacks them."""
+    by_run = sorted(present.items(), key=lambda item: item[1][0])
+    for _, attempts in itertools.groupby(by_run, key=lambda item: item[1][0].rpartition("/")[0]):
+        records: list[Record] = []
+        for attempt, places in attempts:
+            known = have.paths[attempt] if attempt in have.concluded else None
+            records += _read(results, places, known, found)
+        _settle(results, records)
+        for record in lacking(records, have):
+            found.notes += [f"{results / record.row['path']}: {note}" for note in record.notes]
+            yield record
+
+
+def _read(results: Path, places: Iterable[str], known: str | None, found: News) -> Iterator[Record]:
+    """Read an attempt that is not known. Of folders of one name the first that reads counts, the others are copies."""
+    if known is not None and known not in places:
+        return
+    for place in places:
+        if place == known:
+            continue
+        try:
+            if known is not None:
+                raise Malformed(f"an attempt of this name is in {known}")  # noqa: TRY301
+            record = reader.read(results, place)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one attempt must not block the others
+            found.notes.append(f"{results / place} is left out: {error}")
+            found.troubled.add(_part(place))
+        else:
+            known = place
+            yield record
+
+
+def lacking(records: Iterable[Record], have: Known) -> list[Record]:
+    """Those of some records that a database lacks: concluded attempts that it has not, others that have changed."""
+    return [record for record in records if record.attempt not in have.concluded and not _same(record, have)]
+
+
+def damaged_since(results: Path, db: DuckDBPyConnection, records: Iterable[Record]) -> list[str]:
+    """Attempts in an open database that no longer read, of runs that were done again: that is why they were."""
+    keys = [record.run_key for record in records if record.concluded]
+    before = db.execute(
+        "select attempt, path from attempt where concluded and run_key in (select unnest(?::varchar[]))", [keys]
+    ).fetchall()
+    return [attempt for attempt, path in before if not _reads(results, path)]
+
+
+def _reads(results: Path, path: str) -> bool:
+    try:
+        reader.read(results, path)
+    except Exception:  # noqa: BLE001 - as in `news`
+        return False
+    return True
+
+
+def _settle(results: Path, records: list[Record]) -> None:
+    """The status of unfinished attempts: of a held run the one with the latest event is running, of a free one none."""
+    by_key: dict[str, list[Record]] = {}
+    for record in records:
+        if not record.concluded:
+            by_key.setdefault(record.run_key, []).append(record)
+    for key, members in by_key.items():
+        for record in members:
+            last = record.last()
+            if last is not None:
+                record.row["status"] = last["event"] if last["event"] in PAUSED else "orphaned"
+        if Ledger(results).held(key):
+            max(members, key=_recency).row["status"] = "running"
+
+
+def _part(path: str) -> str:
+    """The part of the ledger that an attempt's directory is in: runs/PART/..."""
+    return path.split("/")[1]
+
+
+def _recency(record: Record) -> tuple[str, str]:
+    last = record.last()
+    return (last["time"].isoformat() if last else "", record.attempt)
+
+
+def _same(record: Record, have: Known) -> bool:
+    state = (record.row["status"], len(record.rows["event"]))
+    return not record.concluded and have.unfinished.get(record.attempt) == state

@@ -1,0 +1,309 @@
+"""Opening the database: for writing, for reading, and in memory; what can go wrong, told apart.
+
+A database may come from a stranger, so every connection of this program is made here. It is locked before DuckDB opens
+the file: it reaches no other file and no network, loads no extension, and nothing unlocks it. What is not an ordinary
+file is not opened, and of a database only the catalogue is read until it is found to be the schema's.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from harness.results.store import schema
+from harness.system.errors import DataError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Answer = TypeVar("Answer")
+REBUILD = "`bench ingest --rebuild` sets it aside and makes the database anew from the runs"
+PATIENCE = 2.0
+"""Seconds to wait for another process to close the database: an ingest takes a fraction of one."""
+
+BLANK = 3 * 4096
+"""Bytes of a database without anything in it: it need not be asked what it has, which takes as long as to fill it."""
+_LOCKED = {
+    "enable_external_access": "false",  # leaves the database, its log and attached databases in memory
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",  # a query must not see variables of this program
+    # What does not fit into memory is refused, not written beside the database. DuckDB applies the settings from the
+    # last to the first, and without external access it refuses this one.
+    "temp_directory": "",
+}
+_WRITING = {"storage_compatibility_version": "v1.4.0"}
+_NO_LOG = {"checkpoint_threshold": "0b"}
+"""A commit goes into the file itself, not first into a log beside it."""
+_NO_MERGING = {"max_vacuum_tasks": "0"}
+MOST_MERGED = 2**26
+"""Bytes of a database above which what many ingests left is not merged. It saves 256 kB for each of them, but takes
+up to four times the merged bytes of memory: 1.8 GB at 800 MB.
+"""
+_LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
+"""What DuckDB opens beside a database."""
+_CATALOGUE = {
+    kind: f"select '{kind}', {name}, {text}::varchar from duckdb_{source}() where database_name = current_database()"  # noqa: S608
+    for kind, source, name, text in (
+        ("table", "tables", "table_name", "sql"),
+        ("view", "views", "view_name", "sql"),
+        ("macro", "functions", "function_name", "macro_definition"),
+        ("index", "indexes", "index_name", "sql"),
+        ("sequence", "sequences", "sequence_name", "sql"),
+        ("type", "types", "type_name", "logical_type"),
+        ("schema", "schemas", "schema_name", "null"),
+        ("trigger", "triggers", "trigger_name", "sql"),  # since DuckDB 2
+    )
+}
+"""Kind of what a database may define -> the query that lists it: kind, name, definition."""
+_EVERYWHERE = {"type", "schema"}
+"""Kinds of what every database has some of."""
+_KINDS = {
+    stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket",
+    stat.S_IFBLK: "a device", stat.S_IFCHR: "a device",
+}  # fmt: skip
+_FOREIGN = re.compile(r"not a valid DuckDB database|Cannot launch in-memory|external extensions is disabled")
+"""How DuckDB refuses the files of other programs; those of some it would read by an extension."""
+_DAMAGE = re.compile(
+    r"checksum|could not read enough bytes|corrupt|failed to deserialize|"
+    r"serialization error|invalidated because of a previous fatal error|internal error|"
+    r"wal (file|was created|checkpoint)",
+    re.IGNORECASE,
+)
+
+
+class Busy(Exception):  # noqa: N818 - a state, not an error
+    """Another process holds the database; the message says which."""
+
+
+class Damaged(Exception):  # noqa: N818 - a state, not an error
+    """The file is not a database that can be read; the message goes on after its path."""
+
+
+class Foreign(Damaged):
+    """What is there is not a database that bench wrote."""
+
+
+class Refused(Exception):  # noqa: N818 - a state, not an error
+    """The file system does not allow it: read-only, no permission, no space."""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[DuckDBPyConnection]:
+    """The database at `path`, made or migrated where needed, open for writing. One of others is not opened so."""
+    if os.path.lexists(path) and _identity(path) not in _known:
+        with reading(path):
+            pass
+    with _opened(path, read_only=False) as db:
+        blank = not wal(path).exists() and path.stat().st_size <= BLANK
+        found = 0 if blank else version(db, path)
+        if found < schema.VERSION:
+            schema.migrate(db, found)
+        yield db
+    believe(path, schema.VERSION)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[DuckDBPyConnection]:
+    """The database at `path`, which nothing done here can change, nor any other file. Empty where there is none."""
+    if not os.path.lexists(path):
+        _check_files(path)
+        with in_memory() as db:
+            yield db
+        return
+    with _opened(path, read_only=True) as db:
+        version(db, path)
+        yield db
+
+
+@contextmanager
+def in_memory() -> Iterator[DuckDBPyConnection]:
+    """An empty database of this schema."""
+    with _connect(":memory:") as db:
+        schema.migrate(db)
+        yield db
+
+
+def version(db: DuckDBPyConnection, path: Path) -> int:
+    """The version of the schema that the open database at `path` has, 0 where it has nothing.
+
+    Raises `Foreign` where its catalogue is not that of the schema, `DataError` where a newer bench wrote it.
+    """
+    state = _identity(path)
+    if state not in _known:
+        _known[state] = _version(db, path)
+    return _known[state]
+
+
+def believe(path: Path, version: int) -> None:
+    """Take it that the database at `path`, as it is now, was looked at before and has this version of the schema."""
+    _known[_identity(path)] = version
+
+
+def interruptible(db: DuckDBPyConnection, work: Callable[[], Answer], seconds: float | None = None) -> Answer:
+    """What `work` on an open connection returns; `TimeoutError` where it takes more than `seconds`.
+
+    Ctrl-C ends it, which DuckDB by itself notices only now and then.
+    """
+    from concurrent.futures import ThreadPoolExecutor, wait
+
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(work)
+        try:
+            return future.result(seconds)
+        except (KeyboardInterrupt, TimeoutError):
+            while not future.done():
+                db.interrupt()
+                wait([future], 0.05)
+            raise
+
+
+def told_apart(error: Exception, path: Path) -> Exception:
+    """What a DuckDB error about the file means: Busy, Damaged, Refused, a DataError, or the error itself."""
+    import duckdb
+
+    query = (duckdb.ProgrammingError, duckdb.DataError, duckdb.IntegrityError, duckdb.NotSupportedError)
+    if isinstance(error, query):  # its own fault, whatever words of its own the message repeats
+        return error
+    text = str(error)
+    if "Could not set lock" in text or "Conflicting lock" in text:
+        holder = re.search(r"PID (\d+)", text)
+        who = f"process {holder.group(1)}" if holder else "another process"
+        return Busy(f"{path} is open in {who}")
+    if "database file with version number" in text:
+        return DataError(f"{path} was written by another version of DuckDB; upgrade duckdb, or {REBUILD}")
+    if re.search(r"permission denied|read-only file system|no space left|cannot open file", text, re.IGNORECASE):
+        return Refused(text.splitlines()[0])
+    if _DAMAGE.search(text):
+        return Damaged(f"is damaged ({text.splitlines()[0]})")
+    return error
+
+
+def wal(path: Path) -> Path:
+    """The log beside the database at `path`, which is there after a kill only."""
+    return path.with_name(path.name + ".wal")
+
+
+def set_aside(path: Path, state: Damaged) -> Path:
+    """Give the database at `path` and its logs another name, which nobody has; returns it. No other file is touched."""
+    kind = "foreign" if isinstance(state, Foreign) else "damaged"
+    moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    aside = path.with_name(f"{path.name}.{kind}-{moment}_{secrets.token_hex(3)}")
+    for end in ("", *_LOGS):
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + end).rename(aside.with_name(aside.name + end))
+    return aside
+
+
+def _for_writing(path: Path) -> dict[str, str]:
+    """With a log that a kill left, commits go through it: else it stays, and no longer fits the file."""
+    config = _WRITING if wal(path).exists() else _WRITING | _NO_LOG
+    return config | _NO_MERGING if path.exists() and path.stat().st_size > MOST_MERGED else config
+
+
+def _connect(path: str, *, read_only: bool = False, **config: str) -> DuckDBPyConnection:
+    """The one place that opens a database."""
+    import duckdb
+
+    locked: dict[str, Any] = {**_LOCKED, **config}
+    opened = duckdb.connect(path, read_only=read_only, config=locked)
+    opened.execute("set enable_progress_bar = false; set lock_configuration = true")
+    return opened
+
+
+@contextmanager
+def _opened(path: Path, *, read_only: bool) -> Iterator[DuckDBPyConnection]:
+    import duckdb
+
+    _check_files(path)
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            db = _connect(str(path), read_only=read_only, **({} if read_only else _for_writing(path)))
+            break
+        except (duckdb.Error, RuntimeError) as error:
+            if _FOREIGN.search(str(error)):
+                raise Foreign("is not a DuckDB database") from error
+            meaning = told_apart(error, path)
+            if not isinstance(meaning, Busy) or time.monotonic() > deadline:
+                raise meaning from error
+        time.sleep(0.05)
+    try:
+        yield db
+    except duckdb.Error as error:
+        raise told_apart(error, path) from error
+    finally:
+        db.close()
+
+
+def _check_files(path: Path) -> None:
+    """Raise `Foreign` unless the database and its logs are ordinary files; to open another could last for ever."""
+    for end in ("", *_LOGS):
+        try:
+            mode = path.with_name(path.name + end).lstat().st_mode
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISREG(mode):
+            kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+            raise Foreign(f"has a log, {path.name}{end}, that is {kind}" if end else f"is {kind}, not a database")
+        if end and not os.path.lexists(path):
+            raise Foreign(f"is missing, and its log {path.name}{end} is there")
+
+
+_known: dict[tuple[int, ...], int] = {}
+"""Version of the schema of the databases that were looked at, by the state that their files were in."""
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    """What tells this state of a database and its log from any other."""
+    found = [place.lstat() for place in (path, wal(path)) if os.path.lexists(place)]
+    return tuple(x for f in found for x in (f.st_dev, f.st_ino, f.st_size, f.st_mtime_ns, f.st_ctime_ns))
+
+
+def _version(db: DuckDBPyConnection, path: Path) -> int:
+    foreign = Foreign("is a database that this bench did not write: it has other tables, views or functions")
+    found, whole = _catalogue(db), _of_version(schema.VERSION)
+    if {kind for kind, *_ in found} <= _EVERYWHERE:
+        return 0
+    if not {entry for entry in found & whole if entry[:2] == ("table", "meta")}:
+        raise foreign
+    ((text,),) = db.execute("select coalesce(max(value), '') from meta where key = 'schema_version'").fetchall()
+    named = int(text) if re.fullmatch("[0-9]{1,9}", text) else 0
+    if named > schema.VERSION:
+        raise DataError(
+            f"{path} is from a newer bench (schema {named}, this one knows {schema.VERSION}); upgrade sgmcmc-bench, "
+            f"or {REBUILD}"
+        )
+    if found != _of_version(named):
+        raise foreign
+    return named
+
+
+@functools.cache
+def _of_version(version: int) -> frozenset[tuple[str, str, str]]:
+    """The catalogue of a database of that version of the schema."""
+    with _connect(":memory:") as db:
+        schema.migrate(db, to=version)
+        return _catalogue(db, passed_over={"macro"})  # it has none, and of all kinds they take the longest to list
+
+
+def _catalogue(db: DuckDBPyConnection, passed_over: AbstractSet[str] = frozenset()) -> frozenset[tuple[str, str, str]]:
+    """All that a database defines: kind, name, definition. Nothing of it is run."""
+    import duckdb
+
+    queries = {kind: query for kind, query in _CATALOGUE.items() if kind not in passed_over}
+    try:
+        return frozenset(db.execute(" union all ".join(queries.values())).fetchall())
+    except duckdb.CatalogException:
+        queries.pop("trigger")
+        return frozenset(db.execute(" union all ".join(queries.values())).fetchall())

@@ -1,0 +1,187 @@
+"""News -> the database, a transaction for each batch of attempts, idempotent by attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from harness.results.store import schema
+from harness.results.store.changes import News
+from harness.results.store.reader import Record
+
+if TYPE_CHECKING:
+    import numpy as np
+    from duckdb import DuckDBPyConnection
+    from numpy.typing import NDArray
+
+    from harness.results.store.reader import Curve
+    from harness.results.store.record import Row
+
+SHARED = {
+    "run": ("run_key",),
+    "environment": ("environment",),
+    "plugin": ("environment", "distribution"),
+    "task_version": ("task", "version", "source", "data"),
+}
+"""Tables whose rows several attempts have in common, with their keys; the latest attempt's row counts."""
+_KEYS = {**SHARED, "attempt": ("attempt",)}
+OWN = ("attempt", "metric", "curve_points", "artifact", "event")
+"""Tables whose rows are each of one attempt."""
+PAPERS = ("paper", "reported_value", "claim", "choice")
+_ARROW = {"varchar": "string", "bigint": "int64", "double": "float64", "boolean": "bool", "timestamp": "timestamp[us]"}
+_PLAIN = "insert into {} by name select * from incoming"
+_REPLACE = {
+    "run": "insert or replace into run by name select incoming.* from incoming anti join run "
+    "on run.run_key = incoming.run_key and run.recorded_by > incoming.recorded_by",
+    "attempt": "insert or replace into attempt by name select * from incoming",
+}
+"""What is done with rows whose key is there already; of the other tables they are the same."""
+_ANY = " union all ".join(f"(select 1 from {table} limit 1)" for table in _KEYS)  # noqa: S608 - named above
+
+
+MOST_ATTEMPTS = 500
+MOST_NUMBERS = 2**22
+"""Of a batch, the numbers of its curves: with its other rows it takes about 100 MB."""
+
+Redone = Callable[["DuckDBPyConnection", list[Record]], list[str]]
+
+
+def ingest(db: DuckDBPyConnection, found: News, redone: Redone | None = None) -> None:
+    """Put news into an open, writable database; attempts that another process concluded meanwhile are skipped.
+
+    `redone` names the attempts that are to be forgotten first because of a batch of records.
+    """
+    for records in batches(found.records):
+        if redone is not None and (old := redone(db, records)):
+            forget(db, old)
+        _ingest(db, records)
+    if found.papers is not None:
+        db.execute("begin")
+        for table in PAPERS:
+            db.execute(f"delete from {table}")  # noqa: S608 - one of the names above
+            _insert(db, table, found.papers[table])
+        db.execute("commit")
+        db.execute("checkpoint")
+
+
+def batches(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """The records, as many at a time as memory is meant for."""
+    batch: list[Record] = []
+    numbers = 0
+    for record in records:
+        batch.append(record)
+        numbers += sum(curve.y.size for curve in record.curves)
+        if len(batch) >= MOST_ATTEMPTS or numbers >= MOST_NUMBERS:
+            yield batch
+            batch.clear()  # whoever took it may still have it
+            numbers = 0
+    if batch:
+        yield batch
+
+
+def _ingest(db: DuckDBPyConnection, batch: list[Record]) -> None:
+    """Put a batch of records into a database, in one transaction."""
+    blank = not db.execute(_ANY).fetchall()
+    have = set() if blank else _concluded(db, batch)
+    records = [record for record in batch if record.attempt not in have]
+    rows: dict[str, list[Row]] = {}
+    for record in sorted(records, key=lambda record: record.attempt):
+        for table, members in record.rows.items():
+            rows.setdefault(table, []).extend(members)
+    for table, key in SHARED.items():
+        rows[table] = list({tuple(row[name] for name in key): row for row in rows.get(table, [])}.values())
+    db.execute("begin")
+    if not blank:
+        db.execute("delete from event where attempt in (select unnest(?))", [[r.attempt for r in records]])
+    for table, members in rows.items():
+        if blank:
+            _execute(db, table, _PLAIN.format(table), members)
+        else:
+            _insert(db, table, members)
+    _insert_curves(db, [curve for record in records for curve in record.curves])
+    db.execute("commit")
+    db.execute("checkpoint")
+
+
+def forget(db: DuckDBPyConnection, attempts: Iterable[str]) -> None:
+    """Take attempts out of an open, writable database, so that they are read again."""
+    names = sorted(attempts)
+    db.execute("begin")
+    for table in OWN:
+        db.execute(f"delete from {table} where attempt in (select unnest(?::varchar[]))", [names])  # noqa: S608 - named above
+    db.execute("delete from run where recorded_by in (select unnest(?::varchar[]))", [names])
+    db.execute("commit")
+    db.execute("checkpoint")
+
+
+def _concluded(db: DuckDBPyConnection, records: list[Record]) -> set[str]:
+    """The attempts among these that the database has as concluded."""
+    query = "select attempt from attempt where concluded and attempt in (select unnest(?::varchar[]))"
+    names = [record.attempt for record in records]
+    return {attempt for (attempt,) in db.execute(query, [names]).fetchall()}
+
+
+def _insert(db: DuckDBPyConnection, table: str, rows: list[Row]) -> None:
+    """Insert the rows; those that are there, which are few, in their own, slower way."""
+    key = _KEYS.get(table, ())
+    there = _keys(db, table, key, rows) if key and rows else set()
+    old = [row for row in rows if tuple(row[name] for name in key) in there]
+    new = [row for row in rows if tuple(row[name] for name in key) not in there] if old else rows
+    _execute(db, table, _PLAIN.format(table), new)
+    if table in _REPLACE:
+        _execute(db, table, _REPLACE[table], old)
+
+
+def _keys(db: DuckDBPyConnection, table: str, key: tuple[str, ...], rows: list[Row]) -> set[tuple[Any, ...]]:
+    """The keys that the table has of these rows, and perhaps others."""
+    query = f"select {', '.join(key)} from {table} where {key[0]} in (select unnest(?::varchar[]))"  # noqa: S608 - ours
+    return set(db.execute(query, [list({row[key[0]] for row in rows})]).fetchall())
+
+
+def _execute(db: DuckDBPyConnection, table: str, statement: str, rows: list[Row]) -> None:
+    import pyarrow as pa
+
+    if not rows:
+        return
+    arrays = {
+        name: pa.array([row[name] for row in rows], pa.type_for_alias(_ARROW[column.type]))
+        for name, column in schema.columns(table).items()
+    }
+    with _incoming(db, arrays):
+        db.execute(statement)
+
+
+def _insert_curves(db: DuckDBPyConnection, curves: list[Curve]) -> None:
+    """A row for each curve, its points as lists. NaN becomes NULL."""
+    import numpy as np
+    import pyarrow as pa
+
+    if not curves:
+        return
+
+    def lists(arrays: list[NDArray[np.float64]]) -> Any:
+        ends = np.cumsum([0, *(array.size for array in arrays)], dtype=np.int32)
+        numbers = pa.array(np.concatenate([array.ravel() for array in arrays]), from_pandas=True)
+        return pa.ListArray.from_arrays(ends, numbers)
+
+    columns = {
+        "attempt": pa.array([curve.attempt for curve in curves]),
+        "name": pa.array([curve.name for curve in curves]),
+        "x": lists([curve.x for curve in curves]),
+        "y": lists([curve.y for curve in curves]),
+    }
+    with _incoming(db, columns):
+        db.execute(_PLAIN.format("curve_points"))
+
+
+@contextmanager
+def _incoming(db: DuckDBPyConnection, arrays: Mapping[str, Any]) -> Iterator[None]:
+    """A frame under the name `incoming`, which no table has: of two of one name, DuckDB takes the table, silently."""
+    import pyarrow as pa
+
+    db.register("incoming", pa.table(dict(arrays)))
+    try:
+        yield
+    finally:
+        db.unregister("incoming")

@@ -1,0 +1,40 @@
+"""A store that shows some runs only, so that a report is about them and not about all that a folder holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.results.store.store import Store
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_CHOSEN = "run_key in (select run_key from chosen_run)"
+_ATTEMPTS = "attempt in (select attempt from attempt)"
+_ENVIRONMENTS = "environment in (select environment from attempt)"
+_SHOWN = {
+    "run": _CHOSEN, "attempt": _CHOSEN, "metric": _ATTEMPTS, "curve_points": _ATTEMPTS, "artifact": _ATTEMPTS,
+    "event": _ATTEMPTS, "environment": _ENVIRONMENTS, "plugin": _ENVIRONMENTS,
+}  # fmt: skip
+"""Table -> which of its rows are shown. A temporary view of a table's name stands before it, in other views too."""
+
+
+class Selection(Store):
+    """The store of a results folder as if it held the runs of these keys and no others."""
+
+    def __init__(self, results: Path, keys: Iterable[str]) -> None:
+        super().__init__(results)
+        self.keys = sorted(set(keys))
+
+    @contextmanager
+    def _reading(self) -> Iterator[DuckDBPyConnection]:
+        with super()._reading() as db:
+            (whole,) = db.execute("select current_database()").fetchone() or ("",)
+            db.execute("create temp table chosen_run (run_key varchar)")
+            db.execute("insert into chosen_run select unnest(?::varchar[])", [self.keys])
+            for table, shown in _SHOWN.items():
+                db.execute(f'create temp view {table} as select * from "{whole}".main.{table} where {shown}')  # noqa: S608 - names from above
+            yield db

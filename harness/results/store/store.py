@@ -1,0 +1,257 @@
+"""The public face of the store."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.results.ledger.ledger import TRASH
+from harness.results.store import connection, schema
+from harness.results.store.changes import Known, News, damaged_since, known, news
+from harness.results.store.connection import Busy, Damaged, Foreign, Refused
+from harness.results.store.ingest import Redone, batches, forget, ingest
+from harness.results.store.scan_cache import keep, look
+from harness.system.errors import DataError, UsageError
+from harness.system.files import aside
+from harness.system.text import is_text
+
+if TYPE_CHECKING:
+    import polars as pl
+    from duckdb import DuckDBPyConnection
+
+
+READING = ("SELECT", "EXPLAIN", "PRAGMA", "MULTI")
+"""Kinds of statements that read: a pivot is several, and `pragma table_info('run')` is a question too."""
+
+
+class Store:
+    """The database of a results folder. Each call opens it, uses it and closes it.
+
+    results   folder with runs/, locks/ and results.duckdb
+    """
+
+    def __init__(self, results: Path) -> None:
+        self.results = results
+        self.path = results / "results.duckdb"
+        self._instead: DuckDBPyConnection | None = None  # what is read where the database cannot be, in memory
+        self._closing = ExitStack()
+        self.obstacle = ""
+        """Why the database could not be brought up to date; "" where it was."""
+
+    def refresh(self, papers: Iterable[Path] = ()) -> list[str]:
+        """Ingest what is new in the ledger, and the papers' files where they changed.
+
+        Returns notes for the user: what was left out and why. Where the database cannot be written or is open
+        elsewhere, this store reads the runs instead. Raises `DataError` only where a newer bench or DuckDB wrote it.
+        """
+        papers = list(papers)
+        notes: list[str] = []
+        try:
+            try:
+                return self._refresh(papers)
+            except Damaged as state:
+                notes += self._set_aside(state)
+                return [*notes, *self._refresh(papers)]
+        except (Busy, Refused) as obstacle:
+            self.obstacle = str(obstacle)
+            found = news(self.results, Known(), papers)
+            self._read_instead(found)
+            return [*notes, *found.notes, f"{obstacle}; the runs were read instead"]
+
+    @property
+    def aside(self) -> bool:
+        """Whether this store reads the runs instead of the database."""
+        return self._instead is not None
+
+    def rebuild(self, papers: Iterable[Path] = ()) -> list[str]:
+        """Make the database anew from the ledger; the old one is replaced when the new one is whole."""
+        try:
+            return self._rebuild(papers)
+        except (Busy, Refused, OSError) as error:
+            raise DataError(f"the database was not rebuilt: {error}") from error
+
+    def _rebuild(self, papers: Iterable[Path]) -> list[str]:
+        found = news(self.results, Known(), papers)
+        self.results.mkdir(parents=True, exist_ok=True)
+        new = aside(self.path)
+        notes = []
+        try:
+            state = self._strange()  # waits until nobody has it open
+            _fill(new, found)
+            if state is not None:
+                notes = self._set_aside(state)
+            connection.wal(self.path).unlink(missing_ok=True)
+            new.replace(self.path)
+        finally:
+            new.unlink(missing_ok=True)
+            connection.wal(new).unlink(missing_ok=True)
+        return [*notes, *found.notes]
+
+    def forget(self, attempts: Iterable[str]) -> None:
+        """Take attempts out of the database; the next `refresh` reads them from the ledger again.
+
+        Raises `DataError` where the database cannot be written now.
+        """
+        try:
+            if os.path.lexists(self.path):
+                with connection.writing(self.path) as db:
+                    forget(db, attempts)
+        except Damaged as state:
+            raise DataError(f"{self.path} {state}; {connection.REBUILD}") from state
+        except (Busy, Refused) as obstacle:
+            raise DataError(f"{obstacle}; `bench ingest --rebuild` reads all anew, once it is free") from obstacle
+
+    def table(
+        self, query: str, parameters: Sequence[Any] = (), *, most: int | None = None, seconds: float | None = None
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The columns and rows of one query; a second column of the same name is called name_1.
+
+        Raises `UsageError` where there are more than `most` rows, or it takes more than `seconds`.
+        """
+        with self._reading() as db:
+            _check_query(db, query)
+
+            def answer() -> tuple[list[str], list[tuple[Any, ...]]]:
+                found = db.execute(query, list(parameters))
+                rows = found.fetchall() if most is None else found.fetchmany(most + 1)
+                return _distinct(column[0] for column in found.description), rows
+
+            try:
+                names, rows = connection.interruptible(db, answer, seconds)
+            except TimeoutError:
+                raise UsageError(
+                    f"the query took more than {seconds:g} s and was stopped; raise the limit by --timeout"
+                ) from None
+        if most is not None and len(rows) > most:
+            raise UsageError(f"the answer has more than {most:,} rows; add a `limit`, or raise this one by --max-rows")
+        return names, rows
+
+    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        """The rows of a query, each a dict by column."""
+        names, rows = self.table(query, parameters)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def frame(self, query: str, parameters: Sequence[Any] = ()) -> pl.DataFrame:
+        """The rows of a query as a polars frame."""
+        with self._reading() as db:
+            return connection.interruptible(db, lambda: db.sql(query, params=list(parameters)).pl())
+
+    @contextmanager
+    def reading(self) -> Iterator[DuckDBPyConnection]:
+        """One connection for several queries, which may make temporary tables but change nothing."""
+        with self._reading() as db:
+            yield db
+
+    def _refresh(self, papers: list[Path]) -> list[str]:
+        existed, version, have = os.path.lexists(self.path), 0, Known()
+        settled = look(self.results, self.path)
+        if settled.version == schema.VERSION:
+            connection.believe(self.path, schema.VERSION)
+        if existed:
+            with connection.reading(self.path) as db:
+                version = connection.version(db, self.path)
+                have = known(db, settled.parts) if version else have
+        found = news(self.results, have, papers)
+        if not self.results.is_dir():
+            self._read_instead(found)
+            return [*found.notes, f"there is no results folder {self.results}"]
+        if found.gone and (self.results / TRASH).is_dir():  # `bench gc` deleted them
+            return self._rebuild(papers)
+        if not found and version == schema.VERSION:
+            keep(settled, self.path, found.troubled, version)
+            return found.notes
+        try:
+            _fill(self.path, found, partial(damaged_since, self.results) if existed else None)
+        except Refused as refusal:
+            if not existed:  # the beginning of a file that a full disk left
+                with suppress(OSError):
+                    self.path.unlink(missing_ok=True)
+                    connection.wal(self.path).unlink(missing_ok=True)
+            raise Refused(f"the database cannot be written: {refusal}") from refusal
+        return found.notes
+
+    @contextmanager
+    def _reading(self) -> Iterator[DuckDBPyConnection]:
+        import duckdb
+
+        try:
+            if self._instead is not None:
+                with self._instead.cursor() as db:  # a connection of its own to the same database
+                    yield db
+            else:
+                with connection.reading(self.path) as db:
+                    yield db
+        except Busy as error:
+            raise DataError(f"{error}; end it or wait for it") from error
+        except Refused as error:
+            raise DataError(f"{self.path} cannot be read: {error}") from error
+        except Damaged as state:
+            raise DataError(f"{self.path} {state}; {connection.REBUILD}") from state
+        except duckdb.Error as error:
+            raise UsageError(f"the query failed: {error}") from error
+
+    def _read_instead(self, found: News) -> None:
+        """Fill a database in memory; it takes as much of that as the attempts have curves."""
+        self._instead = self._closing.enter_context(connection.in_memory())
+        ingest(self._instead, found)
+
+    def _set_aside(self, state: Damaged) -> list[str]:
+        try:
+            aside = connection.set_aside(self.path, state)
+        except OSError as error:
+            raise Refused(f"{self.path} {state} and cannot be moved aside: {error.strerror or error}") from error
+        return [f"{self.path} {state}; it is now {aside.name}, and the database was rebuilt from the runs"]
+
+    def _strange(self) -> Damaged | None:
+        """What is wrong with the database, if anything. Waits until nobody has it open."""
+        try:
+            with connection.reading(self.path):
+                return None
+        except Damaged as state:
+            return state
+        except DataError:
+            return Foreign("is from a newer bench or DuckDB")
+
+
+def _fill(path: Path, found: News, redone: Redone | None = None) -> None:
+    """Put news into the database at `path`. It is opened for each batch: until it is closed, DuckDB keeps in memory
+    what it has written.
+    """
+    papers = found.papers
+    several = batches(found.records)
+    for batch in itertools.chain([next(several, [])], several):
+        with connection.writing(path) as db:
+            ingest(db, News(batch, papers), redone)
+        papers = None
+
+
+def _check_query(db: DuckDBPyConnection, query: str) -> None:
+    """Raise `UsageError` unless it is one statement, and one that reads; that it can do no more is the connection's."""
+    if not is_text(query):
+        raise UsageError("the query failed: it holds bytes that are no text")
+    statements = db.extract_statements(query)
+    if len(statements) != 1:
+        raise UsageError(f"one query at a time; there {'are' if statements else 'is'} {len(statements) or 'none'} here")
+    try:
+        kind = statements[0].type.name
+    except ValueError:  # a kind that DuckDB's Python side has no name for
+        kind = "something else"
+    if kind not in READING:
+        raise UsageError(
+            f"the query failed: results are read-only here, and this is {kind}; "
+            "what reads is select, from, show, describe, summarize, pivot, explain"
+        )
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    seen: dict[str, int] = {}
+    distinct = []
+    for name in names:
+        distinct.append(f"{name}_{seen[name]}" if name in seen else name)
+        seen[name] = seen.get(name, 0) + 1
+    return distinct

@@ -1,0 +1,92 @@
+"""How runs end that have no result: a status that says why, or an error that leaves them to be gone on with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from harness.contracts.plugin_errors import told
+from harness.results.ledger.attempt import Attempt, now
+from harness.results.spec import RunSpec
+from harness.runs.limit import OutOfTimeError
+from harness.system.errors import FULL, BenchError, DataError, PluginError, why
+
+Send = Callable[[str, dict[str, Any]], None]
+
+
+LOST = (
+    "gpu is lost", "fallen off the bus", "no longer available", "ecc error", "hardware stack error",
+    "no cuda-capable device", "devices are busy or unavailable", "unspecified launch failure", "driver shutting down",
+)  # fmt: skip
+"""What CUDA says where the device is at fault. An illegal access or a failed assert is the code's own, and no such."""
+
+
+class DiskError(DataError):
+    """Results could not be written. `full`: for lack of space, and what is there can be gone on with."""
+
+    full = False
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Tell a full or lost disk from errors of a plugin's own."""
+    try:
+        yield
+    except OSError as error:
+        lost = DiskError(f"cannot write results: {why(error)}; then give the same command again")
+        lost.full = error.errno in FULL
+        raise lost from error
+
+
+@contextmanager
+def setting_up(spec: RunSpec) -> Iterator[None]:
+    """Make a `PluginError` of what the code of plugins raises before the first step; a lack of memory stays one."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, BenchError | MemoryError | torch.OutOfMemoryError) or lost_device(error):
+            raise
+        raise PluginError(f"{spec.method} on {spec.task.name} cannot begin: {told(error)}") from error
+
+
+def lost_device(error: BaseException) -> str | None:
+    """What an error says where it means that the device is gone; None where it means something else."""
+    text = told(error)
+    return text if isinstance(error, RuntimeError) and any(words in text.lower() for words in LOST) else None
+
+
+def fail_all(
+    attempts: Sequence[Attempt],
+    specs: Sequence[RunSpec],
+    error: BaseException,
+    trace: str,
+    send: Send,
+    position: int = 0,
+    seconds: Mapping[str, float] = MappingProxyType({}),
+) -> None:
+    """Conclude the attempts that are not concluded yet, with a status that says why there is no result."""
+    status, reason = _failure(error)
+    for attempt, spec in zip(attempts, specs, strict=True):
+        if attempt.result() is not None:
+            continue
+        with writing():
+            attempt.event("traceback", text=trace)
+            attempt.conclude(
+                {
+                    "key": spec.key, "status": status, "reason": reason, "step": position, "chain": None, "metrics": [],
+                    "started": attempt.started(), "finished": now(), "seconds": dict(seconds), "steps_done": position,
+                }
+            )  # fmt: skip
+        send("finished", {"key": spec.key, "status": status, "reason": reason})
+
+
+def _failure(error: BaseException) -> tuple[str, str]:
+    """The status of a run that an error ended, and the reason in words."""
+    if isinstance(error, OutOfTimeError):
+        return "timeout", str(error)
+    lack = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return "out_of_memory" if lack else "error", told(error)

@@ -1,0 +1,343 @@
+"""The local engine: hands blocks of runs to child processes, one a slot, and listens to them.
+
+Children come from a forkserver that has imported torch and never touches CUDA. Ctrl-C or SIGTERM asks them to write
+checkpoints and end; if this process dies, they see the end of their pipe and do the same. A device that fails is used
+no more, and what ran there is handed to another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing import forkserver, resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from harness.contracts.plugin_errors import told
+from harness.results.environment import cores, memory_limit
+from harness.runs.plan import Planned
+from harness.runs.worker import GRACE_SECONDS, Job, work
+from harness.system.errors import BenchError, RunError, UsageError
+
+DAY = 86_400.0
+KILLED_SECONDS = 5.0
+"""For the kernel to take away a killed process; one that hangs in a device driver may take longer."""
+SILENT_SECONDS = 2.0
+"""How long workers may take to end before it is said that this command waits for them."""
+JUDGE_AFTER_SECONDS = 5.0
+SOCKET_PATH = 107
+"""Most bytes of a socket's path on Linux: sun_path of unix(7), without the zero at its end."""
+LOSSES = 2
+"""Devices that a block of runs may lose before it is taken for the culprit."""
+SHARED_FROM = 50_000
+"""Steps of single chains, about a tenth of a second, for which another process is worth its while."""
+
+Listener = Callable[[str, dict[str, Any]], None]
+
+
+class PreemptedError(BenchError):
+    """A scheduler ended this command by SIGTERM, and the workers with it."""
+
+    exit_code = 130
+
+
+class _TerminatedError(KeyboardInterrupt):
+    """SIGTERM arrived."""
+
+
+@dataclass
+class Outcome:
+    """What became of a launch: counts by status, and the messages of what went wrong."""
+
+    statuses: dict[str, str] = field(default_factory=dict)
+    failures: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        """0 where every run ended as done; else that of the worst failure, or 1 for a run that failed or diverged."""
+        if self.failures:
+            return max(code for code, _ in self.failures)
+        return int(any(status != "done" for status in self.statuses.values()))
+
+
+@dataclass
+class _Child:
+    job: Job
+    process: BaseProcess
+    pipe: Connection
+    began: float
+    progress: dict[str, Any] = field(default_factory=dict)
+    ended: bool = False
+    lost: bool = False
+
+
+def slots(devices: Sequence[str], workers: int | None) -> list[tuple[str, str]]:
+    """(device, slot name) of each worker: one an accelerator; on CPU as many as asked for, or as there are cores."""
+    cpu = [("cpu", f"cpu-{i}") for i in range(workers or cores())] if "cpu" in devices else []
+    return [(device, device) for device in devices if device != "cpu"] + cpu
+
+
+def jobs(
+    planned: Iterable[Planned],
+    results: Path,
+    plugins: tuple[str, ...],
+    distributions: tuple[str, ...],
+    cores: int = 1,
+) -> list[Job]:
+    """The blocks: runs that differ only in their seed, at most as many as the task advances together.
+
+    Where there are fewer groups of such runs than processor cores for them, long groups are shared out: what a run's
+    numbers are does not depend on its neighbours. An accelerator gets whole groups; there, rounding may.
+    """
+    groups: dict[str, list[Planned]] = {}
+    for item in planned:
+        groups.setdefault(item.spec.group, []).append(item)
+    found = []
+    for members in groups.values():
+        work = sum(item.spec.steps * item.spec.chains for item in members)
+        shares = min(max(1, cores // len(groups)), 1 + work // SHARED_FROM)
+        size = min(members[0].max_block, -(-len(members) // shares))
+        for start in range(0, len(members), size):
+            block = members[start : start + size]
+            specs = [item.spec for item in block]
+            found.append(Job(specs, results, "cpu", "cpu-0", 1, plugins, distributions, block[0].data))
+    return found
+
+
+def launch(
+    queue: Sequence[Job], places: Sequence[tuple[str, str]], listen: Listener, *, long_is_fine: bool = True
+) -> Outcome:
+    """Run all jobs, `len(places)` at a time. `listen(kind, payload)` hears every message of the workers."""
+    waiting, free = list(queue), list(places)
+    children: list[_Child] = []
+    outcome = Outcome()
+    before = signal.signal(signal.SIGTERM, _preempt)
+    lost: Counter[str] = Counter()
+    try:
+        while waiting or children:
+            if not free and not children:
+                text = "no device is left; the same command goes on when there is one again"
+                outcome.failures.append((1, text))
+                listen("failed", {"message": text})
+                break
+            while waiting and free:
+                device, slot = free.pop(0)
+                children.append(_start(waiting.pop(0), device, slot))
+            for child in _heard(children, listen, outcome):
+                children.remove(child)
+                if not child.lost:
+                    free.append((child.job.device, child.job.slot))
+                    continue
+                lost[child.job.specs[0].key] += 1
+                if lost[child.job.specs[0].key] <= LOSSES:
+                    waiting.insert(0, child.job)
+                else:
+                    outcome.failures.append((1, f"a block of runs lost {LOSSES + 1} devices, and is not tried again"))
+            if not long_is_fine:
+                _refuse_long(children, waiting, len(places))
+        _count_unfinished(queue, listen, outcome)
+    except _TerminatedError:
+        _stop(children, listen, outcome, "preempted")
+        raise PreemptedError("ended by SIGTERM; the same command goes on where it stopped") from None
+    except BaseException:
+        _stop(children, listen, outcome, "cancelled")
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return outcome
+
+
+def _count_unfinished(queue: Sequence[Job], listen: Listener, outcome: Outcome) -> None:
+    """Note runs of which no worker said how they ended: the command failed, whatever the reason."""
+    runs = [spec.key for job in queue if not job.measure_steps for spec in job.specs]
+    number = len(set(runs) - outcome.statuses.keys())
+    if number and not outcome.failures:
+        text = f"{number} of {len(runs)} runs did not finish; the same command goes on with them"
+        outcome.failures.append((1, text))
+        listen("failed", {"message": text})
+
+
+def _preempt(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a scheduler may send it to the process and to its group
+    raise _TerminatedError
+
+
+def forkserver_context() -> Any:
+    """Where children come from. It blocks Ctrl-C and SIGTERM, which this process answers, by the mask it inherits.
+
+    If it died of the SIGTERM that a scheduler sends to the whole group, its workers would seem to have died with it.
+    """
+    _check_socket_path()
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["harness.runs.preload"])
+    resource_tracker.ensure_running()  # it would unblock the signal again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return context
+
+
+def _check_socket_path() -> None:
+    """Raise `UsageError` where the folder of temporary files is too deep for the sockets that multiprocessing makes."""
+    folder, most = tempfile.gettempdir(), SOCKET_PATH - len("/pymp-12345678/listener-12345678")
+    if len(os.fsencode(folder)) > most:
+        raise UsageError(f"TMPDIR is longer than {most} bytes, too long for a socket: {folder}; set a shorter one")
+
+
+def born(target: Callable[..., None], *arguments: Any) -> tuple[Any, Connection]:
+    """A child that runs target(*arguments, pipe), and our end of the pipe. A fork server that died is replaced."""
+    try:
+        return _born(target, arguments)
+    except (EOFError, OSError):
+        try:
+            return _born(target, arguments)
+        except (EOFError, OSError) as error:
+            hint = memory_limit() or "what else the system says may tell why"
+            raise RunError(f"no worker can be started ({told(error)}); {hint}") from error
+
+
+def _born(target: Callable[..., None], arguments: tuple[Any, ...]) -> tuple[Any, Connection]:
+    context = forkserver_context()
+    ours, theirs = context.Pipe()
+    with theirs:
+        process = context.Process(target=target, args=(*arguments, theirs), daemon=True)
+        process.start()
+    return process, ours
+
+
+def _start(job: Job, device: str, slot: str) -> _Child:
+    placed = Job(**{**vars(job), "device": device, "slot": slot})
+    process, ours = born(work, placed)
+    return _Child(placed, process, ours, time.monotonic())
+
+
+def _heard(children: list[_Child], listen: Listener, outcome: Outcome) -> list[_Child]:
+    """Take the messages that are there; returns the children that have ended."""
+    ready = set(wait([part for child in children for part in (child.pipe, child.process.sentinel)], timeout=0.5))
+    heard = [child for child in children if child.pipe in ready and _take(child, listen, outcome)]
+    # A process that the worker left behind may hold the pipe open: a dead worker has ended all the same.
+    dead = [child for child in children if child.process.sentinel in ready and child not in heard]
+    for child in dead:
+        while child.pipe.poll() and not _take(child, listen, outcome):
+            pass
+        if not child.ended:
+            _mourn(child, listen, outcome)
+    return heard + dead
+
+
+def _take(child: _Child, listen: Listener, outcome: Outcome) -> bool:
+    try:
+        kind, payload = child.pipe.recv()
+    except (EOFError, OSError):
+        if not child.ended:
+            _mourn(child, listen, outcome)
+        return True
+    if kind == "progress":
+        child.progress = payload
+    elif kind in ("finished", "suspended"):
+        outcome.statuses[payload["key"]] = payload["status"]
+    elif kind == "held":
+        outcome.failures.append((1, payload["message"]))
+    elif kind == "failed":
+        outcome.failures.append((payload["exit_code"], payload["message"]))
+    child.lost = child.lost or kind == "device lost"
+    child.ended = child.ended or kind in ("end", "failed", "device lost")
+    listen(kind, payload)
+    return False
+
+
+def _mourn(child: _Child, listen: Listener, outcome: Outcome) -> None:
+    """Note a worker that died without a word."""
+    child.process.join()
+    child.ended = True
+    text = f"a worker died (exit code {child.process.exitcode}); the same command goes on from its last checkpoint"
+    outcome.failures.append((1, text))
+    listen("died", {"message": text})
+
+
+def _refuse_long(children: Sequence[_Child], waiting: Sequence[Job], workers: int) -> None:
+    """Raise where the whole launch would take over a day."""
+    known = [c.progress for c in children if c.progress and time.monotonic() - c.began > JUDGE_AFTER_SECONDS]
+    if not known:
+        return
+    slowest = min(p["rate"] for p in known)
+    steps = sum(p["steps"] - p["position"] for p in known) + sum(job.specs[0].steps for job in waiting)
+    seconds = steps / max(slowest, 1e-9) / workers
+    if seconds > DAY:
+        raise UsageError(
+            f"this would take about {seconds / 3600:.0f} hours "
+            f"({steps} steps at {slowest:.3g} a second, {workers} workers); "
+            "add --yes to run it all the same, or ask for --budget smoke, quick, steps=N or seconds=N; "
+            "what was done so far is kept"
+        )
+
+
+def _stop(children: Sequence[_Child], listen: Listener, outcome: Outcome, reason: str) -> None:
+    """Ask all children to write checkpoints and end; kill those that have not ended after `GRACE_SECONDS`."""
+    for child in children:
+        with contextlib.suppress(OSError):
+            child.pipe.send(reason)
+    _continue([child.process.pid for child in children])
+    deadline = time.monotonic() + GRACE_SECONDS
+    told = time.monotonic() + SILENT_SECONDS
+    left = list(children)
+    try:
+        while left and time.monotonic() < deadline:
+            try:
+                for child in _heard(left, listen, outcome):
+                    left.remove(child)
+            except KeyboardInterrupt:
+                told = 0.0
+            if left and time.monotonic() > told:
+                told = deadline
+                seconds = deadline - time.monotonic()
+                text = f"workers that have not ended: {len(left)}; waiting up to {seconds:.1f} s for their checkpoints"
+                listen("stopping", {"message": text})
+    finally:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for child in left:
+            child.process.kill()
+        for child in children:
+            child.process.join(KILLED_SECONDS)
+        signal.signal(signal.SIGINT, before)
+    if left:
+        listen("stopping", {"message": f"workers killed, as they had not ended in {GRACE_SECONDS:g} s: {len(left)}"})
+
+
+def _continue(pids: Sequence[int | None]) -> None:
+    """Continue workers that were stopped (SIGSTOP), and multiprocessing's helpers, which tell when workers end."""
+    helpers = (
+        getattr(getattr(forkserver, "_forkserver", None), "_forkserver_pid", None),
+        getattr(getattr(resource_tracker, "_resource_tracker", None), "_pid", None),
+    )
+    for pid in (*pids, *helpers):
+        if pid is not None:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def measure(job: Job, place: tuple[str, str], steps: int) -> float:
+    """Steps a second of a job's runs together, measured in a worker."""
+    found: dict[str, float] = {}
+
+    def listen(kind: str, payload: Mapping[str, Any]) -> None:
+        if kind == "rate":
+            found.update(payload)
+
+    outcome = launch([Job(**{**vars(job), "measure_steps": steps})], [place], listen)
+    for code, message in outcome.failures:
+        error = BenchError(message)
+        error.exit_code = code
+        raise error
+    return found["steps_per_second"]

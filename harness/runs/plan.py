@@ -1,0 +1,291 @@
+"""Expands a command into runs and says of each whether there is anything to do. Imports no torch."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from harness.contracts.data import DataFile, checksum
+from harness.contracts.hookspecs import Info
+from harness.contracts.parameters import near
+from harness.contracts.registry import Offer, Registry
+from harness.engine.stepping.execution_mode import COMPILED_FROM, LARGE, choose
+from harness.results.ledger.ledger import Ledger, Standing
+from harness.results.spec import Component, RunSpec
+from harness.runs import plugin_metadata
+from harness.runs.settings import Pair, Settings, find_pair, resolve
+from harness.runs.source import source_hash
+from harness.system.errors import UsageError
+
+MOST_RUNS = 20_000
+"""Of a command that does not say otherwise: half as many seeds of one row take 2 s and 84 MB to plan."""
+MOST_SEEDS = 1_000_000
+"""Of a command, whatever it says: the numbers alone take 40 MB."""
+DIGITS = 15
+"""Of a seed or a budget: each number of so many digits is exact as a float too, as JSON and DuckDB may read it."""
+MOST_STEPS = 100_000_000
+"""Of a run: its trajectory is held in memory."""
+
+Measure = Callable[[Pair, Settings, Mapping[str, Any]], float]
+"""(pair, settings, {"seeds", "chains"}) -> steps a second, for budgets in seconds."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a command asks for. None means: as the protocol has it. `given` and `sweep` are by dotted name."""
+
+    samplers: Sequence[str]
+    tasks: Sequence[str]
+    seeds: Sequence[int] | None = None
+    chains: int | None = None
+    budget: str = "paper"
+    given: Mapping[str, Any] = field(default_factory=dict)
+    sweep: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run and where it stands in the ledger."""
+
+    spec: RunSpec
+    standing: Standing
+    passes: float
+    max_block: int
+    data: tuple[DataFile, ...] = ()
+
+
+def size(registry: Registry, requests: Iterable[Request], most: int = MOST_RUNS) -> int:
+    """How many runs the requests name, by the lengths of their lists; `UsageError` where that is more than `most`."""
+    total = 0
+    for request in requests:
+        points = math.prod(map(len, request.sweep.values()))
+        pairs = len(request.samplers) * len(request.tasks)
+        if request.seeds is not None or total + pairs * points > most:  # else the protocols' seeds are looked up
+            total += pairs * points * len(request.seeds or [0])
+        else:
+            for method, task in itertools.product(request.samplers, request.tasks):
+                total += points * len(find_pair(registry, method, task).protocol["seeds"])
+    if total > most:
+        raise UsageError(
+            f"this asks for {total:,} runs or more, and a command plans at most {most:,}; "
+            f"ask for less, or raise the limit of `run`, `plan` or `nightly` by --max-runs {total}"
+        )
+    return total
+
+
+def expand(registry: Registry, request: Request, measure: Measure | None = None) -> list[tuple[RunSpec, Pair]]:
+    """All runs that a request names, in its order. `measure(pair, settings, spec)` gives steps a second."""
+    specs = []
+    for method, task in itertools.product(request.samplers, request.tasks):
+        pair = find_pair(registry, method, task)
+        for point in _points(request.sweep):
+            settings = resolve(registry, pair, {**request.given, **point}, request.budget)
+            seeds = request.seeds if request.seeds is not None else pair.protocol["seeds"]
+            chains = request.chains if request.chains is not None else pair.protocol["chains"]
+            rate = partial(_rate, measure, pair, {"seeds": seeds, "chains": chains}) if measure else None
+            steps = _steps(request.budget, pair, settings, rate, request.device)
+            label = _label(request.budget, steps, pair, settings)
+            specs += [(make_spec(pair, settings, steps, seed, chains, label, request.device), pair) for seed in seeds]
+    return specs
+
+
+def plan(registry: Registry, request: Request, ledger: Ledger, measure: Measure | None = None) -> list[Planned]:
+    """The runs of a request, each once, with what the ledger has of it and what it costs in data passes a chain."""
+    planned: dict[str, Planned] = {}
+    for spec, pair in expand(registry, request, measure):
+        if spec.key not in planned:
+            task = plugin_metadata.task_facts(pair.task, spec.task.params)
+            passes = spec.steps * passes_per_step(pair, spec.sampler.params, spec.task.params)
+            standing = ledger.standing(spec.key)
+            planned[spec.key] = Planned(spec, standing, passes, task["max_block"][spec.device], data_files(task))
+    return list(planned.values())
+
+
+def make_spec(
+    pair: Pair, settings: Settings, steps: int, seed: int, chains: int, budget: str, device: str = "cpu"
+) -> RunSpec:
+    """The RunSpec of one seed."""
+    task = plugin_metadata.task_facts(pair.task, settings.task_params)
+    for name in ("tf32", "cudnn_benchmark"):
+        if device == "cpu" and getattr(settings, name) is not None:
+            raise UsageError(f"run.{name} is a setting of GPUs; leave it out, or add --devices cuda:0")
+    burn_in = round(settings.burn_in * steps) if settings.burn_in < 1 else round(settings.burn_in)
+    if settings.burn_in >= 1 and settings.burn_in != burn_in:
+        raise UsageError(f"run.burn_in = {settings.burn_in:g} is neither a share below 1 nor a number of steps")
+    cycles = settings.schedule_params.get("cycles")
+    if isinstance(cycles, int) and cycles > steps:
+        raise UsageError(f"schedule.cycles = {cycles} is more than the {steps} steps; lower it or raise the budget")
+    if burn_in >= steps:
+        raise UsageError(f"burn-in of {burn_in} steps leaves nothing of {steps}; lower run.burn_in or raise the budget")
+    return RunSpec(
+        sampler=_part(pair.sampler, settings.sampler_params),
+        schedule=_part(settings.schedule, settings.schedule_params),
+        task=_part(pair.task, settings.task_params),
+        task_version=task["version"],
+        protocol=pair.protocol["name"],
+        data=checksum(data_files(task)),
+        steps=steps,
+        burn_in=burn_in,
+        thin=settings.thin,
+        seed=seed,
+        chains=chains,
+        dtype=task["dtype"],
+        device=device,
+        compile=choose(settings.compile, steps, **_machine(pair, settings, device)),
+        tf32=bool(settings.tf32),
+        cudnn_benchmark=bool(settings.cudnn_benchmark),
+        method=pair.method.name,
+        budget=budget,
+        origins=settings.origins,
+    )
+
+
+def data_files(task: Mapping[str, Any]) -> tuple[DataFile, ...]:
+    """The data files of a task's facts."""
+    return tuple(DataFile(**{**record, "urls": tuple(record["urls"])}) for record in task["datasets"])
+
+
+def passes_per_step(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any]) -> float:
+    """Cost of a step in passes through the data."""
+    sampler = plugin_metadata.sampler_facts(pair.sampler, sampler_params)
+    task = plugin_metadata.task_facts(pair.task, task_params)
+    share = task["batch_terms"] / task["terms"]
+    refreshing = 1 / sampler["refresh_every"] if sampler["refresh_every"] else 0
+    return float(sampler["gradients_per_step"] * share + sampler["full_gradients_per_step"] + refreshing)
+
+
+def parse_seeds(text: str) -> list[int]:
+    """The seeds of "0-9", "0,3,7" or "0-4,10", as a list without repeats."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+        if not match:
+            raise UsageError(f"--seeds {text!r:.200}: {part!r:.60} is neither a number nor a range like 0-9")
+        if any(len(number) > DIGITS for number in match.groups() if number):
+            raise UsageError(f"--seeds {text!r:.200}: {part!r:.60} is not below 10^{DIGITS}")
+        low, high = int(match[1]), int(match[2] or match[1])
+        if high < low or len(seeds) + high - low >= MOST_SEEDS:
+            why = "is empty" if high < low else f"makes them more than {MOST_SEEDS:,}"
+            raise UsageError(f"--seeds {text!r:.200}: the range {part!r} {why}")
+        seeds += range(low, high + 1)
+    return list(dict.fromkeys(seeds))
+
+
+def parse_settings(words: Sequence[str], option: str) -> dict[str, str]:
+    """The words "key=value" as a dict."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = (part.strip() for part in word.partition("="))
+        if not equals or not name or not value:
+            raise UsageError(f"{option} {word!r:.80} is not KEY=VALUE, as in sampler.a=5")
+        if found.setdefault(name, value) != value:
+            raise UsageError(f"{option} gives {name} twice, {found[name]!r:.80} and {value!r:.80}; keep one")
+    return found
+
+
+def _points(sweep: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    names = list(sweep)
+    return [dict(zip(names, values, strict=True)) for values in itertools.product(*sweep.values())]
+
+
+def _part(offer: Offer, params: Mapping[str, Any]) -> Component:
+    assert isinstance(offer.info, Info)
+    return Component(offer.name, offer.info.target, source_hash(offer.info.target), dict(params))
+
+
+def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings], float] | None, device: str) -> int:
+    """Length of the run in steps, from a budget's name or "steps=N", "gradients=N" (data passes), "seconds=N"."""
+    named = _named_steps(pair, settings)
+    if budget in named:
+        return named[budget]
+    kind, equals, text = budget.partition("=")
+    if not equals or kind not in ("steps", "gradients", "seconds"):
+        known = [*named, "steps=N", "gradients=N", "seconds=N"]
+        raise UsageError(
+            f"unknown budget {budget!r:.80} of {pair.task.name}@{pair.protocol['name']}{near(budget, known)}"
+        )
+    amount = _amount(kind, text)
+    if kind == "steps":
+        steps = int(amount)
+    elif kind == "gradients":
+        steps = _affordable(amount, pair, settings)
+    else:
+        if rate is None:
+            raise UsageError(f"--budget {budget!r} must be measured; `bench run` does that")
+        steps = int(amount * rate(settings))
+        how = _machine(pair, settings, device)
+        if settings.compile is None and choose(None, steps, **how) == "compiled":
+            least = COMPILED_FROM if device == "cpu" and how["dim"] < LARGE else 1
+            steps = max(least, int(amount * rate(replace(settings, compile="compiled"))))
+    if not 1 <= steps <= MOST_STEPS:
+        size = "less than one step" if steps < 1 else f"more than {MOST_STEPS:,} steps"
+        at_start = _at_start(pair, settings)
+        spent = f" after the {at_start} data passes that {pair.sampler.name} spends at the start" if at_start else ""
+        raise UsageError(f"--budget {budget!r} is {size}{spent}")
+    return steps
+
+
+def _amount(kind: str, text: str) -> float:
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = 0.0
+    if not 0 < amount < 10**DIGITS:
+        raise UsageError(f"--budget {kind}={text!r:.80}: it is not a number above 0 and below 10^{DIGITS}")
+    if kind == "steps" and not amount.is_integer():
+        raise UsageError(f"--budget {kind}={text}: it is not a whole number of steps")
+    return amount
+
+
+def _machine(pair: Pair, settings: Settings, device: str) -> dict[str, Any]:
+    """What the mode of execution depends on, besides the setting and the length of the run."""
+    task = plugin_metadata.task_facts(pair.task, settings.task_params)
+    never = plugin_metadata.sampler_facts(pair.sampler, settings.sampler_params)["never_compiled"]
+    return {"device": device, "dim": task["dim"], "opaque": task["opaque"], "never": never}
+
+
+def _rate(measure: Measure, pair: Pair, how: Mapping[str, Any], settings: Settings) -> float:
+    return measure(pair, settings, how)
+
+
+def _label(budget: str, steps: int, pair: Pair, settings: Settings) -> str:
+    """What the budget is called: its name where it is a named one, however it was asked for.
+
+    One that has settings of its own must be asked for by its name: other runs of its length have not got them.
+    """
+    own = pair.protocol["budget_settings"].keys() - {budget}
+    names = [name for name, length in _named_steps(pair, settings).items() if length == steps and name not in own]
+    if names:
+        return names[0]
+    at_start = _at_start(pair, settings)
+    passes = at_start + steps * passes_per_step(pair, settings.sampler_params, settings.task_params)
+    return f"gradients={passes:.10g}" if budget.startswith("steps=") else budget
+
+
+def _named_steps(pair: Pair, settings: Settings) -> dict[str, int]:
+    """The protocol's budgets in steps of this sampler: all samplers get the same gradients, not the same steps."""
+    task = plugin_metadata.task_facts(pair.task, settings.task_params)
+    share = task["batch_terms"] / task["terms"]
+    return {
+        name: max(1, _affordable(gradients * share, pair, settings))
+        for name, gradients in pair.protocol["budgets"].items()
+    }
+
+
+def _at_start(pair: Pair, settings: Settings) -> int:
+    return int(plugin_metadata.sampler_facts(pair.sampler, settings.sampler_params)["full_gradients_at_start"])
+
+
+def _affordable(passes: float, pair: Pair, settings: Settings) -> int:
+    """Steps that so many data passes buy after the full gradients of `init`; a rounding error does not cost one."""
+    return int(
+        (passes - _at_start(pair, settings))
+        / passes_per_step(pair, settings.sampler_params, settings.task_params)
+        * (1 + 1e-12)
+    )

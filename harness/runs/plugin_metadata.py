@@ -1,0 +1,194 @@
+"""What the plan must know of a plugin's class, cached so that planning imports no torch.
+
+`facts` makes the object with the given settings (which checks them) and notes what it says of itself; the answer is
+kept in the user's cache under the hash of the class's code, so it is worked out once a version and setting.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.contracts.hookspecs import Info
+from harness.contracts.parameters import Field, check, near, schema
+from harness.contracts.plugin_errors import foreign
+from harness.contracts.registry import Offer, load
+from harness.results.spec import ENGINE
+from harness.runs.source import source_hash
+from harness.system.errors import PluginError, UsageError
+from harness.system.files import SEAL, read_json, seal_holds, sealed, write_json
+
+FORMAT = 8
+DTYPES = ("float32", "float64")
+
+
+def instance(target: str, params: Mapping[str, Any]) -> Any:
+    """The object itself; every failure of a plugin's own code becomes a `PluginError` that names it."""
+    cls = load(target)
+    with foreign(f"{target} cannot be made from {dict(params)!r:.200}"):
+        return cls(**params)
+
+
+def fields(offer: Offer) -> list[Field]:
+    """The hyperparameters that the class of an offer declares."""
+    raw = _cached(offer, "fields", {}, lambda: [dataclasses.asdict(f) for f in schema(load(_target(offer)))])
+    return [Field(**{**record, "choices": tuple(record["choices"])}) for record in raw]
+
+
+def resolve(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The full, typed and checked parameters: those given, the class's defaults for the rest."""
+    known = {field.name: field for field in fields(offer)}
+    for name in params:
+        if name not in known:
+            raise UsageError(f"{offer.kind[:-1]} {offer.name} has no setting {name!r:.80}{near(name, known)}")
+    resolved = {}
+    for name, field in known.items():
+        value = params.get(name, field.default)
+        if name not in params and field.required:
+            kind = offer.kind[:-1]
+            raise UsageError(f"{kind} {offer.name} needs {name}; give it by --set {kind}.{name}=VALUE")
+        resolved[name] = check(field, value, where=offer.name)
+    return resolved
+
+
+def sampler_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Gradients a step, needs and stability limit (of h * curvature; None where not linear) of a sampler.
+
+    `never_compiled`: the reason of its exemption from the law `compiled`, None without one. `free_step`: h has no unit
+    (it stays where U becomes c U), and the limit is one of h itself.
+    """
+
+    def describe() -> dict[str, Any]:
+        from harness.engine.stability import free_step, working_limit
+
+        sampler = instance(_target(offer), params)
+        counts = {name: _whole(sampler, name, 0) for name in ("gradients_per_step", "full_gradients_per_step")}
+        if not any(counts.values()):
+            raise PluginError(f"{_target(offer)} makes no gradient call a step: it declares {counts}")
+        return {
+            **counts,
+            "full_gradients_at_start": _whole(sampler, "full_gradients_at_start", 0),
+            "refresh_every": _whole(sampler, "refresh_every", 0),
+            "needs": sorted(sampler.needs),
+            "never_compiled": sampler.exempt.get("compiled"),
+            "stability_limit": _rounded(limit := working_limit(sampler)),
+            "free_step": limit is not None and free_step(sampler),
+        }
+
+    return dict(_cached(offer, "sampler", params, describe))
+
+
+def _whole(made: Any, name: str, least: int, most: int | None = None, *arguments: Any) -> int:
+    """What an object says of itself in whole numbers, by an attribute or a method."""
+    value = getattr(made, name)
+    value = value(*arguments) if callable(value) else value
+    if type(value) is not int or value < least or (most is not None and value > most):
+        limits = f"from {least} to {most}" if most is not None else f"of at least {least}"
+        raise PluginError(f"{type(made).__name__}.{name} is {value!r:.40}, not a whole number {limits}")
+    return value
+
+
+def _rounded(limit: float | None) -> float | None:
+    """Six digits: found by bisection, it is no more exact, and step sizes made of it stand in run keys."""
+    return None if limit is None else float(f"{limit:.6g}")
+
+
+def own_settings(offer: Offer, task: str) -> dict[str, Any]:
+    """What the sampler's author recommends for a task, by dotted name."""
+    return dict(_cached(offer, "settings", {"task": task}, lambda: dict(load(_target(offer)).settings(task))))
+
+
+def schedule_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Nothing but the check that a schedule can be made from these parameters."""
+    return dict(_cached(offer, "schedule", params, lambda: {"made": bool(instance(_target(offer), params))}))
+
+
+def task_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Version, sizes, protocols, metrics, data files of a task with these parameters."""
+
+    def describe() -> dict[str, Any]:
+        task = instance(_target(offer), params)
+        if task.dtype not in DTYPES:
+            raise PluginError(f"{_target(offer)}: dtype {task.dtype!r:.40} is not one of {', '.join(DTYPES)}")
+        terms = _whole(task, "terms", 1)
+        return {
+            "version": _whole(task, "version", 1),
+            "dtype": task.dtype,
+            "dim": _whole(task, "dim", 1),
+            "terms": terms,
+            "batch_terms": _whole(task, "batch_terms", 1, terms),
+            "steps_per_epoch": _whole(task, "steps_per_epoch", 1),
+            "curvature": task.curvature(),
+            "max_block": {kind: _whole(task, "max_block", 1, None, kind) for kind in ("cpu", "cuda")},
+            "opaque": bool(task.opaque),
+            "provides": sorted(task.provides),
+            "given": dict(task.given),
+            "metrics": [dataclasses.asdict(m) for m in task.metrics],
+            "datasets": [dataclasses.asdict(f) for f in task.datasets],
+        }
+
+    return dict(_cached(offer, "task", params, describe))
+
+
+def protocols(offer: Offer) -> list[dict[str, Any]]:
+    """The protocols of a task, the default first."""
+    found = list(_cached(offer, "protocols", {}, lambda: [_plain(p) for p in load(_target(offer)).protocols]))
+    if not found:
+        raise PluginError(f"{_target(offer)} ({offer.distribution}) has no protocol")
+    return found
+
+
+def _plain(protocol: Any) -> dict[str, Any]:
+    record = {f.name: getattr(protocol, f.name) for f in dataclasses.fields(protocol)}
+    budget_settings = {name: dict(values) for name, values in protocol.budget_settings.items()}
+    plain = {"budgets": dict(protocol.budgets), "settings": dict(protocol.settings)}
+    return {**record, **plain, "budget_settings": budget_settings}
+
+
+def _target(offer: Offer) -> str:
+    assert isinstance(offer.info, Info)
+    return offer.info.target
+
+
+def _cached(offer: Offer, kind: str, params: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+    target = _target(offer)
+    key = json.dumps([FORMAT, ENGINE, target, source_hash(target), kind, dict(params)], sort_keys=True)
+    if key not in _known:  # a plan of a thousand seeds asks as many times
+        path = _folder() / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+        text = _read(path)
+        if text is None:
+            with foreign(f"{target} ({offer.distribution})"):
+                text = json.dumps(make())
+            _write(path, text)
+        _known[key] = text
+    return json.loads(_known[key])
+
+
+_known: dict[str, str] = {}
+"""What this process has read or worked out, as JSON: each who asks gets an object of its own."""
+
+
+def _folder() -> Path:
+    import platformdirs
+
+    return Path(os.environ.get("BENCH_CACHE") or platformdirs.user_cache_dir("sgmcmc-bench")) / "facts"
+
+
+def _read(path: Path) -> str | None:
+    """The text of a fact; None where the file is missing, or is not what was written."""
+    record = read_json(path) or {}
+    return json.dumps(record["fact"]) if "fact" in record and SEAL in record and seal_holds(record) else None
+
+
+def _write(path: Path, text: str) -> None:
+    """Best effort: a cache that cannot be written only costs time."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, sealed({"fact": json.loads(text)}), sync=False)
+    except OSError:
+        return

@@ -1,0 +1,20 @@
+"""What the fork server imports once for all workers. Where that fails it goes on, and every worker says why."""
+
+from __future__ import annotations
+
+from harness.contracts.plugin_errors import told
+from harness.results.environment import memory_limit
+from harness.system.errors import RunError
+
+_failure = ""
+try:
+    import harness.runs.session  # noqa: F401 - and torch with it
+except Exception as error:  # noqa: BLE001 - for lack of memory, libraries raise any of several
+    _remedy = memory_limit() or "`bench doctor` says more"
+    _failure = f"no run can be done, torch does not import: {told(error)}; {_remedy}"
+
+
+def check() -> None:
+    """Raise `RunError` where the import failed; importing torch a second time would not say why."""
+    if _failure:
+        raise RunError(_failure)

@@ -1,0 +1,178 @@
+"""Does a run come out the same? It is done again from its spec.json and compared bit for bit with what was kept."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness.contracts.data import DataFile
+from harness.contracts.data import checksum as data_checksum
+from harness.contracts.registry import Registry
+from harness.results import spec as specs
+from harness.results.ledger.attempt import Attempt, checksum
+from harness.results.spec import RunSpec
+from harness.runs.bitwise import FILES, Difference, differing_arrays, differing_results, draws_until
+from harness.runs.local import Listener
+from harness.runs.plan import data_files
+from harness.runs.plugin_metadata import task_facts
+from harness.runs.stored_spec import code, installed, offer, recorded_spec
+from harness.runs.subprocess_call import call
+from harness.runs.worker import Job
+from harness.system.errors import DataError, UsageError
+from harness.system.files import read_json
+
+KINDS = ("sampler", "schedule", "task")
+RERUN = "harness.runs.rerun:rerun"
+
+
+@dataclass(frozen=True)
+class Request:
+    """A concluded attempt, its run as it was recorded but with the code that there is now, and what changed since."""
+
+    attempt: Attempt
+    stored: Mapping[str, Any]
+    spec: RunSpec
+    data: Sequence[DataFile]
+    device: str
+    changes: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What became of a replay.
+
+    differences   where the two differ first, file by file; empty: the same bits in all that was compared
+    compared      what was compared; `missing` is what could not be, with the reason
+    environment   entry -> (then, now), where they differ
+    damaged       kept files whose checksum is not the one in result.json; True where the replay made the file as it was
+    until         the step that was replayed to; None for all
+    last_finite   of a run that diverged: where the chain was a step before
+    trace         of a run that failed: the traceback
+    """
+
+    asked: Request
+    again: Mapping[str, Any]
+    differences: Sequence[Difference]
+    compared: Sequence[str]
+    missing: Sequence[str]
+    environment: Mapping[str, tuple[Any, Any]]
+    damaged: Mapping[str, bool]
+    until: int | None = None
+    last_finite: Sequence[float] | None = None
+    trace: str | None = None
+
+    @property
+    def same(self) -> bool:
+        """Whether there was something to compare, all of it was there, and nothing differs."""
+        return not self.differences and not self.missing and bool(self.compared)
+
+    def why(self) -> list[str]:
+        """The facts that may explain the differences; where there are none, that too."""
+        found = [*self.asked.changes]
+        for file, made_again in self.damaged.items():
+            how = "; the replay made it as it was written" if made_again else ""
+            found.append(f"{file} of the attempt is damaged: its checksum is not the one in result.json{how}")
+        if self.environment:
+            changed = ", ".join(f"{name} {then} -> {now}" for name, (then, now) in self.environment.items())
+            found.append(f"the environment is not the same: {changed}")
+        return found or [
+            "code, engine, data and environment are the same and the kept files are whole: it is not deterministic"
+        ]
+
+
+def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> Request:
+    """What there is to replay of an attempt.
+
+    Raises `UsageError` where code, engine or data are not the attempt's, unless `anyway`; `PluginError` where the code
+    is not there; `DataError` where the records do not read.
+    """
+    stored, damage = attempt.read_result()
+    if stored is None:
+        raise DataError(f"{attempt.path}: {damage or 'there is no result.json'}; the run's command does it again")
+    spec, record = recorded_spec(attempt), read_json(attempt.path / "spec.json") or {}
+    offers = {kind: offer(registry, kind, getattr(spec, kind), attempt) for kind in KINDS}
+    sampler, schedule, task = (installed(offers[kind], getattr(spec, kind)) for kind in KINDS)
+    now = replace(spec, sampler=sampler, schedule=schedule, task=task)
+    files = data_files(task_facts(offers["task"], task.params))
+    changes = _changes(record, spec, now, data_checksum(files))
+    if changes and not anyway:
+        raise UsageError(
+            f"{'; '.join(changes)}. The run would be another one: it ran with {code(attempt)}; go back to that, "
+            "or see what comes out now with --anyway"
+        )
+    device = (read_json(attempt.path / "environment.json") or {}).get("device")
+    return Request(attempt, stored, now, files, str(device or spec.device), changes)
+
+
+def replay(asked: Request, job: Job, until: int | None, listen: Listener) -> Replay:
+    """Do the run again in a worker, in a temporary folder, to its end or to a step, and compare."""
+    with tempfile.TemporaryDirectory(prefix="bench-replay-") as folder:
+        done = call(RERUN, job, Path(folder), until, listen=listen)
+        return _compared(asked, done)
+
+
+def _changes(record: Mapping[str, Any], then: RunSpec, now: RunSpec, data: str) -> list[str]:
+    versions = (("key_version", specs.KEY_VERSION), ("engine", specs.ENGINE))
+    found = [f"{name} was {record[name]}, is now {value}" for name, value in versions if record[name] != value]
+    for kind in KINDS:
+        old, new = getattr(then, kind), getattr(now, kind)
+        if new.source != old.source:
+            found.append(f"the code of {kind} {old.name} changed: source {old.source[:12]}, now {new.source[:12]}")
+    if data != then.data:
+        found.append(f"task {then.task.name} reads other data: checksum {then.data[:12]}, now {data[:12]}")
+    return found
+
+
+def _compared(asked: Request, done: Mapping[str, Any]) -> Replay:
+    stored, new = asked.attempt.path, Path(done["attempt"])
+    again = Attempt(new).result() or {}
+    until = None if again else int(done["position"])
+    found, missing, compared = [], [], []
+    kept: Mapping[str, str] = asked.stored.get("files") or {}
+    for file in FILES[:1] if until is not None else FILES:
+        if file in kept and not (stored / file).exists():
+            missing.append(f"{file} is gone from the attempt")
+            continue
+        if file not in kept and not (new / file).exists():
+            continue
+        try:
+            if until is not None and not draws_until(stored / file, until):
+                missing.append(f"{file} has no draw up to step {until:,}")
+                continue
+            compared.append(file)
+            found += differing_arrays(stored, new, file, until)
+        except (ValueError, OSError) as error:
+            found.append(Difference(file, "", "", str(error), "reads"))
+    if until is None:
+        compared.append("result.json")
+        found += differing_results(asked.stored, again)
+    elif FILES[0] not in compared and not missing:
+        missing.append("no draws were kept")
+    damaged = _damaged(stored, new, kept)
+    environment = _environment(stored, new)
+    return Replay(
+        asked, again, found, compared, missing, environment, damaged, until, done["last_finite"], done["trace"]
+    )
+
+
+def _damaged(stored: Path, new: Path, kept: Mapping[str, str]) -> dict[str, bool]:
+    """Kept files that are not what was written, and whether the replay made them as they were."""
+    wrong = [f for f, digest in kept.items() if (stored / f).exists() and checksum(stored / f) != digest]
+    return {file: (new / file).exists() and checksum(new / file) == kept[file] for file in wrong}
+
+
+def _environment(stored: Path, new: Path) -> dict[str, tuple[Any, Any]]:
+    """The entries in which two environments differ, flat: "packages.torch", "code.sgmcmc-bench.commit"."""
+    then, now = (_flat(read_json(folder / "environment.json") or {}) for folder in (stored, new))
+    names = [name for name in dict.fromkeys([*then, *now]) if name != "id"]
+    return {name: (then.get(name), now.get(name)) for name in names if then.get(name) != now.get(name)}
+
+
+def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in record.items():
+        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return found

@@ -1,0 +1,140 @@
+"""Measures kept draws anew with the observer that the task has now, and writes what came out beside the result.
+
+In a worker process. A run is refused, with the reason, where its draws are not all that its observer saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from harness.contracts.data import locate
+from harness.contracts.randomness import Streams
+from harness.contracts.sampler import Sampler
+from harness.contracts.task import Cost, Outcome, Task
+from harness.results import environment
+from harness.results.ledger import rescored
+from harness.results.ledger.attempt import Attempt, checksum
+from harness.results.spec import RunSpec
+from harness.runs.failure import DiskError, writing
+from harness.runs.outcome_io import curve_arrays, metric_records
+from harness.runs.plugin_metadata import instance
+from harness.runs.subprocess_call import Send
+from harness.runs.worker import Job, prepare
+from harness.system.errors import BenchError, RunError
+from harness.system.files import read_bytes
+
+DRAWS = "draws.safetensors"
+BLOCK = 1024
+"""Draws given to an observer at once."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An attempt, its run with the code that there is now, and the metrics to measure."""
+
+    path: Path
+    spec: RunSpec
+    metrics: tuple[str, ...]
+
+
+def rescore(job: Job, asked: Sequence[Asked], send: Send) -> None:
+    """Measure one attempt after the other; of each sends "refused" with the reason, or "rescored" with the values and
+    versions that changed and whether anything was written.
+    """
+    prepare(job)
+    here = environment.collect("cpu", job.distributions)
+    for item in asked:
+        try:
+            told = _one(item, here["code"])
+        except DiskError:
+            raise
+        except BenchError as error:
+            send("refused", {"path": item.path, "reason": str(error)})
+        except Exception as error:  # noqa: BLE001 - a plugin's own failure must not stop the others
+            send("refused", {"path": item.path, "reason": f"{type(error).__name__}: {error}"})
+        else:
+            send("rescored", {"path": item.path, **told})
+
+
+def _one(item: Asked, code: Mapping[str, Any]) -> dict[str, Any]:
+    """Rescore one attempt: what changed, and whether it was written."""
+    attempt = Attempt(item.path)
+    result = attempt.result()
+    if result is None or result["status"] != "done":
+        raise RunError("it is not a finished run")
+    newer, _ = rescored.read(item.path, read_bytes(item.path / "result.json"))
+    before = {record["name"]: record for record in (newer or result)["metrics"]}
+    task: Task = instance(item.spec.task.target, item.spec.task.params)
+    outcome = _measure(item.spec, task, result, _draws(attempt, result))
+    after = dict(before)
+    for record in metric_records(task, outcome.metrics):
+        name = record["name"]
+        after[name] = record if name in item.metrics or name not in before else before[name]
+    after = {name: {**record, "primary": name == task.metrics[0].name} for name, record in after.items()}
+    written = after != before
+    if written:
+        about = {"task": item.spec.task.name, "task_source": item.spec.task.source, "distributions": dict(code)}
+        with writing():
+            rescored.write(attempt, list(after.values()), curve_arrays(outcome), about)
+    changes = [
+        {
+            "metric": name, "version_before": old.get("version"), "version": record["version"],
+            "before": old.get("value"), "after": record["value"],
+        }
+        for name, record in after.items()
+        if _reading(old := before.get(name, {})) != _reading(record)
+    ]  # fmt: skip
+    return {"changes": changes, "written": written}
+
+
+def _reading(record: Mapping[str, Any]) -> tuple[Any, Any]:
+    return record.get("version"), record.get("value")
+
+
+def _draws(attempt: Attempt, result: Mapping[str, Any]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """All draws (n, C, D) of a run and their steps (n,); `RunError` where not all were kept as they were."""
+    from safetensors.numpy import load
+
+    path = attempt.path / DRAWS
+    if result["draws_stride"] != 1 or result["draws_stored"] != result["draws_kept"]:
+        raise RunError("its draws were too many to be all kept: run it again")
+    if not path.exists():
+        raise RunError("its draws are not there any more: run it again")
+    if checksum(path) != (result.get("files") or {}).get(DRAWS):
+        raise RunError("its draws are damaged: run it again")
+    arrays = load(read_bytes(path))
+    return arrays["draws"], arrays["steps"]
+
+
+def _measure(
+    spec: RunSpec, task: Task, result: Mapping[str, Any], kept: tuple[NDArray[np.float32], NDArray[np.int64]]
+) -> Outcome:
+    """What the task's observer says of the draws, every one of weight 1."""
+    if task.version != spec.task_version:
+        raise RunError(f"the task is of version {task.version} now, its draws are of version {spec.task_version}")
+    sampler = instance(spec.sampler.target, spec.sampler.params)
+    if type(sampler).log_weight is not Sampler.log_weight:
+        raise RunError("its draws have weights, which are not kept: run it again")
+    for file in task.datasets:
+        locate(file)
+    draws, steps = kept
+    schedule = instance(spec.schedule.target, spec.schedule.params)
+    trajectory = schedule.trajectory(spec.steps, task.steps_per_epoch()).with_burn_in(spec.burn_in, spec.thin)
+    if not np.array_equal(np.flatnonzero(trajectory.keep) + 1, steps):
+        raise RunError("its schedule keeps other steps now than those its draws are of")
+    streams = [Streams(spec.seed, chain, (spec.task.name,)) for chain in range(spec.chains)]
+    at_start = result["passes"] - result["steps_done"] * result["passes_per_step"]
+    cost = Cost(at_start, result["passes_per_step"])
+    observer = task.build(streams, "cpu").observer(slice(0, spec.chains), trajectory, cost)
+    dtype: torch.dtype = getattr(torch, task.dtype)
+    for start in range(0, len(draws), BLOCK):
+        block = torch.from_numpy(draws[start : start + BLOCK].copy()).to(dtype)
+        observer.observe(block, block.new_ones(block.shape[:2]), steps[start : start + BLOCK])
+    return observer.outcome()

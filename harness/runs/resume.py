@@ -1,0 +1,147 @@
+"""How a block of runs begins in a worker: the loop, the code that it must be, and the attempt to go on with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.contracts.randomness import Streams
+from harness.engine.loop import Loop
+from harness.engine.stepping.execution_mode import LARGE
+from harness.results.environment import is_whole
+from harness.results.ledger.attempt import DRAWN, RESUMABLE, Attempt
+from harness.results.ledger.ledger import Ledger
+from harness.results.spec import RunSpec, recorded_key
+from harness.runs.failure import setting_up
+from harness.runs.plugin_metadata import instance
+from harness.runs.source import source_hash
+from harness.runs.worker import Job
+from harness.system.errors import PluginError, RunError
+from harness.system.files import read_json
+
+if TYPE_CHECKING:
+    from harness.contracts.schedule import Schedule, Trajectory
+    from harness.contracts.task import Task
+
+DRAW_BYTES = 64 * 2**20
+"""Most bytes of draws that a run keeps unless it is asked for all; longer runs keep every so-many-th."""
+
+CHECKED = 100_000
+"""Steps that a sampler checks at once: as Python's numbers they take four times their memory."""
+
+Arrays = dict[str, np.ndarray]
+
+
+def build(specs: Sequence[RunSpec], job: Job) -> Loop:
+    """The loop of runs that differ only in their seed."""
+    with setting_up(specs[0]):
+        return _build(specs, job)
+
+
+def _build(specs: Sequence[RunSpec], job: Job) -> Loop:
+    spec = specs[0]
+    task = instance(spec.task.target, spec.task.params)
+    sampler = instance(spec.sampler.target, spec.sampler.params)
+    schedule = instance(spec.schedule.target, spec.schedule.params)
+    trajectory = _trajectory(spec, schedule, task)
+    for part in (slice(k, k + CHECKED) for k in range(0, spec.steps, CHECKED)):
+        sampler.check_steps(trajectory.step_size[part].tolist(), trajectory.temperature[part].tolist())
+    streams = [Streams(s.seed, chain, (spec.task.name,)) for s in specs for chain in range(spec.chains)]
+    return Loop(
+        task,
+        sampler,
+        trajectory,
+        streams,
+        spec.chains,
+        mode=spec.compile,
+        weights=schedule.weights,
+        device=job.device,
+        draw_stride=_stride(job.draws, task.dim(), _size(trajectory, spec, task)),
+    )
+
+
+def _trajectory(spec: RunSpec, schedule: Schedule, task: Task) -> Trajectory:
+    trajectory = schedule.trajectory(spec.steps, task.steps_per_epoch()).with_burn_in(spec.burn_in, spec.thin)
+    if len(trajectory) != spec.steps:
+        raise PluginError(
+            f"schedule {spec.schedule.name} made {len(trajectory)} steps where {spec.steps} were asked for"
+        )
+    return trajectory
+
+
+def kept_bytes(spec: RunSpec) -> int:
+    """What all draws that a run keeps take on disk."""
+    task = instance(spec.task.target, spec.task.params)
+    return _size(_trajectory(spec, instance(spec.schedule.target, spec.schedule.params), task), spec, task)
+
+
+def _size(path: Trajectory, spec: RunSpec, task: Task) -> int:
+    return int(path.keep.sum()) * spec.chains * task.dim() * 4
+
+
+def _stride(draws: str, dim: int, size: int) -> int:
+    """Every how many kept draws one goes to disk; 0: none. `size` is what all of them take, in bytes."""
+    if draws == "none" or (draws == "some" and dim >= LARGE):
+        return 0
+    return 1 if draws == "all" else -(-size // DRAW_BYTES) or 1
+
+
+def check_code(specs: Sequence[RunSpec]) -> None:
+    """Raise where a plugin's code is not the one that the keys were made of: it was edited while runs waited."""
+    source_hash.cache_clear()
+    for part in (specs[0].sampler, specs[0].schedule, specs[0].task):
+        if source_hash(part.target) != part.source:
+            raise RunError(f"the code of {part.name} changed since this command was planned; give the command again")
+
+
+def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tuple[Attempt, Arrays | None]:
+    """The attempt to go on with and its checkpoint, where code and versions are the same; else a new attempt."""
+    standing = ledger.standing(spec.key)
+    before = standing.unfinished or standing.resumable
+    if before is None or not _is_ours(before, spec, here):
+        return Attempt.create(ledger.runs, spec, here), None
+    if standing.resumable:
+        attempt = Attempt.create(ledger.runs, spec, here)
+        attempt.take_over(before)
+    else:
+        attempt = before
+        failed = _half_taken(ledger, attempt, spec, here)
+        if failed is not None:
+            attempt.take_over(failed)
+        attempt.describe(spec)  # what no key holds of the record on disk may be damaged, or of another command
+    for checkpoint in attempt.checkpoints():
+        if _draws_fit(attempt, checkpoint, spec):
+            return attempt, checkpoint
+    attempt.drop_draws()
+    return attempt, None
+
+
+def _half_taken(ledger: Ledger, attempt: Attempt, spec: RunSpec, here: Mapping[str, Any]) -> Attempt | None:
+    """The failed attempt that this one was made to go on from, where a kill came before it had taken all over."""
+    if any(event["event"] != "created" for event in attempt.events()):
+        return None
+    earlier = [other for other in ledger.attempts(spec.key) if other.id < attempt.id]
+    result = earlier[-1].result() if earlier else None
+    failed = result is not None and result["status"] in RESUMABLE
+    return earlier[-1] if failed and _is_ours(earlier[-1], spec, here) else None
+
+
+def _is_ours(attempt: Attempt, spec: RunSpec, here: Mapping[str, Any]) -> bool:
+    """Whether an attempt is of this run and of this environment, whichever device, by whole records."""
+    record = read_json(attempt.path / "spec.json") or {}
+    there = read_json(attempt.path / "environment.json") or {}
+    alike = _but_for_device(there) == _but_for_device(here)
+    return recorded_key(record) == spec.key and is_whole(there) and alike
+
+
+def _but_for_device(environment: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in environment.items() if name not in ("id", "device")}
+
+
+def _draws_fit(attempt: Attempt, checkpoint: Arrays, spec: RunSpec) -> bool:
+    """Cut the draws on disk back to the checkpoint; False where they are not those that it counts on."""
+    stored = int(checkpoint["counters"][2])
+    dim = checkpoint["theta"].shape[1]
+    return DRAWN in checkpoint and attempt.cut_draws(stored * spec.chains * dim, checkpoint.pop(DRAWN).tobytes())

@@ -1,0 +1,292 @@
+"""A block of runs in a worker: the loop, the attempts it writes, and how they begin, pause and end."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from harness.contracts.task import Outcome
+from harness.engine.loop import Loop
+from harness.engine.run_state import Divergence, Run
+from harness.results import environment
+from harness.results.ledger.attempt import Attempt, now
+from harness.results.ledger.ledger import Ledger
+from harness.results.spec import RunSpec
+from harness.runs.failure import fail_all, writing
+from harness.runs.limit import OutOfTimeError
+from harness.runs.outcome_io import curve_arrays, metric_records
+from harness.runs.plugin_metadata import instance
+from harness.runs.resume import Arrays, build, check_code, open_attempt
+from harness.runs.worker import Job
+from harness.system.locks import Lock
+
+Send = Callable[[str, dict[str, Any]], None]
+WRITERS = 4
+"""Runs whose files are written at once: a disk confirms several in the time of one."""
+
+
+class Session:
+    """Runs of one block from the same position on. Everything it writes goes through their attempts."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        specs: Sequence[RunSpec],
+        attempts: Sequence[Attempt],
+        checkpoints: Sequence[Arrays],
+        job: Job,
+        send: Send,
+    ) -> None:
+        self.loop, self.specs, self.attempts, self.send = loop, list(specs), list(attempts), send
+        self.locks: Sequence[tuple[Lock, Lock]] = ()
+        self.task = instance(specs[0].task.target, specs[0].task.params)
+        self.seconds = dict.fromkeys(("setup", "sampling", "observing", "checkpoint"), 0.0)
+        self._first_position = 0
+        if checkpoints:
+            self._restore(checkpoints)
+        self._told = {attempt.id for attempt, run in zip(self.attempts, loop.runs, strict=True) if run.divergence}
+        for attempt in self.attempts:
+            with writing():
+                attempt.event("resumed" if checkpoints else "started", position=self.loop.position, device=job.device)
+        self._warn_of_instability()
+
+    @classmethod
+    def open_all(cls, ledger: Ledger, specs: Sequence[RunSpec], job: Job, send: Send) -> Iterator[Session]:
+        """Sessions over all specs: one for the fresh runs, one for each position that checkpoints are at."""
+        build(specs[:1], job)  # a setting that cannot work is refused before anything is written
+        check_code(specs)
+        here = environment.collect(job.device, job.distributions)
+        groups: dict[int, list[tuple[RunSpec, Attempt, Arrays | None]]] = {}
+        with writing(), ThreadPoolExecutor(WRITERS) as pool:
+            opened = list(pool.map(lambda spec: open_attempt(ledger, spec, here), specs))
+        for spec, (attempt, checkpoint) in zip(specs, opened, strict=True):
+            position = int(checkpoint["counters"][0]) if checkpoint else 0
+            groups.setdefault(position, []).append((spec, attempt, checkpoint))
+        for position in sorted(groups):
+            some, attempts, checkpoints = zip(*groups[position], strict=True)
+            began = time.perf_counter()
+            try:
+                loop = build(some, job)
+            except (torch.OutOfMemoryError, MemoryError) as error:
+                fail_all(attempts, some, error, traceback.format_exc(), send)
+                continue
+            session = cls(loop, some, attempts, [c for c in checkpoints if c is not None], job, send)
+            session.seconds["setup"] += time.perf_counter() - began
+            yield session
+
+    @staticmethod
+    def measure(specs: Sequence[RunSpec], job: Job) -> float:
+        """Steps a second of these runs together, over `job.measure_steps` steps done twice, the first to warm up."""
+        short = [replace(spec, steps=job.measure_steps, burn_in=0, thin=1) for spec in specs]
+        seconds = 0.0
+        for _ in range(2):
+            loop = build(short, job)
+            while not loop.finished:
+                loop.advance_block()
+            seconds = loop.clock.sampling + loop.clock.observing
+        return job.measure_steps / seconds
+
+    @property
+    def finished(self) -> bool:
+        """Whether the loop is at its end."""
+        return self.loop.finished
+
+    def advance(self) -> None:
+        """Do one block of steps and put its draws on disk."""
+        self.loop.advance_block()
+        for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
+            draws = run.fetch()
+            if draws is not None:
+                with writing():
+                    attempt.append_draws(draws)
+            if run.divergence and attempt.id not in self._told:
+                self._told.add(attempt.id)
+                where = {"step": run.divergence.step, "chain": run.divergence.chain, "seed": spec.seed}
+                with writing():
+                    attempt.event("diverged", **where)
+                self.send("diverged", {"key": spec.key, "method": spec.method, "task": spec.task.name, **where})
+
+    def progress(self) -> dict[str, Any]:
+        """Where the block is, for the launcher's bar."""
+        position = self.loop.position
+        done = position - self._first_position
+        return {
+            "keys": [spec.key for spec in self.specs],
+            "position": position,
+            "steps": len(self.loop.trajectory),
+            "rate": done / max(self.loop.clock.sampling + self.loop.clock.observing, 1e-9),
+            "step_size": float(self.loop.trajectory.step_size[min(position, len(self.loop.trajectory) - 1)]),
+        }
+
+    def check_folders(self) -> None:
+        """Raise `LostError` if the folder of a run is not the one that the worker locked: nothing may be written."""
+        for _, folder in self.locks:
+            folder.check()
+
+    def lost_file(self) -> Path | None:
+        """A lock file that was deleted or replaced since the worker took it."""
+        return next((file.path for file, _ in self.locks if file.lost()), None)
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint of every run, each with its share of the time spent."""
+        self.check_folders()
+        began = time.perf_counter()
+        share = np.array(list(self._share().values()))
+        with writing():
+            for run, attempt in zip(self.loop.runs, self.attempts, strict=True):
+                if run.divergence:
+                    attempt.keep_last_good()
+                arrays = {name: tensor.numpy() for name, tensor in self.loop.checkpoint(run).items()}
+                attempt.save_checkpoint({**arrays, "seconds": share})
+                attempt.event("checkpoint", position=self.loop.position)
+        self.seconds["checkpoint"] += time.perf_counter() - began
+
+    def suspend(self, reason: str) -> None:
+        """Stop here: a checkpoint, where there is anything to keep, and an event; the same command goes on from it."""
+        self.check_folders()
+        if self.loop.position:
+            self.checkpoint()
+        for attempt, spec in zip(self.attempts, self.specs, strict=True):
+            with writing():
+                attempt.event(reason, position=self.loop.position)
+            self.send("suspended", {"key": spec.key, "status": reason})
+
+    def note(self, event: str) -> None:
+        """Why the runs stopped here, on a disk that may have no room for a line; they go on from their checkpoints."""
+        for attempt, spec in zip(self.attempts, self.specs, strict=True):
+            with suppress(OSError):
+                attempt.event(event, position=self.loop.position)
+            self.send("suspended", {"key": spec.key, "status": event})
+
+    @property
+    def ended_a_cycle(self) -> bool:
+        """Whether the last step was the last of its cycle."""
+        cycle, k = self.loop.trajectory.cycle, self.loop.position
+        return bool(0 < k < len(cycle) and cycle[k] != cycle[k - 1])
+
+    def conclude(self) -> None:
+        """Write the results, each run on its own: an observer that fails takes no other run with it."""
+        self.check_folders()
+        written = []
+        with ThreadPoolExecutor(WRITERS) as pool:
+            for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
+                try:
+                    outcome = run.observer.outcome() if run.divergence is None else None
+                except BaseException as error:  # noqa: BLE001 - whatever it was is the reason of this run
+                    trace = traceback.format_exc()
+                    fail_all([attempt], [spec], error, trace, self.send, self.loop.position, self._share())
+                else:
+                    written.append(pool.submit(self._conclude, run, attempt, spec, outcome))
+        for future in written:
+            future.result()
+
+    def fail(self, error: BaseException, trace: str) -> None:
+        """Conclude with a status that says why there is no result. What diverged before has one: that it did."""
+        self.check_folders()
+        for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
+            if run.divergence and attempt.result() is None:
+                self._conclude(run, attempt, spec, None)
+        fail_all(self.attempts, self.specs, error, trace, self.send, self.loop.position, self._share())
+
+    def _conclude(self, run: Run, attempt: Attempt, spec: RunSpec, outcome: Outcome | None) -> None:
+        lost = run.divergence
+        reason = self._reason(lost, attempt, spec) if lost else None
+        with writing():
+            result = self._record(run, attempt, spec) | {
+                "status": "diverged" if lost else "done",
+                "reason": reason,
+                "step": lost.step if lost else None,
+                "chain": lost.chain if lost else None,
+                "metrics": self._metrics(outcome, attempt),
+            }
+            self.check_folders()
+            attempt.conclude(result)
+        self.send("finished", {"key": spec.key, "status": result["status"], "reason": reason or ""})
+
+    @staticmethod
+    def _reason(lost: Divergence, attempt: Attempt, spec: RunSpec) -> str:
+        """Where a run was lost, and from where one can look at how."""
+        good = attempt.keep_last_good()
+        text = f"chain {lost.chain} of seed {spec.seed} became non-finite at step {lost.step}"
+        return text if good is None else f"{text}; last good checkpoint: step {good}"
+
+    def _record(self, run: Run, attempt: Attempt, spec: RunSpec) -> dict[str, Any]:
+        stored_at = np.flatnonzero(self.loop.trajectory.keep)[:: run.stride or 1] + 1
+        stored = attempt.seal_draws(spec.chains, self.loop.problem.dim, stored_at)
+        steps = run.divergence.seen_at if run.divergence else self.loop.position
+        return {
+            "key": spec.key,
+            "started": attempt.started(),
+            "finished": now(),
+            "seconds": self._share(),
+            "block_runs": len(self.specs),
+            "steps_done": steps,
+            "passes_per_step": self.loop.cost.per_step,
+            "passes": self.loop.cost.at_start + steps * self.loop.cost.per_step,
+            "draws_kept": run.kept,
+            "draws_stored": stored,
+            "draws_stride": run.stride,
+        }
+
+    def _metrics(self, outcome: Outcome | None, attempt: Attempt) -> list[dict[str, Any]]:
+        if outcome is not None:
+            attempt.save_arrays("curves", curve_arrays(outcome))
+            attempt.save_arrays("arrays", outcome.arrays)
+        return metric_records(self.task, outcome.metrics if outcome is not None else {})
+
+    def check_time(self, limit: float | None) -> None:
+        """Raise `OutOfTimeError` where the block has worked for longer than `limit` seconds, resumed or not."""
+        spent = sum(self._spent().values())
+        if limit is not None and spent > limit:
+            if self.loop.position > self._first_position:
+                self.checkpoint()  # to go on from where there is more time
+            raise OutOfTimeError(
+                f"stopped after {spent:.0f} s of work at step {self.loop.position} of {len(self.loop.trajectory)}: "
+                f"--timeout was {limit:g} s"
+            )
+
+    def _spent(self) -> dict[str, float]:
+        clock = self.loop.clock
+        spent = {"setup": clock.compiling, "sampling": clock.sampling, "observing": clock.observing}
+        return {name: value + spent.get(name, 0.0) for name, value in self.seconds.items()}
+
+    def _share(self) -> dict[str, float]:
+        """One run's share of the time that the block has worked."""
+        return {name: value / len(self.specs) for name, value in self._spent().items()}
+
+    def _restore(self, checkpoints: Sequence[Arrays]) -> None:
+        tensors = [
+            {name: torch.from_numpy(array) for name, array in checkpoint.items() if name != "seconds"}
+            for checkpoint in checkpoints
+        ]
+        self.loop.restore(tensors)
+        self._first_position = self.loop.position
+        before = np.sum([checkpoint["seconds"] for checkpoint in checkpoints], axis=0)
+        self.seconds = dict(zip(self.seconds, before.tolist(), strict=True))
+
+    def _warn_of_instability(self) -> None:
+        from harness.engine.stability import free_step, working_limit
+
+        sampler = self.loop.sampler
+        curvature, limit = 1.0 if free_step(sampler) else self.task.curvature(), working_limit(sampler)
+        largest = float(self.loop.trajectory.step_size.max())
+        if not curvature or not limit or largest * curvature < limit:
+            return
+        spec = self.specs[0]
+        text = (
+            f"{spec.method} on {spec.task.name}: step size {largest:.4g} is past the stability limit "
+            f"{limit / curvature:.4g} (h * curvature < {limit:.4g}, curvature {curvature:.4g}); "
+            "expect over-dispersion or divergence"
+        )
+        for attempt in self.attempts:
+            attempt.event("warning", text=text)
+        self.send("warning", {"text": text})

@@ -1,0 +1,255 @@
+"""From a command's words to resolved settings, each with its source.
+
+The first that has a setting decides: the command (--set, --schedule, --sweep), the sampler author's own `settings`,
+what the protocol says of the budget, the papers' files for (method, task, protocol), the protocol of the task, the
+task's untuned default step size, the class's default. Where sampler and paper come with the same distribution, its
+author's settings stand behind the paper's, which are about less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.contracts.hookspecs import Method
+from harness.contracts.parameters import Field, check, near
+from harness.contracts.registry import Offer, Registry
+from harness.results.spec import GIVEN, Origin
+from harness.runs import papers, plugin_metadata
+from harness.system.errors import UsageError
+
+UNTUNED = 0.2
+"""Share of the stability limit that a run without any stated step size uses."""
+
+WITH_GRADIENTS = ("terms", "scores")
+"""Needs that come with the gradients that a sampler pays for; all others a task hands out at no cost."""
+
+RUN_FIELDS = {
+    "burn_in": Field("burn_in", "float", False, 0.0, False, "[0, inf)", (), "share of the run (< 1) or steps", ""),
+    "thin": Field("thin", "int", False, 1, False, "[1, inf)", (), "every how many draws one is kept", ""),
+    "compile": Field(
+        "compile", "str", True, None, False, "", ("plain", "compiled"), "execution of steps; none: by their number", ""
+    ),
+    "tf32": Field("tf32", "bool", True, None, False, "", (), "GPU: whether float32 may be TF32; none: false", ""),
+    "cudnn_benchmark": Field(
+        "cudnn_benchmark", "bool", True, None, False, "", (), "GPU: whether cuDNN times its algorithms; none: false", ""
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A method on a task under a protocol, with what the plugins and papers say of it."""
+
+    method: Method
+    sampler: Offer
+    task: Offer
+    protocol: Mapping[str, Any]
+    paper: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The resolved settings of a pair: parameters by component, and where each came from."""
+
+    schedule: Offer
+    sampler_params: Mapping[str, Any]
+    schedule_params: Mapping[str, Any]
+    task_params: Mapping[str, Any]
+    burn_in: float
+    thin: int
+    compile: str | None
+    origins: Mapping[str, Origin]
+    tf32: bool | None = None
+    cudnn_benchmark: bool | None = None
+
+
+def find_pair(registry: Registry, method_name: str, task_name: str) -> Pair:
+    """The pair that "--sampler METHOD --task TASK[@PROTOCOL]" names."""
+    name, at, protocol_name = task_name.partition("@")
+    named = registry.method(method_name)
+    method = named.info
+    assert isinstance(method, Method)
+    sampler = registry.find("samplers", method.sampler, prefer=named.distribution)
+    task = registry.find("tasks", name)
+    known = {protocol["name"]: protocol for protocol in plugin_metadata.protocols(task)}
+    published = [
+        table
+        for table in papers.settings_for(registry, (named, sampler, task))
+        if table["method"] == method.name and table["task"] == task.name
+    ]
+    if not at:
+        own = {table["protocol"] for table in published}
+        protocol_name = next((name for name in known if name in own), next(iter(known)))
+    if protocol_name not in known:
+        raise UsageError(f"task {name} has no protocol {protocol_name!r:.80}{near(protocol_name, known)}")
+    paper = next((table for table in published if table["protocol"] == protocol_name), {})
+    return Pair(method, sampler, task, known[protocol_name], paper)
+
+
+def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: str = "") -> Settings:
+    """All settings of a pair; `given` are the command's by dotted name, "schedule" being the schedule's name."""
+    layers = [_with_schedule(pair.method, layer) for layer in _layers(pair, given, budget)]
+    chosen = next((str(layer["schedule"].value) for layer in layers if "schedule" in layer), "constant")
+    if pair.method.schedule and chosen != pair.method.schedule:
+        raise UsageError(
+            f"{pair.method.name} is {pair.method.sampler} under {pair.method.schedule}; "
+            f"for another schedule say --sampler {pair.method.sampler} --schedule {chosen}"
+        )
+    schedule = registry.find("schedules", chosen, prefer=pair.sampler.distribution)
+    origins: dict[str, Origin] = {}
+    usual: Layer = {}
+    for layer in reversed(layers):
+        usual = dict(origins)
+        fits = "schedule" not in layer or layer["schedule"].value == chosen
+        origins.update(layer if fits else _without_schedule(layer))
+    origins.pop("schedule", None)
+    _refuse_unknown(pair, schedule, origins)
+
+    task_params = _component(pair.task, "task", origins)
+    sampler_params = _component(pair.sampler, "sampler", origins)
+    _untuned_step(pair, schedule, sampler_params, task_params, origins)
+    schedule_params = _component(schedule, "schedule", origins)
+    plugin_metadata.schedule_facts(schedule, schedule_params)
+    origins |= _given(pair, sampler_params, task_params)
+    run = {
+        name: check(spec, origins[f"run.{name}"].value if f"run.{name}" in origins else spec.default, where="run")
+        for name, spec in RUN_FIELDS.items()
+    }
+    for name, value in {
+        **_dotted("sampler", sampler_params),
+        **_dotted("task", task_params),
+        **_dotted("schedule", schedule_params),
+        **_dotted("run", run),
+    }.items():
+        if name in usual and origins[name].provenance == "user" and usual[name].value == value:
+            origins[name] = usual[name]  # a command that repeats what is so changes nothing
+    return Settings(
+        schedule,
+        sampler_params,
+        schedule_params,
+        task_params,
+        run["burn_in"],
+        run["thin"],
+        run["compile"],
+        dict(sorted(origins.items())),
+        run["tf32"],
+        run["cudnn_benchmark"],
+    )
+
+
+Layer = dict[str, Origin]
+
+
+def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
+    """Settings by source, the strongest first: command, author, budget, paper (and author), method, protocol."""
+    protocol = pair.protocol
+    short = protocol["budget_settings"].get(budget, {})
+    run = {"run.burn_in": protocol["burn_in"], "run.thin": protocol["thin"]}
+    task = {f"task.{name}": value for name, value in protocol["settings"].items()}
+    own = plugin_metadata.own_settings(pair.sampler, pair.task.name)
+    paper = pair.paper.get("paper", "")
+    values = dict(pair.paper.get("values", {}))
+    if "schedule" in pair.paper:
+        values["schedule"] = {"value": pair.paper["schedule"], "provenance": "paper"}
+    method = {**pair.method.settings, **({"schedule": pair.method.schedule} if pair.method.schedule else {})}
+    authors = {name: Origin(value, "plugin", pair.sampler.distribution) for name, value in own.items()}
+    outside = pair.paper.get("distribution") != pair.sampler.distribution
+    return [
+        {name: Origin(value, "user", "command line") for name, value in given.items()},
+        authors if outside else {},
+        {name: Origin(value, "default", f"protocol {protocol['name']}, {budget}") for name, value in short.items()},
+        {
+            name: Origin(entry["value"], entry["provenance"], f"{paper}: {entry.get('source', '')}")
+            for name, entry in values.items()
+        },
+        {} if outside else authors,
+        {name: Origin(value, "default", f"method {pair.method.name}") for name, value in method.items()},
+        {name: Origin(value, "default", f"protocol {protocol['name']}") for name, value in {**run, **task}.items()},
+    ]
+
+
+def _with_schedule(method: Method, layer: Layer) -> Layer:
+    """A layer that speaks of a schedule's parameters says which schedule it means."""
+    speaks = any(name.startswith("schedule.") for name in layer)
+    commanded = any(origin.provenance == "user" for origin in layer.values())
+    if "schedule" in layer or not speaks or commanded:
+        return layer
+    return {**layer, "schedule": Origin(method.schedule or "constant", "default", f"method {method.name}")}
+
+
+def _dotted(room: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{room}.{name}": value for name, value in params.items()}
+
+
+def _without_schedule(layer: Layer) -> Layer:
+    return {name: origin for name, origin in layer.items() if not name.startswith("schedule.")}
+
+
+def _component(offer: Offer, room: str, origins: dict[str, Origin]) -> dict[str, Any]:
+    """The resolved parameters of one component; `origins` gains the class's defaults."""
+    given = {name.partition(".")[2]: o.value for name, o in origins.items() if name.startswith(f"{room}.")}
+    params = plugin_metadata.resolve(offer, given)
+    sources = {spec.name: spec.source for spec in plugin_metadata.fields(offer)}
+    for name, value in params.items():
+        key = f"{room}.{name}"
+        known = origins.get(key)
+        origins[key] = (
+            Origin(value, known.provenance, known.source) if known else Origin(value, "default", sources[name])
+        )
+    return params
+
+
+def _untuned_step(
+    pair: Pair,
+    schedule: Offer,
+    sampler_params: Mapping[str, Any],
+    task_params: Mapping[str, Any],
+    origins: dict[str, Origin],
+) -> None:
+    """Where nobody states a step size: a share of the stability limit, marked as untuned."""
+    wanted = [spec for spec in plugin_metadata.fields(schedule) if spec.name == "step_size" and spec.required]
+    if not wanted or "schedule.step_size" in origins:
+        return
+    sampler = plugin_metadata.sampler_facts(pair.sampler, sampler_params)
+    curvature = 1.0 if sampler["free_step"] else plugin_metadata.task_facts(pair.task, task_params)["curvature"]
+    if not curvature:
+        raise UsageError(
+            f"no step size is known for {pair.method.name} on {pair.task.name}; give one by --set schedule.step_size=H"
+        )
+    limit = sampler["stability_limit"] or 2.0
+    if not math.isfinite(limit):
+        raise UsageError(
+            f"{pair.method.name} has no stability limit to take a step size from; "
+            "give one by --set schedule.step_size=H"
+        )
+    text = f"{UNTUNED} of the stability limit {limit:.4g}"
+    text += "" if sampler["free_step"] else f" / curvature {curvature:.4g}"
+    origins["schedule.step_size"] = Origin(UNTUNED * limit / curvature, "untuned", text)
+
+
+def _refuse_unknown(pair: Pair, schedule: Offer, origins: Mapping[str, Origin]) -> None:
+    known = [f"run.{name}" for name in RUN_FIELDS]
+    for room, offer in (("sampler", pair.sampler), ("schedule", schedule), ("task", pair.task)):
+        known += [f"{room}.{spec.name}" for spec in plugin_metadata.fields(offer)]
+    for name in origins:
+        if name not in known:
+            told = "" if origins[name].provenance == "user" else f" (from {origins[name].source})"
+            place = f"{pair.method.name} on {pair.task.name}"
+            raise UsageError(f"unknown setting {name!r:.80}{told} for {place}{near(name, known)}")
+
+
+def _given(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any]) -> dict[str, Origin]:
+    """What the task hands the sampler at no cost, by "needs.NAME"; `UsageError` where it lacks what that needs."""
+    needs = plugin_metadata.sampler_facts(pair.sampler, sampler_params)["needs"]
+    task = plugin_metadata.task_facts(pair.task, task_params)
+    lacks = sorted(set(needs) - set(task["provides"]))
+    if lacks:
+        raise UsageError(
+            f"{pair.sampler.name} needs {', '.join(lacks)} of a potential, which task {pair.task.name} "
+            "does not provide; choose another task or sampler"
+        )
+    told = {name: task["given"].get(name, "as the task provides it") for name in needs if name not in WITH_GRADIENTS}
+    return {f"needs.{name}": Origin(what, GIVEN, "the task") for name, what in told.items()}

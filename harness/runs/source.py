@@ -1,0 +1,208 @@
+"""The hash of the code behind a plugin's class, found without importing anything.
+
+It covers, transitively from the class's module:
+
+- the modules that it imports from its own top-level package, from packages that offer plugins, and from anywhere else
+  but site-packages and the standard library (a file beside it, a folder on PYTHONPATH); and the packages around them
+  where these run code;
+- the data files (`DATA`) in the folders of packages, and in folders there that are no packages; any other file that a
+  module reads is declared in it, relative to its folder: `__files__ = ["weights.bin"]`;
+- of installed code the versions: of all that the plugins' distributions require and the modules import, transitively,
+  but for what the harness requires itself (torch, numpy), whose versions are recorded and not hashed.
+
+So an edit to any of them makes new run keys, and an edit elsewhere does not. The harness is left out: it has
+`spec.ENGINE`.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Iterable, Mapping
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from harness.contracts.entry_points import entries
+from harness.results.environment import HARNESS, required, requirements
+from harness.system.errors import PluginError
+
+DATA = frozenset({".csv", ".json", ".npy", ".npz", ".safetensors", ".toml"})
+"""Suffixes of files that belong to the code beside them: stored truths, tables, weights."""
+DECLARED = "__files__"
+_KNOWN = sys.stdlib_module_names | {"harness"}
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+
+
+@functools.cache
+def source_hash(target: str) -> str:
+    """SHA-256 over (name, file bytes) of everything that `target` ("package.module:Class") is made of.
+
+    PluginError where a module does not parse, or a declared file does not exist.
+    """
+    start = target.partition(":")[0]
+    rooms = _plugin_rooms()
+    own = {start.partition(".")[0], *rooms}
+    found: dict[str, Path] = {}
+    installed: set[str] = set()
+    queue = [start]
+    while queue:
+        name = queue.pop()
+        if name in found:
+            continue
+        path = _file(name)
+        if path is None:
+            if name == start:
+                raise PluginError(f"{target}: module {name!r} has no source file")
+            continue
+        found[name] = path
+        tree = _tree(path)
+        found |= _data(name, path) | _declared(name, path, tree)
+        above = name.rpartition(".")[0]
+        queue += [above] if above and _acts(above) else []
+        foreign = rooms.get(name.partition(".")[0]) != HARNESS  # a built-in imports what the harness requires
+        for module in _imports(name, path, tree):
+            top = module.partition(".")[0]
+            if top in own or (foreign and _is_local(top)):
+                queue.append(module)
+            elif foreign:
+                installed.add(top)
+    total = hashlib.sha256()
+    for name, path in sorted(found.items()):
+        total.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    distributions = {rooms[top] for name in found if (top := name.partition(".")[0].partition("/")[0]) in rooms}
+    for line in _versions(distributions, installed):
+        total.update(line.encode())
+    return total.hexdigest()
+
+
+def _versions(distributions: Iterable[str], modules: Iterable[str]) -> list[str]:
+    """Name and version of all that is behind these but not behind the harness."""
+    given = required(HARNESS) | {HARNESS}
+    own = set(map(canonicalize_name, distributions)) - {HARNESS}
+    unknown = {top for top in modules if top not in _KNOWN and canonicalize_name(top) not in given}
+    if unknown:
+        offered = importlib.metadata.packages_distributions()
+        own |= {canonicalize_name(name) for top in unknown for name in offered.get(top, [])}
+    found = requirements(tuple(sorted(own)), given) if own else {}
+    rooms = set(map(canonicalize_name, _plugin_rooms().values()))  # their files are hashed
+    further = found.keys() - rooms
+    if further:  # not only of the harness's own requirements, but of what these require
+        further -= requirements((HARNESS,)).keys()
+    return [f"{name} {found[name]}\n" for name in sorted(further)]
+
+
+@functools.cache
+def _plugin_rooms() -> Mapping[str, str]:
+    """The top-level packages that offer plugins, with their distributions: a class may inherit from another's."""
+    return {_module(entry.value).partition(".")[0]: entry.distribution for entry in entries().found}
+
+
+@functools.cache
+def _offering() -> frozenset[str]:
+    """The modules that entry points name: they list what there is, and are no part of it."""
+    return frozenset(_module(entry.value) for entry in entries().found)
+
+
+def _module(value: str) -> str:
+    return value.partition(":")[0].strip()
+
+
+def _is_local(top: str) -> bool:
+    """Whether a top-level module or package is neither installed nor of Python, nor what the harness requires."""
+    spec = None if top in _KNOWN or canonicalize_name(top) in required(HARNESS) else _spec(top)
+    if spec is None:
+        return False
+    places = [spec.origin] if spec.origin and spec.has_location else list(spec.submodule_search_locations or [])
+    return bool(places) and all(_INSTALLED.isdisjoint(Path(place).parts) for place in places)
+
+
+def _acts(package: str) -> bool:
+    """Whether the file of a package does more than say what it is and offer plugins."""
+    path = _file(package) if package not in _offering() else None
+    return path is not None and any(not isinstance(node, ast.Expr) for node in _tree(path).body)
+
+
+def _file(name: str) -> Path | None:
+    spec = _spec(name)
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return None
+    return Path(spec.origin)
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    """As `importlib.util.find_spec`, which would import the packages, or what it takes for one, above the module."""
+    loaded = sys.modules.get(name)
+    if loaded is not None and loaded.__spec__ is not None:
+        return loaded.__spec__
+    package = name.rpartition(".")[0]
+    if not package:
+        try:
+            return importlib.util.find_spec(name)
+        except ValueError:  # no name, or a module without a spec
+            return None
+    above = _spec(package)
+    places = above.submodule_search_locations if above is not None else None
+    return PathFinder.find_spec(name, places) if places is not None else None
+
+
+def _data(name: str, path: Path) -> dict[str, Path]:
+    """The data files in the folder of a package's module, and in folders there without Python files, by name."""
+    if "." not in name and path.name != "__init__.py":
+        return {}  # a file on its own: what lies beside it may be anything
+    folders = [path.parent, *(p for p in path.parent.iterdir() if p.is_dir() and not any(p.glob("*.py")))]
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    return {
+        f"{package}/{file.relative_to(path.parent).as_posix()}": file
+        for folder in folders
+        for file in folder.iterdir()
+        if file.suffix in DATA and file.is_file()
+    }
+
+
+def _declared(name: str, path: Path, tree: ast.Module) -> dict[str, Path]:
+    """The files that a module says it reads, by name."""
+    for node in tree.body:
+        if not isinstance(node, ast.Assign) or not any(
+            isinstance(t, ast.Name) and t.id == DECLARED for t in node.targets
+        ):
+            continue
+        try:
+            files = {f"{name}/{file}": path.parent / file for file in ast.literal_eval(node.value)}
+        except (ValueError, TypeError):
+            raise PluginError(f"{path}: line {node.lineno}: {DECLARED} is not a list of file names") from None
+        lost = [str(file) for file in files.values() if not file.is_file()]
+        if lost:
+            raise PluginError(f"{path}: line {node.lineno}: {DECLARED} names {lost[0]}, which is no file")
+        return files
+    return {}
+
+
+def _tree(path: Path) -> ast.Module:
+    try:
+        return ast.parse(path.read_bytes())
+    except SyntaxError as error:
+        raise PluginError(f"{path}: line {error.lineno}: {error.msg}") from error
+    except (ValueError, RecursionError, MemoryError) as error:  # a null byte, or expressions too deep
+        raise PluginError(f"{path} does not parse: {error}") from error
+
+
+def _imports(name: str, path: Path, tree: ast.Module) -> list[str]:
+    """Names of modules that a file imports; some may be attributes, not modules."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parent = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parent, base] if base else parent)
+            found += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    return found

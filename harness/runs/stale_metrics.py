@@ -1,0 +1,94 @@
+"""Finished runs whose metrics are not those that their task has now. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from harness.contracts.parameters import near
+from harness.contracts.registry import Registry
+from harness.results.ledger import rescored
+from harness.results.ledger.attempt import Attempt
+from harness.results.spec import RunSpec
+from harness.results.store import Store
+from harness.runs.plugin_metadata import task_facts
+from harness.runs.stored_spec import installed, offer, recorded_spec
+from harness.system.errors import BenchError, UsageError
+from harness.system.files import read_bytes
+
+KINDS = ("sampler", "schedule", "task")
+_DONE = """
+select attempt, run_key, path, method, task, protocol, seed, task_params,
+    (select list(metric.name || ' ' || metric.version) from metric where metric.attempt = result.attempt) as metrics
+from result
+where status = 'done' and ($1 is null or list_contains($1, task))
+    and ($2 is null or list_contains($2, method))
+order by task, protocol, method, seed, attempt
+"""
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """A run to measure anew: its row in the store, its attempt, its RunSpec with the code of now, and the metrics."""
+
+    row: dict[str, Any]
+    attempt: Attempt
+    spec: RunSpec
+    metrics: tuple[str, ...]
+
+
+@dataclass
+class Found:
+    """What there is to do: runs to measure; attempts whose newer record the database has not read yet; refusals."""
+
+    runs: list[Outdated] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    refused: list[tuple[dict[str, Any], str]] = field(default_factory=list)
+
+
+def outdated(
+    store: Store,
+    registry: Registry,
+    tasks: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    metrics: Collection[str] = (),
+) -> Found:
+    """The runs that lack a metric of their task or have it in another version; with `metrics`, all that have those.
+
+    `UsageError` where no task of theirs has a metric that is asked for.
+    """
+    found = Found()
+    names: set[str] = set()
+    for row in store.rows(_DONE, [tasks, methods]):
+        attempt = Attempt(store.results / row["path"])
+        try:
+            spec = recorded_spec(attempt)
+            offers = {kind: offer(registry, kind, getattr(spec, kind), attempt) for kind in KINDS}
+            current = task_facts(offers["task"], spec.task.params)["metrics"]
+        except BenchError as error:
+            found.refused.append((row, str(error)))
+            continue
+        known = {metric["name"]: f"{metric['name']} {metric['version']}" for metric in current}
+        names |= known.keys()
+        lacking = [name for name, version in known.items() if version not in (row["metrics"] or [])]
+        wanted = tuple(name for name in known if name in metrics) if metrics else tuple(lacking)
+        if not wanted:
+            continue
+        if not metrics and {known[name] for name in wanted} <= _on_disk(attempt.path):
+            found.unread.append(row["attempt"])
+            continue
+        parts = {kind: installed(offers[kind], getattr(spec, kind)) for kind in KINDS}
+        spec = replace(spec, sampler=parts["sampler"], schedule=parts["schedule"], task=parts["task"])
+        found.runs.append(Outdated(row, attempt, spec, wanted))
+    for name in metrics:
+        if names and name not in names:
+            raise UsageError(f"unknown metric {name!r}{near(name, names)}")
+    return found
+
+
+def _on_disk(folder: Path) -> set[str]:
+    """The metrics, with their versions, in what was measured anew before."""
+    record, _ = rescored.read(folder, read_bytes(folder / "result.json"))
+    return {f"{metric['name']} {metric['version']}" for metric in record["metrics"]} if record else set()

@@ -1,0 +1,56 @@
+"""The run that an attempt's record describes, and the code for it that is installed now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from harness.contracts.hookspecs import Info
+from harness.contracts.registry import Offer, Registry
+from harness.results import spec as specs
+from harness.results.ledger.attempt import Attempt
+from harness.results.spec import Component, RunSpec
+from harness.runs.source import source_hash
+from harness.system.errors import DataError, PluginError
+from harness.system.files import read_json
+
+
+def recorded_spec(attempt: Attempt) -> RunSpec:
+    """The RunSpec of an attempt; `DataError` where its record is not that of the run in whose folder it lies."""
+    record = read_json(attempt.path / "spec.json")
+    if record is None or specs.recorded_key(record) != attempt.path.parent.name:
+        raise DataError(f"{attempt.path}: spec.json is damaged; the run's command does it again")
+    return specs.from_record(record)
+
+
+def offer(registry: Registry, kind: str, part: Component, attempt: Attempt) -> Offer:
+    """Who offers a sampler, schedule or task now: with the same code where several do, else from the same place.
+
+    `PluginError` where nobody does.
+    """
+    found = [o for o in registry.offers(f"{kind}s") if o.name == part.name and isinstance(o.info, Info)]
+    if not found:
+        raise PluginError(
+            f"{kind} {part.name} ({part.target}) is offered by no plugin here; it ran with {code(attempt)}: install "
+            "that again, or give the file of a one-off plugin by `bench --plugin FILE ...`"
+        )
+    same = [o for o in found if installed(o, part).source == part.source]
+    return next(iter([*same, *(o for o in found if installed(o, part).target == part.target), *found]))
+
+
+def installed(offer: Offer, part: Component) -> Component:
+    """The part with the code that an offer has now."""
+    assert isinstance(offer.info, Info)
+    return replace(part, target=offer.info.target, source=source_hash(offer.info.target))
+
+
+def code(attempt: Attempt) -> str:
+    """The distributions that an attempt ran with, with versions and commits."""
+    known = (read_json(attempt.path / "environment.json") or {}).get("code")
+    words = []
+    for name, entry in known.items() if isinstance(known, dict) else ():
+        if not isinstance(entry, dict):  # damaged
+            continue
+        dirty = "+changes" if entry.get("dirty") else ""
+        commit = f", commit {str(entry['commit'])[:12]}{dirty}" if entry.get("commit") else ""
+        words.append(f"{name} {entry.get('version')}{commit}")
+    return "; ".join(words) or "an environment that is not recorded"

@@ -1,0 +1,316 @@
+"""The worker: one child process for one block of runs that differ only in their seed. Holds the locks, writes attempts.
+
+It never opens the store. When its parent dies or asks it to stop, it writes checkpoints and ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from harness.contracts.plugin_errors import told
+from harness.results.ledger.heartbeats import Notice, ranges
+from harness.results.ledger.ledger import Ledger
+from harness.results.spec import RunSpec
+from harness.runs.limit import interrupted_after
+from harness.system.errors import BenchError, DataError, UsageError
+from harness.system.locks import HeldError, Lock, hold_device
+
+CHECKPOINT_SECONDS = 300.0
+"""Between two checkpoints, where BENCH_CHECKPOINT_SECONDS does not say otherwise."""
+CYCLE_SECONDS = 10.0
+"""Least time between two checkpoints of which one is for the end of a cycle, or of the run."""
+PROGRESS_SECONDS = 0.2
+PATIENCE_SECONDS = 10.0
+GRACE_SECONDS = 60.0
+"""For workers that were asked to end. They look for that between two blocks of steps, and then write checkpoints."""
+LEAST_PATIENCE_SECONDS = 0.5
+"""So that somebody who only asks whether a lock is held is not taken for its holder."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker is given: runs of one block, where to write, where to compute."""
+
+    specs: Sequence[RunSpec]
+    results: Path
+    device: str
+    slot: str
+    threads: int = 1
+    plugins: tuple[str, ...] = ()
+    distributions: tuple[str, ...] = ()
+    data: Sequence[Any] = ()
+    measure_steps: int = 0
+    timeout: float | None = None
+    retry: bool = False
+    draws: str = "some"
+
+
+@dataclass
+class Stop:
+    """Why the worker should end: "" while it should not, else "cancelled" or "preempted"."""
+
+    reason: str = ""
+
+    def ask(self, reason: str) -> None:
+        """Ask the loop to end at the next block."""
+        self.reason = self.reason or reason
+
+
+def work(job: Job, pipe: Connection) -> None:
+    """Entry point of the child process. Sends (kind, payload) messages; the last one is ("end", ...)."""
+    stop = Stop()
+    for number in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C and a closed terminal: the launcher's to answer
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: stop.ask("preempted"))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # the fork server blocks it
+    threading.Thread(target=_watch, args=(pipe, stop), daemon=True).start()
+    send = _sender(pipe)
+    os.dup2(2, 1)  # what a plugin prints must not mix with results on stdout
+    try:
+        from harness.runs import preload
+
+        preload.check()
+        with ExitStack() as stack:
+            _run(job, stack, stop, send)
+        send("end", {})
+    except BenchError as error:
+        held = isinstance(error, HeldError)
+        trace = traceback.format_exc()
+        send("failed", {"message": str(error), "exit_code": error.exit_code, "held": held, "traceback": trace})
+    except BaseException as error:  # noqa: BLE001 - whatever it was, the launcher must hear of it
+        from harness.runs.failure import lost_device
+
+        lost = lost_device(error)
+        if lost:
+            send("device lost", {"message": f"{job.slot}: {lost}"})
+            return
+        message = f"worker failed: {told(error)}"
+        send("failed", {"message": message, "exit_code": 1, "held": False, "traceback": traceback.format_exc()})
+
+
+def _watch(pipe: Connection, stop: Stop) -> None:
+    """Stop at a message, which says why, or at end of file: the parent is dead. After the grace time end by SIGKILL."""
+    reason = "cancelled"
+    with contextlib.suppress(EOFError, OSError):
+        reason = pipe.recv()
+    stop.ask(reason)
+    time.sleep(GRACE_SECONDS)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _sender(pipe: Connection) -> Callable[[str, dict[str, Any]], None]:
+    lock = threading.Lock()
+
+    def send(kind: str, payload: dict[str, Any]) -> None:
+        try:
+            with lock:
+                pipe.send((kind, payload))
+        except OSError:
+            return  # the parent is gone; the watcher knows
+
+    return send
+
+
+def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, Any]], None]) -> None:
+    ledger = Ledger(job.results)
+    stack.enter_context(device_held(job.device))
+    specs: list[RunSpec] = []
+    locks: dict[str, tuple[Lock, Lock]] = {}
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    for spec in sorted(job.specs, key=lambda spec: spec.key):  # in one order, so that two launchers cannot cross
+        try:
+            patience = max(LEAST_PATIENCE_SECONDS, deadline - time.monotonic())
+            locks[spec.key] = stack.enter_context(ledger.hold(spec.key, patience))
+        except HeldError as error:
+            send("held", {"key": spec.key, "message": str(error)})
+            continue
+        standing = ledger.standing(spec.key)
+        if standing.cached or (standing.failed and not job.retry):  # ended by another launcher while this one waited
+            send("finished", {"key": spec.key, "status": standing.status, "reason": standing.reason})
+        else:
+            specs.append(spec)
+    specs.sort(key=lambda spec: spec.seed)
+    if not specs:
+        return
+
+    notice = stack.enter_context(Notice(ledger.locks / f"{specs[0].key}.notice"))
+    notice.update(_labels(specs, job.device))
+
+    from harness.runs.session import Session
+
+    prepare(job)
+    if job.measure_steps:
+        send("rate", {"steps_per_second": Session.measure(specs, job)})
+        return
+    for session in Session.open_all(ledger, specs, job, send):
+        attempt = str(session.attempts[0].path.relative_to(ledger.root))
+        notice.update({**_labels(session.specs, job.device), "attempt": attempt})
+        session.locks = [locks[spec.key] for spec in session.specs]
+        _advance(session, stop, notice.hearing(send), job.timeout)
+        if stop.reason:
+            return
+
+
+def prepare(job: Job) -> None:
+    """Make this process one that runs of the job's kind are made in: device, flags of torch, plugins, data."""
+    import torch
+
+    _check_device(job.device, torch.cuda.device_count())
+    torch.set_num_threads(job.threads)
+    torch.set_default_dtype(torch.float32)
+    _make_deterministic(job.specs[0])
+    if job.device != "cpu":
+        set_up_gpu(job.device, tf32=job.specs[0].tf32, cudnn_benchmark=job.specs[0].cudnn_benchmark)
+    _load_plugins(job)
+    _check_data(job)
+
+
+@contextmanager
+def device_held(device: str) -> Iterator[None]:
+    """Hold the lock of a GPU; the CPU has none."""
+    if device == "cpu":
+        yield
+        return
+    import torch
+
+    _check_device(device, torch.cuda.device_count())
+    with hold_device(_gpu_identity(device), device, PATIENCE_SECONDS):
+        yield
+
+
+def _gpu_identity(device: str) -> str:
+    """The UUID of a GPU, as CUDA_VISIBLE_DEVICES changes the numbers; the number where torch does not give a UUID."""
+    import torch
+
+    properties = torch.cuda.get_device_properties(device)
+    return str(getattr(properties, "uuid", device))
+
+
+def set_up_gpu(device: str, *, tf32: bool, cudnn_benchmark: bool) -> None:
+    """Make a GPU the current one of this process, and set torch's flags for it."""
+    import torch
+
+    # Read when cuBLAS starts; without it torch warns that matrix products may differ from run to run.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.cuda.set_device(device)  # streams and graphs are made on the current device
+    # Deterministic algorithms would fill all new memory with NaN, one more kernel for each operation.
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    with warnings.catch_warnings():
+        # torch 2.9 warns of these names; where the newer ones were set, reading the old ones is an error.
+        warnings.simplefilter("ignore", UserWarning)
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        torch.backends.cudnn.allow_tf32 = tf32
+    torch.backends.cudnn.benchmark = cudnn_benchmark
+
+
+def _make_deterministic(spec: RunSpec) -> None:
+    import torch
+
+    if spec.compile == "plain":  # the same, but for torch's compiler, which would take a second to import
+        torch.set_deterministic_debug_mode("warn" if spec.deterministic else "default")
+    else:
+        torch.use_deterministic_algorithms(spec.deterministic, warn_only=True)
+
+
+def _checkpoint_seconds() -> float:
+    text = os.environ.get("BENCH_CHECKPOINT_SECONDS") or str(CHECKPOINT_SECONDS)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise UsageError(
+            f"BENCH_CHECKPOINT_SECONDS is {text!r}, not a number of seconds above zero; correct or unset it"
+        )
+    return seconds
+
+
+def _check_device(device: str, gpus: int) -> None:
+    kind, _, number = device.partition(":")
+    if kind == "cuda" and int(number or 0) >= gpus:
+        raise UsageError(f"--devices {device}: torch sees {gpus} GPUs on this machine; `bench doctor` says more")
+
+
+def _load_plugins(job: Job) -> None:
+    from harness.contracts.registry import registry
+
+    if job.plugins:
+        registry(job.plugins)
+
+
+def _check_data(job: Job) -> None:
+    from harness.contracts.data import locate
+
+    for file in job.data:
+        locate(file)
+
+
+def _advance(
+    session: Any, stop: Stop, send: Callable[[str, dict[str, Any]], None], timeout: float | None = None
+) -> None:
+    """Drive a session to its end, telling the launcher how far it is, writing checkpoints by the clock."""
+    from harness.runs.failure import DiskError, lost_device
+
+    pause = _checkpoint_seconds()
+    saved = spoken = time.monotonic()
+    try:
+        with interrupted_after(timeout):
+            while not session.finished and not stop.reason:
+                session.check_time(timeout)
+                session.advance()
+                now = time.monotonic()
+                if now - spoken > PROGRESS_SECONDS or session.finished:
+                    send("progress", session.progress())
+                    spoken = now
+                    _check_locks(session, stop, send)
+                if now - saved > (min(CYCLE_SECONDS, pause) if session.ended_a_cycle else pause):
+                    session.checkpoint()
+                    saved = time.monotonic()
+        if session.finished:
+            if time.monotonic() - saved > CYCLE_SECONDS:
+                session.checkpoint()  # so that a kill while scoring repeats little
+            session.conclude()
+        else:
+            session.suspend(stop.reason)
+    except DataError as error:
+        session.check_folders()  # where they are gone, that is why a write failed
+        if isinstance(error, DiskError) and error.full:
+            session.note("disk_full")
+        raise
+    except BaseException as error:
+        if lost_device(error) is None:
+            session.fail(error, traceback.format_exc())
+            return
+        session.note("device_lost")
+        raise
+
+
+def _check_locks(session: Any, stop: Stop, send: Callable[[str, dict[str, Any]], None]) -> None:
+    """Stop with a checkpoint if a lock file is gone, and without one, by `LostError`, if a run's folder is gone."""
+    session.check_folders()
+    path = session.lost_file()
+    if path is not None and not session.finished:
+        stop.ask("orphaned")
+        message = f"the lock file {path} was deleted or replaced, so its worker stopped; the same command goes on"
+        send("failed", {"message": message, "exit_code": 1, "held": False})
+
+
+def _labels(specs: Sequence[RunSpec], device: str) -> dict[str, Any]:
+    """What `bench status` says of a worker."""
+    spec = specs[0]
+    return {
+        "device": device, "method": spec.method, "task": spec.task.name, "protocol": spec.protocol,
+        "chains": spec.chains, "budget": spec.budget, "steps": spec.steps, "seeds": ranges(s.seed for s in specs),
+    }  # fmt: skip

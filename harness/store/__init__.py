@@ -1,7 +1,0 @@
-"""DuckDB: an index over the ledger, for queries and reports. The ledger is the truth; this can be deleted."""
-
-from __future__ import annotations
-
-from harness.store.store import Store
-
-__all__ = ["Store"]

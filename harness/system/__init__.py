@@ -1,0 +1,1 @@
+"""What touches the machine: errors, files that are whole or missing, kernel locks, text."""

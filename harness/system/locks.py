@@ -1,0 +1,186 @@
+"""Kernel locks held by workers: the kernel frees them when a process ends, so nothing has to be cleaned up.
+
+The holder deletes a lock file when it gives the lock back. Whoever locks a file that has lost its name in the meantime
+tries again, so two processes never hold the lock of one name. If somebody else deletes or replaces the file or folder,
+`Lock.lost` tells its holder. The next process takes over what a killed holder left.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.system.errors import DataError, RunError
+from harness.system.files import read_json
+
+RETRY_SECONDS = 0.1
+"""Between two tries for a lock that is held."""
+
+
+class HeldError(RunError):
+    """A lock that another process holds; the message says who."""
+
+
+class LostError(DataError):
+    """The folder that a worker writes to is not the one that it locked."""
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A file or folder that this process holds."""
+
+    path: Path
+    descriptor: int
+
+    def lost(self) -> bool:
+        """Whether the path no longer names what is held: it was deleted, moved or replaced."""
+        try:
+            return not os.path.samestat(os.lstat(self.path), os.fstat(self.descriptor))
+        except OSError:
+            return True
+
+    def check(self) -> None:
+        """Raise `LostError` if the path no longer names what is held."""
+        if self.lost():
+            raise LostError(
+                f"{self.path} was deleted or replaced while a worker wrote to it; the worker stopped and wrote no more "
+                "there. The same command goes on from the latest checkpoint that is left"
+            )
+
+
+@contextmanager
+def hold(path: Path, patience: float) -> Iterator[Lock]:
+    """Hold the lock file at `path`, waiting up to `patience` seconds; raises `HeldError` with the holder's name."""
+    lock = _locked(path, os.O_RDWR | os.O_CREAT, patience)
+    if lock is None:
+        raise HeldError(f"{path.stem} is held by {holder(path)}")
+    with _given_back(lock, path.unlink):
+        record = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "since": datetime.now(UTC).isoformat("T", "seconds"),
+        }
+        with suppress(OSError):  # a full disk: the text is for messages only
+            os.ftruncate(lock.descriptor, 0)
+            os.pwrite(lock.descriptor, json.dumps(record).encode(), 0)
+        yield lock
+
+
+@contextmanager
+def hold_folder(path: Path, patience: float) -> Iterator[Lock]:
+    """Hold a folder itself, which is made if it is missing and deleted if it ends up empty; raises `HeldError`."""
+    lock = _locked(path, os.O_DIRECTORY, patience)
+    if lock is None:
+        raise HeldError(f"{path} is held by another process, whose lock file was deleted; wait until it has stopped")
+    with _given_back(lock, path.rmdir):
+        yield lock
+
+
+@contextmanager
+def _given_back(lock: Lock, delete: Callable[[], None]) -> Iterator[None]:
+    """Delete what was held, unless somebody else replaced it, and give the lock back."""
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            if not lock.lost():
+                delete()
+        os.close(lock.descriptor)
+
+
+def _locked(path: Path, flags: int, patience: float) -> Lock | None:
+    """The lock of a file or folder; None if another process holds it for longer than `patience` seconds."""
+    folder = path if flags & os.O_DIRECTORY else path.parent
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = Lock(path, os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666))
+        except FileNotFoundError:  # its last holder deleted the folder just now
+            pass
+        except OSError as error:
+            raise RunError(f"{path} cannot be locked ({error.strerror}); delete it, or make it accessible") from error
+        else:
+            with suppress(BlockingIOError):
+                fcntl.flock(lock.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not lock.lost():
+                    return lock
+            os.close(lock.descriptor)
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(RETRY_SECONDS)
+
+
+@contextmanager
+def hold_device(identity: str, device: str, patience: float) -> Iterator[None]:
+    """Hold a device for this process, against every other process of this machine and whatever their results folders.
+
+    `identity` is what all of them call the device by (a GPU's UUID), `device` what messages call it. The lock is a
+    socket bound to a name in Linux's abstract namespace: no file, open to all users, freed by the kernel when the
+    process ends. Containers with a network of their own do not see each other's locks.
+    """
+    name = f"\0sgmcmc-bench/device/{identity}"
+    deadline = time.monotonic() + patience
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
+        while True:
+            try:
+                lock.bind(name)
+                break
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise RunError(f"{device} cannot be locked ({error.strerror})") from error
+            if time.monotonic() > deadline:
+                raise HeldError(f"{device} is held by {_device_holder(name)}")
+            time.sleep(RETRY_SECONDS)
+        lock.listen()
+        yield
+
+
+def _device_holder(name: str) -> str:
+    """Which process bound a name, in words; for messages only."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.setblocking(False)
+        try:
+            asking.connect(name)
+            pid, user, _ = struct.unpack("3i", asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        except OSError:
+            return "another process"
+    return f"process {pid} of user {user}"
+
+
+def holder(path: Path) -> str:
+    """Who wrote the lock file last, in words; for messages only."""
+    record = read_json(path) or {}
+    if not {"pid", "host", "since"} <= record.keys():
+        return "another process"
+    return f"process {record['pid']} on {record['host']} since {record['since']}"
+
+
+def held(path: Path) -> bool:
+    """Whether a process holds the lock at `path` now.
+
+    Asked by a shared lock on a read-only descriptor: two who ask do not meet, and nothing is made or changed.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False

@@ -1,0 +1,26 @@
+"""TOML files that plugins and users write: suites and papers. Their size is limited before they are parsed."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from harness.system.files import read_bytes
+
+MOST_BYTES = 2**20
+"""Of a file; the longest of the papers' files has 43 kB."""
+MOST_PARTS = 50
+"""Of a key with dots: the time of `tomllib` grows as the square of their number, 47 s at 8,000."""
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The document in a file; `OSError`, `ValueError` or `RecursionError` where there is none or it is too large."""
+    if (size := path.stat().st_size) > MOST_BYTES:
+        raise ValueError(f"it has {size:,} bytes; at most {MOST_BYTES:,} are read")
+    text = read_bytes(os.path.realpath(path)).decode()
+    if any(part.count(".") >= MOST_PARTS for part in re.split(r"[=,{}\[\]\n]", text)):
+        raise ValueError(f"a key has more than {MOST_PARTS} parts")
+    return tomllib.loads(text)

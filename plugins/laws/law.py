@@ -1,0 +1,177 @@
+"""What a law is, how it says that it is broken, and the paths that laws are tried on."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from harness.contracts.randomness import Streams
+from harness.contracts.schedule import Trajectory
+from harness.engine.gaussian import GaussianTask, Recorder
+from harness.engine.linear import SHORT
+from harness.engine.loop import Loop
+from harness.engine.stability import stability_limit
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.contracts.sampler import Sampler
+    from harness.contracts.task import Task
+
+TEMPERATURES = (0.5, 1.0, 3.0)
+
+LEVEL = 1e-3
+"""Chance that a correct sampler fails a law that is decided by chance: all its p-values share it, by Bonferroni."""
+
+
+class Broken(Exception):  # noqa: N818 - a verdict, not an error of the program
+    """A law does not hold; the message says where and by how much, `cause` what usually breaks this part of the law."""
+
+    def __init__(self, message: str, cause: str = "") -> None:
+        super().__init__(message)
+        self.cause = cause
+
+
+class Skip(Exception):  # noqa: N818 - as Broken
+    """A law has nothing to say about this sampler; the message says why."""
+
+
+@dataclass(frozen=True)
+class Law:
+    """One law: its number in the list, its name, the check (raises `Broken` or `Skip`), and what usually breaks it."""
+
+    number: int
+    name: str
+    check: Callable[[Sampler], None]
+    cause: str
+    exemptible: bool = True
+
+
+def worst(p_values: Mapping[str, float]) -> tuple[str, float]:
+    """The name and the size of the least p-value; one that is NaN counts as 0."""
+    found = {name: 0.0 if math.isnan(p) else p for name, p in p_values.items()}
+    return min(found.items(), key=lambda item: item[1])
+
+
+def trajectory(
+    step_size: Sequence[float] | NDArray[np.float64],
+    temperature: float | Sequence[float] | NDArray[np.float64],
+    burn_in: int = 0,
+) -> Trajectory:
+    """A trajectory of these step sizes; every draw after the burn-in is kept."""
+    h = np.asarray(step_size, dtype=np.float64)
+    burning = np.arange(len(h)) < burn_in
+    return Trajectory(
+        step_size=h,
+        temperature=np.broadcast_to(np.asarray(temperature, dtype=np.float64), h.shape).copy(),
+        keep=~burning,
+        evaluate=~burning,
+        cycle=np.zeros(len(h), dtype=np.int64),
+        burn_in=burning,
+    )
+
+
+def heat(sampler: Sampler, T: float) -> float:
+    """T, or so little of it that entries which adapt to the gradient do not move: their law is that of small noise."""
+    return T * SHORT**2 if sampler.adaptive else T
+
+
+def safe_x(sampler: Sampler, share: float, *, otherwise: float = 1.0) -> float:
+    """`share` of the stability limit of x = h lambda; of `otherwise` where there is no limit, or none below 2."""
+    limit = stability_limit(sampler)
+    return share * (otherwise if limit is None else min(limit, 2.0))
+
+
+def varying(sampler: Sampler, task: Task, steps: int, *, share: float = 0.4) -> NDArray[np.float64]:
+    """Step sizes that differ at every step, from `share` of the stability limit of the task downwards."""
+    curvature = task.curvature()
+    assert curvature is not None
+    return safe_x(sampler, share) / curvature / (1 + 0.3 * np.arange(steps, dtype=np.float64))
+
+
+def streams(rows: int, seed: int = 0) -> list[Streams]:
+    """The streams of `rows` chains."""
+    return [Streams(seed, row, ("conformance",)) for row in range(rows)]
+
+
+def loop(sampler: Sampler, task: Task, path: Trajectory, rows: int, seed: int = 0) -> Loop:
+    """The harness's own loop with `rows` chains of one run."""
+    return Loop(task, sampler, path, streams(rows, seed), rows)
+
+
+def finish(running: Loop) -> Loop:
+    """Run a loop to its end."""
+    while not running.finished:
+        running.advance_block()
+    return running
+
+
+def draws(running: Loop) -> Tensor:
+    """The kept draws (K, C, D) of a loop on a Gaussian."""
+    recorder = running.runs[0].observer
+    assert isinstance(recorder, Recorder)
+    return recorder.draws()
+
+
+def weights(running: Loop) -> Tensor:
+    """The weights (K, C) of the kept draws of a loop on a Gaussian; they sum to 1."""
+    recorder = running.runs[0].observer
+    assert isinstance(recorder, Recorder)
+    together = torch.cat(recorder.weights)
+    return together / together.sum()
+
+
+def path_of(sampler: Sampler, task: GaussianTask, path: Trajectory, rows: int, seed: int = 0) -> Tensor:
+    """All draws (K, C, D) of the loop along a trajectory, on which it should stay finite."""
+    return draws(walk(sampler, task, path, rows, seed))
+
+
+def walk(sampler: Sampler, task: GaussianTask, path: Trajectory, rows: int, seed: int = 0) -> Loop:
+    """A loop that has gone along a trajectory, on which it should stay finite."""
+    running = finish(loop(sampler, task, path, rows, seed))
+    lost = running.runs[0].divergence
+    if lost is not None:
+        x = float(path.step_size.max()) * task.curvature()
+        raise Broken(
+            f"on a Gaussian in {task.dim()} dimensions it goes to infinity by step {lost.step}, h lambda = {x:.3g}"
+        )
+    return running
+
+
+def in_batches(task: Task) -> Task:
+    """The task with minibatches that do not divide N, where it has the setting and they are off."""
+    if getattr(task, "batch", task) is not None:
+        return task
+    return dataclasses.replace(task, batch=task.terms() // 7 + 1)  # type: ignore[call-arg]
+
+
+def fingerprint(tensors: Iterable[Tensor]) -> str:
+    """SHA-256 of the bytes of tensors."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(tensor.detach().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def same(one: Tensor, other: Tensor) -> bool:
+    """Equal bit for bit, NaN included."""
+    return fingerprint([one]) == fingerprint([other])
+
+
+def distance(one: Tensor, other: Tensor) -> float:
+    """Largest difference relative to the largest size of `other`; inf where either is not finite."""
+    gap = ((one - other).abs().max() / other.abs().max().clamp(min=1e-300)).item()
+    return gap if np.isfinite(gap) else float("inf")
+
+
+def all_finite(tensors: Iterable[Tensor]) -> bool:
+    """Whether no tensor holds NaN or infinity."""
+    return all(bool(torch.isfinite(t).all()) for t in tensors if t.is_floating_point())

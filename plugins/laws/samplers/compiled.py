@@ -1,0 +1,44 @@
+"""Law 11: compiled, a sampler does what it does step by step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harness.contracts.sampler import Sampler as Base
+from harness.engine.gaussian import GaussianTask
+from harness.engine.loop import Loop
+from harness.engine.stepping.execution_mode import lack
+from plugins.laws.law import Broken, Law, Skip, distance, draws, finish, streams, trajectory, varying
+
+if TYPE_CHECKING:
+    from harness.contracts.sampler import Sampler
+
+CHAINS = 3
+STEPS = 12
+TOLERANCE = 1e-10
+
+
+def check(sampler: Sampler) -> None:
+    """The same draws in both modes but for rounding, along a stable trajectory.
+
+    A sampler that adapts does so at all steps but the last, so that one kind of block is all there is to compile.
+    """
+    missing = lack()
+    if missing:
+        raise Skip(missing)
+    task = GaussianTask(variance=0.5)
+    adapts = type(sampler).adapt is not Base.adapt
+    path = trajectory(varying(sampler, task, STEPS), 1.0, burn_in=STEPS - 1 if adapts else 0)
+    plain, compiled = (
+        draws(finish(Loop(task, sampler, path, streams(CHAINS), CHAINS, mode=mode))) for mode in ("plain", "compiled")
+    )
+    gap = distance(compiled, plain)
+    if gap > TOLERANCE:
+        raise Broken(f"within {STEPS} steps the compiled path leaves the plain one by {gap:.2g} of its size")
+
+
+LAW = Law(
+    11, "compiled", check,
+    "a Python branch on a tensor's value, numbers taken out of tensors (.item(), float()), or a state kept in Python",
+    exemptible=True,
+)  # fmt: skip

@@ -1,0 +1,295 @@
+"""What law 2 does where the law of the loop is known exactly: the sampler is linear, or a Metropolis kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from harness.engine.gaussian import GaussianTask, Recorder, axes_of
+from harness.engine.linear import LinearStep, Probe, along, derive, propagate
+from harness.engine.loop import Loop
+from harness.system.errors import UsageError
+from plugins.laws.experiment import Experiment, PValues
+from plugins.laws.law import Broken, Skip, finish, heat, safe_x, trajectory
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.contracts.randomness import Streams
+    from harness.contracts.sampler import Sampler
+    from harness.contracts.schedule import Trajectory
+    from harness.engine.run_state import Run
+
+    Array = NDArray[np.float64]
+
+CURVATURES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
+STEPS = 16
+LEAPFROG_LIMIT = 4.0
+"""h lambda up to which leapfrog steps are stable: what the shares of a Metropolis kernel's settings refer to."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """x of the stiffest direction as a share of the stability limit, T, gradient variance, and whether in cycles."""
+
+    share: float
+    T: float
+    variance: float = 0.0
+    cyclical: bool = False
+    steps: int = STEPS
+    chains: int = 256
+    curvatures: tuple[float, ...] = CURVATURES
+    dense: bool = False
+    cold: bool = True
+
+    @property
+    def axes(self) -> Tensor | None:
+        """Those of the Hessian, where they are not the coordinates'."""
+        return axes_of(len(self.curvatures)) if self.dense else None
+
+    def path(self, sampler: Sampler) -> Trajectory:
+        """Constant, or falling cosine cycles of eight steps whose first three are at T = 0, unless `cold` is False."""
+        h = safe_x(sampler, self.share) / max(self.curvatures)
+        if not self.cyclical:
+            return trajectory(np.full(self.steps, h), self.T)
+        place = np.arange(self.steps) % 8
+        return trajectory(h / 2 * (np.cos(np.pi * place / 8) + 1), np.where(self.cold & (place < 3), 0.0, self.T))
+
+    def __str__(self) -> str:
+        cycles = f", in cycles{' with T = 0 stages' * self.cold}" if self.cyclical else ""
+        dense = ", a dense precision matrix" if self.dense else ""
+        return f"T = {self.T:g}, h at {self.share:g} of the limit, gradient variance {self.variance:g}{cycles}{dense}"
+
+
+SETTINGS = (
+    Setting(0.5, 1.0),
+    Setting(0.1, 0.5, 1.0),
+    Setting(0.45, 3.0, 2.0, cyclical=True),
+    Setting(0.3, 0.01, 1.0, steps=400, chains=16),
+    Setting(0.3, 1.0, 1.0, chains=600, curvatures=tuple(np.geomspace(1.0, 100.0, 10).tolist()), dense=True),
+)
+"""In cycles not at half the limit, where a step of sgld forgets a direction: at T = 0 nothing would be left of it.
+One path is long, one has many chains and a dense precision matrix."""
+
+
+def experiments(sampler: Sampler) -> list[Experiment] | None:
+    """One for each setting, in the units of this sampler; None where its law is not known exactly at all of them.
+
+    What has no noise of its own is seen under that of its gradients.
+    """
+    least = 0.0 if sampler.limit_bias() else 1.0
+    found: list[Experiment] = []
+    cold = goes_cold(sampler)
+    for setting in SETTINGS:
+        variance = heat(sampler, max(setting.variance, least))
+        own = replace(setting, T=heat(sampler, setting.T), variance=variance, cold=cold)
+        first = float(own.path(sampler).step_size[0])
+        if derive(sampler, first, own.T, own.curvatures, own.axes).linear:
+            found.append(LinearPath(sampler, own))
+        elif _is_metropolis(sampler, first, own.T):
+            found.append(Ranks(sampler, own))
+        else:
+            return None
+    return found
+
+
+def goes_cold(sampler: Sampler) -> bool:
+    """Whether it takes steps at T = 0."""
+    try:
+        sampler.check_steps([0.1], [0.0])
+    except UsageError:
+        return False
+    return True
+
+
+def _is_metropolis(sampler: Sampler, h: float, T: float) -> bool:
+    """Whether it draws uniforms and sees the full potential."""
+    asks = {slot.kind for slot in Probe(sampler, h, T, CURVATURES).slots}
+    return "uniform" in asks and sampler.full_gradients_per_step > 0
+
+
+@dataclass(frozen=True)
+class Innovation:
+    """What a draw brings that those before do not tell: the deviation from its forecast is N(0, root root').
+
+    `A` makes the forecast, `gain` (n, D) mends it by what was seen.
+    """
+
+    A: Array
+    gain: NDArray[Any]
+    root: NDArray[Any] | None
+
+
+class LinearPath:
+    """A linear sampler: whitened by the exact joint law of all draws, the path is standard normal, however correlated.
+
+    Chains start from (theta, state) ~ N(0, start).
+    """
+
+    def __init__(self, sampler: Sampler, setting: Setting) -> None:
+        self.sampler = sampler
+        self.setting = setting
+        self.chains = setting.chains
+        self.dim = len(setting.curvatures)
+        self.path = setting.path(sampler)
+        self.h = float(self.path.step_size[0])
+
+    def __str__(self) -> str:
+        return str(self.setting)
+
+    @cached_property
+    def start(self) -> Array:
+        """The stationary covariance, or T where it is declared there is none.
+
+        An optimiser has one by the noise of its gradients.
+        """
+        step = derive(self.sampler, self.h, self.setting.T, self.setting.curvatures, self.setting.axes)
+        if self.sampler.limit_bias() is None:
+            return self.setting.T * np.eye(len(step.A))
+        P = step.stationary(self.setting.variance)
+        if P is None:
+            raise Broken(f"no stationary law to start from ({self.setting})")
+        return P
+
+    @cached_property
+    def end(self) -> Array:
+        """The covariance (n, n) of (theta, state) after the last step."""
+        return propagate(
+            self.sampler, self.path, self.setting.curvatures, self.start, self.setting.variance, self.setting.axes
+        )[-1]
+
+    @cached_property
+    def filter(self) -> list[Innovation]:
+        """What each draw brings."""
+        steps = along(self.sampler, self.path, self.setting.curvatures, self.setting.axes)
+        return innovations(steps, self.start, self.setting.variance, self.dim)
+
+    def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken | Skip]:
+        """By the variance, correlation and mean of the whitened path, and the variance of the state it ends in."""
+        task, n = (
+            GaussianTask(curvatures=self.setting.curvatures, variance=self.setting.variance, dense=self.setting.dense),
+            len(self.start),
+        )
+        running = Loop(task, self.sampler, self.path, streams, self.chains)
+        first = streams[:: self.chains]
+        normals = np.concatenate([s.numpy("start").standard_normal((self.chains, n)) for s in first])
+        values, vectors = np.linalg.eigh(self.start)
+        z = torch.from_numpy(normals * np.sqrt(values.clip(min=0)) @ vectors.T)
+        probe = Probe(self.sampler, self.h, self.setting.T, self.setting.curvatures, self.setting.axes)
+        running.theta, running.state = z[:, : self.dim].clone(), probe.state(z)
+        finish(running)
+        last = probe.join(running.theta, running.state).numpy()
+        return [self._judged(_draws(run), last[run.rows]) for run in running.runs]
+
+    def _judged(self, kept: Array, last: Array) -> PValues:
+        from scipy.stats import norm
+
+        white = whitened(kept, self.filter)
+        serial = (white[1:] * white[:-1]).sum() / np.sqrt(white[1:].size)
+        mean = white.sum() / np.sqrt(white.size)
+        return {
+            "variance of the path": _chi_square(float(np.square(white).sum()), white.size),
+            "serial correlation of the noise": float(2 * norm.sf(abs(serial))),
+            "mean of the path": float(2 * norm.sf(abs(mean))),
+            "variance of position and state after the last step": _chi_square(*_whitened(last, self.end)),
+        }
+
+
+def innovations(steps: list[LinearStep], P: Array, variance: float, D: int) -> list[Innovation]:
+    """A Kalman filter that sees theta, from z ~ N(0, P).
+
+    Steps without any noise, known once theta and state are, bring nothing new and have no root.
+    """
+    least = 1e-10 * np.trace(P[:D, :D])
+    found = []
+    for step in steps:
+        P = step.A @ P @ step.A.T + step.injected(variance)
+        if np.trace(P[:D, :D]) < least:
+            found.append(Innovation(step.A, np.zeros((len(P), D)), None))
+            continue
+        gain = np.linalg.solve(P[:D, :D], P[:D]).T
+        found.append(Innovation(step.A, gain, np.linalg.cholesky(P[:D, :D])))
+        P = P - gain @ P[:D]
+    return found
+
+
+def whitened(draws: Array, steps: list[Innovation]) -> Array:
+    """What is new in each draw (K, C, D) given those before, scaled to N(0, I); draws with nothing new are left out."""
+    mean = np.zeros((draws.shape[1], len(steps[0].A)))
+    white = []
+    for draw, step in zip(draws, steps, strict=True):
+        mean = mean @ step.A.T
+        if step.root is None:
+            continue
+        surprise = draw - mean[:, : draws.shape[2]]
+        white.append(np.linalg.solve(step.root, surprise.T).T)
+        mean = mean + surprise @ step.gain.T
+    return np.stack(white)
+
+
+class Ranks:
+    """A Metropolis kernel: from exact draws, the ranks of new positions and energies among exact draws are uniform."""
+
+    chains = 1024
+
+    def __init__(self, sampler: Sampler, setting: Setting) -> None:
+        self.sampler = sampler
+        self.setting = setting
+        h = setting.share * LEAPFROG_LIMIT / max(setting.curvatures)
+        self.path = trajectory(np.full(STEPS, h), setting.T)
+
+    def __str__(self) -> str:
+        return str(self.setting)
+
+    def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken | Skip]:
+        """By the ranks of coordinates and energies, and the variance of a coordinate."""
+        task = GaussianTask(curvatures=self.setting.curvatures, spread=self.setting.T, dense=self.setting.dense)
+        running = Loop(task, self.sampler, self.path, streams, self.chains)
+        start = running.theta
+        still = (finish(running).theta == start).all(1).double()
+        return [self._judged(_draws(run)[-1], float(still[run.rows].mean())) for run in running.runs]
+
+    def _judged(self, last: Array, still: float) -> PValues | Broken:
+        from scipy.stats import chi2, kstest, norm
+
+        if still > 0.5:
+            return Broken(f"most chains never move ({self.setting}): the proposal is never accepted")
+        axes = self.setting.axes
+        white = (last if axes is None else last @ axes.numpy()) * np.sqrt(
+            np.array(self.setting.curvatures) / self.setting.T
+        )
+        energy = np.square(white).sum(axis=1)
+        return {
+            "rank of the new position among exact draws": float(kstest(norm.cdf(white).ravel(), "uniform").pvalue),
+            "rank of the new energy among exact draws": float(
+                kstest(chi2.cdf(energy, white.shape[1]), "uniform").pvalue
+            ),
+            "variance of the new position": _chi_square(float(energy.sum()), white.size),
+        }
+
+
+def _draws(run: Run) -> Array:
+    """The draws (K, C, D) of one run of a loop."""
+    assert isinstance(run.observer, Recorder)
+    return run.observer.draws().numpy()
+
+
+def _whitened(z: Array, P: Array) -> tuple[float, int]:
+    """Sum of squares and degrees of freedom of rows z ~ N(0, P), P perhaps singular."""
+    values, vectors = np.linalg.eigh(P)
+    kept = values > 1e-10 * values[-1]
+    return float((np.square(z @ vectors[:, kept]) / values[kept]).sum()), len(z) * int(kept.sum())
+
+
+def _chi_square(total: float, freedom: int) -> float:
+    from scipy.stats import chi2
+
+    if not np.isfinite(total):
+        return 0.0
+    return float(min(1.0, 2 * min(chi2.sf(total, freedom), chi2.cdf(total, freedom))))

@@ -1,0 +1,178 @@
+"""Law 7: nothing leaks: not into the arguments, earlier draws or global random state, nor from chain to chain."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from harness.engine.gaussian import GaussianTask
+from harness.engine.loop import Loop
+from harness.engine.stepping import Block, StepNoise, advance
+from plugins.laws.law import Broken, Law, fingerprint, path_of, same, streams, trajectory, varying
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.contracts.sampler import Sampler
+
+TASK = GaussianTask(variance=0.5)
+CHAINS = 4
+STEPS = 12
+AT = 4
+"""Index of the step (the fifth) at which a chain is disturbed; adaptation goes on until the eighth."""
+
+VICTIM = 1
+
+
+def check(sampler: Sampler) -> None:
+    """Arguments, draws, global random state, a perturbed chain, a chain that is lost."""
+    _arguments_untouched(sampler)
+    _global_state_untouched(sampler)
+    calm = _walk(sampler)
+    _others_unmoved(calm, _walk(sampler, lambda theta, _: theta[VICTIM].add_(0.125)), "is moved")
+    _lost_stays_lost(calm, _walk(sampler, lambda theta, _: theta[VICTIM].fill_(torch.nan)), "position")
+    if sampler.gradients_per_step:
+        _lost_stays_lost(calm, _walk(sampler, lambda _, slope: slope[VICTIM].fill_(torch.nan)), "gradient")
+    _divergence_is_seen(sampler)
+
+
+def _start(sampler: Sampler) -> Loop:
+    path = trajectory(varying(sampler, TASK, STEPS), 1.0, burn_in=8)
+    return Loop(TASK, sampler, path, streams(CHAINS), CHAINS // 2)
+
+
+def _walk(sampler: Sampler, disturb: Callable[[Tensor, Tensor], object] | None = None) -> list[Tensor]:
+    """Positions after every step, seen to stay what they were; `disturb` writes into position and slope of step AT."""
+    running = _start(sampler)
+    noise = running.noise.draw(STEPS, heated=True)
+    slopes = running.problem.draw_batches(STEPS)["slope"]
+    theta, state = running.theta, running.state
+    draws: list[Tensor] = []
+    seen: list[str] = []
+    for k in range(STEPS):
+        slope = slopes[k].clone()
+        if disturb is not None and k == AT:
+            theta = theta.clone()
+            disturb(theta, slope)
+        block = Block(
+            h=running.h[k : k + 1], T=running.T[k : k + 1], slots=running.noise.slots,
+            noise=[slot[k : k + 1] for slot in noise], batches={"slope": slope[None]},
+            keep=np.ones(1, dtype=bool), adapt=bool(running.trajectory.burn_in[k]),
+        )  # fmt: skip
+        with torch.no_grad():
+            done = advance(sampler, running.potential, theta, state, block)
+        theta, state = done.theta, done.state
+        draws += done.draws
+        seen.append(fingerprint([theta]))
+    changed = [k + 1 for k, draw in enumerate(draws) if fingerprint([draw]) != seen[k]]
+    if changed:
+        raise Broken(f"the draw of step {changed[0]} is changed by later steps: a tensor is written in place")
+    return draws
+
+
+def _arguments_untouched(sampler: Sampler) -> None:
+    running = _start(sampler)
+    noise = running.noise.draw(2, heated=True)
+    slopes = running.problem.draw_batches(2)["slope"]
+    theta, state = running.theta, running.state
+    for k in range(2):
+        handed = StepNoise(running.noise.slots)
+        handed.start([slot[k] for slot in noise])
+        running.potential.bind({"slope": slopes[k]})
+        inputs = {"theta": theta, "h": running.h, "T": running.T, "the batch": slopes}
+        inputs |= {f"state {name!r}": leaf for name, leaf in state.items()}
+        inputs |= {"noise": torch.cat([slot.flatten() for slot in noise])} if noise else {}
+        before = {name: fingerprint([leaf]) for name, leaf in inputs.items()}
+        keys = list(state)
+        with torch.no_grad():
+            theta, stepped = sampler.step(theta, state, running.potential, running.h[k], running.T[k], handed)
+            middle = {name: fingerprint([leaf]) for name, leaf in stepped.items()}
+            adapted = sampler.adapt(stepped, running.h[k], running.T[k])
+        if noise:
+            inputs["noise"] = torch.cat([slot.flatten() for slot in noise])
+        for name, leaf in inputs.items():
+            if fingerprint([leaf]) != before[name]:
+                raise Broken(f"step writes into {name}, which it was given to read")
+        if list(state) != keys:
+            raise Broken("step adds or removes entries of the state dict that it was given")
+        for name, was in middle.items():
+            if fingerprint([stepped[name]]) != was:
+                raise Broken(f"adapt writes into state {name!r}, which it was given to read")
+        state = adapted
+
+
+@contextmanager
+def _global_state_kept() -> Iterator[None]:
+    """Leave the global generators of torch, numpy and random as they were."""
+    kept = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002 - the global one is the point
+    try:
+        yield
+    finally:
+        torch.set_rng_state(kept[0])
+        np.random.set_state(kept[1])  # noqa: NPY002
+        random.setstate(kept[2])
+
+
+def _global_state() -> dict[str, str]:
+    return {
+        "torch": fingerprint([torch.get_rng_state()]),
+        "numpy": str(np.random.get_state(legacy=False)),  # noqa: NPY002
+        "random": str(hash(random.getstate())),
+    }
+
+
+def _global_state_untouched(sampler: Sampler) -> None:
+    path = trajectory(varying(sampler, TASK, STEPS), 1.0, burn_in=4)
+    found = []
+    with _global_state_kept():
+        for seed in (1, 2):
+            torch.manual_seed(seed)
+            np.random.seed(seed)  # noqa: NPY002
+            random.seed(seed)
+            before = _global_state()
+            found.append(path_of(sampler, TASK, path, CHAINS))
+            moved = [name for name, state in _global_state().items() if state != before[name]]
+            if moved:
+                raise Broken(f"a run draws from the global random state of {', '.join(moved)}")
+    if not same(*found):
+        raise Broken("seeding the global random state changes the path")
+
+
+def _others_unmoved(calm: list[Tensor], disturbed: list[Tensor], what: str) -> None:
+    others = [c for c in range(CHAINS) if c != VICTIM]
+    for k, (one, other) in enumerate(zip(calm, disturbed, strict=True)):
+        if not same(one[others], other[others]):
+            gap = (one[others] - other[others]).abs().max().item()
+            raise Broken(f"when chain {VICTIM} {what} at step {AT + 1}, another is off by {gap:.2g} at step {k + 1}")
+
+
+def _lost_stays_lost(calm: list[Tensor], disturbed: list[Tensor], where: str) -> None:
+    _others_unmoved(calm, disturbed, f"gets a NaN in its {where}")
+    for k in range(AT + 1, STEPS):
+        if bool(torch.isfinite(disturbed[k][VICTIM]).all()):
+            raise Broken(f"a chain with a NaN in its {where} at step {AT + 1} is finite again at step {k + 1}")
+
+
+def _divergence_is_seen(sampler: Sampler) -> None:
+    """The loop marks the run of the lost chain as diverged, with step and chain, and no other run."""
+    running = _start(sampler)
+    running.advance_block()
+    step = running.position + 1
+    running.theta = running.theta.clone()
+    running.theta[VICTIM] = torch.nan
+    running.advance_block()
+    lost, other = (run.divergence for run in running.runs)
+    if lost is None or (lost.step, lost.chain) != (step, VICTIM) or other is not None:
+        raise Broken(f"chain {VICTIM} of run 0 is lost at step {step}; the loop reports {lost} and, of run 1, {other}")
+
+
+LAW = Law(
+    7, "no-leaks", check,
+    "an in-place operation (name_, +=, out=), torch.randn instead of `noise`, a mean over the chains, or nan_to_num",
+    exemptible=False,
+)  # fmt: skip

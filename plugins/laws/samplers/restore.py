@@ -1,0 +1,135 @@
+"""Law 8: restored from its checkpoint in a fresh process, a run goes on as if it had never stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import safetensors.torch
+
+from harness.system.errors import PluginError
+from plugins.laws import resume
+from plugins.laws.law import Broken, Law, same
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.contracts.sampler import Sampler
+
+PATIENCE = 300.0
+"""Seconds the other process gets; importing torch on a busy machine takes most of it."""
+
+
+KEPT = frozenset(
+    {"PATH", "HOME", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL"}
+)
+"""Environment variables that the other process has as well, beside those of the numerical libraries."""
+
+
+def _few() -> dict[str, str]:
+    """The environment without what a sampler might go by: a run depends on its spec, and on no variable."""
+    return {name: value for name, value in os.environ.items() if name in KEPT or name.endswith("_NUM_THREADS")}
+
+
+class Resumption:
+    """One fresh process that goes on from the checkpoints of several samplers, beside the laws that run here."""
+
+    def __init__(self, samplers: Sequence[Sampler]) -> None:
+        self.folder = tempfile.TemporaryDirectory(prefix="bench-check-")
+        self.expected: list[dict[str, Tensor]] = []
+        self.failures: list[Exception | None] = []
+        jobs = [self._prepare(i, sampler) for i, sampler in enumerate(samplers)]
+        (self._path / "jobs.json").write_text(json.dumps(jobs))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "plugins.laws.resume", str(self._path)],
+            env={**_few(), "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)},
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    @property
+    def _path(self) -> Path:
+        return Path(self.folder.name)
+
+    def _prepare(self, i: int, sampler: Sampler) -> dict[str, Any] | None:
+        """Write the checkpoint and note how the uninterrupted run ends."""
+        self.expected.append({})
+        self.failures.append(None)
+        try:
+            description = resume.describe(sampler)
+            running = resume.start(sampler)
+            running.advance_block()
+            checkpoint = running.checkpoint(running.runs[0])
+            safetensors.torch.save_file(checkpoint, self._path / f"{i}.safetensors")
+            self.expected[i] = resume.end(running)
+            _every_entry_counts(sampler, checkpoint, self.expected[i])
+        except Exception as error:  # noqa: BLE001 - told when this sampler's verdict is asked for
+            self.failures[i] = error
+            return None
+        return description
+
+    def check(self, i: int) -> None:
+        """Raise `Broken` where the i-th sampler did not go on as it should."""
+        failure = self.failures[i]
+        if failure is not None:
+            raise failure
+        try:
+            _, errors = self.process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.close()
+            raise Broken(f"the fresh process did not end within {PATIENCE:g} s") from None
+        except ValueError:  # its output was read for an earlier sampler
+            errors = ""
+        if (self._path / f"{i}.error").exists():
+            raise Broken(f"the fresh process fails: {(self._path / f'{i}.error').read_text()}")
+        if not (self._path / f"{i}.end.safetensors").exists():
+            raise Broken(f"the fresh process ends with code {self.process.returncode}: {errors.strip()[-500:]}")
+        found = safetensors.torch.load_file(self._path / f"{i}.end.safetensors")
+        for name, leaf in self.expected[i].items():
+            if not same(found[name], leaf):
+                gap = (found[name].double() - leaf.double()).abs().max().item()
+                raise Broken(
+                    f"in a fresh process, with few environment variables, ten steps after the restore {name} "
+                    f"differs by {gap:.2g} from the uninterrupted run"
+                )
+
+    def close(self) -> None:
+        """End the process and remove the folder."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+        self.folder.cleanup()
+
+
+def _every_entry_counts(sampler: Sampler, checkpoint: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    """A checkpoint that lacks a state entry is refused, or leads elsewhere."""
+    for name in (name for name in checkpoint if name.startswith("state/")):
+        running = resume.start(sampler)
+        try:
+            running.restore([{key: leaf for key, leaf in checkpoint.items() if key != name}])
+            found = resume.end(running)
+        except (KeyError, ValueError, PluginError):
+            continue
+        if all(same(found[key], leaf) for key, leaf in expected.items()):
+            raise Broken(f"{name} can be dropped from the checkpoint and nobody notices")
+
+
+def check(sampler: Sampler) -> None:
+    """The law for one sampler alone; the suite shares one process among many."""
+    resumption = Resumption([sampler])
+    try:
+        resumption.check(0)
+    finally:
+        resumption.close()
+
+
+LAW = Law(
+    8, "restore", check,
+    "something remembered in the sampler object or module instead of the state dict",
+    exemptible=False,
+)  # fmt: skip

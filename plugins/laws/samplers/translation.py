@@ -1,0 +1,78 @@
+"""Law 14: on U(theta - a) the path is the path on U, moved by a: nothing goes by where theta is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.contracts.parameters import param
+from harness.engine.gaussian import GaussianProblem, GaussianTask
+from plugins.laws.law import Broken, Law, distance, path_of, trajectory, varying
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from harness.contracts.randomness import Streams
+    from harness.contracts.sampler import Sampler
+    from harness.contracts.task import Batch
+
+PLACE = 2.0**20
+"""a, in every coordinate: beyond any box that is meant to hold parameters."""
+
+TOLERANCE = 1e-6
+"""A coordinate near PLACE is rounded to 1e-10, and twelve stable steps make little more of it."""
+
+CHAINS = 4
+STEPS = 12
+
+
+class MovedProblem(GaussianProblem):
+    """U(theta - a), started at a."""
+
+    place = 0.0
+
+    def initial(self) -> Tensor:
+        """N(a, spread / lambda), (C, D)."""
+        return super().initial() + self.place
+
+    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """U (C,)."""
+        return super().energy(theta - self.place, batch)
+
+    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """grad U (C, D)."""
+        return super().gradient(theta - self.place, batch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovedTask(GaussianTask):
+    """The Gaussian with its mean at `place`."""
+
+    place: float = param(0.0, meaning="a, the mean of every coordinate")
+
+    def build(self, streams: Sequence[Streams], device: str) -> MovedProblem:
+        """The problem of `len(streams)` chains, on CPU."""
+        import torch
+
+        curvature = torch.tensor(self.curvatures, dtype=torch.float64)
+        made = MovedProblem(curvature, variance=self.variance, spread=self.spread, streams=streams)
+        made.place = self.place
+        return made
+
+
+def check(sampler: Sampler) -> None:
+    """The same path but for the move, under varying step sizes and stochastic gradients."""
+    here, there = (MovedTask(variance=0.5, place=place) for place in (0.0, PLACE))
+    path = trajectory(varying(sampler, here, STEPS), 1.0)
+    expected = path_of(sampler, here, path, CHAINS)
+    gap = distance(path_of(sampler, there, path, CHAINS) - PLACE, expected)
+    if not gap < TOLERANCE:
+        raise Broken(f"moved by a = {PLACE:g}, the path on U(theta - a) is off by {gap:.2g} (relative)")
+
+
+LAW = Law(
+    14, "translation", check,
+    "positions clipped, wrapped or reflected, a weight decay beside the prior, or a constant that stands for a place",
+)  # fmt: skip

@@ -1,0 +1,233 @@
+"""Law 12: what a sampler leaves stationary, adaptation included, is what it claims: the target, or the declared bias.
+
+Nothing is held fixed. Independent chains start at exact draws of the claimed law and go on, in the harness's own loop,
+at three step sizes h, h/2, h/4, until they have forgotten where they started. Chains are independent, so the spread
+among them is the Monte Carlo error of a time average, whatever the correlation within a chain.
+
+On targets with a dense precision matrix they are followed for about the relaxation time of the softest direction, and
+not asked to forget it: a right sampler stays at the law that it starts from, a wrong one leaves it.
+`plugins.laws.simulation` has the bias that is taken off, the errors and the sample sizes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from harness.contracts.registry import law_of
+from harness.contracts.sampler import Sampler as _Sampler
+from harness.engine.gaussian import GaussianProblem, GaussianTask
+from harness.engine.linear import Probe, ScriptedNoise, derive
+from harness.engine.stepping import BoundPotential, split
+from harness.system.errors import UsageError
+from plugins.laws import forms
+from plugins.laws.law import Broken, Law, Skip, distance, path_of, safe_x, streams, trajectory
+from plugins.laws.samplers import zero_temperature
+from plugins.laws.simulation import CHAINS, COARSEST, DIM, Plan, Simulation, judged
+from plugins.laws.slow import Unsettled, slow_limit
+from plugins.laws.targets import GRID, Target
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from harness.contracts.sampler import Sampler
+
+    Array = NDArray[np.float64]
+
+FEW = 2
+"""For a sampler that weighs its draws or makes choices by the energy: among few coordinates it varies by as much as T,
+so swaps do happen and weights do matter within the length of a run."""
+
+SHARE = 0.25
+"""Of KEPT, in experiments other than the first: they see a variance that is 10 % off."""
+
+SETTLING = 3000
+"""Burn-in of a sampler that weighs its draws, at least: weights that are learned have to be there to be judged."""
+
+ADAPTING = 10_000
+"""Burn-in of one simulation of a sampler that overrides `adapt`, which is called in the burn-in only."""
+
+OPTIMISED = 300
+"""Steps of an optimiser that are compared with its rule."""
+
+ROUNDING = 1e-9
+"""Relative difference of two ways to write the same equation after so many contracting steps; a bug makes some 1e-3."""
+
+TEMPERATURES = (1.0, 0.5, 3.0)
+
+DECLARED = 2e-3
+"""Relative error allowed of a declared variance against the derived one: digits of a docstring, and interpolation."""
+
+
+class _Asked(BoundPotential):
+    """The standard normal in one dimension, which notes whether its energy is asked for."""
+
+    energy = False
+
+    def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """U (C,) and grad U (C, D) at x."""
+        self.energy = True
+        return super().value_and_grad(x)
+
+
+def goes_by_energy(sampler: Sampler) -> bool:
+    """Whether a step asks for the energy of the minibatch: to weigh its draw, or for a choice."""
+    probe = Probe(sampler, COARSEST, 1.0, (1.0,))
+    potential = _Asked(GaussianProblem(torch.ones(1, dtype=torch.float64)), 1)
+    theta = torch.ones((1, 1), dtype=torch.float64)
+    sampler.step(theta, dict(probe.start), potential, probe.h, probe.T, ScriptedNoise())
+    return potential.energy
+
+
+def other_settings(sampler: Sampler) -> Iterator[Sampler]:
+    """The sampler with its numbers half as large again, and with two thirds of them; shares go towards 1 and back.
+
+    Means over many steps (shares above .9) get shorter instead, to half and a quarter. What it refuses is left out.
+    """
+    for power in (1, -1):
+        changed = {}
+        for spec in dataclasses.fields(sampler):
+            value = getattr(sampler, spec.name)
+            if not isinstance(value, float) or not value or spec.name == "gradient_variance":
+                continue
+            inside = spec.metadata.get("allowed", "").endswith((" 1)", " 1]", " 0.5)"))
+            if inside and value > 0.9:
+                changed[spec.name] = 1 - min(0.5, (2 if power == 1 else 4) * (1 - value))
+            else:
+                changed[spec.name] = value * 1.5**power
+        try:
+            if changed:
+                yield dataclasses.replace(sampler, **changed)
+        except UsageError:
+            continue
+
+
+def simulations(sampler: Sampler) -> list[Simulation]:
+    """All that is simulated of a sampler that has a stationary law."""
+    law = law_of(type(sampler))
+    claimed, frozen = law.variance(sampler), sampler.limit_bias()
+    few = goes_by_energy(sampler)
+    if claimed != frozen:
+        return [
+            Simulation(one, _biased(one, kind, T), Plan(1.0 if T == 1 else SHARE))
+            for changes in law.settings
+            for one in [dataclasses.replace(sampler, **changes)]
+            for kind, T in (("gaussian", 1.0), ("gaussian", 3.0), ("quartic", 1.0))
+        ]
+    size = {"gaussian": FEW, "quartic": FEW, "correlated": FEW, "rotated": 10} if few else {}
+    first = [("gaussian", T, 0.0) for T in TEMPERATURES] + [("quartic", T, 0.0) for T in TEMPERATURES]
+    first += [("gaussian", 1.0, 1.0), ("quartic", 1.0, 1.0), ("correlated", 1.0, 0.0), ("rotated", 1.0, 1.0)]
+    others = [("gaussian", 1.0, 0.0), ("quartic", 1.0, 1.0)]
+    if few:  # noise in the energies biases weights and choices by as much as its variance, which no h takes off
+        first, others = ([(kind, T, 0.0) for kind, T, _ in some] for some in (first[:6] + first[8:], others))
+    settings = [sampler, *([dataclasses.replace(sampler, **s) for s in law.settings] or other_settings(sampler))]
+    return [
+        Simulation(
+            one,
+            Target(kind, T, size.get(kind, DIM), V, ratio=law.variance(one) or 1.0),
+            *_adapted(sampler, *_size(one, primary=i == k == 0, few=few), primary=i == k == 0),
+        )
+        for i, one in enumerate(settings)
+        for k, (kind, T, V) in enumerate(others if i else first)
+    ]
+
+
+def _size(sampler: Sampler, *, primary: bool, few: bool) -> tuple[Plan, int]:
+    """The length and the chains of a simulation: in FEW dimensions so many more chains, or a longer path of fewer."""
+    if type(sampler).log_weight is not _Sampler.log_weight:
+        return Plan(1.0, settling=SETTLING), CHAINS * DIM // FEW // (4 if primary else 16)
+    if few:
+        return (Plan(1.0), CHAINS * DIM // FEW) if primary else (Plan(1.0), CHAINS * DIM // FEW // 4)
+    return Plan(1.0 if primary else SHARE), CHAINS
+
+
+def _adapted(sampler: Sampler, plan: Plan, chains: int, *, primary: bool) -> tuple[Plan, int]:
+    """With a long burn-in where that may matter: the primary simulation of a sampler that overrides `adapt`."""
+    if primary and type(sampler).adapt is not _Sampler.adapt:
+        return replace(plan, settling=ADAPTING), chains
+    return plan, chains
+
+
+def _biased(sampler: Sampler, kind: str, T: float) -> Target:
+    """A target of independent coordinates with the law that the slow limit of the sampler has there."""
+    gradient = GRID + GRID**3 if kind == "quartic" else GRID
+    density = slow_limit(sampler, T).density(gradient, T)
+    return Target(kind, T, DIM, density=tuple(density))
+
+
+def check(sampler: Sampler, seed: int = 1) -> None:
+    """The law that it ships; where it claims a bias by adaptation, that bias; and all simulations."""
+    law = law_of(type(sampler))
+    claimed, frozen = law.variance(sampler), sampler.limit_bias()
+    if law.ships:
+        law.check(sampler)
+    if not frozen:
+        _without(sampler, frozen, own=law.ships)
+        return
+    if claimed is not None and (claimed != frozen or (sampler.adaptive and claimed != 1)):
+        declared(sampler, claimed)
+    judged(simulations(sampler), seed, share=1 - forms.SHARE if law.ships else 1.0)
+
+
+def _without(sampler: Sampler, frozen: float | None, *, own: bool) -> None:
+    """What has no stationary law has another: a rule that it equals, a law that it ships, or a linear loop."""
+    if frozen == 0:
+        optimiser(sampler)
+        return
+    if own:
+        return
+    if not derive(sampler, 0.1, 1.0).linear:
+        raise Broken(
+            "limit_bias declares no stationary law, the sampler is not linear, and it ships no law of its own: nothing "
+            "is shown of it (see harness.SamplerLaw)"
+        )
+    raise Skip("it declares no stationary law; real-loop holds its path")
+
+
+def optimiser(sampler: Sampler) -> None:
+    """At T = 1 its path, of OPTIMISED steps with noisy gradients, is that of the optimiser that it declares."""
+    if type(sampler).zero_temperature is None:
+        raise Broken("limit_bias declares an optimiser and zero_temperature does not say which")
+    name, rule = zero_temperature.rule_of(sampler)
+    task = GaussianTask(variance=0.5)
+    h = np.full(OPTIMISED, safe_x(sampler, 0.2) / task.curvature())
+    problem = task.build(streams(4), "cpu")
+    theta, batches = problem.initial(), split(problem.draw_batches(OPTIMISED), OPTIMISED)
+    found = path_of(sampler, task, trajectory(h, 1.0), 4)
+    memory: dict[str, Tensor] = {}
+    for k, size in enumerate(torch.from_numpy(h)):
+        theta, memory = rule(sampler, theta, memory, problem.gradient(theta, batches[k]), size)
+        gap = distance(found[k], theta)
+        if not gap < ROUNDING:
+            raise Broken(f"at T = 1 step {k + 1} differs from {name!r} by {gap:.2g} (relative)")
+
+
+def declared(sampler: Sampler, claimed: float) -> None:
+    """The claimed variance on N(0, 1) at T = 1 is that of the derived slow limit; its noise has one temperature."""
+    try:
+        limit = slow_limit(sampler)
+    except Unsettled as why:
+        raise Broken(f"no slow limit: {why}") from None
+    found = float(limit.density(GRID, 1.0) @ GRID**2)
+    if not abs(found - claimed) < DECLARED * claimed:
+        raise Broken(
+            f"as h -> 0, adaptation included, the variance on N(0, 1) is {found:.5g}; {claimed:.5g} is declared "
+            f"(limit_bias, or the variance of its SamplerLaw)"
+        )
+    for T in (0.5, 3.0):
+        gap = np.abs(slow_limit(sampler, T).d / limit.d - 1).max()
+        if not gap < 1e-6:
+            raise Broken(f"at T = {T:g} its noise has another temperature than at T = 1: off by {gap:.2g} (relative)")
+
+
+LAW = Law(
+    12, "whole-law", check,
+    "the scale of the noise, a preconditioner or an average that follows the gradient and biases the law, weights that "
+    "are wrong or late, or a step that is not right where U is no quadratic; a bias by construction is declared",
+)  # fmt: skip

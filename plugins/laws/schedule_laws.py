@@ -1,0 +1,73 @@
+"""The laws that every schedule keeps: what `bench check` holds one to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from harness.contracts.schedule import Schedule, Trajectory
+
+LENGTHS = (40, 997, 20_000)
+EPOCH = 13
+TEMPERATURE = 0.7
+
+
+def law_one_entry_a_step(schedule: Schedule) -> None:
+    """Asked for K steps, it makes K, with step sizes above 0."""
+    for steps, made in _trajectories(schedule):
+        assert len(made) == steps, f"asked for {steps} steps it makes {len(made)}"
+        least = int(made.step_size.argmin())
+        assert made.step_size[least] > 0, f"the step size of step {least + 1} of {steps} is {made.step_size[least]}"
+
+
+def law_pure(schedule: Schedule) -> None:
+    """Asked twice, it answers the same: nothing is drawn, nothing remembered."""
+    for (steps, one), (_, other) in zip(_trajectories(schedule), _trajectories(schedule), strict=True):
+        for field in dataclasses.fields(one):
+            same = np.array_equal(getattr(one, field.name), getattr(other, field.name))
+            assert same, f"asked twice for {steps} steps it gives another {field.name}"
+
+
+def law_draws_are_of_the_target(schedule: Schedule) -> None:
+    """What is kept was made at the schedule's temperature, outside any burn-in; something is kept."""
+    for steps, made in _trajectories(schedule):
+        assert made.keep.any(), f"nothing of {steps} steps is kept"
+        wrong = np.flatnonzero(made.keep & (made.temperature != TEMPERATURE))
+        assert not len(wrong), (
+            f"step {wrong[0] + 1} of {steps} is kept though it was made at T = {made.temperature[wrong[0]]:g} and the "
+            f"target is that of T = {TEMPERATURE}; usual cause: draws kept during exploration"
+        )
+        assert not (made.keep & made.burn_in).any(), "draws are kept during the burn-in"
+
+
+def law_burn_in_comes_first(schedule: Schedule) -> None:
+    """Samplers adapt before the first draw, and never again."""
+    for _, made in _trajectories(schedule):
+        last = np.flatnonzero(made.burn_in)
+        first = int(made.keep.argmax())
+        assert not len(last) or last[-1] < first, f"step {last[-1] + 1} adapts, and step {first + 1} is kept before it"
+
+
+def law_what_is_evaluated_is_kept(schedule: Schedule) -> None:
+    """A task evaluates draws, and no other steps."""
+    for _, made in _trajectories(schedule):
+        extra = np.flatnonzero(made.evaluate & ~made.keep)
+        assert not len(extra), f"step {extra[0] + 1} is marked to be evaluated, and is not kept"
+
+
+SCHEDULE_LAWS: list[tuple[str, Callable[[Schedule], None]]] = [
+    ("one entry a step", law_one_entry_a_step),
+    ("pure", law_pure),
+    ("draws are of the target", law_draws_are_of_the_target),
+    ("burn-in comes first", law_burn_in_comes_first),
+    ("what is evaluated is kept", law_what_is_evaluated_is_kept),
+]
+
+
+def _trajectories(schedule: Schedule) -> Iterator[tuple[int, Trajectory]]:
+    at = dataclasses.replace(schedule, temperature=TEMPERATURE)
+    yield from ((steps, at.trajectory(steps, EPOCH)) for steps in LENGTHS)

@@ -1,0 +1,140 @@
+"""The law of a sampler whose adaptive entries follow the gradient, as h goes to 0: derived from `step`.
+
+As h goes to 0 the position moves slowly beside the state, which settles to what it is where the chain stands. So a
+coordinate with gradient g = U'(x) follows
+
+    dx = -b(g) dt + sqrt(2 T d(g)) dW,      law  p(x) = exp(-int b / (T d) dx) / d,
+
+b being its mean velocity and d the variance that its noise brings in the long run, over 2 T, both per unit of h. Both
+come out of `step` without Monte Carlo: at a constant gradient g the state is iterated until it stays, and the answer of
+the position to one unit of noise is followed until it is complete. That is right for exact gradients, whose law this
+is; with gradients that are noisy the entries follow the noise as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from harness.engine.gaussian import GaussianProblem
+from harness.engine.linear import RESTING, Probe, ScriptedNoise
+from harness.engine.stepping import BoundPotential
+from plugins.laws.targets import GRID
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from harness.contracts.sampler import Sampler, State
+
+    Array = NDArray[np.float64]
+
+SLOPES = np.geomspace(1e-9, 3e4, 400)
+"""Sizes of the gradient at which b and d are found. Between them, 8 % apart, b/g and log d are linear in log g: off by
+(.08)^2 / 8 = 8e-4 times their second derivative, 1/4 at most where they pass from one power law to another."""
+
+PATIENCE = 20_000
+"""Steps that the entries get to settle: beta2 = .999 forgets all but 2e-9 of its start."""
+
+STILL = 1e-6
+"""Largest relative change of an entry over the last tenth of these steps."""
+
+
+class Unsettled(Exception):  # noqa: N818 - a finding
+    """The entries do not settle within PATIENCE steps; the message names them."""
+
+
+@dataclass(frozen=True, eq=False)
+class SlowLimit:
+    """b and d at SLOPES; b is odd in g and d even."""
+
+    b: Array
+    d: Array
+
+    def density(self, gradient: Array, T: float) -> Array:
+        """The law of a coordinate with this gradient on GRID, as probabilities there."""
+        place = np.log(np.maximum(np.abs(gradient), SLOPES[0]))
+        b = gradient * np.interp(place, np.log(SLOPES), self.b / SLOPES)
+        d = np.exp(np.interp(place, np.log(SLOPES), np.log(self.d)))
+        push = b / (T * d)
+        walk = np.concatenate([[0.0], np.cumsum((push[1:] + push[:-1]) / 2 * np.diff(GRID))])
+        log_p = -walk - np.log(d)
+        p = np.exp(log_p - log_p.max())
+        return p / p.sum()
+
+
+def slow_limit(sampler: Sampler, T: float = 1.0) -> SlowLimit:
+    """b and d of a sampler; raises `Unsettled`."""
+    probe = Probe(sampler, RESTING, T, (1.0,))
+    slopes = torch.from_numpy(SLOPES)[:, None]
+    with torch.no_grad():
+        state = _settled(probe, slopes)
+        still = _move(probe, state, slopes, None)
+        velocity = still[0]
+        variance = torch.zeros_like(velocity)
+        unit = float(np.sqrt(RESTING * T))
+        for k in range(probe.noise_size):
+            reach = _reach(probe, state, slopes, k, unit)
+            variance = variance + reach.square()
+    b = -velocity[:, 0].numpy() / RESTING
+    d = variance[:, 0].numpy() / (2 * RESTING * T)
+    return SlowLimit(b, d)
+
+
+def _move(probe: Probe, state: State, slopes: Tensor, noise: list[Tensor] | None) -> tuple[Tensor, State]:
+    """One step from theta = 0 under a constant gradient."""
+    flat = GaussianProblem(torch.zeros(1, dtype=torch.float64))
+    potential = BoundPotential(flat, 1, {"slope": slopes})
+    zero = torch.zeros_like(slopes)
+    if noise is None:
+        noise = [torch.zeros((len(slopes), *slot.shape), dtype=slot.dtype) for slot in probe.slots]
+    return probe.sampler.step(zero, dict(state), potential, probe.h, probe.T, ScriptedNoise(noise))
+
+
+def _settled(probe: Probe, slopes: Tensor) -> State:
+    flat = BoundPotential(GaussianProblem(torch.zeros(1, dtype=torch.float64)), 1, {"slope": slopes})
+    state = probe.sampler.init(torch.zeros_like(slopes), flat, probe.h, probe.T, ScriptedNoise())
+    before = state
+    for step in range(PATIENCE):
+        if step == PATIENCE * 9 // 10:
+            before = state
+        was = state
+        _, state = _move(probe, state, slopes, None)
+        if step % 100 == 0 and all(torch.equal(leaf, was[name]) for name, leaf in state.items()):
+            return state
+    moving = [
+        name for name in probe.sampler.adaptive
+        if state[name].is_floating_point()
+        and bool(((state[name] - before[name]).abs() > STILL * state[name].abs() + 1e-300).any())
+    ]  # fmt: skip
+    if moving:
+        raise Unsettled(f"{', '.join(moving)} still move after {PATIENCE} steps at a constant gradient")
+    return state
+
+
+def _reach(probe: Probe, state: State, slopes: Tensor, k: int, unit: float) -> Tensor:
+    """How far one unit of the k-th noise moves the position in the end, adaptive entries held: (G, 1), per noise."""
+    script = [torch.zeros((len(slopes), *slot.shape), dtype=slot.dtype) for slot in probe.slots]
+    place = k
+    for values in script:
+        flat = values.reshape(len(slopes), -1)
+        if place < flat.shape[1]:
+            flat[:, place] = 1.0
+            break
+        place -= flat.shape[1]
+    kicked, base = _move(probe, state, slopes, script), _move(probe, state, slopes, None)
+    total = kicked[0] - base[0]
+    free = {name: kicked[1][name] - base[1][name] for name in probe.free}
+    if not free or all(not bool(leaf.any()) for leaf in free.values()):
+        return total
+    for _ in range(PATIENCE):  # the rest of the answer, by what the noise left in the state
+        shifted = {**state, **{name: state[name] + leaf for name, leaf in free.items()}}
+        moved, after = _move(probe, shifted, slopes, None)
+        total = total + moved - base[0]
+        free = {name: after[name] - base[1][name] for name in probe.free}
+        if all(float(leaf.abs().max()) < 1e-9 * unit for leaf in free.values()):
+            break
+    return total

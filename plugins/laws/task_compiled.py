@@ -1,0 +1,58 @@
+"""The law on compiled steps: U and grad U of a task are then what they are step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from harness.contracts.sampler import Sampler
+from harness.engine.loop import Loop
+from harness.engine.stepping.execution_mode import lack
+from plugins.laws.law import Skip, distance, finish, in_batches, streams, trajectory
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.contracts.sampler import Noise, Potential
+    from harness.contracts.task import Task
+
+CHAINS = 3
+STEPS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Probe(Sampler):
+    """A small step down the mean of the gradients on the batch and on all the data; the state is U on the batch."""
+
+    full_gradients_per_step: ClassVar[int] = 1
+
+    def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
+        return {"energy": theta.new_zeros(len(theta))}
+
+    def step(
+        self, theta: Tensor, state: dict[str, Tensor], potential: Potential, h: Tensor, T: Tensor, noise: Noise
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        energy, gradient = potential.value_and_grad(theta)
+        return theta - h * (gradient + potential.full.grad(theta)) / 2, {"energy": energy}
+
+
+def law_compiled_is_plain(task: Task) -> None:
+    """A few steps end at the same place, with the same U, in both modes but for rounding."""
+    import torch
+
+    missing = lack()
+    if missing:
+        raise Skip(missing)
+    task = in_batches(task)
+    problem = task.build(streams(CHAINS), "cpu")
+    steepest = float(problem.gradient(problem.initial(), None).abs().max())
+    path = trajectory([0.01 / max(1.0, steepest)] * STEPS, 1.0)
+    plain, compiled = (
+        finish(Loop(task, _Probe(), path, streams(CHAINS), CHAINS, mode=mode)) for mode in ("plain", "compiled")
+    )
+    gap = max(distance(compiled.theta, plain.theta), distance(compiled.state["energy"], plain.state["energy"]))
+    limit = 1000 * torch.finfo(plain.theta.dtype).eps
+    assert gap < limit, (
+        f"compiled, {STEPS} steps end {gap:.3g} of their size away from the plain ones (limit {limit:.1g}); usual "
+        "causes: a branch of `torch.compiler.is_compiling()` that computes something else, a buffer written in place"
+    )

@@ -1,0 +1,44 @@
+"""The law on the streams of a task: where a chain starts and what it meets is its own seed's and its own chain's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from harness.contracts.randomness import Streams
+from plugins.laws.law import in_batches
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.contracts.task import Task
+
+CHAINS = (0, 1, 2, 3)
+ALONE = 2
+
+
+def law_chains_have_their_own_streams(task: Task) -> None:
+    """Starts and batches of a chain are the same alone and among others, and unlike those of other chains and seeds."""
+    import torch
+
+    task = in_batches(task)
+    crowd, alone, other = (_met(task, chains, seed) for chains, seed in ((CHAINS, 0), ((ALONE,), 0), ((ALONE,), 1)))
+    for name, leaf in crowd.items():
+        assert torch.equal(leaf[ALONE], alone[name][0]), (
+            f"{name}: chain {ALONE} of {len(CHAINS)} meets another one than alone; usual causes: one generator for "
+            "all chains, drawn chain after chain, or rows of another chain"
+        )
+        assert not torch.equal(leaf[ALONE], other[name][0]), (
+            f"{name}: seeds 0 and 1 meet the same one; usual cause: a generator with a seed of its own"
+        )
+        twins = [c for c in CHAINS if c != ALONE and torch.equal(leaf[c], leaf[ALONE])]
+        assert not twins, (
+            f"{name}: chains {twins[0]} and {ALONE} meet the same one; usual cause: `streams[0]` for every chain"
+        )
+
+
+def _met(task: Task, chains: Sequence[int], seed: int) -> dict[str, Tensor]:
+    """The starts (C, D), and the batches of an epoch and more with the chains as their leading axis."""
+    problem = task.build([Streams(seed, chain, ("laws",)) for chain in chains], "cpu")
+    batches = problem.draw_batches(task.steps_per_epoch() + 2)
+    return {"start": problem.initial()} | {f"batch {name}": leaf.transpose(0, 1) for name, leaf in batches.items()}

@@ -1,0 +1,1 @@
+"""The verbs that live outside the core, and what they are made of."""

@@ -1,0 +1,212 @@
+"""What changed from the last night to tonight, by row and metric, paired by seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.analysis.statistics import PairedTest, mean_interval, paired_t, sign_flip
+from harness.reporting.scoring.compare import compare_values
+from harness.reporting.scoring.comparison import FEWEST, Comparison, judge
+from harness.results.ledger.attempt import FAILED
+from plugins.verbs.regression.night import Metric, Night, Row
+
+ROUNDING = 1e-6
+"""Values that differ by less than this share are equal: code that adds in another order is not worse."""
+
+WORSE = ("worse", "diverged", "failed", "gone")
+"""The outcomes that are regressions."""
+
+MACHINE = tuple(status for status in FAILED if status != "error")
+"""Ends of a run that say something of the machine and nothing of the method (RULES.md, 4)."""
+
+LOST = 0.01
+"""Level of the test whether more seeds lost their value than found one."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of a metric of a row, or of the row as a whole (metric "").
+
+    outcome     worse: by the metric's direction, p < .05 after Holm; diverged, failed: seeds that had a result;
+                gone: there is no such row or value any more; better; unclear: other values, no verdict;
+                unfinished: seeds ended by a time limit or for want of memory;
+                same; new; not compared; skipped: its data is not here; dropped: the suite does not ask for it any more
+    comparison  tonight (a) against the last night (b), where their values differ
+    """
+
+    row: str
+    metric: str
+    outcome: str
+    reason: str = ""
+    comparison: Comparison | None = None
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether it is to be reported as such."""
+        return self.outcome in WORSE
+
+
+def changes(last: Night | None, tonight: Night, skipped: Collection[str] = ()) -> list[Change]:
+    """Every row and metric of either night, in order; Holm over all whose values differ. `skipped` are rows that were
+    left out tonight.
+    """
+    before = last.compared_with() if last else {}
+    edited = last is not None and last.suite != tonight.suite
+    found: list[Change] = []
+    for name in sorted({*before, *tonight.rows, *skipped}):
+        if name in skipped:
+            found.append(Change(name, "", "skipped", "its data is not here"))
+        elif name not in tonight.rows:
+            outcome, reason = (
+                ("dropped", "the suite was edited") if edited else ("gone", "there is no such row any more")
+            )
+            found.append(Change(name, "", outcome, reason))
+        elif name not in before:
+            found.append(Change(name, "", "new", "not in the last night" if last else ""))
+        else:
+            found += _of_row(name, before[name], tonight.rows[name])
+    family = iter(judge([change.comparison for change in found if change.comparison is not None]))
+    return [_judged(change, next(family)) if change.comparison else change for change in found]
+
+
+def settled(last: Night | None, tonight: Night, found: Collection[Change], *, accepted: bool) -> Night:
+    """Tonight as it is recorded: with the standard that the next night is held to."""
+    before = last.compared_with() if last else {}
+    kept = {change.row for change in found if change.outcome in ("skipped", "unfinished")}
+    if not accepted:
+        kept |= {change.row for change in found if change.is_regression}
+    standard = {name: before[name] for name in sorted(kept) if name in before}
+    return replace(tonight, standard=standard, accepted=accepted)
+
+
+def _of_row(name: str, before: Row, now: Row) -> Iterator[Change]:
+    """The changes of a row that both nights have; those to be judged have a comparison."""
+    if before.task_version != now.task_version:
+        versions = f"version {before.task_version} of the task then, {now.task_version} now"
+        yield Change(name, "", "not compared", versions)
+        return
+    fine = {seed for seed in before.statuses.keys() & now.statuses.keys() if seed not in before.lost()}
+    lost = {seed: status for seed, status in now.lost().items() if seed in fine}
+    for outcome, statuses in (("diverged", ("diverged",)), ("failed", ("error",)), ("unfinished", MACHINE)):
+        seeds = [str(seed) for seed, status in sorted(lost.items()) if status in statuses]
+        if seeds:
+            noun = "seed" if len(seeds) == 1 else "seeds"
+            yield Change(name, "", outcome, f"{noun} {', '.join(seeds)}, which had a result")
+    both = fine - lost.keys()
+    if not both:
+        return
+    for metric in sorted({*before.metrics, *now.metrics}):
+        yield _of_metric(name, metric, before.metrics.get(metric), now.metrics.get(metric), both)
+
+
+def _of_metric(row: str, name: str, before: Metric | None, now: Metric | None, seeds: Collection[int]) -> Change:
+    """`seeds` have a result in both nights."""
+    if before is None or now is None:
+        outcome, reason = ("new", "not in the last night") if now else ("gone", "it is not measured any more")
+        return Change(row, name, outcome, reason)
+    then = {seed: value for seed, value in before.values.items() if seed in seeds}
+    here = {seed: value for seed, value in now.values.items() if seed in seeds}
+    if reason := _incomparable(before, now):
+        return Change(row, name, "not compared", reason)
+    lost, found = then.keys() - here.keys(), here.keys() - then.keys()
+    reason = f"{len(lost)} of {len(then)} seeds that had a value have none" if lost else ""
+    if lost and ((not here and len(then) == len(seeds) >= FEWEST) or _more_often(len(lost), len(found)) < LOST):
+        return Change(row, name, "gone", reason)
+    pairs = then.keys() & here.keys()
+    if not pairs:
+        return Change(row, name, "not compared", "no seed has a value in both nights")
+    if all(math.isclose(then[seed], here[seed], rel_tol=ROUNDING) for seed in pairs):
+        return Change(row, name, "unclear" if lost else "same", reason)
+    return Change(row, name, "unclear", reason, comparison=replace(compare(here, then, now), metric=name))
+
+
+def _more_often(lost: int, found: int) -> float:
+    """p of a sign test: so many seeds or more lost a value, of all whose value came or went."""
+    n = lost + found
+    return sum(math.comb(n, k) for k in range(lost, n + 1)) / 2**n
+
+
+def _incomparable(before: Metric, now: Metric) -> str:
+    """Why two records of a metric are not of the same thing, or of a thing that has no better."""
+    if before.version != now.version:
+        return f"version {before.version} of the metric then, {now.version} now"
+    return "no value of it is the best" if now.direction == "target" and now.target is None else ""
+
+
+def compare(tonight: Mapping[int, float], last: Mapping[int, float], metric: Metric) -> Comparison:
+    """Tonight (a) against the last night (b): by their ratio where all values are positive, else by the difference.
+
+    The test is a paired t, of the logarithms where it is by ratio and not of counts; where the seeds differ all alike
+    it is sign flips. (By sign flips alone, p is at least 2^(1-n) on n seeds, and over many rows Holm would let no
+    change pass.)
+    """
+    made = compare_values(tonight, last, metric.direction, metric.target)
+    made = replace(made, version=metric.version, unit=metric.unit)
+    if made.p is None:
+        return made
+    a, b = ([_distance(values[seed], metric) for seed in made.pairs] for values in (tonight, last))
+    plain = _test([x - y for x, y in zip(a, b, strict=True)])
+    if min(*a, *b) <= 0:
+        return replace(made, p=plain.p, test=plain.method)
+    logs = [math.log(x / y) for x, y in zip(a, b, strict=True)]
+    found, test = mean_interval(logs), _test(logs)
+    # Small counts that fall by one have logarithms that differ a little less than alike: a t of those means nothing.
+    counts = all(value.is_integer() for value in (*a, *b))
+    p, method = (plain.p, plain.method) if counts else (test.p, f"{test.method}, of logarithms")
+    low, high = (None if end is None else _exp(end) for end in (found.low, found.high))
+    return replace(
+        made,
+        effect=_exp(found.mean),
+        low=low,
+        high=high,
+        scale="ratio",
+        interval="t 95 %" if found.kind == "t" else found.kind,
+        p=p,
+        test=method,
+    )
+
+
+def _distance(value: float, metric: Metric) -> float:
+    return abs(value - metric.target) if metric.direction == "target" and metric.target is not None else value
+
+
+def _test(differences: list[float]) -> PairedTest:
+    alike = max(differences) - min(differences) <= ROUNDING * max(map(abs, differences))
+    return sign_flip(differences) if alike else paired_t(differences)
+
+
+def _exp(value: float) -> float:
+    return math.exp(min(value, 700.0))
+
+
+def _judged(change: Change, comparison: Comparison) -> Change:
+    outcome = {"b": "worse", "a": "better", "": "unclear"}[comparison.better]
+    reason = comparison.withheld or change.reason
+    return replace(change, outcome=outcome, reason=reason, comparison=comparison)
+
+
+def flat(change: Change) -> dict[str, Any]:
+    """A change as a flat record."""
+    found = change.comparison
+    return {
+        "outcome": change.outcome,
+        "row": change.row,
+        "metric": change.metric or None,
+        "reason": change.reason or None,
+        "last": found.b if found else None,
+        "tonight": found.a if found else None,
+        "effect": found.effect if found else None,
+        "low": found.low if found else None,
+        "high": found.high if found else None,
+        "scale": {"ratio": "tonight / last", "difference": "tonight - last"}[found.scale] if found else None,
+        "seeds": len(found.pairs) if found else None,
+        "direction": found.direction if found else None,
+        "target": found.target if found else None,
+        "unit": found.unit if found else None,
+        "p": found.p if found else None,
+        "p_after_holm": found.adjusted if found else None,
+        "test": found.test or None if found else None,
+    }

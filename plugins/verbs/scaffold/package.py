@@ -1,0 +1,86 @@
+"""A new package from the templates beside this file: filled in memory, then written as a folder that appears whole."""
+
+from __future__ import annotations
+
+import errno
+import importlib.metadata
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from harness.system.errors import UsageError
+from harness.system.files import write_folder
+
+TEMPLATES = Path(__file__).parent / "templates"
+KINDS = {
+    "sampler": "stochastic gradient Langevin dynamics",
+    "schedule": "a cosine decay of the step size",
+    "task": "a correlated Gaussian with noisy gradients",
+    "report": "what runs cost, method by method",
+}
+"""What can be made, and what each is as generated."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package to be written: its kind, and its name, from which the module's and the class's follow."""
+
+    kind: str
+    name: str
+
+    @property
+    def module(self) -> str:
+        """The import name: my-sgld is my_sgld."""
+        return self.name.replace("-", "_")
+
+    @property
+    def cls(self) -> str:
+        """The class: my-sgld is MySgldSampler. The kind at its end keeps it apart from every name of the harness."""
+        return "".join(word.capitalize() for word in [*self.name.split("-"), self.kind])
+
+    def files(self) -> dict[str, str]:
+        """Path below the package's folder -> text."""
+        places = {
+            "pyproject.toml": "pyproject.toml",
+            "README.md": f"{self.kind}/README.md",
+            f"src/{self.module}/__init__.py": "init.py",
+            f"src/{self.module}/{self.kind}.py": f"{self.kind}/{self.kind}.py",
+            f"tests/test_{self.module}.py": f"{self.kind}/test.py",
+        }
+        words = {"kind": self.kind, "name": self.name, "module": self.module, "cls": self.cls}
+        words |= {"summary": KINDS[self.kind], "bench": importlib.metadata.version("sgmcmc-bench")}
+        return {
+            place: Template((TEMPLATES / f"{template}.template").read_text(encoding="utf-8")).substitute(words)
+            for place, template in places.items()
+        }
+
+
+def write(package: Package, into: Path) -> Path:
+    """Write the package as a new folder of its name in `into`, made if need be, and return that folder.
+
+    Raises `UsageError` where the folder is there already or cannot be written; then nothing is left behind.
+    """
+    folder = into / package.name
+    made: list[Path] = []
+    try:
+        for missing in _missing(into):
+            missing.mkdir()
+            made.append(missing)
+        write_folder(folder, {place: text.encode() for place, text in package.files().items()})
+    except BaseException as error:
+        for place in reversed(made):
+            with suppress(OSError):
+                place.rmdir()
+        if isinstance(error, OSError) and error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
+            raise UsageError(f"{folder} is there already, and nothing is overwritten; choose another name") from error
+        if isinstance(error, OSError):
+            what = f"{error.filename or folder}: {error.strerror or error}"
+            raise UsageError(f"{what}; choose another folder by --into DIR") from error
+        raise
+    return folder
+
+
+def _missing(folder: Path) -> list[Path]:
+    """The folder and those above it that are not there, from the top."""
+    return [*reversed([place for place in (folder, *folder.parents) if not place.exists()])]

@@ -1,0 +1,189 @@
+"""Suites: TOML files of run commands, for `bench nightly`. `plugins/suites` says what such a file holds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.contracts.parameters import near
+from harness.contracts.registry import NAME, Registry
+from harness.runs.plan import DIGITS, Request, parse_seeds
+from harness.system.errors import PluginError, UsageError
+from harness.system.toml import read_toml
+
+KEYS = ("summary", "reports", "run")
+RUN_KEYS = ("samplers", "tasks", "seeds", "chains", "budget", "schedule", "settings", "sweep")
+MOST_CHAINS = 100_000
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite as read: the run commands in their order, and the names of its reports (None: all)."""
+
+    name: str
+    path: Path
+    summary: str
+    entries: tuple[Request, ...]
+    reports: tuple[str, ...] | None = None
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what it asks to be run: changes when the commands do, not when a comment does."""
+        text = json.dumps([asdict(entry) for entry in self.entries], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def find(registry: Registry, name: str) -> Suite:
+    """The suite of a plugin by its name, or of a file by its path: what ends in .toml or has a folder is a path."""
+    if name.endswith(".toml") or "/" in name:
+        return read(Path(name))
+    known = registry.suites()
+    paths = [path for _, path in known if path.stem == name]
+    if len(paths) == 1:
+        return read(paths[0])
+    if paths:
+        raise UsageError(f"suite {name!r} is offered several times; give a path: {', '.join(map(str, paths))}")
+    names = {path.stem for _, path in known}
+    raise UsageError(f"unknown suite {name!r:.80}{near(name, names)} A file of your own is given by its path, my.toml.")
+
+
+def read(path: Path) -> Suite:
+    """The suite in a file; `UsageError` says file, entry and key where something is wrong."""
+    if not NAME.fullmatch(path.stem):
+        raise UsageError(f"{path}: a suite's file is named as {NAME.pattern}.toml, for it names folders too")
+    try:
+        document = read_toml(path)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; `bench ls suites` lists those that are installed") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is not TOML: {_short(error)}") from error
+    place = str(path)
+    _refuse_unknown(place, document, KEYS)
+    runs = document.get("run")
+    if not isinstance(runs, list) or not runs or not all(isinstance(run, dict) for run in runs):
+        raise UsageError(f"{place}: it has no [[run]]; each is one run command")
+    reports = _names(place, document, "reports") if "reports" in document else None
+    summary = document.get("summary", "")
+    if not isinstance(summary, str):
+        raise UsageError(f"{place}: summary = {summary!r:.60} is not text")
+    entries = tuple(_entry(f"{place}, run {i}", run) for i, run in enumerate(runs, 1))
+    return Suite(path.stem, path, summary, entries, reports)
+
+
+@contextmanager
+def about(suite: Suite, number: int) -> Iterator[None]:
+    """Name file and entry (counted from 1) in the errors of what is done for an entry."""
+    try:
+        yield
+    except (UsageError, PluginError) as error:
+        raise type(error)(f"{suite.path}, run {number}: {_short(error)}") from error
+
+
+def _entry(place: str, run: Mapping[str, Any]) -> Request:
+    _refuse_unknown(place, run, RUN_KEYS)
+    for key in ("samplers", "tasks"):
+        if key not in run:
+            raise UsageError(f'{place}: {key} is missing, as in {key} = ["name"]')
+    given = _settings(place, run, "settings")
+    sweep = _settings(place, run, "sweep")
+    for name, values in sweep.items():
+        if not isinstance(values, list) or not values or not all(_plain(value) for value in values):
+            raise UsageError(f"{place}: sweep.{name} = {values!r:.60} is not a list of values")
+    for name, value in given.items():
+        if not _plain(value):
+            raise UsageError(f"{place}: settings.{name} = {value!r:.60} is not a value; a list belongs in sweep")
+    both = sorted(given.keys() & sweep.keys())
+    if both:
+        raise UsageError(f"{place}: {both[0]} stands in settings and in sweep; keep one")
+    if "schedule" in run and given.setdefault("schedule", name := _text(place, run, "schedule")) != name:
+        raise UsageError(f"{place}: schedule is given twice, here and in settings; keep one")
+    return Request(
+        samplers=_names(place, run, "samplers"),
+        tasks=_names(place, run, "tasks"),
+        seeds=_seeds(place, run["seeds"]) if "seeds" in run else None,
+        chains=_chains(place, run["chains"]) if "chains" in run else None,
+        budget=_budget(place, run) if "budget" in run else "paper",
+        given=given,
+        sweep=sweep,
+    )
+
+
+def _refuse_unknown(place: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    for key in table:
+        if key not in known:
+            raise UsageError(f"{place}: unknown key {key!r:.60}{near(key, known)}")
+
+
+def _budget(place: str, run: Mapping[str, Any]) -> str:
+    budget = _text(place, run, "budget")
+    if budget.startswith("seconds"):
+        raise UsageError(
+            f"{place}: budget = {budget!r} would be another number of steps in every night; "
+            "say smoke, quick, paper, steps=N or gradients=N"
+        )
+    return budget
+
+
+def _names(place: str, table: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value = table[key]
+    if not isinstance(value, list) or not value or not all(isinstance(word, str) and word.strip() for word in value):
+        raise UsageError(f'{place}: {key} = {value!r:.60} is not a list of names, as in ["a", "b"]')
+    return tuple(dict.fromkeys(word.strip() for word in value))
+
+
+def _text(place: str, table: Mapping[str, Any], key: str) -> str:
+    value = table[key]
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"{place}: {key} = {value!r:.60} is not text")
+    return value
+
+
+def _seeds(place: str, value: Any) -> list[int]:
+    if isinstance(value, str):
+        try:
+            return parse_seeds(value)
+        except UsageError as error:
+            raise UsageError(f"{place}: {_short(error).replace('--seeds', 'seeds =')}") from error
+    if isinstance(value, list) and value and all(type(seed) is int and 0 <= seed < 10**DIGITS for seed in value):
+        return list(dict.fromkeys(value))
+    numbers = f"a list of numbers from 0, below 10^{DIGITS}"
+    raise UsageError(f'{place}: seeds = {value!r:.60} is neither text like "0-9" nor {numbers}')
+
+
+def _chains(place: str, value: Any) -> int:
+    if type(value) is int and 1 <= value <= MOST_CHAINS:
+        return value
+    raise UsageError(f"{place}: chains = {value!r:.60} is not a number from 1 to {MOST_CHAINS:,}")
+
+
+def _settings(place: str, run: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The values by dotted name, whether the file writes "sampler.a" in quotes or not."""
+    value = run.get(key, {})
+    if not isinstance(value, dict):
+        raise UsageError(f"{place}: {key} = {value!r:.60} is not a table, as in {{ sampler.a = 5 }}")
+    return _flat(f"{place}: {key}", value)
+
+
+def _flat(place: str, table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        inside = _flat(place, value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+        if found.keys() & inside.keys():
+            raise UsageError(f"{place}: {min(found.keys() & inside.keys())} is given twice; keep one")
+        found |= inside
+    return found
+
+
+def _short(error: Exception) -> str:
+    """What an error says; it may quote all that a file holds."""
+    text = str(error)
+    return text if len(text) <= 500 else f"{text[:500]}..."
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, str | int | float | bool)

@@ -1,0 +1,43 @@
+"""Imports within the harness go one way, and nothing in it imports what lives outside."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import harness
+
+HOME = Path(harness.__file__).parent
+ORDER = ("system", "analysis", "contracts", "engine", "results", "runs", "reporting", "cli")
+"""Each imports only those before it. An import for types counts."""
+OUTSIDE = ("plugins", "tasks", "reports", "tests")
+OPEN = {
+    "cli/check.py", "cli/ls.py", "cli/new.py", "cli/night.py", "cli/nightly.py", "cli/pages/sampler.py",
+    "cli/pages/stationary.py", "cli/plugins.py",
+}  # fmt: skip
+"""Verbs that use what lives outside of the core."""
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield (node.module or "").split(".")
+
+
+def test_the_harness_has_these_entries():
+    folders = {path.name for path in HOME.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders == set(ORDER)
+    assert {path.name for path in HOME.iterdir() if path.is_file()} == {"__init__.py", "py.typed"}
+
+
+def test_imports_go_one_way():
+    wrong = []
+    for path in sorted(HOME.glob("*/**/*.py")):
+        own = path.relative_to(HOME).as_posix()
+        for first, *rest in imported(path):
+            later = first == "harness" and rest and ORDER.index(rest[0]) > ORDER.index(own.split("/")[0])
+            if later or (first in OUTSIDE and own not in OPEN):
+                wrong.append(f"{own} imports {'.'.join([first, *rest])}")
+    assert not wrong
