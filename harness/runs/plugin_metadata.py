@@ -19,7 +19,7 @@ from harness.contracts.parameters import Field, check, near, schema
 from harness.contracts.plugin_errors import foreign
 from harness.contracts.registry import Offer, load
 from harness.results.spec import ENGINE
-from harness.runs.source import source_hash
+from harness.runs.source import content_hash
 from harness.system.errors import PluginError, UsageError
 from harness.system.files import SEAL, read_json, seal_holds, sealed, write_json
 
@@ -157,7 +157,7 @@ def _target(offer: Offer) -> str:
 
 def _cached(offer: Offer, kind: str, params: Mapping[str, Any], make: Callable[[], Any]) -> Any:
     target = _target(offer)
-    key = json.dumps([FORMAT, ENGINE, target, source_hash(target), kind, dict(params)], sort_keys=True)
+    key = json.dumps([FORMAT, ENGINE, target, content_hash(target), kind, dict(params)], sort_keys=True)
     if key not in _known:  # a plan of a thousand seeds asks as many times
         path = _folder() / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
         text = _read(path)

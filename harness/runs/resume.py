@@ -16,7 +16,7 @@ from harness.results.ledger.ledger import Ledger
 from harness.results.spec import RunSpec, recorded_key
 from harness.runs.failure import setting_up
 from harness.runs.plugin_metadata import instance
-from harness.runs.source import source_hash
+from harness.runs.source import content_hash, source_hash
 from harness.runs.worker import Job
 from harness.system.errors import PluginError, RunError
 from harness.system.files import read_json
@@ -90,7 +90,7 @@ def _stride(draws: str, dim: int, size: int) -> int:
 
 def check_code(specs: Sequence[RunSpec]) -> None:
     """Raise where a plugin's code is not the one that the keys were made of: it was edited while runs waited."""
-    source_hash.cache_clear()
+    content_hash.cache_clear()
     for part in (specs[0].sampler, specs[0].schedule, specs[0].task):
         if source_hash(part.target) != part.source:
             raise RunError(f"the code of {part.name} changed since this command was planned; give the command again")

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 from harness.cli.app import run
 from harness.contracts.registry import registry
 from harness.results.ledger.ledger import Ledger
-from harness.runs.source import source_hash
+from harness.runs.source import content_hash
 
 PLUGIN = """
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ def forget():
     """What this process remembers of the plugin's file."""
     sys.modules.pop("odd_sampler", None)
     registry.cache_clear()
-    source_hash.cache_clear()
+    content_hash.cache_clear()
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from harness.cli.app import run
 from harness.contracts.registry import registry
 from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store, connection, schema
-from harness.runs.source import source_hash
+from harness.runs.source import content_hash, source_hash
 from harness.system.files import seal_holds, sealed
 
 PLUGIN = """
@@ -100,7 +100,7 @@ def forget():
     """What this process remembers of the plugin's file."""
     sys.modules.pop("growing_task", None)
     registry.cache_clear()
-    source_hash.cache_clear()
+    content_hash.cache_clear()
 
 
 class Home:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
 
 from harness.results import environment
-from harness.runs.source import _plugin_rooms, source_hash
+from harness.runs.source import _equal, _plugin_rooms, content_hash, source_hash
 from harness.system.errors import PluginError
 
 
@@ -19,14 +20,15 @@ def package(tmp_path, monkeypatch):
     (folder / "method.py").write_text("import numpy\nfrom examplepkg.helper import X\nclass A: pass\n")
     (folder / "relative.py").write_text("from .helper import X\nclass A: pass\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    source_hash.cache_clear()
+    content_hash.cache_clear()
     yield folder
     for name in [name for name in sys.modules if name.startswith("examplepkg")]:
         del sys.modules[name]
 
 
 def digest(target):
-    source_hash.cache_clear()
+    content_hash.cache_clear()
+    _equal.cache_clear()
     return source_hash(target)
 
 
@@ -37,6 +39,20 @@ def test_a_change_in_what_it_imports_from_its_package_changes_the_hash(package, 
     assert digest(f"examplepkg.{module}:A") == before
     (package / "helper.py").write_text("X = 2\n")
     assert digest(f"examplepkg.{module}:A") != before
+
+
+def test_code_that_a_package_declares_equal_to_older_code_has_its_hash(package):
+    before, other = digest("examplepkg.method:A"), digest("examplepkg.relative:A")
+    (package / "method.py").write_text("# the same\nimport numpy\nfrom examplepkg.helper import X\nclass A: pass\n")
+    after = digest("examplepkg.method:A")
+    assert after != before
+    (package / "equal_sources.json").write_text(json.dumps({after: before}))
+    assert digest("examplepkg.method:A") == before
+    assert content_hash("examplepkg.method:A") == after
+    assert digest("examplepkg.relative:A") == other
+    (package / "equal_sources.json").write_text("[")
+    with pytest.raises(PluginError, match="equal_sources"):
+        digest("examplepkg.method:A")
 
 
 def test_nothing_is_imported_to_find_the_hash(package):

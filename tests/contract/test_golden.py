@@ -1,0 +1,37 @@
+"""Short runs whose numbers must not change, and the hashes of code that keys are made of (tests/golden.py)."""
+
+from __future__ import annotations
+
+import golden
+import pytest
+
+from harness.results.spec import ENGINE
+from harness.runs.source import source_hash
+
+GOLDEN = golden.read()
+
+
+def test_the_code_of_each_plugin_has_its_hash():
+    wrong = [target for target in golden.contents() if source_hash(target) != GOLDEN["sources"].get(target)]
+    assert not wrong, "the code changed: if numbers are the same, python tests/golden.py equal; else ... new"
+
+
+@pytest.mark.parametrize("name", [name for name in golden.INFOS["samplers"] if name not in golden.ON_DATA])
+def test_samplers_give_the_numbers_of_this_engine(name):
+    assert golden.of_sampler(name) == pytest.approx(GOLDEN["samplers"][name], rel=1e-7)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", golden.ON_DATA)
+def test_samplers_on_data_give_the_numbers_of_this_engine(name):
+    assert golden.of_sampler(name) == pytest.approx(GOLDEN["samplers"][name], rel=1e-7)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", golden.TASKS)
+def test_tasks_give_the_numbers_of_this_engine(name):
+    assert golden.of_task(name) == pytest.approx(GOLDEN["tasks"][name], rel=1e-6)
+
+
+def test_the_engine_is_that_of_the_numbers():
+    assert GOLDEN["engine"] == ENGINE, "ENGINE was raised: python tests/golden.py new"

@@ -1,0 +1,83 @@
+"""The hashes of the built-in plugins that run keys are made of, as they were when keys last changed on purpose.
+
+    python tests/golden.py equal      after an edit that changes no number: the keys stay, by equal_sources.json
+    python tests/golden.py new        after an edit that changes numbers: new keys
+
+tests/contract/test_golden.py holds the hashes and the numbers of short runs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from support import make_loop, run_loop
+
+from harness.contracts.registry import load, registry
+from harness.results.spec import ENGINE
+from harness.runs.source import EQUAL, content_hash
+from plugins.schedules.cyclical import Cyclical
+
+ROOT = Path(__file__).parents[1]
+FILE = Path(__file__).with_name("golden.json")
+INFOS = {
+    kind: {offer.name: offer.info for offer in registry().offers(kind)} for kind in ("samplers", "schedules", "tasks")
+}
+TASKS = ("bimodal1d", "blr-a9a", "blr-heart", "gaussian2d", "landsat", "mixture2d", "mixture25", "mixture5", "ravine")
+"""Those whose steps are quick."""
+ON_DATA = ("sgfs", "sgrld")
+"""They need what a density does not have."""
+STEP = {"landsat": 1e-6, "blr-a9a": 1e-6, "ravine": 1e-7}
+
+
+def read():
+    return json.loads(FILE.read_text()) if FILE.exists() else {"sources": {}}
+
+
+def numbers(sampler, task, step):
+    """The end of two chains of 40 steps in two cycles."""
+    made = load(INFOS["samplers"][sampler].target)(), load(INFOS["tasks"][task].target)()
+    schedule = Cyclical(step_size=step, cycles=2, beta=0.2, explore_with_noise=True)
+    loop = make_loop(made[1], made[0], schedule, 40, seeds=(7,), burn_in=5)
+    return [float(x) for x in run_loop(loop).theta[:, :4].flatten()]
+
+
+def of_sampler(name):
+    return numbers(name, "blr-heart" if name in ON_DATA else "mixture5", 1e-3)
+
+
+def of_task(name):
+    return numbers("sgld", name, STEP.get(name, 1e-3))
+
+
+def contents():
+    """{class: hash of its code} of every built-in sampler, schedule and task."""
+    return {info.target: content_hash(info.target) for infos in INFOS.values() for info in infos.values()}
+
+
+def keep(golden):
+    """Declare today's code equal to the code of the golden hashes."""
+    found = contents()
+    for top in sorted({target.partition(".")[0] for target in found}):
+        equal = {
+            digest: golden[target]
+            for target, digest in sorted(found.items())
+            if target.startswith(f"{top}.") and golden.get(target, digest) != digest
+        }
+        path = ROOT / top / EQUAL
+        path.write_text(f"{json.dumps(equal, indent=1)}\n") if equal else path.unlink(missing_ok=True)
+
+
+def main(how):
+    golden = read()
+    golden["sources"] = (contents() | golden["sources"]) if how == "equal" else contents()
+    if how == "new":
+        golden |= {"engine": ENGINE, "samplers": {name: of_sampler(name) for name in INFOS["samplers"]}}
+        golden["tasks"] = {name: of_task(name) for name in TASKS}
+    FILE.write_text(f"{json.dumps(golden, indent=1, sort_keys=True)}\n")
+    keep(golden["sources"])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
