@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import platform
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,10 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli import context
+from harness.contracts.hookspecs import Info
+from harness.contracts.registry import KINDS
 from harness.reporting.rendering import render
-from harness.reporting.rendering.site import Section, Site, described, publish
+from harness.reporting.rendering.site import Section, Site, described, is_current, publish
 from harness.reporting.report import Request, Result
+from harness.results.environment import HARNESS, requirements
+from harness.results.provenance import package_hash
 from harness.results.store.selection import Selection
+from harness.runs.source import source_hash
 from harness.system.errors import PluginError
 from harness.system.text import plain
 from plugins.verbs.regression import REGRESSION, Change, Entry, History, Night, changes, observe, page, tables
@@ -20,6 +28,7 @@ from plugins.verbs.regression.changes import flat, settled
 from plugins.verbs.regression.observe import skipped_rows
 
 if TYPE_CHECKING:
+    from harness.contracts.registry import Offer
     from harness.results.store import Store
     from plugins.verbs.suite import Suite
 
@@ -49,16 +58,19 @@ def conclude(
     words, tone = page.verdict(last, found, open_runs, accepted=accepted)
     worse = [tables.sentence(change) for change in tables.told(found) if change.is_regression]
     own = tables.result(last, tonight, found, _failures(entries, store), _left_out(entries))
-    sections = [Section("night", "what changed since the last night, and the runs", own), *_reports(suite, store)]
-    facts = page.facts(store, tonight, last)
     lead = [*([suite.summary] if suite.summary else []), *worse[: page.SHOWN]]
-    problems = publish(Site(suite.name, words, tone, lead, facts, sections), out)
+    section = Section("night", "what changed since the last night, and the runs", own)
+    site = Site(suite.name, words, tone, lead, page.facts(store, tonight, last), [section])
+    made_from = _made_from(site, suite, store)
+    problems: dict[str, str] = {}
+    if not (current := is_current(out, made_from)):
+        problems = publish(replace(site, sections=[section, *_reports(suite, store)]), out, made_from)
     for name, problem in problems.items():
         context.say(f"report {name} could not be made: {problem}")
     if not open_runs:
         history.record(settled(last, tonight, found, accepted=accepted))
     _tell(last, found, as_json=as_json)
-    context.say(f"{suite.name}: {words}; pages in {out / 'index.html'}")
+    context.say(f"{suite.name}: {words}; {'the pages are as before:' if current else 'pages in'} {out / 'index.html'}")
     return Conclusion(REGRESSION if worse and not accepted else 0, PluginError.exit_code if problems else 0)
 
 
@@ -69,6 +81,28 @@ def _store(entries: Sequence[Entry]) -> Store:
     for note in store.refresh(context.plugins().papers()):
         context.say(f"note: {note}")
     return store
+
+
+def _made_from(site: Site, suite: Suite, store: Store) -> str:
+    """SHA-256 of all that the pages depend on: the night, the store, which reports, code and versions."""
+    registry = context.plugins()
+    (section,) = site.sections
+    own = [section.result.notes, *([table.title, table.cells(), table.notes] for table in section.result.tables)]
+    night = [site.name, site.verdict, site.tone, site.lead, site.facts, own, [*map(dict, section.result.records)]]
+    offers = [offer for kind in KINDS for offer in registry.offers(kind)]
+    code = [[repr(offer), _source(offer)] for offer in offers]
+    distributions = {plugin.distribution for plugin in registry.plugins if plugin.packaged}
+    versions = [platform.python_version(), requirements((HARNESS, *sorted(distributions)))]
+    parts = [night, store.fingerprint(), suite.reports, code, package_hash(), versions]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _source(offer: Offer) -> str:
+    """The hash of an offer's code; what is wrong with it where it does not read."""
+    try:
+        return source_hash(offer.info.target) if isinstance(offer.info, Info) else ""
+    except PluginError as error:
+        return str(error)
 
 
 def _reports(suite: Suite, store: Store) -> list[Section]:

@@ -59,7 +59,7 @@ def nightly(
     with _alone(ledger.root / "nights", chosen.name):
         wanted = {p.spec.key: p for entry in entries for p in entry.planned if p.spec.key not in entry.skipped}
         outcome = carry_out(list(wanted.values()), places, retry=True, long_is_fine=True, timeout=limit)
-        standings = [ledger.standing(key) for key in wanted]
+        standings = [p.standing if p.standing.cached else ledger.standing(key) for key, p in wanted.items()]
         open_runs = sum(not (standing.cached or standing.failed) for standing in standings)
         ending = conclude(chosen, entries, out, open_runs=open_runs, accept=accept, as_json=as_json)
     failed = any(standing.status != "done" for standing in standings)

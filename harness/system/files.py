@@ -133,6 +133,13 @@ def read_set(folder: Path, manifest: str) -> dict[str, bytes] | None:
     return {name: content for name, content in found.items() if content is not None}
 
 
+def placed_set(folder: Path, manifest: str) -> dict[str, Any]:
+    """A manifest, where each file of its set is in place as it was written; {} where one is not."""
+    record = read_json(folder / manifest) or {}
+    digests = _digests(record)
+    return record if digests and all(_holds(folder / name, digest) for name, digest in digests.items()) else {}
+
+
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     """Make a new folder with these files, by path below it: it is there as a whole or not at all.
 

@@ -18,9 +18,18 @@ MOST_PARTS = 50
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The document in a file; `OSError`, `ValueError` or `RecursionError` where there is none or it is too large."""
+    return parse(read_text(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, for `parse`; errors as of `read_toml`."""
     if (size := path.stat().st_size) > MOST_BYTES:
         raise ValueError(f"it has {size:,} bytes; at most {MOST_BYTES:,} are read")
-    text = read_bytes(os.path.realpath(path)).decode()
+    return read_bytes(os.path.realpath(path)).decode()
+
+
+def parse(text: str) -> dict[str, Any]:
+    """The document in a text; errors as of `read_toml`."""
     if any(part.count(".") >= MOST_PARTS for part in re.split(r"[=,{}\[\]\n]", text)):
         raise ValueError(f"a key has more than {MOST_PARTS} parts")
     return tomllib.loads(text)

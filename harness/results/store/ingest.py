@@ -29,6 +29,7 @@ _KEYS = {**SHARED, "attempt": ("attempt",)}
 OWN = ("attempt", "metric", "curve_points", "artifact", "event")
 """Tables whose rows are each of one attempt."""
 PAPERS = ("paper", "reported_value", "claim", "choice")
+TABLES = (*OWN, *SHARED, *PAPERS)
 _ARROW = {"varchar": "string", "bigint": "int64", "double": "float64", "boolean": "bool", "timestamp": "timestamp[us]"}
 _PLAIN = "insert into {} by name select * from incoming"
 _REPLACE = {

@@ -14,7 +14,7 @@ from harness.results.ledger.ledger import TRASH
 from harness.results.store import connection, schema
 from harness.results.store.changes import Known, News, damaged_since, known, news
 from harness.results.store.connection import Busy, Damaged, Foreign, Refused
-from harness.results.store.ingest import Redone, batches, forget, ingest
+from harness.results.store.ingest import TABLES, Redone, batches, forget, ingest
 from harness.results.store.scan_cache import keep, look
 from harness.system.errors import DataError, UsageError
 from harness.system.files import aside
@@ -140,6 +140,12 @@ class Store:
         """The rows of a query as a polars frame."""
         with self._reading() as db:
             return connection.interruptible(db, lambda: db.sql(query, params=list(parameters)).pl())
+
+    def fingerprint(self) -> list[tuple[Any, ...]]:
+        """For each table the number of its rows and the sum of their hashes: whatever a report may read changes it."""
+        with self._reading() as db:
+            queries = [f"select count(*), sum(hash({', '.join(schema.columns(t))})) from {t}" for t in TABLES]  # noqa: S608 - names of ours
+            return [row for query in queries for row in db.execute(query).fetchall()]
 
     @contextmanager
     def reading(self) -> Iterator[DuckDBPyConnection]:

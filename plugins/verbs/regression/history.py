@@ -11,33 +11,35 @@ from plugins.verbs.regression.night import Night, from_json
 
 
 class History:
-    """The recorded nights of one suite. `notes` names the files that could not be used."""
+    """The recorded nights of one suite, of which the last two count. `notes` names files that could not be used."""
 
     def __init__(self, results: Path, suite: str) -> None:
         self.folder = results / "nights" / suite
         self.notes: list[str] = []
-        self._nights: list[tuple[Path, Night]] = []
-        for path in sorted(self.folder.glob("*.json")):
+        self._nights: list[tuple[Path, Night]] = []  # the latest first
+        for path in sorted(self.folder.glob("*.json"), reverse=True):
             night = from_json(read_json(path)) if path.stem.isdigit() else None
             if night is None:
                 self.notes.append(f"{path} is not a whole record of a night; it is left out")
             else:
                 self._nights.append((path, night))
+            if len(self._nights) == 2:
+                break
 
     def again(self, tonight: Night) -> Night | None:
         """The record of tonight where it was made before: the same command was given again and nothing changed."""
-        latest = self._nights[-1][1] if self._nights else None
+        latest = self._nights[0][1] if self._nights else None
         return latest if latest is not None and latest.digest == tonight.digest else None
 
     def last(self, tonight: Night) -> Night | None:
         """The night to compare with: the latest that is another than tonight's."""
-        others = self._nights[:-1] if self.again(tonight) else self._nights
-        return others[-1][1] if others else None
+        others = self._nights[1:] if self.again(tonight) else self._nights
+        return others[0][1] if others else None
 
     def record(self, tonight: Night) -> None:
         """Write tonight down, over its own record where it has one."""
         if self.again(tonight):
-            path, recorded = self._nights[-1][0], self._nights[-1][1].recorded
+            path, recorded = self._nights[0][0], self._nights[0][1].recorded
         else:
             numbers = [int(path.stem) for path in self.folder.glob("*.json") if path.stem.isdigit()]
             path, recorded = self.folder / f"{max(numbers, default=0) + 1:06d}.json", now()

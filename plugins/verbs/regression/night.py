@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 FORMAT = 1
@@ -58,10 +59,10 @@ class Night:
     accepted: bool = False
     recorded: str = ""
 
-    @property
+    @functools.cached_property
     def digest(self) -> str:
         """SHA-256 of the commands and of what was found; how long it took is left out."""
-        found = {name: {**asdict(row), "seconds": None} for name, row in self.rows.items()}
+        found = {name: {**_plain(row), "seconds": None} for name, row in self.rows.items()}
         return _digest([FORMAT, self.suite, found])
 
     def compared_with(self) -> dict[str, Row]:
@@ -70,7 +71,9 @@ class Night:
 
     def to_json(self) -> dict[str, Any]:
         """The record of a night, with a checksum."""
-        record = {"format": FORMAT, **asdict(self)}
+        rows, standard = ({name: _plain(row) for name, row in part.items()} for part in (self.rows, self.standard))
+        record = {"format": FORMAT, "suite": self.suite, "rows": rows, "standard": standard}
+        record |= {"accepted": self.accepted, "recorded": self.recorded}
         return {**record, "sha256": _digest(record)}
 
 
@@ -79,11 +82,9 @@ def from_json(record: Mapping[str, Any] | None) -> Night | None:
     if record is None or record.get("format") != FORMAT:
         return None
     try:
-        content = {name: value for name, value in record.items() if name != "sha256"}
-        if record["sha256"] != _digest(content):
-            return None
         rows, standard = ({n: _row(row) for n, row in record[part].items()} for part in ("rows", "standard"))
-        return Night(record["suite"], rows, standard, record["accepted"], record["recorded"])
+        night = Night(record["suite"], rows, standard, record["accepted"], record["recorded"])
+        return night if night.to_json()["sha256"] == record["sha256"] else None
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
@@ -94,10 +95,15 @@ def _row(record: Mapping[str, Any]) -> Row:
     return Row(record["task_version"], keys, statuses, metrics, record["seconds"])
 
 
+def _plain(row: Row) -> dict[str, Any]:
+    """As `dataclasses.asdict`, which would copy every value."""
+    return {**vars(row), "metrics": {name: vars(metric) for name, metric in row.metrics.items()}}
+
+
 def _by_seed(values: Mapping[str, Any]) -> dict[int, Any]:
     return {int(seed): value for seed, value in values.items()}
 
 
 def _digest(record: Any) -> str:
-    """Of the JSON text, in which a seed is text whether it was a number or not."""
+    """Of the JSON text, by seed in the order of numbers: as text, 10 would come before 2."""
     return hashlib.sha256(json.dumps(record, sort_keys=True, allow_nan=False).encode()).hexdigest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from harness.system.errors import UsageError
 from plugins.verbs.regression.night import Metric, Night, Row
@@ -14,6 +14,21 @@ if TYPE_CHECKING:
     from harness.results.spec import RunSpec
     from harness.results.store import Store
     from harness.runs.plan import Planned, Request
+
+_METRICS = """
+select run_key, metric, metric_version, unit, direction, target, value from run_metric order by run_key, metric
+"""
+
+
+class Measured(NamedTuple):
+    """A metric of one run."""
+
+    metric: str
+    version: int
+    unit: str
+    direction: str
+    target: float | None
+    value: float | None
 
 
 @dataclass(frozen=True)
@@ -41,10 +56,11 @@ class Entry:
 
 def observe(suite: str, entries: Sequence[Entry], store: Store) -> Night:
     """The night that a suite of this digest had, from a store that shows its runs. Left-out runs are in no row."""
-    results = {row["run_key"]: row for row in store.rows("select * from result")}
-    metrics: dict[str, list[dict[str, Any]]] = {}
-    for row in store.rows("select * from run_metric order by run_key, metric"):
-        metrics.setdefault(row["run_key"], []).append(row)
+    _, concluded = store.table("select run_key, status, seconds_sampling from result")
+    results = {key: (status, seconds) for key, status, seconds in concluded}
+    metrics: dict[str, list[Measured]] = {}
+    for key, *measured in store.table(_METRICS)[1]:
+        metrics.setdefault(key, []).append(Measured(*measured))
     members: dict[str, dict[int, RunSpec]] = {}
     left_out = skipped_rows(entries)
     for entry in entries:
@@ -68,29 +84,26 @@ def skipped_rows(entries: Iterable[Entry]) -> set[str]:
 
 def _row(
     specs: Mapping[int, RunSpec],
-    results: Mapping[str, Mapping[str, Any]],
-    metrics: Mapping[str, Sequence[Mapping[str, Any]]],
+    results: Mapping[str, tuple[str, float | None]],
+    metrics: Mapping[str, Sequence[Measured]],
 ) -> Row:
     concluded = {seed: results[spec.key] for seed, spec in sorted(specs.items()) if spec.key in results}
-    measured = [(seed, metric) for seed, row in concluded.items() for metric in metrics.get(row["run_key"], [])]
-    found = {metric["metric"]: _metric(metric["metric"], measured) for _, metric in measured}
-    times = [row["seconds_sampling"] for row in concluded.values() if row["seconds_sampling"] is not None]
+    by_metric: dict[str, list[tuple[int, Measured]]] = {}
+    for seed in concluded:
+        for measured in metrics.get(specs[seed].key, ()):
+            by_metric.setdefault(measured.metric, []).append((seed, measured))
+    times = [seconds for _, seconds in concluded.values() if seconds is not None]
     return Row(
         task_version=next(iter(specs.values())).task_version,
         keys={seed: spec.key for seed, spec in sorted(specs.items())},
-        statuses={seed: row["status"] for seed, row in concluded.items()},
-        metrics=found,
+        statuses={seed: status for seed, (status, _) in concluded.items()},
+        metrics={name: _metric(found) for name, found in by_metric.items()},
         seconds=statistics.median(times) if times else None,
     )
 
 
-def _metric(name: str, measured: Sequence[tuple[int, Mapping[str, Any]]]) -> Metric:
+def _metric(found: Sequence[tuple[int, Measured]]) -> Metric:
     """A metric over the seeds; values under an older version of it are left out."""
-    own = [(seed, record) for seed, record in measured if record["metric"] == name]
-    newest = max((record for _, record in own), key=lambda record: record["metric_version"])
-    values = {
-        seed: record["value"]
-        for seed, record in own
-        if record["value"] is not None and record["metric_version"] == newest["metric_version"]
-    }
-    return Metric(newest["metric_version"], newest["unit"], newest["direction"], newest["target"], values)
+    newest = max((measured for _, measured in found), key=lambda measured: measured.version)
+    values = {seed: m.value for seed, m in found if m.value is not None and m.version == newest.version}
+    return Metric(newest.version, newest.unit, newest.direction, newest.target, values)
