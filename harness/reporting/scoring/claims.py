@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from harness.analysis.statistics import PERMUTATION_SEEDS, holm, mean_interval, paired_test
+from harness.analysis.statistics import PERMUTATION_SEEDS, holm
+from harness.reporting.scoring.compare import FEWEST, LEVEL, compare_values
 from harness.reporting.scoring.estimates import Estimate
 from harness.reporting.scoring.groups import Group
 from harness.reporting.scoring.reported import own_choices
@@ -16,8 +17,6 @@ from harness.reporting.scoring.reported import own_choices
 if TYPE_CHECKING:
     from harness.results.store import Store
 
-LEVEL = 0.05
-FEWEST_SEEDS = 3
 NOBODY = "and the methods that should succeed fail as well"
 Finding = Literal["holds", "fails", "undecided", "vacuous"]
 
@@ -189,29 +188,21 @@ def _tested(claim: Claim, ours: Sequence[Ours | None]) -> Judged | None:
 
 def _paired(claim: Claim, left: Mapping[int, float], right: Mapping[int, float]) -> Judged:
     """The values of two sides by seed, paired."""
-    sign = -1.0 if claim.direction == "min" else 1.0
-    gains = [sign * (left[seed] - right[seed]) for seed in sorted(left.keys() & right.keys())]
-    n = len(gains)
-    if n < FEWEST_SEEDS:
-        return Judged("undecided", f"{n} seeds in common, fewer than {FEWEST_SEEDS}", None, n)
-    if not all(map(math.isfinite, gains)):
+    n = len(left.keys() & right.keys())
+    if n < FEWEST:
+        return Judged("undecided", f"{n} seeds in common, fewer than {FEWEST}", None, n)
+    if not all(math.isfinite(values[seed]) for values in (left, right) for seed in left.keys() & right.keys()):
         return Judged("undecided", "a value of ours is not finite", None, n)
-    if claim.kind == "equality":
-        larger = max(abs(sum(values.values()) / len(values)) for values in (left, right))
-        return _equality(claim, gains, larger)
-    if not any(gains):
-        return Judged("undecided", "no difference in any seed", 0.0, n, 1.0)
-    found = paired_test(gains)
-    return Judged("undecided", found.method, found.mean, n, found.p)
-
-
-def _equality(claim: Claim, gains: Sequence[float], larger: float) -> Judged:
-    """`larger` is the larger of our two means, of which the margin is a share."""
-    mean, n = sum(gains) / len(gains), len(gains)
+    found = compare_values(left, right, claim.direction or "max")
+    sign = -1.0 if claim.direction == "min" else 1.0
+    mean, low, high = (sign * (end or 0.0) for end in (found.effect, found.low, found.high))
+    if claim.kind != "equality":
+        reason = found.test if mean or low or high else "no difference in any seed"
+        return Judged("undecided", reason, mean, n, found.p)
     if claim.margin is None:
         return Judged("undecided", "the claim names no margin within which they count as equal", mean, n)
-    found, margin = mean_interval(gains), claim.margin * larger
-    low, high = (found.low, found.high) if found.low is not None and found.high is not None else (mean, mean)
+    low, high = sorted((low, high))
+    margin = claim.margin * max(abs(sum(values.values()) / len(values)) for values in (left, right))
     where = f"95 % interval of the difference [{low:.4g}, {high:.4g}], margin {margin:.4g}"
     if -margin <= low and high <= margin:
         return Judged("holds", where, mean, n)

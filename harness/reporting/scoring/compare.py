@@ -1,91 +1,175 @@
-"""One row against another by one metric, paired by seed: RULES.md 4 and 5 as code. Pure functions on records.
+"""Two groups by one metric, paired by seed: RULES.md 4 and 5 as code. Verbs, reports, nights and claims all use this.
 
     family = [compare(a, b, "modes_covered"), compare(a, b, "gradients_to_low_error", curves)]
     for comparison in judge(family):         # Holm over all that was tested
         comparison.better                    # "a", "b", or "" for undecided
 
-A and B are groups of runs: two samplers, or one sampler of two nights. A task's metrics are averaged over seeds, and
-compared by the mean difference; the joint error, gradients to low error and ess_mse are statistics over chains x seeds,
-and compared by their ratio (`overall`). `compare_values` takes plain values by seed.
+A and B are groups of runs: two samplers, or one sampler of two nights. A task's metric has a value a seed, and the mean
+difference is compared. The joint error, gradients to low error and ess_mse are statistics over chains x seeds: the
+ratio of the two is compared, with a bootstrap interval over seeds drawn jointly. The test is of the log ratios of the
+statistics of each seed's own chains. (Swapping labels within seeds would test the same, but medians of whole groups tie
+too often.)
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
-from harness.analysis.statistics import mean_interval, paired_test, t_multiplier
-from harness.reporting.scoring.comparison import FEWEST, Comparison, judge, too_few
-from harness.reporting.scoring.estimates import Curves
-from harness.reporting.scoring.groups import Group, Run, Value
-from harness.reporting.scoring.pooled_comparison import STATISTICS, compare_overall
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.analysis.diagnostics import bootstrap_low_error
+from harness.analysis.diagnostics.crossing import MINIMUM_CHAINS, THRESHOLD, last_crossing
+from harness.analysis.statistics import (
+    PERMUTATION_SEEDS,
+    PairedTest,
+    bootstrap_interval,
+    holm,
+    mean_interval,
+    paired_test,
+    t_multiplier,
+)
+from harness.reporting.scoring.accuracy import (
+    ERRORS,
+    ESS_CURVES,
+    ESS_MSE,
+    JOINT,
+    LOW_ERROR,
+    LOW_ERROR_CURVES,
+    LOW_ERROR_VERSION,
+    median_size,
+    worst,
+)
+from harness.reporting.scoring.estimates import Curves, resampled_means
+from harness.reporting.scoring.groups import Group, Run
 from harness.reporting.scoring.record import divergence
 
-__all__ = ["Comparison", "compare", "compare_values", "judge"]
+LEVEL = 0.05
+FEWEST = 3
+"""Pairs without which there is no test at all."""
+
+Better = Literal["a", "b", ""]
+Scale = Literal["difference", "ratio"]
+Rows = NDArray[np.float64]
+_CURVES = {JOINT: ERRORS, LOW_ERROR: LOW_ERROR_CURVES, ESS_MSE: ESS_CURVES}
+_ABOUT = {JOINT: (1, "1", "min"), LOW_ERROR: (LOW_ERROR_VERSION, "data passes", "min"), ESS_MSE: (1, "draws", "max")}
+_OF_SQUARES = {JOINT: worst, ESS_MSE: median_size}
+"""What a statistic of squared errors is, from their means."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A against B by one metric.
+
+    pairs      the seeds that count: both have a value
+    a, b       the means over them, or the statistics
+    effect     a - b averaged over the pairs (where direction is "target": of the distances from it); where `scale` is
+               "ratio", a / b; inf where only B gets there; None where there is nothing to compare
+    low, high  ends of its interval or range; `interval` says which: "t 95 % (x2.26)", "bootstrap 95 %", "range", "none"
+    p, test    two-sided p of "no difference", and what it assumes; None where the seeds are too few
+    unpaired   seed -> why it does not count: "A diverged at step 120, chain 2"
+    withheld   why there is no verdict whatever p is; "" where nothing stands against one
+    adjusted   p after Holm over the family; from `judge`
+    better     which is better, if adjusted < .05 and nothing is withheld; from `judge`
+    """
+
+    metric: str
+    version: int
+    unit: str
+    direction: str
+    target: float | None
+    pairs: tuple[int, ...] = ()
+    a: float | None = None
+    b: float | None = None
+    effect: float | None = None
+    low: float | None = None
+    high: float | None = None
+    interval: str = "none"
+    scale: Scale = "difference"
+    p: float | None = None
+    test: str = ""
+    unpaired: Mapping[int, str] = field(default_factory=dict)
+    withheld: str = ""
+    adjusted: float | None = None
+    better: Better = ""
+
+    @property
+    def favours(self) -> Better:
+        """The side that the effect speaks for, by the metric's direction; "" where it speaks for none."""
+        even = 1.0 if self.scale == "ratio" else 0.0
+        if self.effect is None or self.effect == even or (self.direction == "target" and self.target is None):
+            return ""
+        return "a" if (self.effect > even) == (self.direction == "max") else "b"
+
+
+def judge(family: Sequence[Comparison], level: float = LEVEL) -> list[Comparison]:
+    """The comparisons, in their order, with p after Holm over all that were tested, and what is better."""
+    after = iter(holm([comparison.p for comparison in family if comparison.p is not None]))
+    judged = [c if c.p is None else replace(c, adjusted=next(after)) for c in family]
+    return [
+        replace(c, better=c.favours) if c.adjusted is not None and c.adjusted < level and not c.withheld else c
+        for c in judged
+    ]
+
+
+def compare_values(
+    a: Mapping[int, float],
+    b: Mapping[int, float],
+    direction: str,
+    target: float | None = None,
+    *,
+    scale: Scale = "difference",
+    test: Callable[[Sequence[float]], PairedTest] = paired_test,
+) -> Comparison:
+    """Values by seed, on the seeds that both have: mean difference or ratio, its interval over seeds, its p.
+
+    direction "max" or "min" says where better is, "target" that the distance from `target` is what is compared. A ratio
+    is that of geometric means. `paired_test` is sign flips from 10 pairs on, a paired t on 3 to 9; on fewer no test is
+    made. ValueError for differences that are not finite.
+    """
+    pairs = tuple(sorted(a.keys() & b.keys()))
+    made = Comparison("", 1, "", direction, target, pairs, scale=scale)
+    if not pairs:
+        return replace(made, withheld="no seed of which both have a value")
+    x, y = ([side[seed] for seed in pairs] for side in (a, b))
+    made = replace(made, a=sum(x) / len(x), b=sum(y) / len(y))
+    if direction == "target" and target is not None:
+        x, y = ([abs(value - target) for value in side] for side in (x, y))
+    apart = _log_ratios(x, y) if scale == "ratio" else [left - right for left, right in zip(x, y, strict=True)]
+    found = mean_interval(apart)
+    ends = [_exp(end) if scale == "ratio" and end is not None else end for end in (found.mean, found.low, found.high)]
+    kind = f"t 95 % (x{t_multiplier(len(pairs) - 1):.2f})" if found.kind == "t" else found.kind
+    made = replace(made, effect=ends[0], low=ends[1], high=ends[2], interval=kind)
+    if len(pairs) < FEWEST:
+        noun = "pair" if len(pairs) == 1 else "pairs"
+        few = f"{len(pairs)} {noun} of seeds: a verdict needs {FEWEST}, a claim {PERMUTATION_SEEDS}"
+        return replace(made, withheld=few)
+    tested = test(apart)
+    method = f"{tested.method}, of log ratios by seed" if scale == "ratio" else tested.method
+    aimless = "no value of it is the best" if direction == "target" and target is None else ""
+    return replace(made, p=tested.p, test=method, withheld=aimless)
 
 
 def compare(a: Group, b: Group, metric: str, curves: Curves | None = None) -> Comparison | None:
     """A metric of two groups, paired by seed; None where neither has it.
 
-    A seed that one side has not run is left out. One where a side diverged, failed or has no value cannot be averaged
-    away: it is left out too, and the verdict withheld. `curves` (`load_curves`) are needed for `STATISTICS` only.
+    A seed that one side has not run is left out. One where a side failed or has no value cannot be averaged away: it is
+    left out too, and the verdict withheld; so for a diverged one, but in a statistic over chains x seeds its chains
+    count as chains that never get there. `curves` (`load_curves`) are needed for these statistics only.
     """
-    if metric in STATISTICS:
-        return compare_overall(a, b, metric, curves or {})
-    known = _newest(a.metrics().get(metric), b.metrics().get(metric))
-    if known is None:
+    if metric in _CURVES:
+        return _by_statistic(a, b, metric, curves or {})
+    known = [value for group in (a, b) if (value := group.metrics().get(metric)) is not None]
+    if not known:
         return None
-    sides = [{run.seed: run for run in group.runs} for group in (a, b)]
-    values: list[dict[int, float]] = [{}, {}]
-    unpaired: dict[int, str] = {}
-    outcomes: Counter[tuple[int, str]] = Counter()
-    for seed in sorted({*sides[0], *sides[1]}):
-        lacks = []
-        for i, name in enumerate("AB"):
-            found = _reading(sides[i].get(seed), metric, known.version)
-            if isinstance(found, float):
-                values[i][seed] = found
-                continue
-            lacks.append(f"{name} {found.text}")
-            outcomes[i, found.outcome] += bool(found.outcome)
-        if lacks:
-            unpaired[seed] = ", ".join(lacks)
-    paired = compare_values(values[0], values[1], known.direction, known.target)
-    against = [f"{'AB'[i]} {what} in {n} of {len(sides[i])} seeds" for (i, what), n in outcomes.items() if n]
-    withheld = "; ".join([*against, *([paired.withheld] if paired.withheld else [])])
-    return replace(
-        paired, metric=metric, version=known.version, unit=known.unit, unpaired=unpaired, withheld=withheld
-    )  # fmt: skip
-
-
-def compare_values(
-    a: Mapping[int, float], b: Mapping[int, float], direction: str, target: float | None = None
-) -> Comparison:
-    """Values by seed, on the seeds that both have: mean difference, its interval over seeds, its p.
-
-    direction "max" or "min" says where better is, "target" that the distance from `target` is what is compared. Sign
-    flips from 10 pairs on, a paired t on 3 to 9, no test on fewer. ValueError for values that are not finite.
-    """
-    pairs = tuple(sorted(a.keys() & b.keys()))
-    blank = Comparison("", 1, "", direction, target, pairs)
-    if not pairs:
-        return replace(blank, withheld="no seed of which both have a value")
-    x, y = [a[seed] for seed in pairs], [b[seed] for seed in pairs]
-    u, v = x, y
-    if direction == "target" and target is not None:
-        u, v = [abs(value - target) for value in x], [abs(value - target) for value in y]
-    differences = [left - right for left, right in zip(u, v, strict=True)]
-    found = mean_interval(differences)
-    kind = f"t 95 % (x{t_multiplier(len(pairs) - 1):.2f})" if found.kind == "t" else found.kind
-    made = replace(
-        blank, a=sum(x) / len(x), b=sum(y) / len(y), effect=found.mean, low=found.low, high=found.high, interval=kind
-    )
-    if len(pairs) < FEWEST:
-        return replace(made, withheld=too_few(len(pairs)))
-    test = paired_test(differences)
-    aimless = "no value of it is the best" if direction == "target" and target is None else ""
-    return replace(made, p=test.p, test=test.method, withheld=aimless)
+    newest = max(known, key=lambda value: value.version)
+    sides = _read(a, b, lambda run: _value(run, metric, newest.version))
+    made = compare_values(sides.a, sides.b, newest.direction, newest.target)
+    return _about(made, sides, metric, newest.version, newest.unit)
 
 
 @dataclass(frozen=True)
@@ -96,9 +180,40 @@ class _Lack:
     outcome: str = ""
 
 
-def _reading(run: Run | None, metric: str, version: int) -> float | _Lack:
-    if run is None:
-        return _Lack("was not run")
+@dataclass(frozen=True)
+class _Sides:
+    """What each side has by seed, why the other seeds do not count, and what speaks against a verdict."""
+
+    a: dict[int, Any]
+    b: dict[int, Any]
+    unpaired: Mapping[int, str]
+    against: Sequence[str]
+
+
+def _read(a: Group, b: Group, read: Callable[[Run], Any]) -> _Sides:
+    """What `read` finds of each run of both groups; a `_Lack` where it finds nothing."""
+    found: list[dict[int, Any]] = [{}, {}]
+    unpaired: dict[int, list[str]] = {}
+    outcomes: Counter[tuple[str, str, int]] = Counter()
+    runs = [{run.seed: run for run in group.runs} for group in (a, b)]
+    for seed in sorted({*runs[0], *runs[1]}):
+        for name, own, values in zip("AB", runs, found, strict=True):
+            value = read(own[seed]) if seed in own else _Lack("was not run")
+            if not isinstance(value, _Lack):
+                values[seed] = value
+                continue
+            unpaired.setdefault(seed, []).append(f"{name} {value.text}")
+            outcomes[name, value.outcome, len(own)] += bool(value.outcome)
+    against = [f"{name} {what} in {n} of {total} seeds" for (name, what, total), n in outcomes.items() if n]
+    return _Sides(found[0], found[1], {seed: ", ".join(texts) for seed, texts in unpaired.items()}, against)
+
+
+def _about(made: Comparison, sides: _Sides, metric: str, version: int, unit: str) -> Comparison:
+    withheld = "; ".join([*sides.against, *([made.withheld] if made.withheld else [])])
+    return replace(made, metric=metric, version=version, unit=unit, unpaired=sides.unpaired, withheld=withheld)
+
+
+def _value(run: Run, metric: str, version: int) -> float | _Lack:
     if run.status == "diverged":
         return _Lack(divergence(run), "diverged")
     if run.status != "done":
@@ -113,6 +228,121 @@ def _reading(run: Run | None, metric: str, version: int) -> float | _Lack:
     return value.value if value.value is not None else _Lack("has no value", "has no value")
 
 
-def _newest(a: Value | None, b: Value | None) -> Value | None:
-    known = [value for value in (a, b) if value is not None]
-    return max(known, key=lambda value: value.version, default=None)
+def _curves(run: Run, names: Sequence[str], curves: Curves) -> tuple[Rows, Rows] | _Lack | None:
+    """The points and the named curves (C, k, n) of a run; None where it diverged."""
+    if run.status == "diverged":
+        return None
+    if run.status != "done":
+        return _Lack(f"failed ({run.status}); --retry runs it again", "failed")
+    if not all((run.attempt, name) in curves for name in names):
+        return _Lack("has no curves of it")
+    own = [curves[run.attempt, name] for name in names]
+    return own[0][0], np.stack([y for _, y in own], axis=1)
+
+
+def _by_statistic(a: Group, b: Group, metric: str, curves: Curves) -> Comparison | None:
+    """A / B of a statistic over chains x seeds; None where neither group has its curves.
+
+    Withheld where chains x seeds are fewer than the statistic needs, where neither side ever gets to low error, and
+    where the seeds taken one by one speak for the other side.
+    """
+    names = _CURVES[metric]
+    if not any((run.attempt, name) in curves for name in names for group in (a, b) for run in group.done):
+        return None
+    version, unit, direction = _ABOUT[metric]
+    sides = _read(a, b, lambda run: _curves(run, names, curves))
+    pairs = tuple(sorted(sides.a.keys() & sides.b.keys()))
+    known = [own[0] for side in (sides.a, sides.b) for seed in pairs if (own := side[seed]) is not None]
+    made = Comparison("", 1, "", direction, None, pairs if known else (), scale="ratio")
+    if not known:
+        sides = replace(sides, unpaired={**sides.unpaired, **dict.fromkeys(pairs, "A and B diverged")})
+        made = replace(made, withheld="no seed of which both have the curves")
+    else:
+        axis = np.unique(np.concatenate(known))
+        rows = [
+            [_on_axis(side[seed], axis, group.chains, len(names), metric) for seed in pairs]
+            for side, group in ((sides.a, a), (sides.b, b))
+        ]
+        made = _of_rows(made, metric, axis, *rows)
+    return _about(made, sides, metric, version, unit)
+
+
+def _of_rows(made: Comparison, metric: str, axis: Rows, a: Sequence[Rows], b: Sequence[Rows]) -> Comparison:
+    """The comparison from the curves of each seed's chains, both sides on one axis."""
+    if metric == LOW_ERROR and (count := sum(map(len, a))) < MINIMUM_CHAINS:
+        return replace(made, withheld=f"needs {MINIMUM_CHAINS} chains x seeds, has {count}")
+    whole = [_statistic(np.concatenate(side), axis, metric) for side in (a, b)]
+    made = replace(made, a=whole[0], b=whole[1])
+    if not any(map(math.isfinite, whole)) or not all(end > 0 for end in whole):
+        return replace(made, withheld="one of them is zero" if metric == ESS_MSE else "neither gets there")
+    ratio = _ratio(*whole)
+    made = replace(made, effect=ratio)
+    if len(made.pairs) > 1:
+        replicates = (_replicates(side, axis, metric).tolist() for side in (a, b))
+        ratios = [_ratio(x, y) for x, y in zip(*replicates, strict=True)]
+        low, high = bootstrap_interval(ratio, ratios, len(made.pairs))
+        made = replace(made, low=low, high=high, interval="bootstrap 95 %")
+    each = [[_statistic(rows, axis, metric) for rows in side] for side in (a, b)]
+    if FEWEST <= len(a) < PERMUTATION_SEEDS and not all(0 < x < math.inf for side in each for x in side):
+        return replace(made, withheld=f"a seed never gets there: a test needs {PERMUTATION_SEEDS} pairs, not {len(a)}")
+    x, y = (dict(zip(made.pairs, side, strict=True)) for side in each)
+    tested = compare_values(x, y, made.direction, scale="ratio")
+    other = tested.p is not None and {tested.favours, made.favours} == {"a", "b"}
+    withheld = "seeds one by one speak for the other side" if other else tested.withheld
+    return replace(made, p=tested.p, test=tested.test, withheld=withheld)
+
+
+def _log_ratios(a: Sequence[float], b: Sequence[float]) -> list[float]:
+    """log(a / b) seed by seed; 0 where neither is there, and a factor 2 beyond the greatest where only one is."""
+    there = [[0 < x < math.inf for x in side] for side in (a, b)]
+    finite = [math.log(x / y) for x, y, s, t in zip(a, b, *there, strict=True) if s and t]
+    beyond = max(map(abs, finite), default=0.0) + math.log(2)
+    found = iter(finite)
+    return [
+        next(found) if s and t else 0.0 if s == t else math.copysign(beyond, x - y)
+        for x, y, s, t in zip(a, b, *there, strict=True)
+    ]
+
+
+def _exp(value: float) -> float:
+    return math.exp(min(value, 700.0))
+
+
+def _on_axis(found: tuple[Rows, Rows] | None, axis: Rows, chains: int, curves: int, metric: str) -> Rows:
+    """Curves (C, k, n) at the points of a common axis: the last value at or before each; inf before the first, and of
+    a diverged run. Errors at the end are on no axis.
+    """
+    if found is None:
+        return np.full((chains, curves, len(axis)), math.inf)
+    x, y = found
+    if metric != LOW_ERROR:
+        return y
+    last = np.searchsorted(x, axis, side="right") - 1
+    values = np.where(last >= 0, y[:, :, np.maximum(last, 0)], math.inf)
+    return np.where(np.isnan(values), math.inf, values)
+
+
+def _statistic(rows: Rows, axis: Rows, metric: str) -> float:
+    """The statistic of some chains: of low error, the worse of z and z^2."""
+    if metric == LOW_ERROR:
+        return max(last_crossing(curve, axis, THRESHOLD) for curve in np.median(rows, axis=0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(_OF_SQUARES[metric]((rows**2).mean(axis=0).ravel()))
+
+
+def _replicates(side: Sequence[Rows], axis: Rows, metric: str) -> Rows:
+    """The statistic on resampled seeds. The draws depend on the number of seeds only: both sides get the same."""
+    rows, seed_of_row = np.concatenate(side), np.repeat(np.arange(float(len(side))), [len(part) for part in side])
+    if metric == LOW_ERROR:
+        return np.maximum(*(bootstrap_low_error(rows[:, k], axis, seed_of_row) for k in range(2)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = resampled_means((rows**2).reshape(len(rows), -1), seed_of_row)
+    assert means is not None
+    return _OF_SQUARES[metric](means)
+
+
+def _ratio(x: float, y: float) -> float:
+    """x / y; where both are infinite they are equal."""
+    if x == y:
+        return 1.0
+    return math.inf if y == 0 or math.isinf(x) else x / y

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.analysis.statistics import PairedTest, mean_interval, paired_t, sign_flip
-from harness.reporting.scoring.compare import compare_values
-from harness.reporting.scoring.comparison import FEWEST, Comparison, judge
+from harness.analysis.statistics import PairedTest, paired_t, sign_flip
+from harness.reporting.scoring.compare import FEWEST, Comparison, Scale, compare_values, judge
 from harness.results.ledger.attempt import FAILED
 from plugins.verbs.regression.night import Metric, Night, Row
 
@@ -137,49 +136,27 @@ def _incomparable(before: Metric, now: Metric) -> str:
 
 
 def compare(tonight: Mapping[int, float], last: Mapping[int, float], metric: Metric) -> Comparison:
-    """Tonight (a) against the last night (b): by their ratio where all values are positive, else by the difference.
-
-    The test is a paired t, of the logarithms where it is by ratio and not of counts; where the seeds differ all alike
-    it is sign flips. (By sign flips alone, p is at least 2^(1-n) on n seeds, and over many rows Holm would let no
-    change pass.)
+    """Tonight (a) against the last night (b): by their ratio where all values are positive and no counts, else by the
+    difference. (Small counts that fall by one have logarithms that differ a little less than alike: a t of those means
+    nothing.) The test is `_test`, not that of claims: by sign flips alone, p is at least 2^(1-n) on n seeds, and over
+    many rows Holm would let no change pass.
     """
-    made = compare_values(tonight, last, metric.direction, metric.target)
-    made = replace(made, version=metric.version, unit=metric.unit)
-    if made.p is None:
-        return made
-    a, b = ([_distance(values[seed], metric) for seed in made.pairs] for values in (tonight, last))
-    plain = _test([x - y for x, y in zip(a, b, strict=True)])
-    if min(*a, *b) <= 0:
-        return replace(made, p=plain.p, test=plain.method)
-    logs = [math.log(x / y) for x, y in zip(a, b, strict=True)]
-    found, test = mean_interval(logs), _test(logs)
-    # Small counts that fall by one have logarithms that differ a little less than alike: a t of those means nothing.
-    counts = all(value.is_integer() for value in (*a, *b))
-    p, method = (plain.p, plain.method) if counts else (test.p, f"{test.method}, of logarithms")
-    low, high = (None if end is None else _exp(end) for end in (found.low, found.high))
-    return replace(
-        made,
-        effect=_exp(found.mean),
-        low=low,
-        high=high,
-        scale="ratio",
-        interval="t 95 %" if found.kind == "t" else found.kind,
-        p=p,
-        test=method,
-    )
+    pairs = tonight.keys() & last.keys()
+    values = [_distance(side[seed], metric) for side in (tonight, last) for seed in pairs]
+    ratio = min(values, default=0.0) > 0 and not all(value.is_integer() for value in values)
+    scale: Scale = "ratio" if ratio else "difference"
+    made = compare_values(tonight, last, metric.direction, metric.target, scale=scale, test=_test)
+    return replace(made, version=metric.version, unit=metric.unit)
 
 
 def _distance(value: float, metric: Metric) -> float:
     return abs(value - metric.target) if metric.direction == "target" and metric.target is not None else value
 
 
-def _test(differences: list[float]) -> PairedTest:
+def _test(differences: Sequence[float]) -> PairedTest:
+    """A paired t; sign flips where all seeds differ alike."""
     alike = max(differences) - min(differences) <= ROUNDING * max(map(abs, differences))
     return sign_flip(differences) if alike else paired_t(differences)
-
-
-def _exp(value: float) -> float:
-    return math.exp(min(value, 700.0))
 
 
 def _judged(change: Change, comparison: Comparison) -> Change:

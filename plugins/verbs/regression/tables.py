@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.reporting.report import Column, Result, Table
-from harness.reporting.scoring.comparison import Comparison
+from harness.reporting.scoring.compare import Comparison
 from harness.reporting.scoring.formatting import number
 from plugins.verbs.regression.changes import WORSE, Change, flat
 from plugins.verbs.regression.night import Night
