@@ -1,6 +1,6 @@
 """Every report on one small results folder: its Markdown to the byte, its records but for rounding.
 
-`python tests/report/test_golden.py` writes `golden/` anew; look at the difference before you commit it.
+`python tests/report/test_report_bytes.py` writes `golden/` anew; look at the difference before you commit it.
 """
 
 import json
