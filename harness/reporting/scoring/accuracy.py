@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,22 @@ NO_RECORD = "no joint record: `bench rescore` may add it, else run it again"
 
 Estimates = Mapping[str, Estimate]
 Findings = Sequence[tuple[Limits, Bracket]]
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """What the curves of a group say: the findings that the gate judges, the errors by name, and the sample size."""
+
+    findings: Findings
+    errors: Estimates
+    size: Estimate | None
+
+
+def accuracy(group: Group, curves: Curves) -> Accuracy:
+    """All that needs a group's curves; they are not needed any more afterwards."""
+    found = findings(group, curves)
+    errors = {**gate_estimates(group, found), **(joint_error(group, curves) or {}), **(low_error(group, curves) or {})}
+    return Accuracy(found, errors, effective_size(group, curves))
 
 
 def findings(group: Group, curves: Curves) -> Findings:

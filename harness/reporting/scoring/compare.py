@@ -55,7 +55,8 @@ FEWEST = 3
 Better = Literal["a", "b", ""]
 Scale = Literal["difference", "ratio"]
 Rows = NDArray[np.float64]
-_CURVES = {JOINT: ERRORS, LOW_ERROR: LOW_ERROR_CURVES, ESS_MSE: ESS_CURVES}
+CURVES_OF = {JOINT: ERRORS, LOW_ERROR: LOW_ERROR_CURVES, ESS_MSE: ESS_CURVES}
+"""What is a statistic over chains x seeds, and the curves that it is made of."""
 _ABOUT = {JOINT: (1, "1", "min"), LOW_ERROR: (LOW_ERROR_VERSION, "data passes", "min"), ESS_MSE: (1, "draws", "max")}
 _OF_SQUARES = {JOINT: worst, ESS_MSE: median_size}
 """What a statistic of squared errors is, from their means."""
@@ -161,7 +162,7 @@ def compare(a: Group, b: Group, metric: str, curves: Curves | None = None) -> Co
     left out too, and the verdict withheld; so for a diverged one, but in a statistic over chains x seeds its chains
     count as chains that never get there. `curves` (`load_curves`) are needed for these statistics only.
     """
-    if metric in _CURVES:
+    if metric in CURVES_OF:
         return _by_statistic(a, b, metric, curves or {})
     known = [value for group in (a, b) if (value := group.metrics().get(metric)) is not None]
     if not known:
@@ -246,7 +247,7 @@ def _by_statistic(a: Group, b: Group, metric: str, curves: Curves) -> Comparison
     Withheld where chains x seeds are fewer than the statistic needs, where neither side ever gets to low error, and
     where the seeds taken one by one speak for the other side.
     """
-    names = _CURVES[metric]
+    names = CURVES_OF[metric]
     if not any((run.attempt, name) in curves for name in names for group in (a, b) for run in group.done):
         return None
     version, unit, direction = _ABOUT[metric]

@@ -229,7 +229,7 @@ def _group(
         settings=_settings(row),
         provenance={name: provenance(origin) for name, origin in origins.items() if not _is_given(origin)},
         given={name.partition(".")[2]: str(o["value"]) for name, o in origins.items() if _is_given(o)},
-        runs=Runs(numbers, lambda: _runs(details()[key], readings)),
+        runs=Runs(numbers, lambda: [_run(found, readings) for found in details()[key]]),
         readings=readings,
         task_code=task_code,
     )
@@ -258,16 +258,29 @@ def _details(store: Store, chosen: Sequence[Any]) -> dict[str, list[dict[str, An
     return found
 
 
-def _runs(rows: Iterable[Mapping[str, Any]], readings: Mapping[str, Sequence[Readings]]) -> list[Run]:
-    metrics: dict[int, dict[str, Value]] = {}
-    for name, versions in readings.items():
-        for known, seeds, values in ((r.known, r.seeds.tolist(), r.values.tolist()) for r in reversed(versions)):
-            for seed, value in zip(seeds, values, strict=True):
-                metrics.setdefault(seed, {})[name] = replace(known, value=None if math.isnan(value) else value)
-    return [_run(row, metrics.get(row["seed"], {})) for row in rows]
+class _Metrics(Mapping[str, Value]):
+    """The metrics of one seed, looked up when they are asked for: of many runs, the values would take most memory."""
+
+    def __init__(self, readings: Mapping[str, Sequence[Readings]], seed: int) -> None:
+        self._readings = readings
+        self._seed = seed
+
+    def __getitem__(self, name: str) -> Value:
+        for found in self._readings[name]:
+            place = int(np.searchsorted(found.seeds, self._seed))
+            if place < len(found.seeds) and found.seeds[place] == self._seed:
+                value = float(found.values[place])
+                return replace(found.known, value=None if math.isnan(value) else value)
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._readings if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
-def _run(row: Mapping[str, Any], metrics: Mapping[str, Value]) -> Run:
+def _run(row: Mapping[str, Any], readings: Mapping[str, Sequence[Readings]]) -> Run:
     return Run(
         key=row["run_key"],
         attempt=row["attempt"],
@@ -280,5 +293,5 @@ def _run(row: Mapping[str, Any], metrics: Mapping[str, Value]) -> Run:
         passes=row["passes"],
         seconds=row["seconds_sampling"],
         draws=row["draws_kept"],
-        metrics=metrics,
+        metrics=_Metrics(readings, row["seed"]),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +11,12 @@ from harness.analysis.statistics import Match, t_multiplier
 from harness.contracts.parameters import near
 from harness.reporting.report import Request
 from harness.reporting.scoring import accuracy
-from harness.reporting.scoring.accuracy import ESS_MSE, GATE_METRICS, MARGINAL, NO_RECORD, UNGATED, Estimates
-from harness.reporting.scoring.compare import Comparison, compare
-from harness.reporting.scoring.estimates import Cost, Curves, Estimate, derived, metric_estimate, rows_by_seed
+from harness.reporting.scoring.accuracy import ESS_MSE, GATE_METRICS, MARGINAL, NO_RECORD, UNGATED, Accuracy
+from harness.reporting.scoring.compare import CURVES_OF, Comparison, compare
+from harness.reporting.scoring.estimates import Cost, Curves, Estimate, derived, metric_estimate
 from harness.reporting.scoring.groups import Group, fields
 from harness.reporting.scoring.labels import labels, title
-from harness.reporting.scoring.loading import load_curves, load_groups
+from harness.reporting.scoring.loading import AT_ONCE, load_curves, load_groups
 from harness.reporting.scoring.record import account, flat_record
 from harness.reporting.scoring.reported import Cell, Reported, cell_of, load_reported, verdict
 from harness.reporting.scoring.standing import Standing, standings
@@ -36,46 +36,37 @@ class FieldScore:
     """
 
     def __init__(
-        self, field: Sequence[Group], others: Sequence[Group], curves: Curves, reported: Mapping[Cell, Reported]
+        self,
+        field: Sequence[Group],
+        others: Sequence[Group],
+        found: Mapping[str, Accuracy],
+        reported: Mapping[Cell, Reported],
+        load: Callable[[Sequence[Group], Sequence[str]], Curves],
     ) -> None:
         self.groups = list(field)
         self.title = title(field, others)
         self.labels = labels(field)
         self.reported = reported
-        self._findings = {g.key: accuracy.findings(g, curves) for g in field}
-        self.gates: dict[str, Gate | None] = {g.key: accuracy.judge(g, self._findings[g.key]) for g in field}
-        self._curves = curves
+        self.gates: dict[str, Gate | None] = {g.key: accuracy.judge(g, found[g.key].findings) for g in field}
+        self._accuracy = found
+        self._load = load
         self._derived: dict[str, tuple[str, str, Cost]] = {}
         self._estimates: dict[tuple[str, str], Estimate | None] = {}
         self._standings: dict[str, dict[str, Standing]] = {}
 
     @functools.cached_property
-    def errors(self) -> dict[str, Estimates]:
-        """Joint error, gradients to low error and what stands beside them, by group key; {} without their curves."""
-        return {
-            group.key: {
-                **accuracy.gate_estimates(group, self._findings[group.key]),
-                **(accuracy.joint_error(group, self._curves) or {}),
-                **(accuracy.low_error(group, self._curves) or {}),
-            }
-            for group in self.groups
-        }
-
-    @functools.cached_property
     def metrics(self) -> list[str]:
         """Names of all metrics of the field: those over chains x seeds, the primary one, the others."""
         own = [name for group in self.groups for name in group.metrics()]
-        seen = {name for found in self.errors.values() for name in found}
+        seen = {name for group in self.groups for name in self._accuracy[group.key].errors}
         over = [name for name in (*UNGATED, *GATE_METRICS) if self.truth_known and (name in UNGATED or name in seen)]
-        size = (
-            [ESS_MSE] if any(rows_by_seed(group, self._curves, accuracy.ESS_CURVES[0]) for group in self.groups) else []
-        )
+        size = [ESS_MSE] if any(self._accuracy[group.key].size for group in self.groups) else []
         return list(dict.fromkeys([*over, *size, *own]))
 
     @property
     def truth_known(self) -> bool:
         """Whether the task has a truth: then the errors against it rank, whether or not these runs have a record."""
-        return any(self.errors.values()) or any(MARGINAL in group.metrics() for group in self.groups)
+        return any(self._accuracy[group.key].errors or MARGINAL in group.metrics() for group in self.groups)
 
     def derive(self, name: str, base: str, unit: str, cost: Cost) -> None:
         """Add a metric: another one divided, seed by seed, by a cost of the run (none where it is unknown)."""
@@ -139,7 +130,7 @@ class FieldScore:
 
     def compare(self, a: Group, b: Group, metric: str) -> Comparison | None:
         """One group against another, paired by seed; no verdict on a row off its target by what that may inflate."""
-        found = compare(a, b, metric, self._curves)
+        found = compare(a, b, metric, self._load([a, b], CURVES_OF[metric]) if metric in CURVES_OF else {})
         if found is None or metric in UNGATED:
             return found
         doubts = [
@@ -170,18 +161,34 @@ class FieldScore:
             base, unit, cost = self._derived[metric]
             return derived(group, self.estimate(group, base), metric, unit, cost)
         if metric in (*UNGATED, *GATE_METRICS):
-            return self.errors[group.key].get(metric, Estimate(metric, 0, "", "min", None, None, remark=NO_RECORD))
+            errors = self._accuracy[group.key].errors
+            return errors.get(metric, Estimate(metric, 0, "", "min", None, None, remark=NO_RECORD))
         if metric == ESS_MSE:
-            return accuracy.effective_size(group, self._curves)
+            return self._accuracy[group.key].size
         return metric_estimate(group, metric)
 
 
 def score_fields(store: Store, request: Request) -> list[FieldScore]:
     """The fields that the request names, in a fixed order, each scored on its own."""
     groups = load_groups(store, request)
-    curves = load_curves(store, groups, accuracy.CURVES)
-    reported = load_reported(store)
-    return [FieldScore(field, groups, curves, reported) for field in fields(groups)]
+    found: dict[str, Accuracy] = {}
+    for part in _parts(groups):
+        curves = load_curves(store, part, accuracy.CURVES)
+        found |= {group.key: accuracy.accuracy(group, curves) for group in part}
+    reported, load = load_reported(store), functools.partial(load_curves, store)
+    return [FieldScore(field, groups, found, reported, load) for field in fields(groups)]
+
+
+def _parts(groups: Iterable[Group]) -> Iterator[list[Group]]:
+    """The groups, as many at a time as one answer of DuckDB has curves of, and one at least."""
+    part: list[Group] = []
+    for group in groups:
+        if part and sum(len(member.runs) for member in [*part, group]) > AT_ONCE:
+            yield part
+            part = []
+        part.append(group)
+    if part:
+        yield part
 
 
 def check_metric(scores: Sequence[FieldScore], metric: str) -> None:
