@@ -1,4 +1,4 @@
-"""The commands of README.md, as a newcomer would type them."""
+"""The commands of README.md and of the pages that it links to, as a newcomer would type them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 from published import check_pages
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("install", "commands", "networks", "nightly"))]
+TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+RUN, REPORT = ["run", "--sampler", "msgld", "--task", "mixture5"], ["report", "leaderboard"]
 
 
 DATA = {"blr": "uci", "cifar10": "cifar-10-batches-py", "notmnist": "notMNIST"}
@@ -20,15 +23,20 @@ DATA = {"blr": "uci", "cifar10": "cifar-10-batches-py", "notmnist": "notMNIST"}
 
 
 def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+    return re.findall(rf"```{language}\n(.*?)```", TEXT, flags=re.DOTALL)
 
 
 def commands():
-    """The words of every bench command in README's shell blocks, without comments."""
+    """The words of every bench command in the shell blocks, without comments."""
     lines = [line for block in blocks("sh") for line in block.splitlines()]
     parts = [part for line in lines for part in shlex.split(line, comments=True) and line.split("&&")]
     words = [shlex.split(part, comments=True) for part in parts]
     return [word[1:] for word in words if word and word[0] == "bench"]
+
+
+def unique(lists):
+    """Each once, in their order."""
+    return [words for place, words in enumerate(lists) if words not in lists[:place]]
 
 
 @pytest.fixture(scope="module")
@@ -46,20 +54,28 @@ def bench(folder, words):
     )
 
 
-def test_readme_has_the_commands_that_these_tests_look_for():
+def test_the_pages_have_the_commands_that_these_tests_look_for():
     known = commands()
-    assert known[:2] == [["run", "--sampler", "msgld", "--task", "mixture5"], ["report", "leaderboard"]]
-    assert len(known) > 12
+    assert known[known.index(RUN) + 1] == REPORT
+    assert len(known) > 20
+    assert "nox -s tests" in PAGES[0].read_text(encoding="utf-8")
+
+
+def test_relative_links_lead_to_files_and_readme_is_short():
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+    for page in pages:
+        for link in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+            assert "://" in link or (page.parent / link).exists(), (page.name, link)
+    assert len(PAGES[0].read_text(encoding="utf-8").splitlines()) <= 150
 
 
 def test_the_first_command_gives_a_row_and_the_second_time_nothing_to_do(folder):
-    run, report = commands()[:2]
-    first = bench(folder, run)
+    first = bench(folder, RUN)
     assert first.returncode == 0, first.stderr
-    table = bench(folder, report)
+    table = bench(folder, REPORT)
     assert table.returncode == 0, table.stderr
     assert re.search(r"msgld\s+5\s", table.stdout)
-    again = bench(folder, run)
+    again = bench(folder, RUN)
     assert again.returncode == 0
     assert "nothing to do" in again.stderr
 
@@ -67,8 +83,8 @@ def test_the_first_command_gives_a_row_and_the_second_time_nothing_to_do(folder)
 def test_every_other_command_works_at_a_smaller_budget(folder):
     data = Path(os.environ.get("BENCH_DATA") or "/nowhere")
     absent = [name for name, place in DATA.items() if not (data / place).is_dir()]
-    for words in commands()[2:]:
-        if any(name in " ".join(words) for name in absent):
+    for words in unique(commands()):
+        if words == RUN or any(name in " ".join(words) for name in absent):
             continue
         smaller = ["--budget", "smoke"] if {"run", "plan", "reproduce"} & set(words) else []
         if "run" in words and {"cifar10", "notmnist"} & set(words):
