@@ -11,7 +11,7 @@ from tables import grid, number, plural
 
 LIMIT = (
     "**The limit.** A step of one chain takes {exponentials} exponentials, {slots} other operations of the vector unit "
-    "(a fused multiply-add is one), {normals} normals, and moves {bytes} bytes (noise written and read, draw written). "
+    "(a fused multiply-add is one), {normals} normal random numbers, and moves {bytes} bytes (noise written and read, draw written). "
     "In the same run one core of this machine did {peak[exponentials]:.2f} exponentials, {peak[slots]:.1f} "
     "multiply-adds (in a matrix product) and {peak[normals]:.3f} normals a nanosecond, and copied {peak[bytes]:.1f} "
     "bytes. That makes {ns[exponentials]:.0f} + {ns[other arithmetic]:.0f} + {ns[normals]:.0f} = {ns[arithmetic]:.0f} "
@@ -19,13 +19,13 @@ LIMIT = (
 )
 COMPILED = (
     "**Compiled, {chains}**: {ns_steps:,.0f} ns in the compiled steps, gradient and update fused ({steps:.0f} % of "
-    "{total:,.0f} ns), {ns_noise:,.0f} ns to draw the noise and {ns_layout:,.0f} ns to bring the chains innermost and "
-    "back. Observing the draws takes {ns_observing:,.0f} ns ({observing:.0f} %), handing them on and writing them "
-    "{ns_keeping:,.0f} and {ns_writing:,.0f} ns."
+    "{total:,.0f} ns), {ns_noise:,.0f} ns to draw the noise and {ns_layout:,.0f} ns to change the memory order "
+    "and back. Observing the draws takes {ns_observing:,.0f} ns ({observing:.0f} %), passing them on "
+    "{ns_keeping:,.0f} ns and writing them {ns_writing:,.0f} ns."
 )
 PLAINLY = (
     "**Plain, {chains}**: {ns_gradient:,.0f} ns in the gradient ({gradient:.0f} % of {total:,.0f} ns) and "
-    "{ns_steps:,.0f} ns in the rest of the step, mostly the price of a call into torch, which all chains share. "
+    "{ns_steps:,.0f} ns in the rest of the step, mostly the cost of calls into torch, which is shared by all chains. "
     "Noise is {noise:.0f} %, observing {observing:.0f} %, writing {writing:.0f} %."
 )
 

@@ -184,7 +184,7 @@ def record(environment: Mapping[str, str], *, quick: bool) -> dict[str, Any]:
 
 def section(found: Mapping[str, Any]) -> str:
     """The section of BENCHMARKS.md."""
-    rows = [["", "mode", "ms a step", "SGD beside it, ms", "over SGD", "state", "held, without activations"]]
+    rows = [["", "mode", "ms a step", "SGD, ms", "over SGD", "state", "vectors held, without activations"]]
     goals: list[Goal] = []
     for row in found["rows"]:
         ratios = [a / b for a, b in zip(row["ours"], row["sgd"], strict=True)]
@@ -201,7 +201,7 @@ def section(found: Mapping[str, Any]) -> str:
     return PAGE.format(
         **stated,
         quick=" **A quick pass, not for the record.**" if found["quick"] else "",
-        goals=grid([["goal", "wanted", "measured", "held"], *(goal.row() for goal in goals)]),
+        goals=grid([["goal", "limit", "measured", "met"], *(goal.row() for goal in goals)]),
         table=grid(rows),
     )
 
@@ -214,9 +214,10 @@ PAGE = """\
 ## Networks
 
 A training step of ResNet-18 (first stage {width} channels, {dim:,} weights, {precision}, {device}, one core) on
-batches of {batch} images, beside plain torch SGD with momentum on the same network, batch and machine; {rounds} rounds,
-measured in turn. Ours has the noise, the prior and the checks in it. *Held* are vectors of one number a weight: theta,
-the state, and all that a step allocates at most at once beyond the activations, noise and gradient included.{quick}
+batches of {batch} images, compared with plain torch SGD with momentum on the same network, batch and machine; {rounds}
+rounds, measured in turn. Ours includes the noise, the prior and the checks. *Vectors held* is the peak memory in vectors
+of one number per weight: theta, the state, and everything that a step allocates beyond the activations, including noise
+and gradient.{quick}
 
 {goals}
 

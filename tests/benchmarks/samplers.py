@@ -136,20 +136,20 @@ def section(record: Mapping[str, Any]) -> str:
 PAGE = """\
 ## Every sampler
 
-One step of one chain with {dim:,} parameters, float32, compiled with the copies back into theta and state; on a
-diagonal Gaussian, whose gradient costs a vector read and is part of the compiled update. Noise is drawn beforehand.
-What a step *must move* is theta and what changes of the state, read and written once, the rest of the state, the noise
-and the curvatures, read once; *over a copy* is its time over that of a plain copy of as many bytes, measured in turn
-with it. Gradients on all the data cost no more here than others: what is seen is the updates, without `refresh`. The
-last two columns are the harness's own compiled loop on mixture25, {chains:,} chains, nanoseconds of a chain-step.
-Ratios are of {rounds} rounds, each over one of sgld's beside it, or over the median of sgld's where that is missing.
-All of it took {minutes:.0f} minutes.{quick}
+One step of one chain with {dim:,} parameters, float32, compiled, including the copies back into theta and state. The
+target is a diagonal Gaussian, whose gradient costs one vector read and is part of the compiled update. Noise is drawn
+beforehand. A step *must move* theta and the part of the state that changes (read and written once), and the rest of the
+state, the noise and the curvatures (read once); *over a copy* is the time of the step divided by that of a plain copy of
+as many bytes, measured in turn. Full-data gradients cost no more here than others, so the table measures the updates,
+without `refresh`. The last two columns are the harness's compiled loop on mixture25 with {chains:,} chains, in
+nanoseconds per chain-step. Ratios are medians of {rounds} rounds, each divided by the sgld measurement next to it, or by
+the median of sgld if that is missing. The measurement took {minutes:.0f} minutes.{quick}
 
 {speed}
 
-**Memory.** What a step allocates, its results included, in vectors of one number a parameter: at most at once beyond
-the state. *Compiled* is the step above, whose results go into buffers that are there; *plain* is one torch call after
-the other. The goal is {allowed}. {verdict}
+**Memory.** The peak memory that a step allocates beyond the state, including its results, in vectors of one number per
+parameter. *Compiled* is the step above, whose results go into existing buffers; *plain* is one torch call after
+another. The goal is {allowed}. {verdict}
 
 {memory}
 {missing}""".replace("{allowed}", str(ALLOWED))
@@ -207,7 +207,7 @@ def _verdict(record: Mapping[str, Any]) -> str:
         beyond = {name: flat[f"{mode}_peak"] - flat["state"] - ALLOWED for name, flat in _measured(record)}
         over = [f"{name} by {number(more)}" for name, more in beyond.items() if more > 0.01]
         words.append(
-            f"{mode.capitalize()}, " + (f"it is exceeded by {', '.join(over)}." if over else "all keep to it.")
+            f"{mode.capitalize()}, " + (f"it is exceeded by {', '.join(over)}." if over else "all samplers meet it.")
         )
     return " ".join(words)
 
@@ -218,4 +218,4 @@ def _missing(record: Mapping[str, Any]) -> str:
         parts = {"": row["problem"], "flat vector: ": row.get("flat", {}).get("left_out")}
         parts["mixture25: "] = row.get("mixture", {}).get("left_out")
         reasons += [f"- {row['sampler']}: {part}{why}" for part, why in parts.items() if why]
-    return "\n".join(["", "Left out:", "", *reasons, ""]) if reasons else ""
+    return "\n".join(["", "Not measured:", "", *reasons, ""]) if reasons else ""

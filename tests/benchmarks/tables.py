@@ -129,12 +129,12 @@ def goals(record: Mapping[str, Any]) -> str:
     for row in record["memory"]:
         label = f"peak memory, {row['states'] / 1e6:g} million kept states, {plural(row['chains'])}, {row['mode']}, MiB"
         found.append(Goal(label, [row["mib"]] if "mib" in row else [], memory.GOAL_MIB, False))
-    return grid([["goal", "wanted", "measured", "held"], *(goal.row() for goal in found)])
+    return grid([["goal", "limit", "measured", "met"], *(goal.row() for goal in found)])
 
 
 def commands(records: Sequence[Mapping[str, Any]]) -> str:
     """The timings of whole commands."""
-    lines = [["what", "wanted", "measured", "unit", "repeats", "held"]]
+    lines = [["command", "limit", "measured", "unit", "repeats", "met"]]
     for r in records:
         goal, between = r.get("goal"), r.get("spread")
         measured = number(r["value"])
