@@ -18,15 +18,15 @@ FOLDER = Path(__file__).parent
 BEGIN, END = "<!-- counts: python -m reports.published -->", "<!-- end of counts -->"
 HEAD = """# Reproduction
 
-What the two papers print, cell by cell, beside what the runs in [reports/published](reports/published) say; then the
-papers' claims. `csgmcmc` is Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning";
-`adaptive-drift` is Kim, Song and Liang, "Stochastic gradient Langevin dynamics with adaptive drifts". The printed
-values and claims, with what was corrected in them and why, stand in [plugins/papers](plugins/papers); the rules in
-[RULES.md](RULES.md).
+This page compares every number that the two papers print with the runs in [reports/published](reports/published), and
+then lists the papers' claims. `csgmcmc` is Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning";
+`adaptive-drift` is Kim, Song and Liang, "Stochastic gradient Langevin dynamics with adaptive drifts". The
+printed values and claims, with our corrections and the reasons for them, are in [plugins/papers](plugins/papers);
+[RULES.md](RULES.md) has the rules for verdicts.
 
     bench reproduce csgmcmc --table 4              # run what a table needs, print its part of this page
     bench reproduce --export reports/published     # add the results to the published ones
-    nox -s docs                                    # this page, from these files alone
+    nox -s docs                                    # write this page from the published results
 
 """
 
@@ -48,8 +48,8 @@ def counts(folder: Path, papers: list[Path]) -> str:
     cells = (
         f"Of the {len(found.cells)} printed cells {as_stated} have a value of ours at the paper's settings: "
         f"{verdicts['match']} match and {verdicts['mismatch']} do not. {verdicts['inconclusive']} are inconclusive, "
-        f"because a setting or a label is ours or the runs are too few; {verdicts[UNREPRODUCIBLE]} are not "
-        f"reproducible as published; {verdicts[NOT_RUN]} are not run, and {own} of these would be inconclusive at best."
+        f"because we chose a setting or a label or made too few runs; {verdicts[UNREPRODUCIBLE]} are not reproducible "
+        f"as published; {verdicts[NOT_RUN]} are not run, and {own} of these would at best be inconclusive."
     )
     return fill(f"{cells} Of the {len(found.claims)} claims {', '.join(words.values())}.", 120)
 
