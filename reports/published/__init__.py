@@ -19,8 +19,8 @@ BEGIN, END = "<!-- counts: python -m reports.published -->", "<!-- end of counts
 HEAD = """# Reproduction
 
 This page compares every number that the two papers print with the runs in [reports/published](reports/published), and
-then lists the papers' claims. `csgmcmc` is Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning";
-`adaptive-drift` is Kim, Song and Liang, "Stochastic gradient Langevin dynamics with adaptive drifts". The
+then lists the papers' claims. `csgmcmc` is Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep
+Learning"; `adaptive-drift` is Kim, Song and Liang, "Stochastic gradient Langevin dynamics with adaptive drifts". The
 printed values and claims, with our corrections and the reasons for them, are in [plugins/papers](plugins/papers);
 [RULES.md](RULES.md) has the rules for verdicts.
 

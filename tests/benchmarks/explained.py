@@ -11,7 +11,8 @@ from tables import grid, number, plural
 
 LIMIT = (
     "**The limit.** A step of one chain takes {exponentials} exponentials, {slots} other operations of the vector unit "
-    "(a fused multiply-add is one), {normals} normal random numbers, and moves {bytes} bytes (noise written and read, draw written). "
+    "(a fused multiply-add is one), {normals} normal random numbers, and moves {bytes} bytes (noise written and read, "
+    "draw written). "
     "In the same run one core of this machine did {peak[exponentials]:.2f} exponentials, {peak[slots]:.1f} "
     "multiply-adds (in a matrix product) and {peak[normals]:.3f} normals a nanosecond, and copied {peak[bytes]:.1f} "
     "bytes. That makes {ns[exponentials]:.0f} + {ns[other arithmetic]:.0f} + {ns[normals]:.0f} = {ns[arithmetic]:.0f} "

@@ -213,11 +213,11 @@ def _milliseconds(values: Sequence[float]) -> str:
 PAGE = """\
 ## Networks
 
-A training step of ResNet-18 (first stage {width} channels, {dim:,} weights, {precision}, {device}, one core) on
-batches of {batch} images, compared with plain torch SGD with momentum on the same network, batch and machine; {rounds}
-rounds, measured in turn. Ours includes the noise, the prior and the checks. *Vectors held* is the peak memory in vectors
-of one number per weight: theta, the state, and everything that a step allocates beyond the activations, including noise
-and gradient.{quick}
+A training step of ResNet-18 (first stage {width} channels, {dim:,} weights, {precision}, {device}, one core) on batches
+of {batch} images, compared with plain torch SGD with momentum on the same network, batch and machine; {rounds} rounds,
+measured in turn. Ours includes the noise, the prior and the checks. *Vectors held* is the peak memory in vectors of one
+number per weight: theta, the state, and everything that a step allocates beyond the activations, including noise and
+gradient.{quick}
 
 {goals}
 

@@ -73,10 +73,10 @@ Each ratio is computed round by round; its median is compared with the goal, and
 
 ## Loop overhead
 
-The time of the harness's plain loop divided by that of a bare loop in the same process, measured in turn block by block;
-both draw the noise beforehand. *same arithmetic* uses our task's gradient and our sampler's step written out: its draws
-equal ours bit for bit. *by hand* is the shortest loop for this target only, with a matrix product, whose bits depend on
-the number of chains.
+The time of the harness's plain loop divided by that of a bare loop in the same process, measured in turn block by
+block; both draw the noise beforehand. *same arithmetic* uses our task's gradient and our sampler's step written out:
+its draws equal ours bit for bit. *by hand* is the shortest loop for this target only, with a matrix product, whose bits
+depend on the number of chains.
 
 {overhead}
 
@@ -105,16 +105,16 @@ A step is a proposal of {leapfrog} leapfrog steps and its Metropolis test. poste
 
 ## SGLD on blr-german, minibatches of {batch}
 
-1,000 rows, 25 parameters; every chain has its own minibatches. bench takes consecutive parts of a permutation; the other
-libraries draw {batch} indices with replacement, which costs less.
+1,000 rows, 25 parameters; every chain has its own minibatches. bench takes consecutive parts of a permutation; the
+other libraries draw {batch} indices with replacement, which costs less.
 
 {logistic}
 
 {samplers}
 {networks}## Memory
 
-The largest process of a complete `bench run --sampler sgld --task mixture25`, every state kept and observed. If the draws
-would take more than 64 MiB on disk, only every n-th draw is stored.
+The largest process of a complete `bench run --sampler sgld --task mixture25`, every state kept and observed. If the
+draws would take more than 64 MiB on disk, only every n-th draw is stored.
 
 {memory}
 

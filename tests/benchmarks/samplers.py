@@ -139,11 +139,11 @@ PAGE = """\
 One step of one chain with {dim:,} parameters, float32, compiled, including the copies back into theta and state. The
 target is a diagonal Gaussian, whose gradient costs one vector read and is part of the compiled update. Noise is drawn
 beforehand. A step *must move* theta and the part of the state that changes (read and written once), and the rest of the
-state, the noise and the curvatures (read once); *over a copy* is the time of the step divided by that of a plain copy of
-as many bytes, measured in turn. Full-data gradients cost no more here than others, so the table measures the updates,
-without `refresh`. The last two columns are the harness's compiled loop on mixture25 with {chains:,} chains, in
-nanoseconds per chain-step. Ratios are medians of {rounds} rounds, each divided by the sgld measurement next to it, or by
-the median of sgld if that is missing. The measurement took {minutes:.0f} minutes.{quick}
+state, the noise and the curvatures (read once); *over a copy* is the time of the step divided by that of a plain copy
+of as many bytes, measured in turn. Full-data gradients cost no more here than others, so the table measures the
+updates, without `refresh`. The last two columns are the harness's compiled loop on mixture25 with {chains:,} chains, in
+nanoseconds per chain-step. Ratios are medians of {rounds} rounds, each divided by the sgld measurement next to it, or
+by the median of sgld if that is missing. The measurement took {minutes:.0f} minutes.{quick}
 
 {speed}
 
