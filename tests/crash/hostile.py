@@ -54,7 +54,8 @@ def _lock(scene, key, photographs):
 
 
 def _trash(scene, _, photographs):
-    return [(scene.results / ".trash", photographs), (scene.results / "rates", photographs)]
+    """A link in place of `runs`, `locks`, `rates` or `nights` is refused; others mean nothing."""
+    return [(scene.results / ".trash", photographs), (scene.results / "drafts", photographs)]
 
 
 def _as_links(places):
