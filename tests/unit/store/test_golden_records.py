@@ -1,0 +1,171 @@
+"""Run keys, spec.json and the rows of the store, as they were: `python test_golden_records.py` writes them anew."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save
+from specs import made
+
+from harness.results.ledger import rescored
+from harness.results.ledger.attempt import Attempt, checksum
+from harness.results.spec import Component, Origin, from_record, recorded_key
+from harness.results.store import Store
+from harness.system.files import sealed, write_json
+
+GOLDEN = Path(__file__).with_name("records.json")
+PART = {"target": "m:C", "source": "0" * 64}
+SPECS = {
+    "plain": made(),
+    "another sampler": made(
+        3,
+        sampler=Component("sghmc", "plugins.samplers.sghmc:SGHMC", "a" * 64, {"friction": 0.1, "noise": None}),
+        schedule=Component("cyclical", params={"step_size": 1e-05, "cycles": 4}, **PART),
+        method="csghmc", budget="gradients=150000", burn_in=2, thin=3, chains=1, dtype="float32",
+    ),
+    "compiled": made(1, compile="compiled", deterministic=False, data="d" * 64, task_version=7, protocol="é"),
+    "cuda": made(2, device="cuda", tf32=True),
+    "cuda compiled": made(2, device="cuda", compile="compiled", cudnn_benchmark=True),
+    "settings of a GPU, on a CPU": made(2, tf32=True, cudnn_benchmark=True),
+    "origins": made(
+        origins={
+            "schedule.step_size": Origin(0.1, "paper", "csgmcmc: section 5.1"),
+            "needs.terms": Origin("as the task provides it", "given", "the task"),
+            "sampler.a": Origin(None, "default"),
+        },
+    ),
+}  # fmt: skip
+ENVIRONMENT = {
+    "bench": "0.1.0", "python": "3.11.7", "platform": "Linux 6 x86_64", "cpu": "a processor", "cores": 2, "gpu": None,
+    "torch": "2.9.0", "device": "cpu", "threads": 1, "deterministic": True, "matmul_precision": "highest",
+    "packages": {"numpy": "2.0.0"},
+    "code": {
+        "sgmcmc-bench": {"version": "0.1.0", "commit": "a" * 40, "dirty": False},
+        "one-off": {"version": None, "commit": None, "dirty": None},
+    },
+}  # fmt: skip
+METRICS = [
+    {"name": "a", "value": 0.5, "version": 1, "unit": "1", "direction": "max", "target": None, "primary": True},
+    {"name": "b", "value": None, "version": 3, "unit": "sd", "direction": "target", "target": 1.0, "primary": False},
+]
+RESULT = {
+    "reason": None, "step": None, "chain": None, "started": "2026-01-02T03:04:05.125+00:00",
+    "finished": "2026-01-02T03:05:05+00:00", "block_runs": 2,
+    "seconds": {"sampling": 50.0, "observing": 8, "checkpoint": 1.0, "setup": 1.5},
+    "steps_done": 10, "passes": 10.5, "passes_per_step": 1.0, "draws_kept": 9, "draws_stored": 5, "draws_stride": 2,
+}  # fmt: skip
+PAPER = """
+[paper]
+id = "a-paper"
+title = "A title"
+citation = "Somebody, 2020"
+[[settings]]
+method = "sgld"
+task = "mixture5"
+protocol = "p"
+values."schedule.step_size" = { value = 0.02, provenance = "paper", source = "section 5" }
+[[choices]]
+tasks = ["mixture5", "mixture25"]
+protocol = "p"
+values = [{ name = "batch", value = "all", provenance = "ours" }]
+[[reported]]
+table = 4
+method = "sgld"
+cells = [{ row = "SGLD", column = "modes", value = 1.8, error = 0.1, error_kind = "sd", n = 10 }]
+[[claim]]
+statement = "csgld covers more modes than sgld"
+better = "csgld"
+worse = "sgld"
+"""
+
+
+def attempt(results, spec, number, events=("created", "started"), **result):
+    """An attempt as workers write it, but for its name and its times, which are the same each time."""
+    made = Attempt(results / "runs" / spec.key[:2] / spec.key / f"20260102T0304{number:02d}-{number:06x}")
+    made.path.mkdir(parents=True)
+    digest = environment_id()
+    write_json(made.path / "environment.json", {"id": digest, **ENVIRONMENT})
+    made.describe(spec)
+    lines = [
+        {"time": f"2026-01-02T03:04:{i:02d}+00:00", "event": event, "position": i} for i, event in enumerate(events)
+    ]
+    (made.path / "events.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    if result:
+        x = np.arange(3.0)
+        (made.path / "curves.safetensors").write_bytes(
+            save({"c/x": x, "c/y": np.stack([x, np.where(x, x / 3, np.nan)])})
+        )
+        files = {name: checksum(made.path / name) for name in ("curves.safetensors", "environment.json", "spec.json")}
+        record = {**RESULT, "metrics": METRICS, **result, "attempt": made.id, "key": spec.key, "files": files}
+        write_json(made.path / "result.json", sealed(record))
+    return made
+
+
+def environment_id():
+    return hashlib.sha256(json.dumps(ENVIRONMENT, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def described():
+    """The forms of all specs."""
+    return {
+        name: {
+            "key": spec.key, "group": spec.group, "canonical": json.dumps(spec.canonical(), sort_keys=True),
+            "json": json.dumps(spec.to_json(), sort_keys=True),
+        }
+        for name, spec in SPECS.items()
+    }  # fmt: skip
+
+
+def stored(folder):
+    """The rows of all tables of a small results folder, and the columns of its views."""
+    results = folder / "results"
+    for number, name in enumerate(("another sampler", "cuda compiled", "origins")):
+        attempt(results, SPECS[name], number, status="done")
+    attempt(results, made(11), 21, status="diverged", step=3, chain=1, reason="non-finite", metrics=[])
+    attempt(results, made(12), 22, status="timeout", seconds={}, steps_done=None, passes=None, metrics=[])
+    attempt(results, made(12), 23, ("created", "started", "preempted"))
+    attempt(results, made(13), 24, ())
+    again = attempt(results, made(14), 25, status="done")
+    rescored.write(
+        again, [{**METRICS[0], "value": 0.75, "version": 2}], {"c/x": np.ones(1), "c/y": np.ones((1, 1))}, {}
+    )
+    (folder / "a-paper.toml").write_text(PAPER)
+    store = Store(results)
+    assert store.refresh([folder / "a-paper.toml"]) == []
+    found = {}
+    for row in store.rows("select table_name as name, table_type as kind from information_schema.tables order by name"):
+        names, values = store.table(f"from {row['name']} order by all")
+        told = [dict(zip(names, value, strict=True)) for value in values] if row["kind"] == "BASE TABLE" else [names]
+        found[row["name"]] = json.loads(json.dumps(told, default=str, sort_keys=True))
+    return {name: rows for name, rows in found.items() if name != "meta"}
+
+
+def test_run_keys_and_their_records_stay_as_they_are():
+    assert described() == json.loads(GOLDEN.read_text())["specs"]
+
+
+def test_records_read_back_as_they_were_written():
+    for spec in SPECS.values():
+        record = json.loads(json.dumps(spec.to_json()))
+        assert recorded_key(record) == spec.key
+        assert from_record(record).to_json() == spec.to_json()
+
+
+def test_the_rows_of_every_table_stay_as_they_are(tmp_path):
+    found, golden = stored(tmp_path), json.loads(GOLDEN.read_text())["tables"]
+    assert found.keys() == golden.keys()
+    for name, rows in golden.items():
+        assert found[name] == rows, name
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as made_in:
+        parts = {"specs": described(), "tables": stored(Path(made_in))}
+    lines = [f"{json.dumps(name)}: {json.dumps(part[name])}" for part in parts.values() for name in part]
+    half = len(parts["specs"])
+    specs, tables = ",\n".join(lines[:half]), ",\n".join(lines[half:])
+    GOLDEN.write_text(f'{{"specs": {{\n{specs}\n}}, "tables": {{\n{tables}\n}}}}\n')
