@@ -6,8 +6,10 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, Field, asdict, dataclass, fields
 from typing import Any
+
+from harness.system.columns import entry
 
 KEY_VERSION = 1
 """Version of the canonical form below."""
@@ -18,24 +20,15 @@ ENGINE = 2
 GIVEN = "given"
 """Provenance of knowledge that a task hands to a sampler at no cost."""
 
-_PLAIN = (
-    "key_version", "engine", "steps", "burn_in", "thin", "seed", "chains", "dtype", "device", "deterministic",
-    "compile",
-)  # fmt: skip
-_GPU = ("tf32", "cudnn_benchmark")
-"""What decides numbers on a GPU alone: it stands in the canonical form only there."""
-
-_NESTED = ("task_version", "data", "origins")
-
 
 @dataclass(frozen=True)
 class Component:
     """A sampler, schedule or task in a run: its name, the hash of its code, its resolved parameters."""
 
-    name: str
+    name: str = entry("name of the {}", column="{}")
     target: str
-    source: str
-    params: Mapping[str, Any]
+    source: str = entry("SHA-256 of the {}'s source", column="{}_source")
+    params: Mapping[str, Any] = entry("settings of the {}, as JSON", column="{}_params")
 
     def canonical(self) -> dict[str, Any]:
         """What of it decides numbers; where the class lives does not."""
@@ -51,60 +44,52 @@ class Origin:
     source: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunSpec:
-    """One run: sampler x schedule x task x seed, at a budget. `method`, `budget` and `origins` only label it.
+    """One run: sampler x schedule x task x seed, at a budget. A new field is one line here, and a golden key.
 
-    device            the kind, "cpu" or "cuda": their random generators give other numbers
-    tf32              on a GPU, whether products and convolutions of float32 may round their inputs to TF32
-    cudnn_benchmark   on a GPU, whether cuDNN times its algorithms and takes the fastest
+    A field counts in the key, and so in a row's identity, unless it is a `label`. `when` limits that: "cuda" is only on
+    a GPU, "set" only where it is not the default, so that a new field leaves the keys of earlier runs alone.
+    `column=None`: it is in the column `execution`.
     """
 
+    method: str = entry("method, or sampler, as asked for", "", label=True)
     sampler: Component
     schedule: Component
     task: Component
-    task_version: int
-    protocol: str
-    data: str
-    steps: int
-    burn_in: int
-    thin: int
-    seed: int
-    chains: int
-    dtype: str
-    device: str = "cpu"
-    deterministic: bool = True
-    compile: str = "plain"
-    tf32: bool = False
-    cudnn_benchmark: bool = False
-    method: str = ""
-    budget: str = ""
-    origins: Mapping[str, Origin] = field(default_factory=dict)
+    task_version: int = entry("version of the task", at="task.version")
+    protocol: str = entry("protocol of the task", at="task.protocol")
+    data: str = entry(
+        "checksum of the task's data files; empty where it reads none", at="task.data", column="task_data", absent=""
+    )
+    budget: str = entry("label of the budget: smoke, quick, paper, steps=N", "", label=True)
+    steps: int = entry("steps of each chain", least=1)
+    burn_in: int = entry("steps dropped at the start", least=0)
+    thin: int = entry("every thin-th draw is kept", least=1)
+    seed: int = entry("seed of the run", least=0)
+    chains: int = entry("chains of the run", least=1)
+    dtype: str = entry("floating-point type of the chains")
+    deterministic: bool = entry("whether deterministic algorithms were asked for", True)
+    compile: str = entry("how steps are executed", "plain")
+    device: str = entry("the kind, cpu or cuda: their random generators give other numbers", "cpu", column=None)
+    tf32: bool = entry(
+        "whether products and convolutions of float32 may round their inputs to TF32", False, column=None, when="cuda"
+    )
+    cudnn_benchmark: bool = entry(
+        "whether cuDNN times its algorithms and takes the fastest", False, column=None, when="cuda"
+    )
+    origins: Mapping[str, Origin] = entry("setting -> value, provenance and source, as JSON", dict, label=True)
 
     def canonical(self) -> dict[str, Any]:
         """The parts that the key is made of, as plain data."""
-        return {
-            "key_version": KEY_VERSION,
-            "engine": ENGINE,
-            "sampler": self.sampler.canonical(),
-            "schedule": self.schedule.canonical(),
-            "task": {
-                **self.task.canonical(),
-                "version": self.task_version,
-                "protocol": self.protocol,
-                "data": self.data,
-            },
-            "steps": self.steps,
-            "burn_in": self.burn_in,
-            "thin": self.thin,
-            "seed": self.seed,
-            "chains": self.chains,
-            "dtype": self.dtype,
-            "device": self.device,
-            "deterministic": self.deterministic,
-            "compile": self.compile,
-            **({} if self.device == "cpu" else {name: getattr(self, name) for name in _GPU}),
-        }
+        record: dict[str, Any] = {"key_version": KEY_VERSION, "engine": ENGINE}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if _counts(f, value, self.device):
+                *above, name = _place(f)
+                part = record[above[0]] if above else record
+                part[name] = value.canonical() if isinstance(value, Component) else value
+        return record
 
     @functools.cached_property
     def key(self) -> str:
@@ -119,46 +104,63 @@ class RunSpec:
     def to_json(self) -> dict[str, Any]:
         """The record that is kept in the attempt directory."""
         record = self.canonical()
-        record["sampler"]["target"] = self.sampler.target
-        record["schedule"]["target"] = self.schedule.target
-        record["task"]["target"] = self.task.target
-        return {
-            "key": self.key,
-            "group": self.group,
-            "method": self.method,
-            "protocol": self.protocol,
-            "budget": self.budget,
-            **record,
-            "origins": {name: asdict(origin) for name, origin in sorted(self.origins.items())},
-        }
+        for name in PARTS:
+            record[name]["target"] = getattr(self, name).target
+        labels = {"key": self.key, "group": self.group, "method": self.method, "budget": self.budget}
+        origins = {name: asdict(origin) for name, origin in sorted(self.origins.items())}
+        return {**record, **labels, "protocol": self.protocol, "origins": origins}
+
+
+PARTS = ("sampler", "schedule", "task")
+SETTINGS = tuple(
+    f.name
+    for f in fields(RunSpec)
+    if not {"label", "at"} & f.metadata.keys() and f.name not in {*PARTS, "seed", "chains"}
+)
+"""What of a run's own fields is a setting of it, `run.NAME`; the others have places of their own in a report."""
 
 
 def from_record(record: Mapping[str, Any]) -> RunSpec:
     """The RunSpec that `to_json` wrote, of whichever engine; ValueError where the record is not whole."""
     try:
-        parts: dict[str, Any] = {name: _component(record[name]) for name in ("sampler", "schedule", "task")}
-        absent = _GPU if record["device"] == "cpu" else ()
-        plain = {f.name: record[f.name] for f in fields(RunSpec) if f.name not in (*parts, *_NESTED, *absent)}
-        task = record["task"]
-        origins = {name: Origin(**origin) for name, origin in record["origins"].items()}
-        return RunSpec(**parts, **plain, task_version=task["version"], data=task["data"], origins=origins)
+        found = {}
+        for f in fields(RunSpec):
+            *above, name = _place(f)
+            part = record[above[0]] if above else record
+            if name in part or "when" not in f.metadata:
+                found[f.name] = part[name]
+        for name in PARTS:
+            found[name] = Component(**{f.name: record[name][f.name] for f in fields(Component)})
+        found["origins"] = {name: Origin(**origin) for name, origin in record["origins"].items()}
+        return RunSpec(**found)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"is not a whole record of a run: {error}") from None
-
-
-def _component(record: Mapping[str, Any]) -> Component:
-    return Component(**{f.name: record[f.name] for f in fields(Component)})
 
 
 def recorded_key(record: Mapping[str, Any]) -> str:
     """The key of the run that a stored record describes, made anew from its parts; "" where parts are missing."""
     try:
-        parts = {name: record[name] for name in (*_PLAIN, *(() if record["device"] == "cpu" else _GPU))}
-        for name in ("sampler", "schedule", "task"):
-            parts[name] = {entry: value for entry, value in record[name].items() if entry != "target"}
+        parts = {name: record[name] for name in ("key_version", "engine")}
+        for f in fields(RunSpec):
+            name = f.name
+            if "at" in f.metadata or f.metadata.get("label") or ("when" in f.metadata and name not in record):
+                continue
+            value = record[name]
+            parts[name] = {n: v for n, v in value.items() if n != "target"} if name in PARTS else value
         return _digest(parts)
-    except (KeyError, AttributeError, ValueError):
+    except (KeyError, AttributeError, TypeError, ValueError):
         return ""
+
+
+def _place(f: Field[Any]) -> list[str]:
+    return str(f.metadata.get("at", f.name)).split(".")
+
+
+def _counts(f: Field[Any], value: Any, device: str) -> bool:
+    """Whether a field is part of the key of a run that has this value of it."""
+    default = f.default if f.default is not MISSING else None
+    when = {"cuda": device != "cpu", "set": value != default}
+    return not f.metadata.get("label") and when.get(f.metadata.get("when", ""), True)
 
 
 def _digest(record: Mapping[str, Any]) -> str:

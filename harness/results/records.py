@@ -1,0 +1,297 @@
+"""The records of a results folder, and their tables: what each field means, declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Any
+
+from harness.contracts.task import DIRECTIONS, Metric
+from harness.results.spec import PARTS, Component, RunSpec
+from harness.system.columns import Column, columns, entry
+
+FINAL = ("done", "diverged")
+RESUMABLE = ("out_of_memory", "timeout")
+"""Failed for lack of resources: run again, it goes on from its last checkpoint, in a new attempt."""
+FAILED = ("error", *RESUMABLE)
+PAUSED = ("cancelled", "preempted", "device_lost", "disk_full")
+CONTINUABLE = (*PAUSED, "orphaned")
+STATUSES = (*FINAL, *FAILED, "running", *CONTINUABLE)
+"""Of attempts, in the order in which they are listed; those that are final or failed have a result.json."""
+EVENTS = ("created", "started", "resumed", "checkpoint", "warning", *FINAL[1:], *PAUSED, "took over", "finished", "failed")
+
+
+@dataclass(frozen=True)
+class Meta:
+    """What the database says about itself."""
+
+    key: str = entry("schema_version")
+    value: str = entry("as text")
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One row a machine, with its versions and code: the environment.json of attempts."""
+
+    environment: str = entry("SHA-256 of the rest of environment.json", at="")
+    bench: str | None = entry("version of sgmcmc-bench")
+    python: str | None = entry("version of Python")
+    platform: str | None = entry("operating system, its version, and the processor's architecture")
+    cpu: str | None = entry("model of the processor")
+    cores: int | None = entry("processor cores that the process may use")
+    gpu: str | None = entry("model of the accelerator that the run was on; NULL on a CPU")
+    torch: str | None = entry("version of torch, with its build")
+    device: str | None = entry("device that the run was on: cpu, cuda:0")
+    threads: int | None = entry("threads of torch within one operation")
+    deterministic: bool | None = entry("whether torch was held to deterministic algorithms")
+    document: Mapping[str, Any] = entry("all of environment.json, packages and flags included, as JSON", at="")
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """One row for each distribution whose code an environment ran: the harness and the plugins."""
+
+    environment: str = entry("environment that it was in", at="")
+    distribution: str = entry("name of the distribution", at="")
+    version: str | None = entry("its version; NULL for a one-off file")
+    git_commit: str | None = entry(
+        "commit of the checkout that it was installed from; NULL where there is none", at="commit"
+    )
+    dirty: bool | None = entry("whether its source differed from that commit")
+
+
+@dataclass(frozen=True)
+class TaskVersion:
+    """One row for each version of a task that runs used."""
+
+    task: str = entry("name of the task")
+    version: int = entry("raised when the meaning of the task or of its numbers changes", at="task_version")
+    source: str = entry("SHA-256 of the task's source", at="task_source")
+    data: str = entry("checksum of its data files; empty where it reads none", at="task_data")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One row a run key: what was asked for. Where attempts recorded it differently, the latest attempt's record."""
+
+    run_key: str = entry("SHA-256 of all that changes the result and of nothing else", at="key")
+    group_key: str = entry("the same without the seed: runs to average over", at="group")
+    key_version: int = entry("version of the rule that makes run keys")
+    engine: int = entry("raised when the arithmetic of the harness changes")
+    recorded_by: str = entry("attempt whose spec.json this row is", at="")
+    execution: str = entry("device, and settings of it, as JSON", at="", absent='{"device":"cpu"}')
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One row an attempt at a run. Nothing is dropped: a failed attempt is a row with its reason."""
+
+    attempt: str = entry("time of its start and a random part; sorts by time", at="")
+    run_key: str = entry("run that it is an attempt at", at="")
+    status: str = entry(f"{', '.join((*FINAL, *FAILED))}; unfinished: running, {', '.join(CONTINUABLE)}")
+    concluded: bool = entry("whether there is a result.json: its status will not change any more", at="")
+    reason: str | None = entry("why it failed, or the last error or warning")
+    step: int | None = entry("step, counted from 1, where a chain became non-finite")
+    chain: int | None = entry("that chain, counted from 0")
+    started: datetime | None = entry("start, UTC")
+    finished: datetime | None = entry("end, UTC; NULL while unfinished")
+    seconds_sampling: float | None = entry("wall seconds in steps", at="seconds.sampling", least=0)
+    seconds_observing: float | None = entry("wall seconds in observers", at="seconds.observing", least=0)
+    seconds_checkpoint: float | None = entry("wall seconds in checkpoints", at="seconds.checkpoint", least=0)
+    seconds_setup: float | None = entry("wall seconds in preparation and compilation", at="seconds.setup", least=0)
+    steps_done: int | None = entry("steps of each chain", least=0)
+    passes: float | None = entry("gradient evaluations of a chain, in passes through the data; all included", least=0)
+    passes_per_step: float | None = entry("the same for a step", least=0)
+    draws_kept: int | None = entry(
+        "draws of a chain after burn-in and thinning: what the metrics saw", least=0
+    )
+    draws_stored: int | None = entry("draws of a chain in draws.safetensors", least=0)
+    draws_stride: int | None = entry("every draws_stride-th kept draw is stored; 0: none", least=0)
+    environment: str | None = entry("environment that it ran in", at="")
+    path: str = entry("its directory, below the results folder", at="")
+
+
+@dataclass(frozen=True)
+class Value(Metric):
+    """One row a metric of an attempt."""
+
+    attempt: str = entry("attempt that it is of", "", at="")
+    value: float | None = entry("NULL where it does not exist", None)
+    is_primary: bool = entry("whether it is the task's primary metric", False, at="primary")
+
+
+@dataclass(frozen=True)
+class CurvePoints:
+    """One row a curve of an attempt. The view `curve` has a row for each point."""
+
+    attempt: str = entry("attempt that it is of")
+    name: str = entry("name of the curve")
+    x: list[float] = entry("abscissas")
+    y: list[float] = entry("ordinates of chain 0, then those of chain 1 and so on; NULL where one does not exist")
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One row a file that a concluded attempt left."""
+
+    attempt: str = entry("attempt that it is of", at="")
+    file: str = entry("name within the attempt's directory", at="")
+    sha256: str = entry("checksum of its content when it was written", at="")
+    bytes: int | None = entry("size; NULL where the file is gone", at="")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One row a line of events.jsonl."""
+
+    attempt: str = entry("attempt that it is of", at="")
+    i: int = entry("number of the line, counted from 0", at="")
+    time: datetime = entry("when, UTC")
+    event: str = entry(", ".join(EVENTS))
+    detail: Mapping[str, Any] = entry("the other fields, as JSON", at="")
+
+
+@dataclass(frozen=True)
+class Paper:
+    """One row a paper whose settings, values and claims are known."""
+
+    paper: str = entry("identifier", at="id")
+    title: str = entry("title")
+    citation: str = entry("citation")
+    sha256: str = entry("checksum of the TOML file: what is read again when it changes", at="")
+
+
+@dataclass(frozen=True)
+class ReportedValue:
+    """One row a number printed in a paper."""
+
+    paper: str = entry("paper that printed it", at="")
+    i: int = entry("number within the paper's file, counted from 0", at="")
+    table_label: str = entry("table, figure or section", at="table")
+    row_label: str = entry("row, as printed", at="row")
+    column_label: str = entry("column, as printed", at="column")
+    method: str | None = entry("method that it is of, corrected where `correction` says so")
+    task: str | None = entry("task that it is of")
+    protocol: str | None = entry("protocol of that task")
+    chains: int | None = entry("chains of a run")
+    metric: str | None = entry("metric of that task")
+    direction: str | None = entry("max, min, or target: where better is")
+    value: float | None = entry("the number")
+    error: float | None = entry("the number after +-")
+    error_kind: str | None = entry("what that is: sd, se, unknown")
+    n: int | None = entry("repetitions behind it")
+    printed_as: str | None = entry("label that the paper printed, where it was corrected")
+    correction: str | None = entry("what was corrected")
+    evidence: str | None = entry("why")
+    uncertain: str | None = entry("why it is not certain that this is what was printed")
+    obstacle: str | None = entry("why it cannot be reproduced as published, whatever is run")
+    needs: str | None = entry("what a run needs beyond a CPU: a GPU, data")
+    cause: str | None = entry("why ours differs, as far as it is known")
+    notes: str | None = entry("anything else")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One row a claim of a paper: an ordering of two methods, their equality, or how often one of them succeeds."""
+
+    paper: str = entry("paper that makes it", at="")
+    i: int = entry("number within the paper's file, counted from 0", at="")
+    table_label: str | None = entry("table, figure or section: the family within which it is tested", at="table")
+    statement: str | None = entry("in words")
+    kind: str | None = entry("ordering (also where NULL), equality, share")
+    better: str | None = entry("method that is said to be better, or that is spoken of")
+    worse: str | None = entry("method that is said to be worse, or equal")
+    task: str | None = entry("task that it is about")
+    protocol: str | None = entry("protocol of that task")
+    chains: int | None = entry("chains of a run")
+    worse_protocol: str | None = entry("protocol of the worse one, where it is another")
+    worse_chains: int | None = entry("chains of a run of the worse one, where they are others")
+    metric: str | None = entry("metric of that task")
+    direction: str | None = entry("max or min: which is better")
+    share: int | None = entry("successes that were printed, of `trials`")
+    trials: int | None = entry("trials behind them")
+    margin: float | None = entry(
+        "difference that still counts as equal, of an equality as a share of the larger"
+    )
+    obstacle: str | None = entry("why it cannot be tested as published, whatever is run")
+    needs: str | None = entry("what testing it needs beyond a CPU")
+    cause: str | None = entry("why ours differs, as far as it is known")
+    notes: str | None = entry("anything else")
+    document: Mapping[str, Any] = entry("the whole record, as JSON", at="")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One row a choice that the runs of a paper's protocol rest on: a setting of one method, or what no setting carries."""
+
+    paper: str = entry("paper whose runs rest on it", at="")
+    method: str | None = entry("method that it is of; NULL: of all")
+    task: str = entry("task that it is of")
+    protocol: str = entry("protocol of that task")
+    name: str = entry("dotted name of a setting, or what is chosen, in words")
+    value: str = entry("what was chosen")
+    provenance: str = entry("paper, code (the authors'), inferred (from either), ours")
+    source: str | None = entry("where it stands, or why it is as it is")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: what a row is, its columns by name, its key, and of what its rows are.
+
+    of   "attempt": of one; "several": of several attempts, the latest counts; "papers": of the papers' files; or ""
+    """
+
+    comment: str
+    columns: Mapping[str, Column]
+    key: tuple[str, ...] = ()
+    of: str = "attempt"
+
+
+def _table(record: type, *key: str, of: str = "attempt") -> Table:
+    return Table((record.__doc__ or "").replace("\n    ", " ").strip(), columns(record), key, of)
+
+
+def _run() -> Table:
+    """The run's own columns, and those of the RunSpec: of a part the name, the source and the parameters."""
+    own = columns(Run)
+    found = {name: own.pop(name) for name in ("run_key", "group_key", "key_version", "engine")}
+    for f in fields(RunSpec):
+        if f.name in PARTS:
+            for name, c in columns(Component).items():
+                full = name.format(f.name)
+                at = (f.name, *c.at)
+                found[full] = replace(c, name=full, comment=c.comment.format(f.name), at=at)
+    return replace(_table(Run, "run_key", of="several"), columns=found | columns(RunSpec) | own)
+
+
+TABLES: Mapping[str, Table] = {
+    "meta": _table(Meta, "key", of=""),
+    "environment": _table(Environment, "environment", of="several"),
+    "plugin": _table(Plugin, "environment", "distribution", of="several"),
+    "task_version": _table(TaskVersion, "task", "version", "source", "data", of="several"),
+    "run": _run(),
+    "attempt": _table(Attempt, "attempt"),
+    "metric": _table(Value),
+    "curve_points": _table(CurvePoints),
+    "artifact": _table(Artifact),
+    "event": _table(Event),
+    "paper": _table(Paper, "paper", of="papers"),
+    "reported_value": _table(ReportedValue, of="papers"),
+    "claim": _table(Claim, of="papers"),
+    "choice": _table(Choice, of="papers"),
+}
+"""Every table of the store, in the order of the data dictionary."""
+
+
+def tables(of: str) -> list[str]:
+    """The tables whose rows are of this."""
+    return [name for name, table in TABLES.items() if table.of == of]
+
+
+def columns_of(table: str) -> Mapping[str, Column]:
+    """The columns of a table by name."""
+    return TABLES[table].columns
+
+
+__all__ = ["DIRECTIONS"]

@@ -1,0 +1,144 @@
+"""Records declared once: a dataclass whose fields say what they mean. Columns, rows, checks and DDL follow from it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any
+
+from harness.system.text import is_text
+
+Row = dict[str, Any]
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+_TYPES = {
+    "str": "varchar", "int": "bigint", "float": "double", "bool": "boolean", "datetime": "timestamp",
+    "list[float]": "double[]",
+}  # fmt: skip
+"""Annotation of a field -> type of its column; a field of any other type is JSON in a varchar."""
+
+
+class Malformed(Exception):  # noqa: N818 - becomes a note, not an error
+    """A record that is not what its format says; the message says where."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    at       where a document has the value, key by key; empty: nowhere, it is given
+    least    least value; among   the values that there are
+    json     whether the value is any JSON, kept as text
+    absent   value where a document, or a published row, has none
+    """
+
+    name: str
+    type: str
+    comment: str
+    nullable: bool = False
+    at: tuple[str, ...] = ()
+    least: int | None = None
+    among: tuple[str, ...] = ()
+    json: bool = False
+    absent: str | None = None
+
+    @property
+    def ddl(self) -> str:
+        """The column in a `create table`."""
+        default = "" if self.absent is None else f" default '{self.absent}'"
+        number = f" check (not isnan({self.name}))" if self.type == "double" else ""
+        return f"{self.name} {self.type}{'' if self.nullable else ' not null'}{default}{number}"
+
+
+def entry(meaning: str, default: Any = MISSING, **about: Any) -> Any:
+    """A field of a record. `about` are fields of its column (`at` in dots), and what the record itself goes by."""
+    if isinstance(default, type):
+        return field(default_factory=default, metadata={"meaning": meaning, **about})
+    return field(default=default, metadata={"meaning": meaning, **about})
+
+
+def columns(record: type) -> dict[str, Column]:
+    """The columns of a record's fields, by name; fields without a meaning, or with `column=None`, have none."""
+    found = {}
+    for f in fields(record):
+        about = {name: value for name, value in f.metadata.items() if name in Column.__annotations__}
+        name = f.metadata.get("column", f.name)
+        if "meaning" not in f.metadata or name is None:
+            continue
+        kind, _, nothing = str(f.type).partition(" | ")
+        about["at"] = tuple(str(about.get("at", f.name)).split(".")) if about.get("at", True) else ()
+        plain = {"type": _TYPES.get(kind, "varchar"), "json": kind not in _TYPES, "nullable": bool(nothing)}
+        found[name] = Column(name=name, comment=f.metadata["meaning"], **{**plain, **about})
+    return found
+
+
+def row(table: Mapping[str, Column], document: Mapping[str, Any], where: str, **given: Any) -> Row:
+    """A document as a row of a table, checked and converted; `Malformed` names the first value that does not fit.
+
+    `given` are the values that are not from the document, by column.
+    """
+    found = {}
+    for name, column in table.items():
+        if name in given:
+            value = given[name]
+        elif len(column.at) == 1:
+            value = document.get(column.at[0])
+        else:
+            value = _inside(document, column.at, where)
+        if column.json:
+            value = dump(value)
+        elif not _FITS[column.type](value):
+            value = _convert(column, value, where)
+        if column.least is not None and value is not None and value < column.least:
+            raise Malformed(f"{where}: {name} = {value} is less than {column.least}")
+        if column.among and value not in column.among:
+            raise Malformed(f"{where}: {name} {value!r:.40} is not one of {', '.join(column.among)}")
+        found[name] = value
+    return found
+
+
+def pick(document: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
+    """A required member of a given type."""
+    value = document.get(key)
+    if not isinstance(value, kind):
+        raise Malformed(f"{where}: {key} is {value!r:.40}, not a {kind.__name__}")
+    return value
+
+
+def dump(value: Any) -> str:
+    """JSON text for a column: sorted, so that equal values are equal text."""
+    return _ENCODER.encode(value)
+
+
+def _inside(document: Mapping[str, Any], at: tuple[str, ...], where: str) -> Any:
+    for i, step in enumerate(at[:-1]):
+        document = pick(document, step, dict, ": ".join([where, *at[:i]]))
+    return document.get(at[-1]) if at else None
+
+
+def _convert(column: Column, value: Any, where: str) -> Any:
+    if value is None:
+        if column.nullable or column.absent is not None:
+            return column.absent
+        raise Malformed(f"{where}: {column.name} is missing")
+    if column.type == "timestamp" and isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value)
+            return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+        except (ValueError, OverflowError):
+            raise Malformed(f"{where}: {column.name} = {value!r:.40} is not a time") from None
+    if column.type == "double" and type(value) is int and abs(value) < 2**1023:
+        return float(value)
+    raise Malformed(f"{where}: {column.name} = {value!r:.40} is not a {column.type}")
+
+
+_FITS: dict[str, Callable[[Any], bool]] = {
+    "varchar": lambda value: type(value) is str and (value.isascii() or is_text(value)),
+    "bigint": lambda value: type(value) is int and -(2**63) <= value < 2**63,
+    "double": lambda value: type(value) is float and math.isfinite(value),
+    "boolean": lambda value: type(value) is bool,
+    "timestamp": lambda _: False,
+}
+"""Column type -> whether a value is one for DuckDB and for JSON alike: finite numbers, whole characters."""
