@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.contracts.data import DataFile
 from harness.contracts.parameters import Configurable
+from harness.system.columns import entry
 from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,14 +52,17 @@ def _is_whole(value: Any, least: int) -> bool:
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that a task reports for a run. `direction` is "max", "min", or "target" (best where equal `target`)."""
+    """A number that a task reports for a run. `direction` is "max", "min", or "target" (best where equal `target`).
 
-    name: str
-    direction: str
-    unit: str
-    summary: str
-    version: int = 1
-    target: float | None = None
+    Each field but `summary` is kept with the value, and is a column of the results.
+    """
+
+    name: str = entry("name of the metric")
+    direction: str = entry("max, min, or target: where better is", among=DIRECTIONS)
+    unit: str = entry("unit of the value")
+    summary: str = entry("what it measures", column=None)
+    version: int = entry("raised when the meaning of the metric changes", 1)
+    target: float | None = entry("best value, where direction is target", None)
 
     def __post_init__(self) -> None:
         here = f"metric {self.name!r:.80}"

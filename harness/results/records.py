@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
-from harness.contracts.task import DIRECTIONS, Metric
+from harness.contracts.task import Metric
 from harness.results.spec import PARTS, Component, RunSpec
 from harness.system.columns import Column, columns, entry
 
@@ -19,7 +19,6 @@ PAUSED = ("cancelled", "preempted", "device_lost", "disk_full")
 CONTINUABLE = (*PAUSED, "orphaned")
 STATUSES = (*FINAL, *FAILED, "running", *CONTINUABLE)
 """Of attempts, in the order in which they are listed; those that are final or failed have a result.json."""
-EVENTS = ("created", "started", "resumed", "checkpoint", "warning", *FINAL[1:], *PAUSED, "took over", "finished", "failed")
 
 
 @dataclass(frozen=True)
@@ -103,9 +102,7 @@ class Attempt:
     steps_done: int | None = entry("steps of each chain", least=0)
     passes: float | None = entry("gradient evaluations of a chain, in passes through the data; all included", least=0)
     passes_per_step: float | None = entry("the same for a step", least=0)
-    draws_kept: int | None = entry(
-        "draws of a chain after burn-in and thinning: what the metrics saw", least=0
-    )
+    draws_kept: int | None = entry("draws of a chain after burn-in and thinning: what the metrics saw", least=0)
     draws_stored: int | None = entry("draws of a chain in draws.safetensors", least=0)
     draws_stride: int | None = entry("every draws_stride-th kept draw is stored; 0: none", least=0)
     environment: str | None = entry("environment that it ran in", at="")
@@ -148,7 +145,9 @@ class Event:
     attempt: str = entry("attempt that it is of", at="")
     i: int = entry("number of the line, counted from 0", at="")
     time: datetime = entry("when, UTC")
-    event: str = entry(", ".join(EVENTS))
+    event: str = entry(
+        f"created, started, resumed, checkpoint, warning, diverged, {', '.join(PAUSED)}, took over, finished, failed"
+    )
     detail: Mapping[str, Any] = entry("the other fields, as JSON", at="")
 
 
@@ -211,9 +210,7 @@ class Claim:
     direction: str | None = entry("max or min: which is better")
     share: int | None = entry("successes that were printed, of `trials`")
     trials: int | None = entry("trials behind them")
-    margin: float | None = entry(
-        "difference that still counts as equal, of an equality as a share of the larger"
-    )
+    margin: float | None = entry("difference that still counts as equal, of an equality as a share of the larger")
     obstacle: str | None = entry("why it cannot be tested as published, whatever is run")
     needs: str | None = entry("what testing it needs beyond a CPU")
     cause: str | None = entry("why ours differs, as far as it is known")
@@ -223,7 +220,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Choice:
-    """One row a choice that the runs of a paper's protocol rest on: a setting of one method, or what no setting carries."""
+    """One row a choice behind the runs of a paper's protocol: a setting of one method, or what no setting carries."""
 
     paper: str = entry("paper whose runs rest on it", at="")
     method: str | None = entry("method that it is of; NULL: of all")
@@ -249,7 +246,9 @@ class Table:
 
 
 def _table(record: type, *key: str, of: str = "attempt") -> Table:
-    return Table((record.__doc__ or "").replace("\n    ", " ").strip(), columns(record), key, of)
+    found = columns(record)
+    first = {"attempt": found["attempt"]} if "attempt" in found else {}
+    return Table((record.__doc__ or "").replace("\n    ", " ").strip(), first | found, key, of)
 
 
 def _run() -> Table:
@@ -292,6 +291,3 @@ def tables(of: str) -> list[str]:
 def columns_of(table: str) -> Mapping[str, Column]:
     """The columns of a table by name."""
     return TABLES[table].columns
-
-
-__all__ = ["DIRECTIONS"]

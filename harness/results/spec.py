@@ -26,7 +26,7 @@ class Component:
     """A sampler, schedule or task in a run: its name, the hash of its code, its resolved parameters."""
 
     name: str = entry("name of the {}", column="{}")
-    target: str
+    target: str = entry("where its class is", column=None)
     source: str = entry("SHA-256 of the {}'s source", column="{}_source")
     params: Mapping[str, Any] = entry("settings of the {}, as JSON", column="{}_params")
 

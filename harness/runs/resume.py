@@ -11,8 +11,9 @@ from harness.contracts.randomness import Streams
 from harness.engine.loop import Loop
 from harness.engine.stepping.execution_mode import LARGE
 from harness.results.environment import is_whole
-from harness.results.ledger.attempt import DRAWN, RESUMABLE, Attempt
+from harness.results.ledger.attempt import DRAWN, Attempt
 from harness.results.ledger.ledger import Ledger
+from harness.results.records import RESUMABLE
 from harness.results.spec import RunSpec, recorded_key
 from harness.runs.failure import setting_up
 from harness.runs.plugin_metadata import instance

@@ -74,7 +74,7 @@ def columns(record: type) -> dict[str, Column]:
     return found
 
 
-def row(table: Mapping[str, Column], document: Mapping[str, Any], where: str, **given: Any) -> Row:
+def row(table: Mapping[str, Column], document: Mapping[str, Any], where: str, /, **given: Any) -> Row:
     """A document as a row of a table, checked and converted; `Malformed` names the first value that does not fit.
 
     `given` are the values that are not from the document, by column.

@@ -16,8 +16,9 @@ from crash.workload import fingerprint, sha256
 
 from harness.contracts.registry import registry
 from harness.results.ledger import garbage
-from harness.results.ledger.attempt import FINAL, Attempt
+from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
+from harness.results.records import FINAL
 from harness.results.store import Store, schema
 
 COUNTS = {

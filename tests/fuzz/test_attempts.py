@@ -18,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.contracts.registry import registry
-from harness.results.ledger.attempt import FAILED, FINAL, Attempt
+from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
+from harness.results.records import FAILED, FINAL
 from harness.results.store import Store, connection, schema
 from harness.runs.plan import Request, plan
 from harness.runs.stored_spec import code, recorded_spec

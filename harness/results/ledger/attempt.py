@@ -16,19 +16,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.results.records import FAILED, FINAL, RESUMABLE
 from harness.results.spec import RunSpec
 from harness.system.errors import DataError
 from harness.system.files import read_bytes, read_record, regular, seal_holds, sealed, write_json, write_whole
 
 if TYPE_CHECKING:  # imported where arrays are read or written: to see that there is nothing to do needs none
     import numpy as np
-
-PAUSED = ("cancelled", "preempted", "device_lost", "disk_full")
-CONTINUABLE = (*PAUSED, "orphaned")
-FINAL = ("done", "diverged")
-RESUMABLE = ("out_of_memory", "timeout")
-"""Failed for want of means: run again, it goes on from its last checkpoint, in a new attempt."""
-FAILED = ("error", *RESUMABLE)
 
 DRAWN = "drawn"
 """Of a checkpoint: the SHA-256 of the draws that it counts on."""

@@ -20,9 +20,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.results.ledger.attempt import FILE_NAMES, FINAL, RESUMABLE, WORK
+from harness.results.ledger.attempt import FILE_NAMES, WORK
 from harness.results.ledger.ledger import KEY, TRASH, Ledger
 from harness.results.ledger.lookup import NAME
+from harness.results.records import FINAL, RESUMABLE
 from harness.system.errors import RunError
 from harness.system.files import ENDING, is_abandoned
 from harness.system.locks import held, hold

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.results.ledger.attempt import CONTINUABLE, FAILED, FINAL, PAUSED, RESUMABLE, Attempt
+from harness.results.ledger.attempt import Attempt
+from harness.results.records import CONTINUABLE, FAILED, FINAL, PAUSED, RESUMABLE
 from harness.system.errors import DataError, RunError, why
 from harness.system.files import read_json, write_json
 from harness.system.locks import Lock, held, hold, hold_folder

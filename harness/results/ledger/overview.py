@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.results.ledger.attempt import FINAL, Attempt
+from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.heartbeats import Worker, ranges, workers
 from harness.results.ledger.ledger import Ledger
+from harness.results.records import FINAL
 from harness.system.files import read_json
 
 Row = dict[str, Any]

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.results.ledger.attempt import PAUSED
 from harness.results.ledger.ledger import Ledger
+from harness.results.records import PAUSED
 from harness.results.store import papers as paper_files
 from harness.results.store import reader, scan
 from harness.results.store.connection import Foreign
 from harness.results.store.reader import Record
-from harness.results.store.record import Malformed
+from harness.system.columns import Malformed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from harness.results.store.record import Row
+    from harness.system.columns import Row
 
 
 @dataclass(frozen=True)

@@ -94,21 +94,24 @@ class Foreign(Damaged):
     """What is there is not a database that bench wrote."""
 
 
+class Older(Damaged):
+    """The database has the tables of an earlier version."""
+
+
 class Refused(Exception):  # noqa: N818 - a state, not an error
     """The file system does not allow it: read-only, no permission, no space."""
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[DuckDBPyConnection]:
-    """The database at `path`, made or migrated where needed, open for writing. One of others is not opened so."""
+    """The database at `path`, made where needed, open for writing. One of others is not opened so."""
     if os.path.lexists(path) and _identity(path) not in _known:
         with reading(path):
             pass
     with _opened(path, read_only=False) as db:
         blank = not wal(path).exists() and path.stat().st_size <= BLANK
-        found = 0 if blank else version(db, path)
-        if found < schema.VERSION:
-            schema.migrate(db, found)
+        if blank or not version(db, path):
+            schema.create(db)
         yield db
     believe(path, schema.VERSION)
 
@@ -130,14 +133,15 @@ def reading(path: Path) -> Iterator[DuckDBPyConnection]:
 def in_memory() -> Iterator[DuckDBPyConnection]:
     """An empty database of this schema."""
     with _connect(":memory:") as db:
-        schema.migrate(db)
+        schema.create(db)
         yield db
 
 
 def version(db: DuckDBPyConnection, path: Path) -> int:
     """The version of the schema that the open database at `path` has, 0 where it has nothing.
 
-    Raises `Foreign` where its catalogue is not that of the schema, `DataError` where a newer bench wrote it.
+    Raises `Older` where it has that of an earlier bench, `Foreign` where its catalogue is not that of the schema,
+    `DataError` where a newer bench wrote it.
     """
     state = _identity(path)
     if state not in _known:
@@ -196,7 +200,7 @@ def wal(path: Path) -> Path:
 
 def set_aside(path: Path, state: Damaged) -> Path:
     """Give the database at `path` and its logs another name, which nobody has; returns it. No other file is touched."""
-    kind = "foreign" if isinstance(state, Foreign) else "damaged"
+    kind = next((name for name, of in (("foreign", Foreign), ("older", Older)) if isinstance(state, of)), "damaged")
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     aside = path.with_name(f"{path.name}.{kind}-{moment}_{secrets.token_hex(3)}")
     for end in ("", *_LOGS):
@@ -272,7 +276,7 @@ def _identity(path: Path) -> tuple[int, ...]:
 
 def _version(db: DuckDBPyConnection, path: Path) -> int:
     foreign = Foreign("is a database that this bench did not write: it has other tables, views or functions")
-    found, whole = _catalogue(db), _of_version(schema.VERSION)
+    found, whole = _catalogue(db), _own()
     if {kind for kind, *_ in found} <= _EVERYWHERE:
         return 0
     if not {entry for entry in found & whole if entry[:2] == ("table", "meta")}:
@@ -284,16 +288,17 @@ def _version(db: DuckDBPyConnection, path: Path) -> int:
             f"{path} is from a newer bench (schema {named}, this one knows {schema.VERSION}); upgrade sgmcmc-bench, "
             f"or {REBUILD}"
         )
-    if found != _of_version(named):
+    if 0 < named < schema.VERSION:
+        raise Older(f"has the tables of an earlier version (schema {named}, this one has {schema.VERSION})")
+    if found != whole:
         raise foreign
     return named
 
 
 @functools.cache
-def _of_version(version: int) -> frozenset[tuple[str, str, str]]:
-    """The catalogue of a database of that version of the schema."""
-    with _connect(":memory:") as db:
-        schema.migrate(db, to=version)
+def _own() -> frozenset[tuple[str, str, str]]:
+    """The catalogue of a database of this schema."""
+    with in_memory() as db:
         return _catalogue(db, passed_over={"macro"})  # it has none, and of all kinds they take the longest to list
 
 

@@ -1,15 +1,17 @@
-"""docs/data-dictionary.md, generated from schema.sql by `python -m harness.results.store.dictionary`."""
+"""docs/data-dictionary.md, generated from the records by `python -m harness.results.store.dictionary`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from harness.results.store import connection, schema
+from harness.results.records import TABLES
+from harness.results.store import connection
+from harness.results.store.schema import VIEWS
 from harness.system.files import write_whole
 
 HEADER = """# Data dictionary
 
-The tables and views of `results.duckdb`, as `bench sql` sees them. Generated from `harness/results/store/schema.sql` by
+The tables and views of `results.duckdb`, as `bench sql` sees them. Generated from `harness/results/records.py` by
 `python -m harness.results.store.dictionary`; a test keeps it equal.
 """
 
@@ -20,9 +22,11 @@ def markdown() -> str:
         found = db.execute(
             "select table_name, column_name, data_type from duckdb_columns() where not internal order by column_index"
         ).fetchall()
+    comments = {name: table.comment for name, table in TABLES.items()}
+    comments |= {name: view.comment for name, view in VIEWS.items()}
     parts = [HEADER]
-    for name, described in schema.objects().items():
-        parts += [f"## {name}", "", described.comment, "", "| column | type | meaning |", "|---|---|---|"]
+    for name, comment in comments.items():
+        parts += [f"## {name}", "", comment, "", "| column | type | meaning |", "|---|---|---|"]
         parts += [
             f"| {column} | {kind.lower()} | {_meaning(name, column)} |"
             for table, column, kind in found
@@ -33,11 +37,11 @@ def markdown() -> str:
 
 
 def _meaning(name: str, column: str) -> str:
-    """The comment of a column; a view's is that of the run or attempt it comes from, where it has none of its own."""
-    for source in (name, "run", "attempt"):
-        if column in schema.columns(source):
-            return schema.columns(source)[column].comment
-    raise KeyError(f"{name}.{column} has no comment in schema.sql")
+    """What a column means; a view's is that of the table it comes from, where it has none of its own."""
+    if name in VIEWS and column in VIEWS[name].columns:
+        return VIEWS[name].columns[column]
+    sources = [name] if name in TABLES else ["run", "attempt", "metric", "curve_points"]
+    return next(TABLES[source].columns[column].comment for source in sources if column in TABLES[source].columns)
 
 
 if __name__ == "__main__":

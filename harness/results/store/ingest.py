@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from harness.results.store import schema
+from harness.results.records import TABLES, columns_of, tables
 from harness.results.store.changes import News
 from harness.results.store.reader import Record
 
@@ -16,20 +16,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from harness.results.store.reader import Curve
-    from harness.results.store.record import Row
+    from harness.system.columns import Row
 
-SHARED = {
-    "run": ("run_key",),
-    "environment": ("environment",),
-    "plugin": ("environment", "distribution"),
-    "task_version": ("task", "version", "source", "data"),
-}
+SHARED = {name: TABLES[name].key for name in tables("several")}
 """Tables whose rows several attempts have in common, with their keys; the latest attempt's row counts."""
-_KEYS = {**SHARED, "attempt": ("attempt",)}
-OWN = ("attempt", "metric", "curve_points", "artifact", "event")
-"""Tables whose rows are each of one attempt."""
-PAPERS = ("paper", "reported_value", "claim", "choice")
-TABLES = (*OWN, *SHARED, *PAPERS)
+_KEYS = {**SHARED, "attempt": TABLES["attempt"].key}
+OWN, PAPERS = tables("attempt"), tables("papers")
+"""Tables whose rows are each of one attempt, and those of the papers' files."""
 _ARROW = {"varchar": "string", "bigint": "int64", "double": "float64", "boolean": "bool", "timestamp": "timestamp[us]"}
 _PLAIN = "insert into {} by name select * from incoming"
 _REPLACE = {
@@ -147,7 +140,7 @@ def _execute(db: DuckDBPyConnection, table: str, statement: str, rows: list[Row]
         return
     arrays = {
         name: pa.array([row[name] for row in rows], pa.type_for_alias(_ARROW[column.type]))
-        for name, column in schema.columns(table).items()
+        for name, column in columns_of(table).items()
     }
     with _incoming(db, arrays):
         db.execute(statement)

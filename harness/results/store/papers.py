@@ -9,12 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from harness.results.store.record import Malformed, Row, dump, row
+from harness.results.records import columns_of, tables
+from harness.system.columns import Malformed, Row, row
 from harness.system.files import read_bytes
 from harness.system.toml import read_toml
 
-LABELS = {"table": "table_label", "row": "row_label", "column": "column_label"}
-TABLES = ("paper", "reported_value", "claim", "choice")
+LABELS = ("table", "row", "column")
 
 
 def checksum(paths: Iterable[Path]) -> str:
@@ -35,7 +35,7 @@ def read(paths: Iterable[Path]) -> tuple[dict[str, list[Row]], list[str]]:
     """
     paths = sorted(paths)
     digest = checksum(paths)
-    rows: dict[str, list[Row]] = {table: [] for table in TABLES}
+    rows: dict[str, list[Row]] = {table: [] for table in tables("papers")}
     notes = []
     for path in paths:
         try:
@@ -57,18 +57,18 @@ def _paper(document: Mapping[str, Any], digest: str) -> dict[str, list[Row]]:
         raise Malformed("it has no [paper]")
     second = paper.keys() == {"id"} and not document.keys() & {"reported", "claim"}
     name = paper.get("id")
-    heads = [] if second else [row("paper", {**paper, "paper": name, "sha256": digest}, "[paper]")]
+    heads = [] if second else [row(columns_of("paper"), paper, "[paper]", sha256=digest)]
     return {
         "paper": heads,
         "reported_value": [
-            row("reported_value", _values(name, i, entry), f"[[reported]]: cell {i}")
+            row(columns_of("reported_value"), _labelled(entry), f"[[reported]]: cell {i}", paper=name, i=i)
             for i, entry in enumerate(_entries(document, "reported", "cells"))
         ],
         "claim": [
-            row("claim", _values(name, i, entry) | {"document": dump(entry)}, f"[[claim]]: claim {i}")
+            row(columns_of("claim"), _labelled(entry), f"[[claim]]: claim {i}", paper=name, i=i, document=entry)
             for i, entry in enumerate(_entries(document, "claim", "claims"))
         ],
-        "choice": [row("choice", {**choice, "paper": name}, where) for where, choice in _choices(document)],
+        "choice": [row(columns_of("choice"), choice, where, paper=name) for where, choice in _choices(document)],
     }
 
 
@@ -112,7 +112,6 @@ def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _values(paper: Any, i: int, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _labelled(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     """Labels are text, though a file may write a table's number as one."""
-    labels = {column: str(entry[key]) for key, column in LABELS.items() if key in entry}
-    return {**entry, **labels, "paper": paper, "i": i}
+    return {name: str(value) if name in LABELS else value for name, value in entry.items()}

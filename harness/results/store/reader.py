@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -10,28 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.results.ledger import rescored
-from harness.results.store import validation
-from harness.results.store.record import Malformed, Row, dump, load, parse, pick, row
+from harness.results.records import FAILED, FINAL, columns_of
+from harness.results.spec import PARTS
+from harness.results.store.record import load, parse
+from harness.system.columns import Malformed, Row, dump, pick, row
 from harness.system.files import read_bytes, read_record, seal_holds
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-STATUSES = ("done", "diverged", "error", "out_of_memory", "timeout")
-SPEC = (
-    "key_version", "engine", "method", "protocol", "budget", "steps", "burn_in", "thin", "seed", "chains", "dtype",
-    "deterministic",
-)  # fmt: skip
-OTHERWISE = ("key", "group", "compile", "origins", "sampler", "schedule", "task")
-"""What of spec.json has columns in another form."""
-RESULT = (
-    "status", "reason", "step", "chain", "started", "finished", "steps_done", "passes", "passes_per_step",
-    "draws_kept", "draws_stored", "draws_stride",
-)  # fmt: skip
-ENVIRONMENT = (
-    "bench", "python", "platform", "cpu", "cores", "gpu", "torch", "device", "threads", "deterministic",
-)  # fmt: skip
 CURVES = "curves.safetensors"
 MOST_BYTES_OF_CURVES = 2**29
 """Of a file of curves: its points take as much again while they are put into the database."""
@@ -86,22 +75,21 @@ def read(results: Path, path: str) -> Record:
         "event": _events(record, _text(f"{place}/events.jsonl") or ""),
         **_environment(_text(f"{place}/environment.json")),
     }
-    record.rows["task_version"] = [_task_version(record.rows["run"][0])]
-    values: dict[str, Any] = {"path": path, "environment": _first(record.rows["environment"], "environment")}
+    record.rows["task_version"] = [row(columns_of("task_version"), record.rows["run"][0], "spec.json")]
+    given = {"attempt": record.attempt, "run_key": record.run_key, "concluded": record.concluded, "path": path}
+    given["environment"] = _first(record.rows["environment"], "environment")
     if concluded is None:
-        values |= {"status": "orphaned", "started": _first_time(record)}
+        result: Mapping[str, Any] = {"status": "orphaned", "started": _first_time(record), "seconds": {}}
     else:
         result = load(concluded, "result.json")
         if _altered(text, pick(result, "files", dict, "result.json").get("spec.json")):
             raise Malformed("spec.json is altered: its checksum is not the one in result.json")
-        values |= _result(record, result)
+        _check_result(record, result)
         record.rows["metric"] = _metrics(record, result)
         record.rows["artifact"] = _artifacts(record, result, folder)
         record.curves = _curves(record, folder / CURVES, result.get("files", {}).get(CURVES))
         _take_rescored(record, folder, concluded)
-    values |= {"attempt": record.attempt, "run_key": record.run_key, "concluded": record.concluded}
-    record.rows["attempt"] = [row("attempt", values, "result.json")]
-    validation.check_numbers(record.row, "result.json")
+    record.rows["attempt"] = [row(columns_of("attempt"), result, "result.json", **given)]
     return record
 
 
@@ -125,30 +113,21 @@ def _altered(text: str, digest: str | None) -> bool:
     return digest is not None and hashlib.sha256(text.encode()).hexdigest() != digest
 
 
+_RUN = columns_of("run")
+_KNOWN = {"protocol", *(column.at[0] for column in _RUN.values() if column.at)}
+"""What of spec.json has a column; the rest says how the run was executed."""
+
+
 def _run(record: Record, spec: Mapping[str, Any]) -> Row:
-    values: dict[str, Any] = {name: spec.get(name) for name in SPEC}
-    values |= {"run_key": record.run_key, "group_key": spec.get("group"), "recorded_by": record.attempt}
-    compiled = spec.get("compile")
-    values["compile"] = compiled if isinstance(compiled, str) else dump(compiled)
-    rest = {name: value for name, value in spec.items() if name not in SPEC and name not in OTHERWISE}
-    values["execution"] = dump({"device": "cpu", **rest})
-    origins = pick(spec, "origins", dict, "spec.json")
-    validation.check_origins(origins)
-    values["origins"] = dump(origins)
-    for room in ("sampler", "schedule", "task"):
-        part = pick(spec, room, dict, "spec.json")
-        values |= {room: part.get("name"), f"{room}_source": part.get("source")}
-        values[f"{room}_params"] = dump(pick(part, "params", dict, f"spec.json: {room}"))
-    values |= {"task_version": spec["task"].get("version"), "task_data": spec["task"].get("data") or ""}
-    found = row("run", values, "spec.json")
-    validation.check_numbers(found, "spec.json")
-    return found
-
-
-def _task_version(run: Row) -> Row:
-    return {
-        "task": run["task"], "version": run["task_version"], "source": run["task_source"], "data": run["task_data"],
-    }  # fmt: skip
+    rest = {name: value for name, value in spec.items() if name not in _KNOWN}
+    execution = dump({"device": "cpu", **rest})
+    for name, origin in pick(spec, "origins", dict, "spec.json").items():
+        known = isinstance(origin, dict) and "value" in origin
+        if not known or not all(isinstance(origin.get(key), str) for key in ("provenance", "source")):
+            raise Malformed(f"spec.json: the origin of {name!r:.40} is not value, provenance and source")
+    for part in PARTS:
+        pick(pick(spec, part, dict, "spec.json"), "params", dict, f"spec.json: {part}")
+    return row(_RUN, spec, "spec.json", recorded_by=record.attempt, execution=execution)
 
 
 @lru_cache(maxsize=64)
@@ -157,18 +136,15 @@ def _environment(text: str | None) -> dict[str, list[Row]]:
     if text is None:  # the worker ended before it had written it
         return {"environment": [], "plugin": []}
     document = load(text, "environment.json")
-    values = {name: document.get(name) for name in ENVIRONMENT}
     rest = {name: value for name, value in document.items() if name != "id"}
     digest = hashlib.sha256(dump(rest).encode()).hexdigest()  # the id, where that is what it should be
-    values |= {"environment": digest, "document": dump(document)}
-    environment = row("environment", values, "environment.json")
+    given = {"environment": digest, "document": document}
+    environment = row(columns_of("environment"), document, "environment.json", **given)
     plugins = []
     for name, code in pick({"code": {}, **document}, "code", dict, "environment.json").items():
         if not isinstance(code, dict):
             raise Malformed(f"environment.json: code: {name!r:.40} is not an object")
-        member = {"environment": environment["environment"], "distribution": name, "version": code.get("version")}
-        member |= {"git_commit": code.get("commit"), "dirty": code.get("dirty")}
-        plugins.append(row("plugin", member, "environment.json"))
+        plugins.append(row(columns_of("plugin"), code, "environment.json", environment=digest, distribution=name))
     return {"environment": [environment], "plugin": plugins}
 
 
@@ -179,23 +155,21 @@ def _events(record: Record, text: str) -> list[Row]:
         try:
             event = parse(line)
             detail = {key: value for key, value in event.items() if key not in ("time", "event")}
-            values = {"attempt": record.attempt, "i": i, "time": event.get("time"), "event": event.get("event")}
-            rows.append(row("event", values | {"detail": dump(detail)}, "events.jsonl"))
+            given = {"attempt": record.attempt, "i": i, "detail": detail}
+            rows.append(row(columns_of("event"), event, "events.jsonl", **given))
         except (ValueError, AttributeError, RecursionError, Malformed):
             continue
     return rows
 
 
-def _result(record: Record, result: Mapping[str, Any]) -> dict[str, Any]:
+def _check_result(record: Record, result: Mapping[str, Any]) -> None:
     if not seal_holds(result):
         raise Malformed("result.json is altered: its checksum is not its own; the run's command does it again")
     if (result.get("attempt"), result.get("key")) != (record.attempt, record.run_key):
         raise Malformed("result.json is of another attempt or run than the folder's")
-    if result.get("status") not in STATUSES:
-        raise Malformed(f"result.json: status {result.get('status')!r:.40} is not one of {', '.join(STATUSES)}")
-    seconds = pick(result, "seconds", dict, "result.json")
-    parts = {f"seconds_{part}": seconds.get(part) for part in ("sampling", "observing", "checkpoint", "setup")}
-    return {name: result.get(name) for name in RESULT} | parts
+    if result.get("status") not in FINAL + FAILED:
+        known = ", ".join(FINAL + FAILED)
+        raise Malformed(f"result.json: status {result.get('status')!r:.40} is not one of {known}")
 
 
 def _metrics(record: Record, result: Mapping[str, Any]) -> list[Row]:
@@ -203,22 +177,28 @@ def _metrics(record: Record, result: Mapping[str, Any]) -> list[Row]:
     for metric in pick(result, "metrics", list, "result.json"):
         if not isinstance(metric, dict):
             raise Malformed(f"result.json: metric {metric!r:.40} is not an object")
-        values = {**metric, "attempt": record.attempt, "is_primary": metric.get("primary")}
-        rows.append(row("metric", values, f"result.json: metric {metric.get('name')!r:.40}"))
-    validation.check_metrics(rows)
+        where = f"result.json: metric {metric.get('name')!r:.40}"
+        rows.append(row(columns_of("metric"), metric, where, attempt=record.attempt))
+    names = Counter(row["name"] for row in rows)
+    for name in (name for name, times in names.items() if times > 1):
+        raise Malformed(f"result.json: metric {name!r:.40} stands there twice")
+    primary = sum(row["is_primary"] for row in rows)
+    if primary > 1:
+        raise Malformed(f"result.json: {primary} metrics are primary")
     return rows
 
 
 def _artifacts(record: Record, result: Mapping[str, Any], folder: Path) -> list[Row]:
     rows = []
     for name, digest in pick(result, "files", dict, "result.json").items():
-        validation.check_file(name)
+        if name in {"", ".", ".."} or "/" in name or "\0" in name:
+            raise Malformed(f"result.json: files: {name!r:.40} is no file of the attempt's directory")
         try:
             size = (folder / name).lstat().st_size
         except OSError:  # removed since, to save space
             size = None
-        values = {"attempt": record.attempt, "file": name, "sha256": digest, "bytes": size}
-        rows.append(row("artifact", values, "result.json: files"))
+        given = {"attempt": record.attempt, "file": name, "sha256": digest, "bytes": size}
+        rows.append(row(columns_of("artifact"), {}, "result.json: files", **given))
     return rows
 
 

@@ -1,91 +1,85 @@
-"""The schema of the store: its numbered sections in schema.sql, and what each object and column is."""
+"""The tables of the store, as the records declare them, and its views. A database can always be made anew."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from harness.results.records import FINAL, TABLES
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-TEXT = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
-_SECTION = re.compile(r"^-- migration (\d+):.*$", re.MULTILINE)
-_OBJECT = re.compile(r"((?:^--.*\n)+)create (?:or replace )?(table|view) (\w+)", re.MULTILINE)
-_ADDED = re.compile(r"^alter table (\w+) add column (\w+ \w+ .*)$", re.MULTILINE)
-_COLUMN = re.compile(r"^ +(\w+) (varchar|bigint|double(?:\[\])?|boolean|timestamp)(?= |,|$)(.*?),? -- (.*)$")
-_ALIAS = re.compile(r"^ +\w+\.\w+ as (\w+),? -- (.*)$")
+VERSION = 6
+"""Raised when a table or a view changes; a database of another version is set aside, and one is made from the runs."""
+
+_LATEST = f"""
+select run.*, attempt.* exclude (run_key)
+from run join attempt on attempt.run_key = run.run_key
+{{where}}
+qualify row_number() over (
+    partition by run.run_key order by status in {FINAL} desc, attempt.attempt desc
+) = 1"""  # noqa: S608 - names of ours
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of a table: its type, whether it may be NULL, and what it means."""
+class View:
+    """A view: what a row is, its query, and the columns that mean something else than in the table they are from."""
 
-    name: str
-    type: str
-    nullable: bool
     comment: str
+    query: str
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Object:
-    """A table or a view: what a row is, and its columns; of a view those alone that it names itself."""
-
-    name: str
-    comment: str
-    columns: dict[str, Column]
-
-
-def sections(text: str = TEXT) -> dict[int, str]:
-    """The migrations of schema.sql by number, in order."""
-    parts = _SECTION.split(text)[1:]
-    return {int(number): body for number, body in zip(parts[::2], parts[1::2], strict=True)}
-
-
-VERSION = max(sections())
-
-
-@cache
-def objects() -> dict[str, Object]:
-    """All tables and views by name, in the order of schema.sql, read from its text."""
-    found = {}
-    starts = list(_OBJECT.finditer(TEXT))
-    for match, following in zip(starts, [*starts[1:], None], strict=True):
-        lines = TEXT[match.end() : following.start() if following else len(TEXT)].splitlines()
-        comment = " ".join(line.removeprefix("-- ") for line in match.group(1).splitlines())
-        columns = {column.name: column for column in map(_column, lines) if column}
-        found[match.group(3)] = Object(match.group(3), comment, columns)
-    for table, line in _ADDED.findall(TEXT):
-        column = _column(f" {line}")
-        if column is not None:
-            found[table].columns[column.name] = column
-    return found
-
-
-def columns(table: str) -> dict[str, Column]:
-    """The columns of a table by name."""
-    return objects()[table].columns
+VIEWS = {
+    "result": View(
+        "One row a run with a concluded attempt: the latest that is done or diverged, else the latest that failed. "
+        "Columns of run and attempt.",
+        _LATEST.format(where="where attempt.concluded"),
+    ),
+    "run_status": View(
+        "One row a run: where it stands now, by the latest attempt that is done or diverged, else by the latest. "
+        "Columns of run and attempt.",
+        _LATEST.format(where=""),
+    ),
+    "run_metric": View(
+        "One row a metric of a run, from the attempt in `result`. Columns of result, and those of metric, two of them "
+        "under other names.",
+        "select result.*, metric.name as metric, metric.version as metric_version, "
+        "metric.* exclude (attempt, name, version) from result join metric on metric.attempt = result.attempt",
+        {"metric": "name of the metric", "metric_version": "raised when the meaning of the metric changes"},
+    ),
+    "curve": View(
+        "One row a point of a curve.",
+        """select attempt, name, place // len(x) as chain, place % len(x) as i,
+    x[place % len(x) + 1] as x, y[place + 1] as y
+from (select *, unnest(range(len(y))) as place from curve_points)""",
+        {
+            "name": "name of the curve",
+            "chain": "chain, counted from 0; 0 also where the curve is of the run as a whole",
+            "i": "number of the point along the curve, counted from 0",
+            "x": "abscissa",
+            "y": "ordinate; NULL where it does not exist",
+        },
+    ),
+}
 
 
-def migrate(connection: DuckDBPyConnection, found: int = 0, to: int | None = None) -> None:
-    """Bring an open, writable database from version `found` to `to`, the latest if None, in one transaction."""
-    to = VERSION if to is None else to
-    missing = [body for number, body in sections().items() if found < number <= to]
-    connection.execute("begin")
-    for body in missing:
-        connection.execute(body)
-    if missing:
-        connection.execute("insert or replace into meta (key, value) values ('schema_version', ?)", [str(to)])
-    connection.execute("commit")
+def objects() -> list[str]:
+    """The names of all tables and views."""
+    return [*TABLES, *VIEWS]
 
 
-def _column(line: str) -> Column | None:
-    stored = _COLUMN.match(line)
-    if stored:
-        name, kind, constraint, comment = stored.groups()
-        nullable = "not null" not in constraint and "primary key" not in constraint
-        return Column(name, kind, nullable, comment)
-    alias = _ALIAS.match(line)
-    return Column(alias.group(1), "", True, alias.group(2)) if alias else None
+def create(db: DuckDBPyConnection) -> None:
+    """Make the tables and views in an open, writable and empty database, in one transaction. No index but the keys that
+    inserts need, and no foreign keys: both make bulk inserts slow. Times are UTC. NULL is "does not exist"; no NaN.
+    """
+    statements = ["begin"]
+    for name, table in TABLES.items():
+        lines = [column.ddl for column in table.columns.values()]
+        lines += [f"primary key ({', '.join(table.key)})"] if table.key and table.of != "papers" else []
+        statements.append(f"create table {name} ({', '.join(lines)})")
+    statements += [f"create view {name} as {view.query}" for name, view in VIEWS.items()]
+    statements += [f"insert into meta values ('schema_version', '{VERSION}')", "commit"]  # noqa: S608 - a number
+    db.execute("; ".join(statements))

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.results.ledger.ledger import TRASH
+from harness.results.records import TABLES
 from harness.results.store import connection, schema
 from harness.results.store.changes import Known, News, damaged_since, known, news
 from harness.results.store.connection import Busy, Damaged, Foreign, Refused
-from harness.results.store.ingest import TABLES, Redone, batches, forget, ingest
+from harness.results.store.ingest import Redone, batches, forget, ingest
 from harness.results.store.scan_cache import keep, look
 from harness.system.errors import DataError, UsageError
 from harness.system.files import aside
@@ -144,7 +145,11 @@ class Store:
     def fingerprint(self) -> list[tuple[Any, ...]]:
         """For each table the number of its rows and the sum of their hashes: whatever a report may read changes it."""
         with self._reading() as db:
-            queries = [f"select count(*), sum(hash({', '.join(schema.columns(t))})) from {t}" for t in TABLES]  # noqa: S608 - names of ours
+            queries = [
+                f"select count(*), sum(hash({', '.join(table.columns)})) from {name}"  # noqa: S608 - names of ours
+                for name, table in TABLES.items()
+                if table.of
+            ]
             return [row for query in queries for row in db.execute(query).fetchall()]
 
     @contextmanager

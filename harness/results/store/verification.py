@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.results.ledger.verification import Problem
-from harness.results.store import connection, schema
+from harness.results.records import columns_of
+from harness.results.store import connection
 from harness.results.store.changes import Known, News, known, lacking, news
-from harness.results.store.connection import Busy, Damaged, Refused
+from harness.results.store.connection import Busy, Damaged, Older, Refused
 from harness.results.store.ingest import OWN, PAPERS, SHARED, batches, ingest
 from harness.system.errors import DataError
 
@@ -39,11 +40,11 @@ def problems(store: Store, papers: Iterable[Path]) -> list[Problem]:
     """
     try:
         with connection.reading(store.path) as db:
-            if os.path.lexists(store.path) and connection.version(db, store.path) != schema.VERSION:
-                raise DataError(
-                    f"{store.path} is of another version of the schema; `bench ingest` brings it up to date"
-                )
+            if os.path.lexists(store.path) and not connection.version(db, store.path):
+                raise DataError(f"{store.path} has no tables; `bench ingest` makes them")
             have, there = known(db), _prints(db)
+    except Older as state:
+        raise DataError(f"{store.path} {state}; `bench ingest` makes it anew") from state
     except Damaged as state:
         return [Problem(store.path, str(state), REBUILD)]
     except (Busy, Refused) as obstacle:
@@ -86,7 +87,7 @@ def _rebuilt(found: News) -> Prints:
 def _prints(db: DuckDBPyConnection) -> Prints:
     found: Prints = {}
     for table, names in _KEYS.items():
-        key, row = ", ".join(names), ", ".join(schema.columns(table))
+        key, row = ", ".join(names), ", ".join(columns_of(table))
         query = f"select {key}, count(*), sum(hash({row})) from {table} group by {key}"  # noqa: S608 - names of ours
         rows = db.execute(query).fetchall()
         found[table] = {tuple(values[: len(names)]): tuple(values[len(names) :]) for values in rows}

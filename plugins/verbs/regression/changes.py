@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.analysis.statistics import PairedTest, paired_t, sign_flip
 from harness.reporting.scoring.compare import FEWEST, Comparison, Scale, compare_values, judge
-from harness.results.ledger.attempt import FAILED
+from harness.results.records import FAILED
 from plugins.verbs.regression.night import Metric, Night, Row
 
 ROUNDING = 1e-6

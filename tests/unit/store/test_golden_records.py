@@ -139,7 +139,11 @@ def stored(folder):
     found = {}
     for row in store.rows("select table_name as name, table_type as kind from information_schema.tables order by name"):
         names, values = store.table(f"from {row['name']} order by all")
-        told = [dict(zip(names, value, strict=True)) for value in values] if row["kind"] == "BASE TABLE" else [names]
+        told = (
+            [dict(zip(names, value, strict=True)) for value in values]
+            if row["kind"] == "BASE TABLE"
+            else [sorted(names)]
+        )
         found[row["name"]] = json.loads(json.dumps(told, default=str, sort_keys=True))
     return {name: rows for name, rows in found.items() if name != "meta"}
 
