@@ -44,12 +44,12 @@ class Column:
     json: bool = False
     absent: str | None = None
 
-    @property
-    def ddl(self) -> str:
+    def ddl(self, key: bool = False) -> str:  # noqa: FBT001, FBT002 - whether it is the table's key
         """The column in a `create table`."""
         default = "" if self.absent is None else f" default '{self.absent}'"
         number = f" check (not isnan({self.name}))" if self.type == "double" else ""
-        return f"{self.name} {self.type}{'' if self.nullable else ' not null'}{default}{number}"
+        null = " primary key" if key else "" if self.nullable else " not null"
+        return f"{self.name} {self.type}{null}{default}{number}"
 
 
 def entry(meaning: str, default: Any = MISSING, **about: Any) -> Any:

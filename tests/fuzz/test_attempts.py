@@ -27,7 +27,7 @@ from harness.runs.stored_spec import code, recorded_spec
 from harness.system.errors import BenchError
 from harness.system.text import harmless
 
-TABLES = [name for name, described in schema.objects().items() if described.columns]
+TABLES = schema.objects()
 TOGETHER, EXAMPLES = 50, 12
 """So many malformed attempts in one results folder, so many folders: 600 attempts."""
 PLANNED = ["--sampler", "sgld", "--task", "mixture5", "--budget", "steps=20", "--seeds", "0-1"]

@@ -39,7 +39,7 @@ _LEFT = {
     "rates": re.compile(rf"\.{_KEY}-[\w-]+\.json\.{ENDING}"),
 }
 """Names of what interrupted writes leave, by folder."""
-_DAMAGED = re.compile(r"results\.duckdb\.damaged-\d{8}T\d{6}(_[0-9a-f]{6})?(\.wal(\.\w+)?)?")
+_DAMAGED = re.compile(r"results\.duckdb\.(damaged|older)-\d{8}T\d{6}(_[0-9a-f]{6})?(\.wal(\.\w+)?)?")
 _LOCK = re.compile(rf"({_KEY}|gc)\.lock")
 _NOTICE = re.compile(rf"{_KEY}\.notice")
 
@@ -133,7 +133,7 @@ def _of_locks(ledger: Ledger) -> Iterator[Garbage]:
 
 
 def _of_root(root: Path) -> Iterator[Garbage]:
-    """What interrupted writes and deletions left outside the runs, and damaged databases that were set aside."""
+    """What interrupted writes and deletions left outside the runs, and databases that were set aside."""
     for folder, left in _LEFT.items():
         for name, size in _ordinary(root, *filter(None, [folder])):
             path = root / folder / name
@@ -142,7 +142,7 @@ def _of_root(root: Path) -> Iterator[Garbage]:
                     yield Garbage(path, size, "left by an interrupted write")
     for name, size in _ordinary(root):
         if _DAMAGED.fullmatch(name):
-            yield Garbage(root / name, size, "a damaged database, set aside when it was rebuilt")
+            yield Garbage(root / name, size, "a database that was set aside when it was rebuilt")
     top = _entries(root)
     if TRASH in top and stat.S_ISDIR(top[TRASH].st_mode):
         files = [_files(root, TRASH, name) or {} for name in _entries(root, TRASH)]

@@ -77,8 +77,8 @@ def create(db: DuckDBPyConnection) -> None:
     """
     statements = ["begin"]
     for name, table in TABLES.items():
-        lines = [column.ddl for column in table.columns.values()]
-        lines += [f"primary key ({', '.join(table.key)})"] if table.key and table.of != "papers" else []
+        lines = [column.ddl(table.key == (column.name,)) for column in table.columns.values()]
+        lines += [f"primary key ({', '.join(table.key)})"] if len(table.key) > 1 else []
         statements.append(f"create table {name} ({', '.join(lines)})")
     statements += [f"create view {name} as {view.query}" for name, view in VIEWS.items()]
     statements += [f"insert into meta values ('schema_version', '{VERSION}')", "commit"]  # noqa: S608 - a number

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import weakref
 
-import duckdb
 import fabricated
 import pytest
 
-from harness.results.store import Store, connection, ingest, reader, schema, verification
+from harness.results.store import Store, connection, ingest, reader, verification
 
 
 @pytest.fixture
@@ -60,18 +59,6 @@ def test_many_numbers_end_a_batch_too(tmp_path, monkeypatch):
     monkeypatch.setattr(ingest, "_ingest", lambda db, batch: (sizes.append(len(batch)), put(db, batch)))
     Store(tmp_path).rebuild()
     assert sizes == [1, 1, 1]
-
-
-def test_the_curves_of_an_older_database_are_kept():
-    with duckdb.connect() as db:
-        schema.migrate(db, to=4)
-        points = "select 'a', 'b2', chain, i, i * 10.0, nullif(chain + i, 2) from range(3) a(chain), range(4) b(i)"
-        db.execute(f"insert into curve {points} order by random()")
-        db.execute("insert into curve values ('a', 'modes', 0, 0, 1, 2), ('b', 'b2', 0, 0, 1, 2)")
-        before = db.execute("from curve order by all").fetchall()
-        schema.migrate(db, found=4)
-        assert db.execute("from curve order by all").fetchall() == before
-        assert db.execute("select count(*) from curve_points").fetchall() == [(3,)]
 
 
 def test_a_large_database_is_not_merged_as_it_is_closed(tmp_path, monkeypatch):

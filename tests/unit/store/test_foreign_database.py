@@ -19,7 +19,7 @@ import polars as pl
 import pytest
 from fuzz.running import bench
 
-from harness.results.store import Store, connection, schema
+from harness.results.store import Store, connection
 from harness.system.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -295,15 +295,6 @@ def test_every_connection_is_locked(store, tmp_path):
     command = [sys.executable, "-c", EVERY_CONNECTION, str(store.path)]
     subprocess.run(command, check=True, env=os.environ | {"HOME": str(home)})
     assert list(home.iterdir()) == []
-
-
-@pytest.mark.parametrize("version", schema.sections())
-def test_the_catalogue_of_each_version_of_the_schema_is_known(tmp_path, version):
-    path = tmp_path / "results.duckdb"
-    with duckdb.connect(str(path)) as db:
-        schema.migrate(db, to=version)
-    with duckdb.connect(str(path), read_only=True) as db:
-        assert connection.version(db, path) == version
 
 
 def test_only_one_place_opens_databases():

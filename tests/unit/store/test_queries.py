@@ -3,10 +3,8 @@ from __future__ import annotations
 import fabricated
 import pytest
 
-from harness.results.store import Store, schema
+from harness.results.store import Store
 from harness.system.errors import UsageError
-
-TABLES = list(schema.objects())
 
 
 @pytest.fixture

@@ -8,11 +8,12 @@ import duckdb
 import fabricated
 import pytest
 
+from harness.results import records
 from harness.results.store import Store, connection, schema
 from harness.system.errors import DataError
 from harness.system.locks import hold
 
-TABLES = list(schema.objects())
+TABLES = schema.objects()
 
 
 def contents(store):
@@ -265,38 +266,32 @@ def test_two_processes_ingest_each_attempt_once(store):
     assert row == {"attempts": 20, "metrics": 80}
 
 
-def test_every_object_and_column_has_a_comment():
-    with connection.in_memory() as db:
-        made = db.execute("select table_name, column_name from duckdb_columns() where not internal").fetchall()
-    described = schema.objects()
-    views = ("result", "run_status", "run_metric")
-    assert {table for table, _ in made} == set(described)
-    assert all(comment for comment in (entry.comment for entry in described.values()))
-    missing = [(t, c) for t, c in made if t not in views and not described[t].columns[c].comment]
-    assert missing == []
-
-
-def test_columns_read_from_the_text_are_those_of_the_database():
+def test_columns_are_declared_and_explained():
     with connection.in_memory() as db:
         rows = db.execute(
             "select table_name, column_name, lower(data_type), is_nullable from duckdb_columns() "
             "where table_name in (select table_name from duckdb_tables())"
         ).fetchall()
-    read = {(t, c.name, c.type, c.nullable) for t, entry in schema.objects().items() for c in entry.columns.values()}
-    assert set(rows) == {entry for entry in read if entry[2]}
+    declared = {(t, c.name, c.type, c.nullable) for t, table in records.TABLES.items() for c in table.columns.values()}
+    assert set(rows) == declared
+    assert all(column.comment for table in records.TABLES.values() for column in table.columns.values())
 
 
-def test_an_older_database_gets_the_sections_that_it_lacks(store, monkeypatch):
+@pytest.mark.parametrize("change", ["select 1", "alter table run drop column execution", "create table more (a int)"])
+def test_a_database_of_an_earlier_schema_is_set_aside_and_the_runs_are_read(store, paper, change):
     fabricated.concluded(store.results, 1)
-    store.refresh()
-    number = schema.VERSION + 1
-    later = f"{schema.TEXT}\n-- migration {number}: a test\nalter table meta add column note varchar;\n"
-    parts = schema.sections(later)
-    monkeypatch.setattr(schema, "sections", lambda: parts)
-    monkeypatch.setattr(schema, "VERSION", number)
-    store.refresh()
-    assert store.rows("select * from meta") == [{"key": "schema_version", "value": str(number), "note": None}]
-    assert len(store.rows("select * from run")) == 1
+    store.refresh([paper])
+    before = contents(store)
+    with duckdb.connect(str(store.path)) as db:
+        db.execute("update meta set value = ?", [schema.VERSION - 1])
+        db.execute(change)
+    with pytest.raises(DataError, match="has the tables of an earlier version"):
+        store.rows("select * from run")
+    (note,) = Store(store.results).refresh([paper])
+    (aside,) = store.results.glob("results.duckdb.older-*")
+    assert aside.name in note
+    assert contents(store) == before
+    assert store.refresh([paper]) == []
 
 
 def test_a_metric_cannot_be_nan():
@@ -312,18 +307,3 @@ def test_a_newer_database_is_refused(store):
     for reading in (store.refresh, lambda: store.rows("select 1")):
         with pytest.raises(DataError, match=r"newer bench \(schema 99"):
             reading()
-
-
-def test_a_database_of_the_first_schema_keeps_its_runs_and_reads_the_papers_again(store, paper, monkeypatch):
-    first = {1: schema.sections()[1]}
-    with monkeypatch.context() as before:
-        before.setattr(schema, "sections", lambda: first)
-        before.setattr(schema, "VERSION", 1)
-        fabricated.concluded(store.results, 1)
-        store.results.mkdir(exist_ok=True)
-        with duckdb.connect(str(store.path)) as db:
-            schema.migrate(db)
-    assert store.refresh([paper]) == []
-    assert store.rows("select value, obstacle from reported_value") == [{"value": 1.8, "obstacle": None}]
-    assert len(store.rows("select * from run")) == 1
-    assert store.refresh([paper]) == []
