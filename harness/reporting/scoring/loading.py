@@ -26,7 +26,7 @@ from harness.reporting.scoring.groups import (
     fields,
 )
 from harness.reporting.scoring.labels import SHORT
-from harness.results.spec import GIVEN
+from harness.results.spec import GIVEN, SETTINGS
 from harness.runs.papers import provenance
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
     for part in ("sampler", "schedule", "task"):
         found |= {f"{part}.{name}": value for name, value in json.loads(row[f"{part}_params"]).items()}
         found[f"{part} source"] = row[f"{part}_source"]
-    plain = {name: row[name] for name in ("steps", "burn_in", "thin", "dtype", "deterministic", "compile")}
+    plain = {name: row[name] for name in SETTINGS if name in row}
     found |= {f"run.{name}": value for name, value in {**plain, **json.loads(row["execution"])}.items()}
     return {**found, "task data": row["task_data"], "engine": row["engine"], "key version": row["key_version"]}
 

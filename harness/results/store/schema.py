@@ -22,6 +22,11 @@ qualify row_number() over (
     partition by run.run_key order by status in {FINAL} desc, attempt.attempt desc
 ) = 1"""  # noqa: S608 - names of ours
 
+_RENAMED = {"name": "metric", "version": "metric_version"}
+_METRIC = ", ".join(
+    f"metric.{name} as {_RENAMED.get(name, name)}" for name in TABLES["metric"].columns if name != "attempt"
+)
+
 
 @dataclass(frozen=True)
 class View:
@@ -46,8 +51,7 @@ VIEWS = {
     "run_metric": View(
         "One row a metric of a run, from the attempt in `result`. Columns of result, and those of metric, two of them "
         "under other names.",
-        "select result.*, metric.name as metric, metric.version as metric_version, "
-        "metric.* exclude (attempt, name, version) from result join metric on metric.attempt = result.attempt",
+        f"select result.*, {_METRIC} from result join metric on metric.attempt = result.attempt",  # noqa: S608
         {"metric": "name of the metric", "metric_version": "raised when the meaning of the metric changes"},
     ),
     "curve": View(
