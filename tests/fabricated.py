@@ -7,33 +7,37 @@ import json
 from pathlib import Path
 
 import numpy as np
+import specs
 from safetensors.numpy import save
+
+from harness.results.spec import Component, Origin
 
 METRICS = ("modes_covered", "mass_error", "covariance_ratio", "low_error")
 
 
+def made(seed=0, task="mixture25", method="sgld", **changes):
+    """A RunSpec; `changes` are its fields."""
+    schedule = "cyclical" if method.startswith("c") else "constant"
+    params = {"step_size": 0.02, "temperature": 1.0}
+    origins = {
+        "schedule.step_size": Origin(0.02, "paper", "section 5.1"),
+        "sampler.gradient_variance": Origin(0.0, "default", "none, as published"),
+    }
+    fields = {
+        "sampler": Component("sgld", "m:C", "s" * 8, {"gradient_variance": 0.0}),
+        "schedule": Component(schedule, "m:C", "c" * 8, params), "task": Component(task, "m:C", "t" * 8, {}),
+        "method": method, "protocol": "csgmcmc", "budget": "quick", "steps": 1000, "burn_in": 100, "chains": 4,
+        "origins": origins,
+    }  # fmt: skip
+    return specs.made(seed, **{**fields, **changes})
+
+
 def run_key(seed=0, task="mixture25", method="sgld"):
-    return hashlib.sha256(f"{method} {task} {seed}".encode()).hexdigest()
+    return made(seed, task, method).key
 
 
 def spec(seed=0, task="mixture25", method="sgld", **changes):
-    document = {
-        "key": run_key(seed, task, method),
-        "group": hashlib.sha256(f"{method} {task}".encode()).hexdigest(),
-        "key_version": 1, "engine": 1, "method": method, "protocol": "csgmcmc", "budget": "quick",
-        "sampler": {"name": "sgld", "source": "s" * 8, "params": {"gradient_variance": 0.0}},
-        "schedule": {"name": "constant", "source": "c" * 8, "params": {"step_size": 0.02, "temperature": 1.0}},
-        "task": {
-            "name": task, "version": 1, "protocol": "csgmcmc", "source": "t" * 8, "params": {}, "data": "",
-        },
-        "steps": 1000, "burn_in": 100, "thin": 1, "seed": seed, "chains": 4, "dtype": "float64",
-        "deterministic": True, "compile": "plain",
-        "origins": {
-            "schedule.step_size": {"value": 0.02, "provenance": "paper", "source": "section 5.1"},
-            "sampler.gradient_variance": {"value": 0.0, "provenance": "default", "source": "none, as published"},
-        },
-    }  # fmt: skip
-    return document | changes
+    return made(seed, task, method, **changes).to_json()
 
 
 def environment(**changes):

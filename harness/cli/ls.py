@@ -12,13 +12,10 @@ from harness.cli.options import Json
 from harness.contracts.hookspecs import Method
 from harness.contracts.parameters import near
 from harness.contracts.registry import Offer
+from harness.results.records import STATUSES
 from harness.system.errors import UsageError
 
 KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "suites", "runs")
-STATUSES = (
-    "done", "diverged", "error", "out_of_memory", "timeout", "running", "cancelled", "preempted", "device_lost",
-    "disk_full", "orphaned",
-)  # fmt: skip
 COLUMNS = {
     "samplers": ["name", "kind", "sampler", "schedule", "distribution", "summary"],
     "methods": ["name", "sampler", "schedule", "distribution", "summary"],

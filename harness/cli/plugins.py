@@ -49,15 +49,14 @@ def _row(plugin: Plugin, registry: Registry) -> dict[str, Any]:
 
 def _broken_files(plugin: Plugin) -> list[str]:
     """What is wrong with its papers and suites."""
-    from harness.results.store.papers import read
-    from harness.runs import papers
+    from harness.results import papers
     from plugins.verbs import suite
 
     wrong = []
     for path in plugin.papers:
         try:
-            papers.read(path)
-            wrong += read([path])[1]
+            papers.settings(path)
+            wrong += papers.read([path])[1]
         except PluginError as error:
             wrong.append(str(error))
     for path in plugin.suites:

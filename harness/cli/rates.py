@@ -64,7 +64,7 @@ def measured(ledger: Ledger, place: tuple[str, str]) -> Measure:
 def _specs(pair: Any, settings: Any, how: Mapping[str, Any], device: str) -> list[Any]:
     from harness.runs.plan import make_spec
 
-    settings = replace(settings, burn_in=0.0, thin=1)
+    settings = replace(settings, run={**settings.run, "burn_in": 0.0, "thin": 1})
     kind = device.partition(":")[0]
     return [make_spec(pair, settings, STEPS, seed, how["chains"], "measured", kind) for seed in how["seeds"]]
 

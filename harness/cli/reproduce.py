@@ -126,7 +126,7 @@ def _plan(
     side: Side, budget: str, seeds: Sequence[int] | None, kind: str, ledger: Ledger, place: tuple[str, str]
 ) -> list[Planned]:
     """The runs of a side as published, and at the paper's length those of its declared sweep."""
-    from harness.runs.papers import sweeps
+    from harness.results.papers import sweeps
     from harness.runs.plan import Request, plan
     from harness.runs.settings import find_pair
 
@@ -146,7 +146,7 @@ def _plan(
 
 def _declared(spec: RunSpec) -> RunSpec:
     """A point of a sweep, whose values are the declared sweep's and not a user's."""
-    from harness.runs.papers import SWEPT
+    from harness.results.papers import SWEPT
 
     origins = {
         name: replace(origin, provenance=SWEPT, source="declared sweep") if origin.provenance == "user" else origin

@@ -50,7 +50,8 @@ class RunSpec:
 
     A field counts in the key, and so in a row's identity, unless it is a `label`. `when` limits that: "cuda" is only on
     a GPU, "set" only where it is not the default, so that a new field leaves the keys of earlier runs alone.
-    `column=None`: it is in the column `execution`.
+    `column=None`: it is in the column `execution`. `setting` makes it `--set run.NAME`: type, default (None: the plan's
+    or the field's), meaning, interval, choices.
     """
 
     method: str = entry("method, or sampler, as asked for", "", label=True)
@@ -64,19 +65,35 @@ class RunSpec:
     )
     budget: str = entry("label of the budget: smoke, quick, paper, steps=N", "", label=True)
     steps: int = entry("steps of each chain", least=1)
-    burn_in: int = entry("steps dropped at the start", least=0)
-    thin: int = entry("every thin-th draw is kept", least=1)
+    burn_in: int = entry(
+        "steps dropped at the start", least=0, setting=("float", 0.0, "share of the run (< 1) or steps", "[0, inf)")
+    )
+    thin: int = entry(
+        "every thin-th draw is kept", least=1, setting=("int", 1, "every how many draws one is kept", "[1, inf)")
+    )
     seed: int = entry("seed of the run", least=0)
     chains: int = entry("chains of the run", least=1)
     dtype: str = entry("floating-point type of the chains")
     deterministic: bool = entry("whether deterministic algorithms were asked for", True)
-    compile: str = entry("how steps are executed", "plain")
+    compile: str = entry(
+        "how steps are executed",
+        "plain",
+        setting=("str", None, "execution of steps; none: by their number", "", ("plain", "compiled")),
+    )
     device: str = entry("the kind, cpu or cuda: their random generators give other numbers", "cpu", column=None)
     tf32: bool = entry(
-        "whether products and convolutions of float32 may round their inputs to TF32", False, column=None, when="cuda"
+        "whether products and convolutions of float32 may round their inputs to TF32",
+        False,
+        column=None,
+        when="cuda",
+        setting=("bool", None, "GPU: whether float32 may be TF32; none: false"),
     )
     cudnn_benchmark: bool = entry(
-        "whether cuDNN times its algorithms and takes the fastest", False, column=None, when="cuda"
+        "whether cuDNN times its algorithms and takes the fastest",
+        False,
+        column=None,
+        when="cuda",
+        setting=("bool", None, "GPU: whether cuDNN times its algorithms; none: false"),
     )
     origins: Mapping[str, Origin] = entry("setting -> value, provenance and source, as JSON", dict, label=True)
 

@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
@@ -112,12 +112,15 @@ def make_spec(
 ) -> RunSpec:
     """The RunSpec of one seed."""
     task = plugin_metadata.task_facts(pair.task, settings.task_params)
-    for name in ("tf32", "cudnn_benchmark"):
-        if device == "cpu" and getattr(settings, name) is not None:
-            raise UsageError(f"run.{name} is a setting of GPUs; leave it out, or add --devices cuda:0")
-    burn_in = round(settings.burn_in * steps) if settings.burn_in < 1 else round(settings.burn_in)
-    if settings.burn_in >= 1 and settings.burn_in != burn_in:
-        raise UsageError(f"run.burn_in = {settings.burn_in:g} is neither a share below 1 nor a number of steps")
+    run = {name: value for name, value in settings.run.items() if value is not None}
+    for f in fields(RunSpec):
+        if device == "cpu" and f.metadata.get("when") == "cuda" and f.name in run:
+            raise UsageError(f"run.{f.name} is a setting of GPUs; leave it out, or add --devices cuda:0")
+    share = run["burn_in"]
+    burn_in = round(share * steps) if share < 1 else round(share)
+    if share >= 1 and share != burn_in:
+        raise UsageError(f"run.burn_in = {share:g} is neither a share below 1 nor a number of steps")
+    run |= {"burn_in": burn_in, "compile": choose(run.get("compile"), steps, **_machine(pair, settings, device))}
     cycles = settings.schedule_params.get("cycles")
     if isinstance(cycles, int) and cycles > steps:
         raise UsageError(f"schedule.cycles = {cycles} is more than the {steps} steps; lower it or raise the budget")
@@ -131,15 +134,11 @@ def make_spec(
         protocol=pair.protocol["name"],
         data=checksum(data_files(task)),
         steps=steps,
-        burn_in=burn_in,
-        thin=settings.thin,
         seed=seed,
         chains=chains,
         dtype=task["dtype"],
         device=device,
-        compile=choose(settings.compile, steps, **_machine(pair, settings, device)),
-        tf32=bool(settings.tf32),
-        cudnn_benchmark=bool(settings.cudnn_benchmark),
+        **run,
         method=pair.method.name,
         budget=budget,
         origins=settings.origins,
@@ -220,9 +219,9 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings
             raise UsageError(f"--budget {budget!r} must be measured; `bench run` does that")
         steps = int(amount * rate(settings))
         how = _machine(pair, settings, device)
-        if settings.compile is None and choose(None, steps, **how) == "compiled":
+        if settings.run["compile"] is None and choose(None, steps, **how) == "compiled":
             least = COMPILED_FROM if device == "cpu" and how["dim"] < LARGE else 1
-            steps = max(least, int(amount * rate(replace(settings, compile="compiled"))))
+            steps = max(least, int(amount * rate(replace(settings, run={**settings.run, "compile": "compiled"}))))
     if not 1 <= steps <= MOST_STEPS:
         size = "less than one step" if steps < 1 else f"more than {MOST_STEPS:,} steps"
         at_start = _at_start(pair, settings)

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from harness.contracts.hookspecs import Method
 from harness.contracts.parameters import Field, check, near
 from harness.contracts.registry import Offer, Registry
-from harness.results.spec import GIVEN, Origin
-from harness.runs import papers, plugin_metadata
+from harness.results import papers
+from harness.results.spec import GIVEN, Origin, RunSpec
+from harness.runs import plugin_metadata
 from harness.system.errors import UsageError
 
 UNTUNED = 0.2
@@ -26,17 +27,14 @@ UNTUNED = 0.2
 WITH_GRADIENTS = ("terms", "scores")
 """Needs that come with the gradients that a sampler pays for; all others a task hands out at no cost."""
 
-RUN_FIELDS = {
-    "burn_in": Field("burn_in", "float", False, 0.0, False, "[0, inf)", (), "share of the run (< 1) or steps", ""),
-    "thin": Field("thin", "int", False, 1, False, "[1, inf)", (), "every how many draws one is kept", ""),
-    "compile": Field(
-        "compile", "str", True, None, False, "", ("plain", "compiled"), "execution of steps; none: by their number", ""
-    ),
-    "tf32": Field("tf32", "bool", True, None, False, "", (), "GPU: whether float32 may be TF32; none: false", ""),
-    "cudnn_benchmark": Field(
-        "cudnn_benchmark", "bool", True, None, False, "", (), "GPU: whether cuDNN times its algorithms; none: false", ""
-    ),
-}
+
+def _run_field(
+    name: str, kind: str, default: Any, meaning: str, allowed: str = "", choices: tuple[str, ...] = ()
+) -> Field:
+    return Field(name, kind, default is None, default, False, allowed, choices, meaning, "")
+
+
+RUN_FIELDS = {f.name: _run_field(f.name, *f.metadata["setting"]) for f in fields(RunSpec) if "setting" in f.metadata}
 
 
 @dataclass(frozen=True)
@@ -52,18 +50,14 @@ class Pair:
 
 @dataclass(frozen=True)
 class Settings:
-    """The resolved settings of a pair: parameters by component, and where each came from."""
+    """The resolved settings of a pair: parameters by component, those of the run, and where each came from."""
 
     schedule: Offer
     sampler_params: Mapping[str, Any]
     schedule_params: Mapping[str, Any]
     task_params: Mapping[str, Any]
-    burn_in: float
-    thin: int
-    compile: str | None
+    run: Mapping[str, Any]
     origins: Mapping[str, Origin]
-    tf32: bool | None = None
-    cudnn_benchmark: bool | None = None
 
 
 def find_pair(registry: Registry, method_name: str, task_name: str) -> Pair:
@@ -126,18 +120,7 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
     }.items():
         if name in usual and origins[name].provenance == "user" and usual[name].value == value:
             origins[name] = usual[name]  # a command that repeats what is so changes nothing
-    return Settings(
-        schedule,
-        sampler_params,
-        schedule_params,
-        task_params,
-        run["burn_in"],
-        run["thin"],
-        run["compile"],
-        dict(sorted(origins.items())),
-        run["tf32"],
-        run["cudnn_benchmark"],
-    )
+    return Settings(schedule, sampler_params, schedule_params, task_params, run, dict(sorted(origins.items())))
 
 
 Layer = dict[str, Origin]

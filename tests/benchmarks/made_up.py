@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.results.spec import recorded_key
+from harness.results.spec import Component, Origin, RunSpec, recorded_key
 from harness.system.files import sealed
 
 MOST_NAMES = 30_000
@@ -43,7 +43,7 @@ def fill(results: Path, methods: int, tasks: int, seeds: int, *, curves: bool = 
     wanted = itertools.product(range(methods), range(tasks), range(seeds))
     number = 0
     for number, (method, task, seed) in enumerate(wanted, start=1):
-        document = _spec(f"method-{method}", f"task-{task}", seed)
+        document = _spec(f"method-{method}", f"task-{task}", seed).to_json()
         attempt = f"20260102T{number:09d}-{document['key'][:6]}"
         folder = f"{results}/runs/{document['key'][:2]}/{document['key']}/{attempt}"
         os.makedirs(folder)  # noqa: PTH103 - half a million paths: text is faster
@@ -117,21 +117,19 @@ def _curves() -> bytes:
     return save({f"curve_{i}/{axis}": part + i for i in range(14) for axis, part in (("x", x), ("y", y))})
 
 
-def _spec(method: str, task: str, seed: int) -> dict[str, object]:
-    group = hashlib.sha256(f"{method} {task}".encode()).hexdigest()
-    return {
-        "key": hashlib.sha256(f"{method} {task} {seed}".encode()).hexdigest(), "group": group,
-        "key_version": 1, "engine": 1, "method": method, "protocol": "paper", "budget": "quick",
-        "sampler": {"name": method, "source": "s" * 64, "params": {"gradient_variance": 0.0}},
-        "schedule": {"name": "constant", "source": "c" * 64, "params": {"step_size": 0.02, "temperature": 1.0}},
-        "task": {"name": task, "version": 1, "protocol": "paper", "source": "t" * 64, "params": {}, "data": ""},
-        "steps": 1000, "burn_in": 100, "thin": 1, "seed": seed, "chains": 4, "dtype": "float32",
-        "device": "cpu", "deterministic": True, "compile": "plain",
-        "origins": {
-            "schedule.step_size": {"value": 0.02, "provenance": "paper", "source": "section 5.1"},
-            "sampler.gradient_variance": {"value": 0.0, "provenance": "default", "source": "none, as published"},
-        },
-    }  # fmt: skip
+def _spec(method: str, task: str, seed: int) -> RunSpec:
+    part = {"target": "m:C", "source": "s" * 64}
+    origins = {
+        "schedule.step_size": Origin(0.02, "paper", "section 5.1"),
+        "sampler.gradient_variance": Origin(0.0, "default", "none, as published"),
+    }
+    return RunSpec(
+        sampler=Component(method, params={"gradient_variance": 0.0}, **part),
+        schedule=Component("constant", params={"step_size": 0.02, "temperature": 1.0}, **part),
+        task=Component(task, params={}, **part),
+        method=method, task_version=1, protocol="paper", data="", budget="quick", steps=1000, burn_in=100, thin=1,
+        seed=seed, chains=4, dtype="float32", origins=origins,
+    )  # fmt: skip
 
 
 def _result(attempt: str, key: str, values: list[float], files: dict[str, str]) -> dict[str, object]:

@@ -16,10 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.contracts.registry import Plugin, Registry
+from harness.results import papers
 from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store
-from harness.results.store import papers as reported
-from harness.runs import papers
 from harness.runs.plan import expand
 from harness.runs.settings import find_pair, resolve
 from harness.system.errors import BenchError, PluginError, UsageError
@@ -84,9 +83,9 @@ def written(content):
 
 def test_the_documents_to_spoil_are_whole(known, good):
     with written(document(PAPER).encode()) as path:
-        (table,) = papers.read(path)
+        (table,) = papers.settings(path)
         assert table["values"]["schedule.a"]["value"] == 0.05
-        assert reported.read([path, good])[1] == []
+        assert papers.read([path, good])[1] == []
     with written(document(SUITE).encode()) as path:
         assert len(expand(known, suite.read(path).entries[0])) == 6
 
@@ -95,13 +94,13 @@ def test_the_documents_to_spoil_are_whole(known, good):
 @given(spoilt(PAPER))
 def test_a_paper_is_read_or_named_and_the_others_count(known, good, content):
     with written(content) as path:
-        rows, notes = reported.read([path, good])
+        rows, notes = papers.read([path, good])
         assert "a-paper" in {row["paper"] for row in rows["paper"]}
         assert [row["value"] for row in rows["reported_value"] if row["paper"] == "a-paper"] == [1.8]
         assert all(str(path) in note for note in notes)
         assert len(rows["paper"]) + len(notes) == 2
         try:
-            tables = papers.read(path)
+            tables = papers.settings(path)
         except PluginError as error:
             tables = []
             named = str(error)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.reporting.report import Request
-from harness.results.store.papers import read
+from harness.results.papers import read
 from plugins.papers import bench_papers
 from plugins.samplers.asgld import ASGLD
 from reports.figures import theorem1

@@ -15,7 +15,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.runs.papers import SWEPT
+from harness.results.papers import SWEPT
 
 EXCLUDED = {
     "seed": "the runs of a group differ in it",

@@ -26,8 +26,8 @@ from harness.reporting.scoring.groups import (
     fields,
 )
 from harness.reporting.scoring.labels import SHORT
+from harness.results.papers import provenance
 from harness.results.spec import GIVEN, SETTINGS
-from harness.runs.papers import provenance
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

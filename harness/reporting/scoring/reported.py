@@ -12,7 +12,7 @@ from harness.analysis.statistics import Match, match_cell
 from harness.reporting.scoring.estimates import Estimate
 from harness.reporting.scoring.groups import CHANGED, Group
 from harness.reporting.scoring.labels import setting_text, settings_from
-from harness.runs.papers import SWEPT
+from harness.results.papers import SWEPT
 
 if TYPE_CHECKING:
     from harness.results.store import Store

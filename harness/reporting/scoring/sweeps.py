@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.reporting.scoring.labels import setting_text
-from harness.runs.papers import SWEPT
+from harness.results.papers import SWEPT
 
 if TYPE_CHECKING:
     from harness.reporting.scoring.claims import Claim, Ours

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.results import papers as paper_files
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import PAUSED
-from harness.results.store import papers as paper_files
 from harness.results.store import reader, scan
 from harness.results.store.connection import Foreign
 from harness.results.store.reader import Record

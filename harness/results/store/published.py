@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results.store import connection, papers
+from harness.results import papers
+from harness.results.store import connection
 from harness.results.store.changes import News
 from harness.results.store.ingest import ingest
 from harness.results.store.store import Store

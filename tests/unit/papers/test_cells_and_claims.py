@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from harness.results.store import papers
+from harness.results import papers
 from plugins.methods import bench_methods
 from plugins.papers import bench_papers
 from plugins.samplers import bench_samplers

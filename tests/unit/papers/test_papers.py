@@ -8,9 +8,9 @@ import pytest
 
 from harness.contracts.registry import registry
 from harness.reporting.scoring.reported import EXECUTION
-from harness.results.store.papers import read
+from harness.results import papers
+from harness.results.papers import read
 from harness.results.store.published import Published
-from harness.runs import papers
 from harness.runs.settings import find_pair, resolve
 from harness.system.errors import PluginError
 from plugins.methods import bench_methods
@@ -127,7 +127,7 @@ def test_a_sweep_is_a_list_that_has_the_value(tmp_path, values):
         f'[settings.values]\n"schedule.a" = {{ value = 1, provenance = "ours", swept = {values} }}\n'
     )
     with pytest.raises(PluginError, match=r'"schedule\.a": swept'):
-        papers.read(path)
+        papers.settings(path)
 
 
 SIDES = sorted(

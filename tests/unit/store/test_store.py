@@ -201,7 +201,7 @@ def test_a_second_file_of_settings_does_not_make_the_papers_be_read_each_time(st
     (tmp_path / "more.toml").write_text('[paper]\nid = "a-paper"\n')
     fabricated.concluded(store.results)
     assert store.refresh([paper, tmp_path / "more.toml"]) == []
-    monkeypatch.setattr("harness.results.store.papers.read", None)
+    monkeypatch.setattr("harness.results.papers.read", None)
     assert store.refresh([paper, tmp_path / "more.toml"]) == []
 
 

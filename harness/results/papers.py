@@ -1,0 +1,209 @@
+"""The papers' files: settings, choices, printed cells and claims. `plugins/papers` says what they hold.
+
+Plans take the settings from here, the store its rows: a file is parsed and checked in one way for both.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from harness.contracts.registry import Offer, Registry
+from harness.results.records import columns_of, tables
+from harness.system.columns import Malformed, Row, row
+from harness.system.errors import PluginError
+from harness.system.files import read_bytes
+from harness.system.toml import parse, read_text
+
+PROVENANCES = ("paper", "code", "inferred", "ours")
+SWEPT = "swept"
+"""The provenance of a value of a declared sweep."""
+ALONE = "each alone"
+LABELS = ("table", "row", "column")
+_OURS = re.compile(r"\bours\b")
+
+
+def provenance(origin: Mapping[str, Any]) -> str:
+    """Who chose a setting, by its recorded origin; a class's default is "ours" where its source says that it is."""
+    kind = str(origin["provenance"])
+    return "ours" if kind == "default" and _OURS.search(str(origin.get("source", ""))) else kind
+
+
+def settings_for(registry: Registry, offers: Iterable[Offer]) -> list[dict[str, Any]]:
+    """The settings of all papers, each with the distribution that has it.
+
+    A file that does not read stops the runs of its own plugin's offers, not others'.
+    """
+    own = {offer.distribution for offer in offers}
+    found: list[dict[str, Any]] = []
+    for plugin in registry.plugins:
+        try:
+            tables = [table for path in plugin.papers for table in settings(path)]
+            found += [{**table, "distribution": plugin.distribution} for table in tables]
+        except PluginError:
+            if plugin.distribution in own:
+                raise
+    return found
+
+
+def settings(path: Path) -> list[dict[str, Any]]:
+    """The [[settings]] of a paper's file, each with the id of the paper; `PluginError` names file, table and key."""
+    try:
+        document = _document(path)
+        return [{**table, "paper": document["paper"]["id"]} for table in document.get("settings", [])]
+    except OSError as error:
+        raise PluginError(f"paper file {path}: {error.strerror}") from error
+    except (Malformed, ValueError, RecursionError) as error:
+        kind = "" if isinstance(error, Malformed) else " is not TOML"
+        raise PluginError(f"paper file {path}{kind}: {error}") from error
+
+
+def sweeps(table: Mapping[str, Any]) -> list[dict[str, list[Any]]]:
+    """The declared sweeps of a table of settings: of the settings that have several values, "swept", every combination;
+    where the table says `sweep = "each alone"`, one setting after the other.
+    """
+    found = {name: entry["swept"] for name, entry in table.get("values", {}).items() if "swept" in entry}
+    if table.get("sweep") == ALONE:
+        return [{name: values} for name, values in found.items()]
+    return [found] if found else []
+
+
+def checksum(paths: Iterable[Path]) -> str:
+    """SHA-256 of the files, together; one that cannot be read counts as empty."""
+    total = hashlib.sha256()
+    for path in sorted(paths):
+        content = b""
+        with suppress(OSError):
+            content = read_bytes(os.path.realpath(path))
+        total.update(hashlib.sha256(content).digest())
+    return total.hexdigest()
+
+
+def read(paths: Iterable[Path]) -> tuple[dict[str, list[Row]], list[str]]:
+    """The rows of all papers by table, and a note for each file that is not whole.
+
+    A file whose [paper] has an id alone is a second one of that paper, with settings and choices.
+    """
+    paths = sorted(paths)
+    digest = checksum(paths)
+    rows: dict[str, list[Row]] = {table: [] for table in tables("papers")}
+    notes = []
+    for path in paths:
+        try:
+            found = _paper(_document(path), digest)
+            known = {row["paper"] for row in rows["paper"]}
+            if twice := [row["paper"] for row in found["paper"] if row["paper"] in known]:
+                raise Malformed(f"another file has the paper {twice[0]!r} too")  # noqa: TRY301
+        except (Malformed, OSError, ValueError, TypeError, RecursionError) as error:
+            notes.append(f"{path} is left out: {error}")
+            continue
+        for table in rows:
+            rows[table] += found[table]
+    return rows, notes
+
+
+def _paper(document: Mapping[str, Any], digest: str) -> dict[str, list[Row]]:
+    paper = document["paper"]
+    second = paper.keys() == {"id"} and not document.keys() & {"reported", "claim"}
+    name = paper["id"]
+    heads = [] if second else [row(columns_of("paper"), paper, "[paper]", sha256=digest)]
+    return {
+        "paper": heads,
+        "reported_value": [
+            row(columns_of("reported_value"), _labelled(entry), f"[[reported]]: cell {i}", paper=name, i=i)
+            for i, entry in enumerate(_entries(document, "reported", "cells"))
+        ],
+        "claim": [
+            row(columns_of("claim"), _labelled(entry), f"[[claim]]: claim {i}", paper=name, i=i, document=entry)
+            for i, entry in enumerate(_entries(document, "claim", "claims"))
+        ],
+        "choice": [row(columns_of("choice"), choice, where, paper=name) for where, choice in _choices(document)],
+    }
+
+
+def _choices(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The settings of each method, and what a protocol rests on besides, each with where it stands."""
+    for i, table in enumerate(document.get("settings", []), 1):
+        where, place = f"[[settings]] {i}", {key: table.get(key) for key in ("method", "task", "protocol")}
+        for name, entry in table.get("values", {}).items():
+            yield where, {**entry, **place, "name": name, "value": _text(entry.get("value"))}
+    for i, table in enumerate(_tables(document, "choices", "choices is not a list of tables, [[choices]]"), 1):
+        where, tasks = f"[[choices]] {i}", table.get("tasks")
+        if not isinstance(tasks, list):
+            raise Malformed(f"{where}: tasks is not a list of names")
+        for entry in _tables(table, "values", f"{where}: values is not a list of tables"):
+            for task in tasks:
+                yield where, {**entry, "task": task, "protocol": table.get("protocol"), "method": table.get("method")}
+
+
+def _entries(document: Mapping[str, Any], key: str, members: str) -> Iterator[Mapping[str, Any]]:
+    """The records of [[key]]: itself, or each of its list `members` with what the table says of all of them."""
+    for table in _tables(document, key, f"{key} is not a list of tables, [[{key}]]"):
+        if members not in table:
+            yield table
+            continue
+        shared = {name: value for name, value in table.items() if name != members}
+        for entry in _tables(table, members, f"[[{key}]]: {members} is not a list of tables"):
+            yield {**shared, **entry}
+
+
+def _tables(document: Mapping[str, Any], key: str, problem: str) -> list[Mapping[str, Any]]:
+    found = document.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(table, dict) for table in found):
+        raise Malformed(problem)
+    return found
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _labelled(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Labels are text, though a file may write a table's number as one."""
+    return {name: str(value) if name in LABELS else value for name, value in entry.items()}
+
+
+def _document(path: Path) -> Mapping[str, Any]:
+    """A file whose [paper] and [[settings]] are checked; `Malformed` names table and key."""
+    return _parsed(read_text(path))
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(text: str) -> Mapping[str, Any]:
+    """A plan asks for it once a row, and to parse a paper's file takes 10 ms."""
+    document = parse(text)
+    paper = document.get("paper")
+    if not isinstance(paper, dict) or not isinstance(paper.get("id"), str):
+        raise Malformed("[paper] is missing, or its id is not text")
+    for i, table in enumerate(_tables(document, "settings", "settings is not a list of tables, [[settings]]"), 1):
+        _check_table(f"[[settings]] {i}", table)
+    return document
+
+
+def _check_table(where: str, table: Mapping[str, Any]) -> None:
+    for key, required in {"method": True, "task": True, "protocol": True, "schedule": False, "summary": False}.items():
+        if not isinstance(table.get(key), str) and (required or key in table):
+            raise Malformed(f"{where}: {key} = {table.get(key)!r:.60} is not text")
+    if table.get("sweep", ALONE) != ALONE:
+        raise Malformed(f"{where}: sweep = {table['sweep']!r:.60} is not {ALONE!r}, which is all that may be said")
+    values = table.get("values", {})
+    if not isinstance(values, dict):
+        raise Malformed(f"{where}: values is not a table")
+    for name, entry in values.items():
+        if not isinstance(entry, dict) or not isinstance(entry.get("value"), str | int | float | bool):
+            raise Malformed(f'{where}: "{name:.60}" is not {{ value = ..., provenance = ..., source = ... }}')
+        if entry.get("provenance") not in PROVENANCES or not isinstance(entry.get("source", ""), str):
+            raise Malformed(
+                f'{where}: "{name:.60}": provenance is not one of {", ".join(PROVENANCES)}, or source is not text'
+            )
+        several = entry.get("swept", [entry["value"]])
+        if not isinstance(several, list) or repr(entry["value"]) not in map(repr, several):  # 1 is not true
+            raise Malformed(f'{where}: "{name:.60}": swept is not a list with {entry["value"]!r} in it')
+        if not all(isinstance(value, str | int | float | bool) for value in several):
+            raise Malformed(f'{where}: "{name:.60}": swept has a value that is no text, number, true or false')
