@@ -36,8 +36,10 @@ def run_key(seed=0, task="mixture25", method="sgld"):
     return made(seed, task, method).key
 
 
-def spec(seed=0, task="mixture25", method="sgld", **changes):
-    return made(seed, task, method, **changes).to_json()
+def spec(seed=0, task="mixture25", method="sgld", key="", **changes):
+    """The record of a run; another `key` makes it that of no run."""
+    document = made(seed, task, method, **changes).to_json()
+    return {**document, "key": key or document["key"]}
 
 
 def environment(**changes):
