@@ -74,8 +74,8 @@ _CODES = """
 select run.task, task_source, task_data, max(attempt) as latest
 from chosen join run using (group_key, run_key, seed) group by all order by all
 """
-AT_ONCE = 2000
-"""Attempts whose curves are in one answer of DuckDB, which holds all of it in memory."""
+AT_ONCE = 5000
+"""Attempts whose curves are in memory at once, 150 MB; each time DuckDB goes through those of all attempts."""
 _CURVES = """
 select attempt, name, x, y from curve_points where attempt in (select unnest(?)) and list_contains(?, name)
 """
@@ -103,6 +103,8 @@ def load_groups(store: Store, request: Request) -> list[Group]:
     ]
 
 
+CurveKey = tuple[str, str]
+"""An attempt and the name of a curve."""
 Code = tuple[str, str, str]
 """A task with the hashes of its source and its data."""
 
@@ -153,24 +155,31 @@ def load_fields(store: Store, request: Request) -> list[list[Group]]:
     return fields(load_groups(store, request))
 
 
-def load_curves(store: Store, groups: Iterable[Group], names: Sequence[str]) -> dict[tuple[str, str], Curve]:
+def load_curves(store: Store, groups: Iterable[Group], names: Sequence[str]) -> dict[CurveKey, Curve]:
     """The named curves of the groups' runs, by (attempt, name); NaN where a value does not exist."""
     there = store.rows("select 1 from curve_points where list_contains(?, name) limit 1", [list(names)])
     attempts = [run.attempt for group in groups for run in group.runs] if there else []
     if not attempts:
         return {}
+    try:
+        return _read_curves(store, attempts, names, frugal=True)
+    except MemoryError:  # curves of that many chains that the database holds few rows at a time
+        return _read_curves(store, attempts, names, frugal=False)
+
+
+def _read_curves(store: Store, attempts: Sequence[str], names: Sequence[str], *, frugal: bool) -> dict[CurveKey, Curve]:
     import pyarrow as pa
 
-    found: dict[tuple[str, str], Curve] = {}
+    found: dict[CurveKey, Curve] = {}
     axes: dict[bytes, NDArray[np.float64]] = {}
-    with store.reading() as db:
+    with store.reading(frugal=frugal) as db:
         for start in range(0, len(attempts), AT_ONCE):
             answer = db.sql(_CURVES, params=[attempts[start : start + AT_ONCE], list(names)])
             for part in pa.RecordBatchReader.from_stream(answer):
                 xs, ys = (_lists(part.column(name)) for name in ("x", "y"))
                 keys = zip(part.column("attempt").to_pylist(), part.column("name").to_pylist(), strict=True)
                 for key, x, y in zip(keys, xs, ys, strict=True):
-                    found[key] = axes.setdefault(x.tobytes(), x.copy()), y.reshape(-1, len(x)).copy()
+                    found[key] = axes.setdefault(x.tobytes(), x.copy()), y.reshape(-1, len(x))  # a view, freed with all
     return found
 
 

@@ -171,12 +171,15 @@ class FieldScore:
 def score_fields(store: Store, request: Request) -> list[FieldScore]:
     """The fields that the request names, in a fixed order, each scored on its own."""
     groups = load_groups(store, request)
-    found: dict[str, Accuracy] = {}
-    for part in _parts(groups):
-        curves = load_curves(store, part, accuracy.CURVES)
-        found |= {group.key: accuracy.accuracy(group, curves) for group in part}
+    found = {key: judged for part in _parts(groups) for key, judged in _accuracies(store, part).items()}
     reported, load = load_reported(store), functools.partial(load_curves, store)
     return [FieldScore(field, groups, found, reported, load) for field in fields(groups)]
+
+
+def _accuracies(store: Store, groups: Sequence[Group]) -> dict[str, Accuracy]:
+    """By group key; their curves are dropped on return."""
+    curves = load_curves(store, groups, accuracy.CURVES)
+    return {group.key: accuracy.accuracy(group, curves) for group in groups}
 
 
 def _parts(groups: Iterable[Group]) -> Iterator[list[Group]]:

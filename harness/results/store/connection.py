@@ -43,6 +43,8 @@ _LOCKED = {
     "temp_directory": "",
 }
 _WRITING = {"storage_compatibility_version": "v1.4.0"}
+_FRUGAL = {"memory_limit": "100MB", "threads": "1"}
+"""Each thread takes a share of its own."""
 _NO_LOG = {"checkpoint_threshold": "0b"}
 """A commit goes into the file itself, not first into a log beside it."""
 _NO_MERGING = {"max_vacuum_tasks": "0"}
@@ -117,14 +119,17 @@ def writing(path: Path) -> Iterator[DuckDBPyConnection]:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[DuckDBPyConnection]:
-    """The database at `path`, which nothing done here can change, nor any other file. Empty where there is none."""
+def reading(path: Path, *, frugal: bool = False) -> Iterator[DuckDBPyConnection]:
+    """The database at `path`, which nothing done here can change, nor any other file. Empty where there is none.
+
+    DuckDB keeps what it has read, up to most of the machine's memory; if `frugal`, little of it.
+    """
     if not os.path.lexists(path):
         _check_files(path)
         with in_memory() as db:
             yield db
         return
-    with _opened(path, read_only=True) as db:
+    with _opened(path, read_only=True, **(_FRUGAL if frugal else {})) as db:
         version(db, path)
         yield db
 
@@ -226,14 +231,14 @@ def _connect(path: str, *, read_only: bool = False, **config: str) -> DuckDBPyCo
 
 
 @contextmanager
-def _opened(path: Path, *, read_only: bool) -> Iterator[DuckDBPyConnection]:
+def _opened(path: Path, *, read_only: bool, **config: str) -> Iterator[DuckDBPyConnection]:
     import duckdb
 
     _check_files(path)
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            db = _connect(str(path), read_only=read_only, **({} if read_only else _for_writing(path)))
+            db = _connect(str(path), read_only=read_only, **config, **({} if read_only else _for_writing(path)))
             break
         except (duckdb.Error, RuntimeError) as error:
             if _FOREIGN.search(str(error)):

@@ -153,9 +153,12 @@ class Store:
             return [row for query in queries for row in db.execute(query).fetchall()]
 
     @contextmanager
-    def reading(self) -> Iterator[DuckDBPyConnection]:
-        """One connection for several queries, which may make temporary tables but change nothing."""
-        with self._reading() as db:
+    def reading(self, *, frugal: bool = False) -> Iterator[DuckDBPyConnection]:
+        """One connection for several queries, which may make temporary tables but change nothing.
+
+        If `frugal`, DuckDB has little memory to read in: `MemoryError` where a query needs more.
+        """
+        with self._reading(frugal=frugal) as db:
             yield db
 
     def _refresh(self, papers: list[Path]) -> list[str]:
@@ -187,7 +190,7 @@ class Store:
         return found.notes
 
     @contextmanager
-    def _reading(self) -> Iterator[DuckDBPyConnection]:
+    def _reading(self, *, frugal: bool = False) -> Iterator[DuckDBPyConnection]:
         import duckdb
 
         try:
@@ -195,7 +198,7 @@ class Store:
                 with self._instead.cursor() as db:  # a connection of its own to the same database
                     yield db
             else:
-                with connection.reading(self.path) as db:
+                with connection.reading(self.path, frugal=frugal) as db:
                     yield db
         except Busy as error:
             raise DataError(f"{error}; end it or wait for it") from error
@@ -203,6 +206,8 @@ class Store:
             raise DataError(f"{self.path} cannot be read: {error}") from error
         except Damaged as state:
             raise DataError(f"{self.path} {state}; {connection.REBUILD}") from state
+        except duckdb.OutOfMemoryException as error:
+            raise MemoryError(str(error)) from error
         except duckdb.Error as error:
             raise UsageError(f"the query failed: {error}") from error
 
