@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from harness.analysis.statistics import mean_interval
-from harness.reporting.report import Column, Figure, Report, Request, Result, Table
-from harness.reporting.scoring import Group, labels, load_curves, typical
-from harness.reporting.scoring.estimates import rows_by_seed
-from reports.figures.parts import about, figure_name, legend_below, legend_height, looks, name_figure, titled_fields
-
-if TYPE_CHECKING:
-    from harness.reporting.scoring.estimates import Curves as Stored
-    from harness.results.store import Store
-
-Array = NDArray[np.float64]
+from harness import Column, FieldScore, Figure, Group, Request, Result, Table, statistics, typical
+from reports.figures.parts import Array, FieldReport, band, legend_below, legend_height, looks, name_figure, record
 
 SHOWN = {
     "test_error": "test error (%),\nposterior mean so far",
@@ -28,7 +18,7 @@ SHOWN = {
 }
 
 
-class Curves(Report):
+class Curves(FieldReport):
     """A figure for each field (task, protocol, chains, budget) of classifiers: the test error and negative
     log-likelihood of the posterior mean so far and the errors of single draws, where they were measured, against
     passes through the data on the left and seconds on the right.
@@ -41,42 +31,32 @@ class Curves(Report):
     name: ClassVar[str] = "curves"
     summary: ClassVar[str] = "errors against data passes and against seconds"
 
-    def build(self, store: Store, request: Request) -> Result:
-        figures: list[Figure] = []
-        tables: list[Table] = []
-        records: list[dict[str, Any]] = []
-        notes: list[str] = []
-        for field, heading in titled_fields(store, request):
-            lines, missing = _lines(field, load_curves(store, field, list(SHOWN)))
-            notes += missing if lines or request.tasks else []
-            if not lines:
-                continue
-            name = figure_name(self.name, field[0], {figure.name for figure in figures})
-            own = [_record(name, *line) for line in lines]
-            figures.append(_figure(name, heading, lines))
-            tables.append(_table(heading, own))
-            records += own
-        return Result(tables, records, figures, notes)
+    def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
+        lines, missing = _lines(score)
+        notes = missing if lines or request.tasks else []
+        if not lines:
+            return Result(notes=notes)
+        records = [_record(name, *line) for line in lines]
+        return Result([_table(score.title, records)], records, [_figure(name, score.title, lines)], notes)
 
 
 Line = tuple[str, Group, str, Array, Array]
 """Label, group, name of the curve, data passes (n,), and values by seed (seeds, n)."""
 
 
-def _lines(field: Sequence[Group], stored: Stored) -> tuple[list[Line], list[str]]:
-    names = labels(field)
+def _lines(score: FieldScore) -> tuple[list[Line], list[str]]:
     lines: list[Line] = []
-    for group in field:
+    for group in score.groups:
         for name in SHOWN:
-            found = rows_by_seed(group, stored, name)
+            found = score.curve(group, name)
             if found is not None:
                 seeds, (x, rows) = found
                 each = [rows[seeds == seed].mean(axis=0) for seed in sorted(group.done.numbers.seed)]
-                lines.append((names[group.key], group, name, x, np.stack(each)))
+                lines.append((score.labels[group.key], group, name, x, np.stack(each)))
     drawn = {line[0] for line in lines}
     return lines, [
         f"{name}: no curves of errors at the same passes in all its runs"
-        for name in names.values()
+        for name in score.labels.values()
         if name not in drawn
     ]
 
@@ -90,16 +70,16 @@ def _seconds_a_pass(group: Group) -> float | None:
 
 def _record(figure: str, label: str, group: Group, name: str, x: Array, values: Array) -> dict[str, Any]:
     mean, end = values.mean(axis=0), values[:, -1]
-    over = mean_interval(end) if np.isfinite(end).all() else None
+    over = statistics.mean_interval(end) if np.isfinite(end).all() else None
     best = int(np.nanargmin(mean)) if np.isfinite(mean).any() else 0
     pace = _seconds_a_pass(group)
-    return {
-        "figure": figure, **about(group), "label": label, "metric": name, "points": len(x), "seeds": len(values),
-        "passes": float(x[-1]), "seconds": None if pace is None else pace * float(x[-1]),
-        "mean": over.mean if over else None, "low": over.low if over else None, "high": over.high if over else None,
-        "interval": over.kind if over else "none", "lowest": float(mean[best]) if np.isfinite(mean[best]) else None,
-        "lowest_at_passes": float(x[best]), "run_keys": [run.key for run in group.done],
-    }  # fmt: skip
+    return record(
+        figure, group, label=label, metric=name, points=len(x), seeds=len(values), passes=float(x[-1]),
+        seconds=None if pace is None else pace * float(x[-1]), mean=over.mean if over else None,
+        low=over.low if over else None, high=over.high if over else None, interval=over.kind if over else "none",
+        lowest=float(mean[best]) if np.isfinite(mean[best]) else None, lowest_at_passes=float(x[best]),
+        run_keys=[run.key for run in group.done],
+    )  # fmt: skip
 
 
 def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
@@ -123,15 +103,11 @@ def _draw(canvas: Any, lines: Sequence[Line], shown: Sequence[str], heading: str
     handles: dict[str, Any] = {}
     for label, group, name, x, values in lines:
         pace = _seconds_a_pass(group)
-        mean = values.mean(axis=0)
+        marker = "o" if np.isfinite(values.mean(axis=0)).sum() < 15 else ""
         for ax, scale in zip(axes[shown.index(name)], (1.0, pace), strict=True):
             if scale is not None:
-                marker = "o" if np.isfinite(mean).sum() < 15 else ""
-                (handles[label],) = ax.plot(
-                    scale * x, mean, marker=marker, markersize=3, linewidth=1.2, **styles[label]
-                )
-                low, high = values.min(axis=0), values.max(axis=0)
-                ax.fill_between(scale * x, low, high, color=styles[label]["color"], alpha=0.15, linewidth=0)
+                style = {"marker": marker, "markersize": 3, "linewidth": 1.2}
+                handles[label] = band(ax, scale * x, values, styles[label], **style)
     for row, name in zip(axes, shown, strict=True):
         row[0].set_ylabel(SHOWN[name], fontsize="small")
     axes[-1][0].set_xlabel("data passes")

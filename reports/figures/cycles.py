@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from harness.analysis.statistics import mean_interval
-from harness.reporting.report import Column, Figure, Report, Request, Result, Table
-from harness.reporting.scoring import Group, labels, load_curves
-from reports.figures.parts import (
-    about,
-    arrays,
-    figure_name,
-    legend_below,
-    legend_height,
-    looks,
-    name_figure,
-    titled_fields,
-)
-
-if TYPE_CHECKING:
-    from harness.reporting.scoring.groups import Curve
-    from harness.results.store import Store
-
-Array = NDArray[np.float64]
+from harness import Column, FieldScore, Figure, Group, Request, Result, Run, Table, statistics
+from reports.figures.parts import Array, FieldReport, band, legend_below, legend_height, looks, name_figure, record
 
 SHOWN = {"test_error": "test error (%)", "nll": "NLL (nats)"}
 
 
-class Cycles(Report):
+class Cycles(FieldReport):
     """A figure for each field (task, protocol, chains, budget): the test error and the negative log-likelihood of
 
         p_m(y | x) = mean of p(y | x, theta_k) over the draws of the first m cycles,   m = 1 .. M
@@ -48,53 +30,43 @@ class Cycles(Report):
     name: ClassVar[str] = "cycles"
     summary: ClassVar[str] = "error of the ensemble against the number of cycles"
 
-    def build(self, store: Store, request: Request) -> Result:
-        figures: list[Figure] = []
-        tables: list[Table] = []
-        records: list[dict[str, Any]] = []
-        notes: list[str] = []
-        for field, heading in titled_fields(store, request):
-            lines, missing = _lines(store, field)
-            notes += missing if lines or request.tasks else []
-            if not lines:
-                continue
-            name = figure_name(self.name, field[0], {figure.name for figure in figures})
-            own = [record for label, (group, line) in lines.items() for record in _records(name, label, group, line)]
-            figures.append(_figure(name, heading, lines))
-            tables.append(_table(heading, own))
-            records += own
-        return Result(tables, records, figures, notes)
+    def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
+        lines, missing = _lines(score)
+        notes = missing if lines or request.tasks else []
+        if not lines:
+            return Result(notes=notes)
+        records = [record for label, (group, line) in lines.items() for record in _records(name, label, group, line)]
+        return Result([_table(score.title, records)], records, [_figure(name, score.title, lines)], notes)
 
 
 Lines = Mapping[str, tuple[Group, dict[str, Array]]]
 """Label -> group, and by metric the values (seeds, M) after each cycle; NaN where the ensemble is empty."""
 
 
-def _lines(store: Store, field: Sequence[Group]) -> tuple[Lines, list[str]]:
-    names, curves = labels(field), load_curves(store, field, list(SHOWN))
+def _lines(score: FieldScore) -> tuple[Lines, list[str]]:
     found: dict[str, tuple[Group, dict[str, Array]]] = {}
     missing = []
-    for group in field:
-        label = names[group.key]
-        seeds = [ends for run in group.done if (ends := _ends(store, run, curves)) is not None]
+    for group in score.groups:
+        label = score.labels[group.key]
+        seeds = [ends for run in group.done if (ends := _ends(score, run)) is not None]
         if len(seeds) < len(group.done) or not seeds or len({ends["test_error"].shape for ends in seeds}) > 1:
             missing.append(f"{label}: not all runs have cycles and curves of their errors")
         elif seeds[0]["test_error"].size > 1:  # one cycle is nothing to plot against
             found[label] = group, {name: np.stack([ends[name] for ends in seeds]) for name in SHOWN}
     if not found and not missing:
-        missing.append(f"{field[0].task}: no method with several cycles was run")
+        missing.append(f"{score.groups[0].task}: no method with several cycles was run")
     return found, missing
 
 
-def _ends(store: Store, run: Any, curves: Mapping[tuple[str, str], Curve]) -> dict[str, Array] | None:
+def _ends(score: FieldScore, run: Run) -> dict[str, Array] | None:
     """The values of each curve at the end of each cycle, (M,)."""
-    kept = arrays(store, run, "cycle", "chain")
-    if kept is None or any((run.attempt, name) not in curves for name in SHOWN):
+    curves = {name: curve[1][0] for name in SHOWN if (curve := score.curves(name).get(run.attempt)) is not None}
+    kept = score.arrays(run, "cycle", "chain")
+    if kept is None or len(curves) < len(SHOWN):
         return None
     cycle = kept["cycle"][kept["chain"] == kept["chain"].min()]
     last = np.append(np.flatnonzero(np.diff(cycle)), len(cycle) - 1)
-    found = {name: curves[run.attempt, name][1][0] for name in SHOWN}
-    return {name: y[last] for name, y in found.items()} if all(len(y) == len(cycle) for y in found.values()) else None
+    return {name: y[last] for name, y in curves.items()} if {len(y) for y in curves.values()} == {len(cycle)} else None
 
 
 def _records(figure: str, label: str, group: Group, line: Mapping[str, Array]) -> list[dict[str, Any]]:
@@ -102,12 +74,14 @@ def _records(figure: str, label: str, group: Group, line: Mapping[str, Array]) -
     for m in range(next(iter(line.values())).shape[1]):
         for metric, values in line.items():
             if np.isfinite(values[:, m]).all():
-                over = mean_interval(values[:, m])
-                found.append({
-                    "figure": figure, **about(group), "label": label, "cycles": group.settings.get("schedule.cycles"),
-                    "cycles_used": m + 1, "metric": metric, "mean": over.mean, "low": over.low, "high": over.high,
-                    "interval": over.kind, "seeds": len(values), "run_keys": [run.key for run in group.done],
-                })  # fmt: skip
+                over = statistics.mean_interval(values[:, m])
+                found.append(
+                    record(
+                        figure, group, label=label, cycles=group.settings.get("schedule.cycles"), cycles_used=m + 1,
+                        metric=metric, mean=over.mean, low=over.low, high=over.high, interval=over.kind,
+                        seeds=len(values), run_keys=[run.key for run in group.done],
+                    )
+                )  # fmt: skip
     return found
 
 
@@ -135,8 +109,7 @@ def _draw(canvas: Any, lines: Lines, heading: str) -> None:
         for label, (_, line) in lines.items():
             values = line[metric]
             m = np.arange(1, values.shape[1] + 1)
-            (handles[label],) = ax.plot(m, values.mean(0), marker="o", markersize=3.5, **styles[label])
-            ax.fill_between(m, values.min(0), values.max(0), color=styles[label]["color"], alpha=0.15, linewidth=0)
+            handles[label] = band(ax, m, values, styles[label], marker="o", markersize=3.5)
         ax.set(xlabel="cycles used", ylabel=words)
         ax.xaxis.get_major_locator().set_params(integer=True)
     legend_below(canvas, dict(sorted(handles.items())))

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from harness.reporting.report import Column, Figure, Report, Request, Result, Table
-from harness.reporting.scoring import Group, load_fields, title
-from harness.system.errors import UsageError
-from reports.figures.draws import Panel, kept_draws, task_of
+from harness import FieldScore, Figure, Request, Result, UsageError
+from reports.figures.parts import Array, FieldReport, Panel, grid, kept_draws, shown, task_of
 
 if TYPE_CHECKING:
-    from harness.results.store import Store
+    from harness import Store
 
-Array = NDArray[np.float64]
 CELLS = 120
 DEPTH = 9.0
 """Where the log density is this far below its maximum, the picture ends."""
 
 
-class Density(Report):
+class Density(FieldReport):
     """A figure for each task with a `log_density` in one or two dimensions, protocol, number of chains and budget: the
     target, and a histogram of the draws of each method on the same scale, so that modes that are missed, too wide or
     too heavy can be seen.
@@ -31,77 +27,46 @@ class Density(Report):
     name: ClassVar[str] = "density"
     summary: ClassVar[str] = "a target in one or two dimensions and draws, side by side"
 
+    shown = shown("figure", "method", seed="", draws="")
+
     def build(self, store: Store, request: Request) -> Result:
-        figures: list[Figure] = []
-        records: list[dict[str, Any]] = []
-        notes: list[str] = []
-        for field in load_fields(store, request):
-            task = task_of(field[0], request)
-            if task.dim() > 2 or not hasattr(task, "log_density"):
-                if request.tasks:
-                    notes.append(f"{field[0].task} has no density in one or two dimensions to draw")
-                continue
-            panels, missing = kept_draws(store, field)
-            notes += missing
-            if panels:
-                figures.append(_figure(field, task, panels, {figure.name for figure in figures}))
-                records += [_record(figures[-1].name, panel) for panel in panels]
-        if not figures and request.tasks and notes:
-            raise UsageError("; ".join(notes))
-        columns = [Column(key, key, "right" if key in {"seed", "draws"} else "left") for key in _SHOWN]
-        tables = [Table("Panels", columns, records)] if records else []
-        return Result(tables=tables, records=records, figures=figures, notes=notes)
+        made = super().build(store, request)
+        if request.tasks and made.notes and not made.figures:
+            raise UsageError("; ".join(made.notes))
+        return made
+
+    def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
+        task = task_of(score.groups[0], request)
+        if task.dim() > 2 or not hasattr(task, "log_density"):
+            note = f"{score.groups[0].task} has no density in one or two dimensions to draw"
+            return Result(notes=[note] if request.tasks else [])
+        panels, missing = kept_draws(score)
+        figures = [_figure(name, score.title, task, panels)] if panels else []
+        return Result(records=[p.record(name, draws=len(p.flat)) for p in panels], figures=figures, notes=missing)
 
 
-_SHOWN = ("figure", "method", "seed", "draws")
-
-
-def _record(figure: str, panel: Panel) -> dict[str, Any]:
-    group, run = panel.group, panel.run
-    return {
-        "figure": figure, "task": group.task, "task_version": group.task_version, "protocol": group.protocol,
-        "method": panel.label, "chains": group.chains, "budget": group.budget, "steps": group.steps,
-        "seed": run.seed, "draws": len(panel.flat), "run_keys": [run.key],
-    }  # fmt: skip
-
-
-def _figure(field: Sequence[Group], task: Any, panels: Sequence[Panel], taken: Collection[str]) -> Figure:
-    first = field[0]
-    name = f"density-{first.task}-{first.protocol}-{first.budget.replace('=', '-')}-{first.chains}x"
-    if name in taken:  # the same but for settings of the task
-        name += f"-{first.key[:8]}"
+def _figure(name: str, heading: str, task: Any, panels: Sequence[Panel]) -> Figure:
     columns = min(len(panels) + 1, 4)
     lines = -(-(len(panels) + 1) // columns)
     draw = _draw if task.dim() == 2 else _draw_line
-    return Figure(
-        name=name,
-        draw=lambda canvas: draw(canvas, task, panels, columns, title(field)),
-        size=(2.9 * columns + 0.7, 2.9 * lines + 0.75),
-        caption=title(field),
-    )
+    size = (2.9 * columns + 0.7, 2.9 * lines + 0.75)
+    return Figure(name, lambda canvas: draw(canvas, task, panels, columns, heading), size, heading)
 
 
 def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, heading: str) -> None:
     edges = [_edges(task, axis) for axis in (0, 1)]
     target = _target(task, edges)
-    lines = -(-(len(panels) + 1) // columns)
-    axes = canvas.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
+    axes = list(grid(canvas, len(panels) + 1, columns, r"$\theta_1$", r"$\theta_2$"))
     style = {
         "origin": "lower", "extent": (edges[0][0], edges[0][-1], edges[1][0], edges[1][-1]), "cmap": "magma_r",
         "vmin": 0.0, "vmax": float(target.max()), "interpolation": "nearest",
     }  # fmt: skip
-    shown = axes.flat[0].imshow(target, **style)
-    axes.flat[0].set_title("target")
-    for panel, ax in zip(panels, axes.flat[1:], strict=False):
+    drawn = axes[0].imshow(target, **style)
+    axes[0].set_title("target")
+    for panel, ax in zip(panels, axes[1:], strict=True):
         ax.imshow(_histogram(panel.flat, edges), **style)
         ax.set_title(f"{panel.label}, seed {panel.run.seed}")
-    for ax in axes.flat[len(panels) + 1 :]:
-        ax.set_axis_off()
-    for ax in axes[-1]:
-        ax.set_xlabel(r"$\theta_1$")
-    for ax in axes[:, 0]:
-        ax.set_ylabel(r"$\theta_2$")
-    canvas.colorbar(shown, ax=list(axes.flat), label="density", shrink=0.9, pad=0.02, extend="max")
+    canvas.colorbar(drawn, ax=axes, label="density", shrink=0.9, pad=0.02, extend="max")
     canvas.suptitle(heading, fontsize="medium")
 
 
@@ -111,21 +76,11 @@ def _draw_line(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, he
     edges = np.linspace(truth.mean[0] - 3.5 * truth.sd[0], truth.mean[0] + 3.5 * truth.sd[0], 81)
     x = np.linspace(edges[0], edges[-1], 400)
     density = np.exp(task.log_density(x[:, None]))
-    lines = -(-len(panels) // columns)
-    axes = canvas.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
-    for panel, ax in zip(panels, axes.flat, strict=False):
+    for panel, ax in zip(panels, grid(canvas, len(panels), columns, r"$\theta$", "density"), strict=True):
         counts, _ = np.histogram(panel.flat[:, 0], bins=edges)
         ax.stairs(counts / (len(panel.flat) * (edges[1] - edges[0])), edges, fill=True, color="#c1702c", alpha=0.6)
         ax.plot(x, density, color="#1f4e79", linewidth=1.2)
         ax.set(title=f"{panel.label}, seed {panel.run.seed}", ylim=(0, 1.5 * density.max()))
-    for ax in axes.flat[len(panels) :]:
-        ax.set_axis_off()
-    for i, ax in enumerate(axes.flat[: len(panels)]):
-        if i + columns >= len(panels):  # the lowest of its column
-            ax.tick_params(labelbottom=True)
-            ax.set_xlabel(r"$\theta$")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("density")
     canvas.suptitle(heading, fontsize="medium")
 
 

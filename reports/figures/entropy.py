@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.analysis.diagnostics.ood import ecdf
-from harness.reporting.report import Figure, Report, Request, Result, Table
-from harness.reporting.scoring import FieldScore, check_metric, score_fields
-from reports.figures.parts import looks
+from harness import FieldScore, Figure, Request, Result, Table, diagnostics
+from reports.figures.parts import FieldReport, band, grid, looks
 from reports.tables import wide
-
-if TYPE_CHECKING:
-    from harness.results.store import Store
 
 Array = NDArray[np.floating[Any]]
 
@@ -39,7 +33,7 @@ Panels = dict[str, dict[str, list[Array]]]
 """Set -> method -> the entropies (n,) of each seed."""
 
 
-class Entropy(Report):
+class Entropy(FieldReport):
     """A figure for each field with unseen images (task, protocol, chains, budget): the empirical distribution function
     of the entropy of the posterior mean's predictions on the test images and on each unseen set, a line a method, the
     mean over seeds in a band from the lowest to the highest. On unseen images the lower line is the better one; on test
@@ -52,22 +46,17 @@ class Entropy(Report):
     name: ClassVar[str] = "entropy"
     summary: ClassVar[str] = "predictive entropy on unseen images, and their detection"
 
-    def build(self, store: Store, request: Request) -> Result:
-        scores = [score for score in score_fields(store, request) if unseen_sets(score)]
-        if request.metric:
-            check_metric(scores, request.metric)
-        tables, figures, notes, records = [], [], [], []
-        for score in scores:
-            panels, missing = _panels(store, score)
-            notes += missing
-            if panels:
-                figures.append(_figure(score, panels, {figure.name for figure in figures}))
-            for name in unseen_sets(score):
-                by = request.metric if request.metric in score.metrics else f"auroc_{name}"
-                tables.append(_table(score, name, by or ""))
-                wanted = [metric for text in COLUMNS if (metric := text.format(name)) in score.metrics]
-                records += [{**record, "ranked_by": record["metric"] == by} for record in score.records(wanted)]
-        return Result(tables=tables, records=records, figures=figures, notes=notes)
+    def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
+        tables, records = [], []
+        for unseen in unseen_sets(score):
+            by = request.metric if request.metric in score.metrics else f"auroc_{unseen}"
+            tables.append(_table(score, unseen, by or ""))
+            wanted = [metric for text in COLUMNS if (metric := text.format(unseen)) in score.metrics]
+            records += [{**record, "ranked_by": record["metric"] == by} for record in score.records(wanted)]
+        if not tables:
+            return Result()
+        panels, missing = _panels(score)
+        return Result(tables, records, [_figure(name, score.title, panels)] if panels else [], missing)
 
 
 def unseen_sets(score: FieldScore) -> list[str]:
@@ -87,64 +76,42 @@ def _table(score: FieldScore, name: str, by: str) -> Table:
     return replace(made, title=f"{name}: {made.title}")
 
 
-def _panels(store: Store, score: FieldScore) -> tuple[Panels, list[str]]:
+def _panels(score: FieldScore) -> tuple[Panels, list[str]]:
     """The entropies on the test images and on each unseen set, and who has none."""
-    from safetensors.numpy import load_file
-
     panels: Panels = {}
-    missing = []
     for group in score.groups:
-        paths = [store.path.parent / run.path / "arrays.safetensors" for run in group.done]
-        found = [load_file(path) for path in paths if path.is_file()]
-        label = score.labels[group.key]
-        if not found:
-            missing.append(f"{label}: no finished run with entropies")
         for name in (SEEN, *unseen_sets(score)):
-            values = [arrays[PREFIX + name] for arrays in found if PREFIX + name in arrays]
+            found = [score.arrays(run, PREFIX + name) for run in group.done]
+            values = [arrays[PREFIX + name] for arrays in found if arrays is not None]
             if values:
-                panels.setdefault(name, {})[label] = values
-    return panels, missing
+                panels.setdefault(name, {})[score.labels[group.key]] = values
+    drawn = {label for lines in panels.values() for label in lines}
+    return panels, [
+        f"{label}: no finished run with entropies" for label in score.labels.values() if label not in drawn
+    ]
 
 
-def _figure(score: FieldScore, panels: Panels, taken: Collection[str]) -> Figure:
-    first = score.groups[0]
-    name = f"entropy-{first.task}-{first.protocol}-{first.budget.replace('=', '-')}-{first.chains}x"
-    if name in taken:  # the same but for settings of the task
-        name += f"-{first.key[:8]}"
+def _figure(name: str, heading: str, panels: Panels) -> Figure:
     columns = min(len(panels), 2)
-    lines = -(-len(panels) // columns)
-    return Figure(
-        name=name,
-        draw=lambda canvas: _draw(canvas, panels, columns, score.title),
-        size=(3.5 * columns + 1.6, 2.9 * lines + 0.5),
-        caption=score.title,
-    )
+    size = (3.5 * columns + 1.6, 2.9 * -(-len(panels) // columns) + 0.5)
+    return Figure(name, lambda canvas: _draw(canvas, panels, columns, heading), size, heading)
 
 
 def _draw(canvas: Any, panels: Panels, columns: int, heading: str) -> None:
     top = max(float(values.max()) for lines in panels.values() for seeds in lines.values() for values in seeds)
     at = np.linspace(0, top, POINTS)
-    axes = canvas.subplots(-(-len(panels) // columns), columns, squeeze=False, sharex=True, sharey=True)
+    axes = grid(canvas, len(panels), columns, "predictive entropy (nats)", "share of images below")
     handles: dict[str, Any] = {}
     styles = _styles(panels)
-    for ax, (name, lines) in zip(axes.flat, panels.items(), strict=False):
+    for ax, (name, lines) in zip(axes, panels.items(), strict=True):
         for label in styles:
             if label not in lines:
                 continue
-            shares = np.stack([ecdf(values, at) for values in lines[label]])
-            (handles[label],) = ax.plot(at, shares.mean(axis=0), linewidth=1.3, **styles[label])
-            ax.fill_between(
-                at, shares.min(axis=0), shares.max(axis=0), color=styles[label]["color"], alpha=0.15, linewidth=0
-            )
+            shares = np.stack([diagnostics.ecdf(values, at) for values in lines[label]])
+            handles[label] = band(ax, at, shares, styles[label], linewidth=1.3)
         ax.set_title(f"{name} images{'' if name != SEEN else ' (seen classes)'}")
         ax.set_ylim(0, 1)
         ax.margins(x=0)
-    for ax in axes.flat[len(panels) :]:
-        ax.set_axis_off()
-    for ax in axes[-1]:
-        ax.set_xlabel("predictive entropy (nats)")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("share of images below")
     canvas.legend(handles=list(handles.values()), labels=list(handles), loc="outside right upper", frameon=False)
     canvas.suptitle(heading, fontsize="medium")
 

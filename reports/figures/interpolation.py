@@ -5,32 +5,24 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.contracts.randomness import Streams
-from harness.reporting.report import Column, Figure, Report, Request, Result, Table
-from harness.reporting.scoring import Group, Run, labels
-from harness.system.errors import BenchError
-from reports.figures.draws import task_of
-from reports.figures.ends import ends_of_cycles, pair
+from harness import BenchError, Column, FieldScore, Figure, Group, Request, Result, Run, Streams, Table
 from reports.figures.parts import (
     COLOURS,
-    about,
-    figure_name,
+    Array,
+    FieldReport,
     first_done,
+    grid,
     legend_below,
     name_figure,
     name_panel,
-    titled_fields,
+    record,
+    task_of,
 )
-
-if TYPE_CHECKING:
-    from harness.results.store import Store
-
-Array = NDArray[np.float64]
 
 PLACES = [k / 10 for k in range(11)]
 PAIRS = 3
@@ -38,7 +30,7 @@ HOW = "`bench run --draws all` keeps them, of runs that are not done yet (anothe
 STROKES = {"as they are": "--", "recomputed": "-"}
 
 
-class Interpolation(Report):
+class Interpolation(FieldReport):
     """A figure for each field (task, protocol, chains, budget) of classifiers whose draws were kept, a panel a method:
 
         error(t) of the network with the weights (1 - t) theta_a + t theta_b,   t = 0, 0.1 .. 1,
@@ -59,28 +51,20 @@ class Interpolation(Report):
     name: ClassVar[str] = "interpolation"
     summary: ClassVar[str] = "test error on the line between draws of two cycles"
 
-    def build(self, store: Store, request: Request) -> Result:
-        figures: list[Figure] = []
-        records: list[dict[str, Any]] = []
-        notes: list[str] = []
-        for field, heading in titled_fields(store, request):
-            if not any("single_test_error" in group.metrics() for group in field):
-                notes += [f"{field[0].task} has no network to take between draws"] if request.tasks else []
-                continue
-            panels, missing = _panels(store, field, request)
-            notes += missing
-            if panels:
-                name = figure_name(self.name, field[0], {figure.name for figure in figures})
-                figures.append(_figure(name, heading, panels))
-                records += [record for panel in panels for record in panel.records(name)]
-        columns = [Column(k, k.replace("_", " ")) for k in ("method", "statistics")]
+    def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
+        if not any("single_test_error" in group.metrics() for group in score.groups):
+            note = f"{score.groups[0].task} has no network to take between draws"
+            return Result(notes=[note] if request.tasks else [])
+        panels, missing = _panels(score, request)
+        if not panels:
+            return Result(notes=missing)
+        records = [record for panel in panels for record in panel.records(name)]
+        columns = [Column(k, k) for k in ("method", "statistics")]
         columns += [Column(k, k, "right", ",") for k in ("seed", "from_step", "to_step")]
         columns += [Column(k, k, "right", ".3g") for k in ("start", "highest", "end", "barrier")]
-        notes_of_table = ["test errors in percent; barrier: most above the straight line between the ends"]
-        tables = [
-            Table(f.caption, columns, [r for r in records if r["figure"] == f.name], notes_of_table) for f in figures
-        ]
-        return Result(tables, records, figures, notes)
+        note = "test errors in percent; barrier: most above the straight line between the ends"
+        table = Table(score.title, columns, records, [note])
+        return Result([table], records, [_figure(name, score.title, panels)], missing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,36 +79,71 @@ class Panel:
     def records(self, figure: str) -> list[dict[str, Any]]:
         """Flat, one a line."""
         return [
-            {
-                "figure": figure, **about(self.group), "method": self.label, "seed": self.run.seed,
-                "from_step": first, "to_step": last, "statistics": kind, "start": float(y[0]), "end": float(y[-1]),
-                "highest": float(y.max()), "barrier": float((y - np.interp(PLACES, [0, 1], y[[0, -1]])).max()),
-                "errors": y.tolist(), "run_keys": [self.run.key],
-            }
+            record(
+                figure, self.group, method=self.label, seed=self.run.seed, from_step=first, to_step=last,
+                statistics=kind, start=float(y[0]), end=float(y[-1]), highest=float(y.max()),
+                barrier=float((y - np.interp(PLACES, [0, 1], y[[0, -1]])).max()), errors=y.tolist(),
+                run_keys=[self.run.key],
+            )
             for (first, last), errors in self.lines
             for kind, y in errors.items()
         ]  # fmt: skip
 
 
-def _panels(store: Store, field: Sequence[Group], request: Request) -> tuple[list[Panel], list[str]]:
-    names = labels(field)
+@dataclass(frozen=True, eq=False)
+class End:
+    """A draw of chain 0: its step, its weights (D,), its running statistics (B,)."""
+
+    step: int
+    theta: NDArray[np.float32]
+    statistics: NDArray[np.float32]
+
+
+def ends_of_cycles(score: FieldScore, run: Run, most: int) -> list[End]:
+    """The last draws on disk of the first so many cycles; of one cycle, its first and last. [] where there are none."""
+    seen, stored = score.arrays(run, "steps", "cycle", "chain"), score.arrays(run, "steps", file="draws")
+    if seen is None or stored is None:
+        return []
+    buffers = (score.arrays(run, "buffers") or {}).get("buffers", np.zeros((len(seen["steps"]), 0), np.float32))
+    row = {int(seen["steps"][i]): i for i in np.flatnonzero(seen["chain"] == 0)}
+    place = {int(step): k for k, step in enumerate(stored["steps"]) if int(step) in row}
+    by_cycle: dict[int, list[int]] = {}
+    for step in place:
+        by_cycle.setdefault(int(seen["cycle"][row[step]]), []).append(step)
+    chosen = [steps[-1] for steps in by_cycle.values()]
+    if len(by_cycle) == 1:
+        chosen = sorted({*(only := next(iter(by_cycle.values())))[:1], only[-1]})
+    draws = score.arrays(run, "draws", file="draws", rows=[place[step] for step in chosen[:most]]) or {}
+    return [
+        End(step, draw[0], buffers[row[step]]) for step, draw in zip(chosen[:most], draws.get("draws", []), strict=True)
+    ]
+
+
+def _pair(first: NDArray[np.float32], last: NDArray[np.float32]) -> Any:
+    """Two rows as one tensor."""
+    import torch
+
+    return torch.from_numpy(np.stack([first, last]))
+
+
+def _panels(score: FieldScore, request: Request) -> tuple[list[Panel], list[str]]:
     panels, missing = [], []
-    for group in field:
-        run = first_done(group)
-        ends = ends_of_cycles(store, run, PAIRS + 1) if run else []
+    for group in score.groups:
+        label, run = score.labels[group.key], first_done(group)
+        ends = ends_of_cycles(score, run, PAIRS + 1) if run else []
         if run is None or len(ends) < 2:
-            missing.append(f"{names[group.key]}: no two draws of a finished run are on disk; {HOW}")
+            missing.append(f"{label}: no two draws of a finished run are on disk; {HOW}")
             continue
         try:
             problem = task_of(group, request).build([Streams(run.seed, 0, (group.task,))], "cpu")
         except BenchError as error:  # a task of other settings than it has now, data that are not there
-            missing.append(f"{names[group.key]}: {error}")
+            missing.append(f"{label}: {error}")
             continue
         lines = [
-            ((a.step, b.step), problem.on_line(pair(a.theta, b.theta), pair(a.statistics, b.statistics), PLACES))
+            ((a.step, b.step), problem.on_line(_pair(a.theta, b.theta), _pair(a.statistics, b.statistics), PLACES))
             for a, b in itertools.pairwise(ends)
         ]
-        panels.append(Panel(names[group.key], group, run, lines))
+        panels.append(Panel(label, group, run, lines))
     return panels, missing
 
 
@@ -136,22 +155,14 @@ def _figure(name: str, heading: str, panels: Sequence[Panel]) -> Figure:
 
 
 def _draw(canvas: Any, panels: Sequence[Panel], columns: int, heading: str) -> None:
-    axes = canvas.subplots(-(-len(panels) // columns), columns, squeeze=False, sharex=True, sharey=True)
+    axes = grid(canvas, len(panels), columns, "t, from one draw to the other", "test error (%)")
     handles: dict[str, Any] = {}
-    for panel, ax in zip(panels, axes.flat, strict=False):
+    for panel, ax in zip(panels, axes, strict=True):
         for k, (_, errors) in enumerate(panel.lines):
             for kind, y in errors.items():
                 stroke, kinds = (STROKES[kind], f", statistics {kind}") if len(errors) > 1 else ("-", "")
                 style = {"color": COLOURS[k], "marker": "o", "markersize": 2.5, "linewidth": 1.2}
                 (handles[f"pair {k + 1}{kinds}"],) = ax.plot(PLACES, y, stroke, **style)
         name_panel(ax, panel.label)
-    for ax in axes.flat[len(panels) :]:
-        ax.set_axis_off()
-    for i, ax in enumerate(axes.flat[: len(panels)]):
-        if i + columns >= len(panels):  # the lowest of its column
-            ax.tick_params(labelbottom=True)
-            ax.set_xlabel("t, from one draw to the other")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("test error (%)")
     legend_below(canvas, dict(sorted(handles.items())))
     name_figure(canvas, heading)

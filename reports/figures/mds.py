@@ -4,31 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.reporting.report import Column, Figure, Report, Request, Result, Table
-from harness.reporting.scoring import Group, labels
+from harness import FieldScore, Figure, Group, Request, Result, Run, Table
 from reports.figures.parts import (
     COLOURS,
-    about,
-    arrays,
-    figure_name,
+    Array,
+    FieldReport,
     first_done,
+    grid,
     legend_below,
     name_figure,
     name_panel,
-    titled_fields,
+    record,
+    shown,
 )
 from reports.figures.scaling import distances, mean_distances, scaled
-
-if TYPE_CHECKING:
-    from harness.reporting.scoring import Run
-    from harness.results.store import Store
-
-Array = NDArray[np.float64]
 
 SHOWN = 200
 """Draws of a run that are placed, evenly spaced; all enter the mean distances."""
@@ -36,7 +30,7 @@ MARKERS = "osD^vP*X"
 NUMBERS = ("within", "between_cycles", "between_chains", "ratio", "stress")
 
 
-class Scaling(Report):
+class Scaling(FieldReport):
     """A figure for each field (task, protocol, chains, budget) of runs with sketches, a panel a method: its draws, of
     the lowest finished seed, at places x_i in the plane whose distances are near those of the weights,
 
@@ -60,26 +54,16 @@ class Scaling(Report):
     name: ClassVar[str] = "mds"
     summary: ClassVar[str] = "draws in the space of weights, by multidimensional scaling"
 
-    def build(self, store: Store, request: Request) -> Result:
-        figures: list[Figure] = []
-        records: list[dict[str, Any]] = []
-        notes: list[str] = []
-        for field, heading in titled_fields(store, request):
-            panels, missing = _panels(store, field)
-            notes += missing if panels or request.tasks else []
-            if panels:
-                name = figure_name(self.name, field[0], {figure.name for figure in figures})
-                figures.append(_figure(name, heading, panels))
-                records += [panel.record(name) for panel in panels]
-        keys = ("method", "seed", "draws", *NUMBERS)
-        columns = [Column(k, k.replace("_", " "), "left" if k == "method" else "right", "") for k in keys[:3]]
-        columns += [Column(k, k.replace("_", " "), "right", ".3g") for k in keys[3:]]
+    def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
+        panels, missing = _panels(score)
+        notes = missing if panels or request.tasks else []
+        if not panels:
+            return Result(notes=notes)
+        records = [panel.record(name) for panel in panels]
+        columns = shown("method", seed="", draws="", **dict.fromkeys(NUMBERS, ".3g"))
         note = "distances of sketches of the weights; ratio: between cycles, or else chains, over within"
-        tables = [
-            Table(figure.caption, columns, [r for r in records if r["figure"] == figure.name], [note])
-            for figure in figures
-        ]
-        return Result(tables, records, figures, notes)
+        table = Table(score.title, columns, records, [note])
+        return Result([table], records, [_figure(name, score.title, panels)], notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,27 +81,26 @@ class Panel:
 
     def record(self, figure: str) -> dict[str, Any]:
         """Flat."""
-        return {
-            "figure": figure, **about(self.group), "method": self.label, "seed": self.run.seed, "draws": self.draws,
-            "cycles": len(np.unique(self.cycle)), **self.numbers, "run_keys": [self.run.key],
-        }  # fmt: skip
+        return record(
+            figure, self.group, method=self.label, seed=self.run.seed, draws=self.draws,
+            cycles=len(np.unique(self.cycle)), **self.numbers, run_keys=[self.run.key],
+        )  # fmt: skip
 
 
-def _panels(store: Store, field: Sequence[Group]) -> tuple[list[Panel], list[str]]:
-    names = labels(field)
+def _panels(score: FieldScore) -> tuple[list[Panel], list[str]]:
     panels, missing = [], []
-    for group in field:
-        run = first_done(group)
-        found = arrays(store, run, "sketch", "cycle", "chain") if run else None
+    for group in score.groups:
+        label, run = score.labels[group.key], first_done(group)
+        found = score.arrays(run, "sketch", "cycle", "chain") if run else None
         if run is None or found is None or len(found["sketch"]) < 3:
-            missing.append(f"{names[group.key]}: no finished run with sketches of three draws")
+            missing.append(f"{label}: no finished run with sketches of three draws")
             continue
         cycle, chain = found["cycle"], found["chain"]
         apart = distances(found["sketch"].astype(np.float64))
         shown = np.unique(np.linspace(0, len(apart) - 1, SHOWN).round().astype(int))
         places, stress = scaled(apart[np.ix_(shown, shown)])
         numbers = {**mean_distances(apart, cycle, chain), "stress": stress}
-        panels.append(Panel(names[group.key], group, run, places, cycle[shown], chain[shown], len(apart), numbers))
+        panels.append(Panel(label, group, run, places, cycle[shown], chain[shown], len(apart), numbers))
     return panels, missing
 
 
@@ -133,9 +116,9 @@ def _figure(name: str, heading: str, panels: Sequence[Panel]) -> Figure:
 
 
 def _draw(canvas: Any, panels: Sequence[Panel], columns: int, heading: str) -> None:
-    axes = canvas.subplots(-(-len(panels) // columns), columns, squeeze=False)
+    axes = grid(canvas, len(panels), columns, "", "", ())
     handles: dict[str, Any] = {}
-    for panel, ax in zip(panels, axes.flat, strict=False):
+    for panel, ax in zip(panels, axes, strict=True):
         for cycle, chain in sorted(set(zip(panel.cycle.tolist(), panel.chain.tolist(), strict=True))):
             own = panel.places[(panel.cycle == cycle) & (panel.chain == chain)]
             style = {"color": COLOURS[cycle % len(COLOURS)], "marker": MARKERS[chain % len(MARKERS)]}
@@ -146,7 +129,5 @@ def _draw(canvas: Any, panels: Sequence[Panel], columns: int, heading: str) -> N
         ax.set_aspect("equal", adjustable="datalim")
         ax.margins(0.1)
         ax.locator_params(nbins=4)
-    for ax in axes.flat[len(panels) :]:
-        ax.set_axis_off()
     legend_below(canvas, handles)
     name_figure(canvas, heading)

@@ -1,20 +1,24 @@
-"""What several reports are made with: arrays of a run, groups that differ in few settings, names and looks."""
+"""What several reports are made with: one answer a field, panels of draws, families of groups, names and looks."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.reporting.scoring import Group, Run, labels, load_fields, title
+import numpy as np
+from numpy.typing import NDArray
+
+from harness import Column, FieldScore, Group, Report, Request, Result, Run, Table, check_metric, labels, score_fields
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from harness import Store, Trajectory
 
-    from harness.reporting.report import Request
-    from harness.results.store import Store
+Array = NDArray[np.float64]
 
 COLOURS = ("#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161", "#56b4e9", "#949494")
 """Told apart also by those who see fewer colours."""
@@ -23,29 +27,103 @@ CHARACTER = 0.075
 """Inches that a character of a legend takes, or less."""
 
 
+class FieldReport(Report):
+    """A report that says of each field (task, protocol, chains, budget) by itself what it says.
+
+    shown  columns of one table of all records, under `heading`; () where each field has tables of its own
+    """
+
+    shown: ClassVar[Sequence[Column]] = ()
+    heading: ClassVar[str] = "Panels"
+
+    def build(self, store: Store, request: Request) -> Result:
+        scores = score_fields(store, request)
+        if request.metric:
+            check_metric(scores, request.metric)
+        found: list[Result] = []
+        taken: set[str] = set()
+        for score in scores:
+            found.append(self.of_field(score, request, _figure_name(self.name, score.groups[0], taken)))
+            taken |= {figure.name for figure in found[-1].figures}
+        tables, records, figures, notes = (
+            list(itertools.chain.from_iterable(getattr(one, part) for one in found))
+            for part in ("tables", "records", "figures", "notes")
+        )
+        if self.shown and records:
+            tables.append(Table(self.heading, self.shown, records))
+        return Result(tables, records, figures, notes)
+
+    @abstractmethod
+    def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
+        """What it says of one field; its figure is called `name`."""
+
+
+def _figure_name(report: str, group: Group, taken: Collection[str]) -> str:
+    """The name of a field's figure; with the group's key where fields differ in settings of the task alone."""
+    name = f"{report}-{group.task}-{group.protocol}-{group.budget.replace('=', '-')}-{group.chains}x"
+    return f"{name}-{group.key[:8]}" if name in taken else name
+
+
+def shown(*left: str, **right: str) -> tuple[Column, ...]:
+    """Columns of records by their keys; those on the right by their formats."""
+    return (
+        *(Column(key, key) for key in left),
+        *(Column(key, key.replace("_", " "), "right", form) for key, form in right.items()),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """The kept draws (n, C, D) of one run of a group, and the steps (n,), counted from 1, that made them."""
+
+    label: str
+    group: Group
+    run: Run
+    draws: Array
+    steps: NDArray[np.int64]
+
+    @property
+    def flat(self) -> Array:
+        """The draws of all chains (n C, D)."""
+        return self.draws.reshape(-1, self.draws.shape[-1])
+
+    def record(self, figure: str, **more: Any) -> dict[str, Any]:
+        """A flat record of it."""
+        return record(figure, self.group, method=self.label, seed=self.run.seed, **more, run_keys=[self.run.key])
+
+
+def kept_draws(score: FieldScore) -> tuple[list[Panel], list[str]]:
+    """A panel for each group that has draws, of its lowest finished seed, and what is missing of the others."""
+    panels, missing = [], []
+    for group in score.groups:
+        label, run = score.labels[group.key], first_done(group)
+        found = score.arrays(run, "draws", "steps", file="draws") if run else None
+        if run is None or found is None:
+            missing.append(f"{label}: no finished run with draws")
+        else:
+            panels.append(Panel(label, group, run, found["draws"].astype(np.float64), found["steps"]))
+    return panels, missing
+
+
 def first_done(group: Group) -> Run | None:
     """The finished run with the lowest seed."""
     return min(group.done, key=lambda run: run.seed, default=None)
 
 
-def arrays(store: Store, run: Run, *names: str) -> dict[str, NDArray[Any]] | None:
-    """Arrays that the observer of a run kept, by name; None where one of them is not there."""
-    from safetensors import safe_open
-
-    path = store.results / run.path / "arrays.safetensors"
-    if not path.is_file():
-        return None
-    with safe_open(path, "numpy") as file:
-        if not set(names) <= set(file.keys()):
-            return None
-        return {name: file.get_tensor(name) for name in names}
+def task_of(group: Group, request: Request) -> Any:
+    """The task with the group's settings."""
+    return request.plugin("tasks", group.task, **_settings(group, "task."))
 
 
-def titled_fields(store: Store, request: Request) -> list[tuple[list[Group], str]]:
-    """The fields that the request names, each with a title that no other has."""
-    found = load_fields(store, request)
-    everything = [group for field in found for group in field]
-    return [(field, title(field, everything)) for field in found]
+def trajectory(group: Group, request: Request) -> Trajectory:
+    """What a group's runs went along: a function of their settings, burn-in and thinning included."""
+    schedule = request.plugin("schedules", str(group.settings["schedule"]), **_settings(group, "schedule."))
+    whole: Trajectory = schedule.trajectory(group.steps, task_of(group, request).steps_per_epoch())
+    return whole.with_burn_in(int(group.settings["run.burn_in"]), int(group.settings["run.thin"]))
+
+
+def _settings(group: Group, prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): value for name, value in group.settings.items() if name.startswith(prefix)}
 
 
 def families(groups: Iterable[Group], *free: str) -> dict[str, list[Group]]:
@@ -57,9 +135,8 @@ def families(groups: Iterable[Group], *free: str) -> dict[str, list[Group]]:
     found: dict[str, list[Group]] = {}
     for group in groups:
         if all(name in group.settings for name in free):
-            found.setdefault(json.dumps([group.method, _without(group.settings, free)], sort_keys=True), []).append(
-                group
-            )
+            alike = json.dumps([group.method, _without(group.settings, free)], sort_keys=True)
+            found.setdefault(alike, []).append(group)
     kin = [members for members in found.values() if len(members) > 1]
     names = labels([replace(members[0], settings=_without(members[0].settings, free)) for members in kin])
     return {names[members[0].key]: members for members in kin}
@@ -69,17 +146,12 @@ def _without(settings: Mapping[str, Any], names: Collection[str]) -> dict[str, A
     return {name: value for name, value in settings.items() if name not in names}
 
 
-def figure_name(report: str, group: Group, taken: Collection[str]) -> str:
-    """The name of a field's figure; with the group's key where fields differ in settings of the task alone."""
-    name = f"{report}-{group.task}-{group.protocol}-{group.budget.replace('=', '-')}-{group.chains}x"
-    return f"{name}-{group.key[:8]}" if name in taken else name
-
-
-def about(group: Group) -> dict[str, Any]:
-    """The fields of a flat record that say what a group is."""
+def record(figure: str, group: Group, **more: Any) -> dict[str, Any]:
+    """A flat record: what the group is, and what is said of it."""
     return {
+        **({"figure": figure} if figure else {}),
         "task": group.task, "task_version": group.task_version, "protocol": group.protocol, "method": group.method,
-        "chains": group.chains, "budget": group.budget, "steps": group.steps,
+        "chains": group.chains, "budget": group.budget, "steps": group.steps, **more,
     }  # fmt: skip
 
 
@@ -87,6 +159,29 @@ def looks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """A colour and a stroke for each line by its name."""
     own = [{"color": colour, "linestyle": stroke} for stroke in STROKES for colour in COLOURS]
     return {name: own[k % len(own)] for k, name in enumerate(sorted(names))}
+
+
+def band(ax: Any, x: Array, values: Array, look: Mapping[str, Any], **style: Any) -> Any:
+    """The mean over seeds of values (seeds, n) as a line, in a band from the lowest to the highest; the line."""
+    (line,) = ax.plot(x, values.mean(axis=0), **style, **look)
+    ax.fill_between(x, values.min(axis=0), values.max(axis=0), color=look["color"], alpha=0.15, linewidth=0)
+    return line
+
+
+def grid(
+    canvas: Any, count: int, columns: int, x: str, y: str, shared: Sequence[str] = ("sharex", "sharey")
+) -> Iterator[Any]:
+    """So many axes in a grid, their rim named by `x` and `y`; the rest of the grid is empty."""
+    axes = canvas.subplots(-(-count // columns), columns, squeeze=False, **dict.fromkeys(shared, True))
+    for i, ax in enumerate(axes.flat):
+        if i >= count:
+            ax.set_axis_off()
+        elif i + columns >= count:  # the lowest of its column
+            ax.tick_params(labelbottom=True)
+            ax.set_xlabel(x)
+    for ax in axes[:, 0]:
+        ax.set_ylabel(y)
+    return iter(axes.flat[:count])
 
 
 def name_figure(canvas: Any, heading: str) -> None:

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from harness.reporting.report import Column, Figure, Report, Request, Result, Table
-from harness.reporting.scoring import Group, load_fields, title
-from reports.figures.draws import Panel, kept_draws, label_plane, task_of
-
-if TYPE_CHECKING:
-    from harness.results.store import Store
-
-Array = NDArray[np.float64]
+from harness import FieldScore, Figure, Request, Result
+from reports.figures.parts import Array, FieldReport, Panel, grid, kept_draws, shown, task_of
 
 POINTS = 400
 """Of a path, at most: 20,000 draws are thinned by 50."""
@@ -23,7 +16,7 @@ POINTS = 400
 CELLS = 140
 
 
-class SamplePaths(Report):
+class SamplePaths(FieldReport):
     """A figure for each two-dimensional task that knows its energy: contours of U, and on them the kept draws of chain
     0 of each method's lowest seed, evenly thinned, from the dark to the bright end of the colours.
 
@@ -34,20 +27,16 @@ class SamplePaths(Report):
     name: ClassVar[str] = "sample-paths"
     summary: ClassVar[str] = "energy contours, and thinned paths of chains across them"
 
-    def build(self, store: Store, request: Request) -> Result:
-        figures, records, notes = [], [], []
-        for field in load_fields(store, request):
-            task = task_of(field[0], request)
-            if task.dim() != 2 or not (hasattr(task, "run_energy") or hasattr(task, "log_density")):
-                continue
-            panels, missing = kept_draws(store, field)
-            notes += missing
-            if panels:
-                figures.append(_figure(field, task, panels))
-                records += [_record(figures[-1].name, panel) for panel in panels]
-        columns = [Column(key, key) for key in ("figure", "method")]
-        columns += [Column(key, key.replace("_", " "), "right") for key in ("seed", "thinned_by")]
-        return Result([Table("Panels", columns, records)] if records else [], records, figures, notes)
+    shown = shown("figure", "method", seed="", thinned_by="")
+
+    def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
+        task = task_of(score.groups[0], request)
+        if task.dim() != 2 or not (hasattr(task, "run_energy") or hasattr(task, "log_density")):
+            return Result()
+        panels, missing = kept_draws(score)
+        figures = [_figure(name, score.title, task, panels)] if panels else []
+        records = [panel.record(name, thinned_by=_stride(panel)) for panel in panels]
+        return Result(records=records, figures=figures, notes=missing)
 
 
 def _stride(panel: Panel) -> int:
@@ -59,24 +48,10 @@ def _path(panel: Panel) -> Array:
     return panel.draws[:: _stride(panel), 0]
 
 
-def _record(figure: str, panel: Panel) -> dict[str, Any]:
-    group = panel.group
-    return {
-        "figure": figure, "task": group.task, "task_version": group.task_version, "protocol": group.protocol,
-        "method": panel.label, "chains": group.chains, "budget": group.budget, "steps": group.steps,
-        "seed": panel.run.seed, "thinned_by": _stride(panel), "run_keys": [panel.run.key],
-    }  # fmt: skip
-
-
-def _figure(field: Sequence[Group], task: Any, panels: Sequence[Panel]) -> Figure:
-    first = field[0]
+def _figure(name: str, heading: str, task: Any, panels: Sequence[Panel]) -> Figure:
     columns = min(len(panels), 3)
-    return Figure(
-        name=f"sample-paths-{first.task}-{first.protocol}-{first.budget.replace('=', '-')}-{first.chains}x",
-        draw=lambda canvas: _draw(canvas, task, panels, columns, title(field)),
-        size=(max(3.2 * columns + 0.4, 7.2), 3.2 * -(-len(panels) // columns) + 0.6),
-        caption=title(field),
-    )
+    size = (max(3.2 * columns + 0.4, 7.2), 3.2 * -(-len(panels) // columns) + 0.6)
+    return Figure(name, lambda canvas: _draw(canvas, task, panels, columns, heading), size, heading)
 
 
 def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, heading: str) -> None:
@@ -85,8 +60,7 @@ def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, heading
     shades = ListedColormap([str(shade) for shade in np.linspace(1.0, 0.55, 14)])  # the deepest are white
     window = _window(task, panels)
     surfaces: dict[int, Array] = {}
-    axes = canvas.subplots(-(-len(panels) // columns), columns, squeeze=False, sharex=True, sharey=True)
-    for panel, ax in zip(panels, axes.flat, strict=False):
+    for panel, ax in zip(panels, grid(canvas, len(panels), columns, r"$\theta_1$", r"$\theta_2$"), strict=True):
         seed = panel.run.seed
         if seed not in surfaces:
             surfaces[seed] = _surface(task, window, seed)
@@ -97,7 +71,6 @@ def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, heading
         ax.scatter(*path.T, c=np.arange(len(path)), cmap="plasma", s=5, linewidths=0, zorder=3)
         ax.plot(*_target(task), marker="x", color="#1b7837", markersize=9, markeredgewidth=2, zorder=4)
         ax.set(title=f"{panel.label}, seed {seed}", xlim=window[0][[0, -1]], ylim=window[1][[0, -1]])
-    label_plane(axes, len(panels))
     canvas.suptitle(heading, fontsize="medium")
 
 

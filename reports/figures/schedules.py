@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness.reporting.report import Column, Figure, Report, Request, Result, Table
-from harness.reporting.scoring import Group, labels, load_fields, title
-from reports.figures.draws import made, task_of
+from harness import FieldScore, Figure, Request, Result
+from reports.figures.parts import FieldReport, record, shown, trajectory
 
 if TYPE_CHECKING:
-    from harness.contracts.schedule import Trajectory
-    from harness.results.store import Store
+    from harness import Trajectory
 
 POINTS = 20_000
 """Steps drawn at most."""
 
 
-class Schedules(Report):
+class Schedules(FieldReport):
     """A figure for each task, protocol, number of chains and budget: h and T at every step, and which draws are kept.
 
     The trajectory is made anew from the settings of the runs, burn-in and thinning included: it is a function of them.
@@ -28,45 +26,23 @@ class Schedules(Report):
     name: ClassVar[str] = "schedules"
     summary: ClassVar[str] = "step size and temperature of each method against the step"
 
-    def build(self, store: Store, request: Request) -> Result:
-        figures, records = [], []
-        for field in load_fields(store, request):
-            names = labels(field)
-            lines = [(names[group.key], trajectory(group, request)) for group in field]
-            figures.append(_figure(field, lines))
-            records += [
-                _record(figures[-1].name, group, *line) for group, line in zip(field, lines, strict=True)
-            ]  # fmt: skip
-        columns = [Column("figure", "figure"), Column("method", "method"), Column("schedule", "schedule")]
-        columns += [Column(k, k.replace("_", " "), "right", ".4g") for k in ("first_h", "last_h", "total_h", "kept")]
-        return Result([Table("Schedules", columns, records)] if records else [], records, figures)
+    heading = "Schedules"
+    shown = shown("figure", "method", "schedule", first_h=".4g", last_h=".4g", total_h=".4g", kept=".4g")
 
-
-def trajectory(group: Group, request: Request) -> Trajectory:
-    """What a group's runs went along."""
-    schedule = made(request, "schedules", str(group.settings["schedule"]), "schedule", group)
-    whole: Trajectory = schedule.trajectory(group.steps, task_of(group, request).steps_per_epoch())
-    return whole.with_burn_in(int(group.settings["run.burn_in"]), int(group.settings["run.thin"]))
-
-
-def _record(figure: str, group: Group, label: str, path: Trajectory) -> dict[str, Any]:
-    return {
-        "figure": figure, "task": group.task, "task_version": group.task_version, "protocol": group.protocol,
-        "method": label, "chains": group.chains, "budget": group.budget, "schedule": group.settings["schedule"],
-        "steps": len(path), "first_h": float(path.step_size[0]), "last_h": float(path.step_size[-1]),
-        "total_h": float(path.step_size.sum()), "kept": int(path.keep.sum()),
-        "run_keys": [run.key for run in group.done],
-    }  # fmt: skip
-
-
-def _figure(field: Sequence[Group], lines: Sequence[tuple[str, Trajectory]]) -> Figure:
-    first = field[0]
-    return Figure(
-        name=f"schedules-{first.task}-{first.protocol}-{first.budget.replace('=', '-')}-{first.chains}x",
-        draw=lambda canvas: _draw(canvas, lines, title(field)),
-        size=(8.0, 1.2 * len(lines) + 0.9),
-        caption=title(field),
-    )
+    def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
+        paths = {score.labels[group.key]: trajectory(group, request) for group in score.groups}
+        records = [
+            record(
+                name, group, method=label, schedule=group.settings["schedule"], steps=len(path),
+                first_h=float(path.step_size[0]), last_h=float(path.step_size[-1]),
+                total_h=float(path.step_size.sum()), kept=int(path.keep.sum()),
+                run_keys=[run.key for run in group.done],
+            )
+            for group, (label, path) in zip(score.groups, paths.items(), strict=True)
+        ]  # fmt: skip
+        size = (8.0, 1.2 * len(paths) + 0.9)
+        figure = Figure(name, lambda canvas: _draw(canvas, list(paths.items()), score.title), size, score.title)
+        return Result(records=records, figures=[figure])
 
 
 def _draw(canvas: Any, lines: Sequence[tuple[str, Trajectory]], heading: str) -> None:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from harness.reporting.report import Column, Figure, Report, Request, Result, Table
-from harness.reporting.scoring import Estimate, FieldScore, Group, check_metric, score_fields, with_interval
-from reports.figures.parts import families, figure_name, legend_below, legend_height, looks, name_figure
-
-if TYPE_CHECKING:
-    from harness.results.store import Store
+from harness import Column, Estimate, FieldScore, Figure, Group, Request, Result, Table, with_interval
+from reports.figures.parts import FieldReport, families, legend_below, legend_height, looks, name_figure
 
 TEMPERATURE = "schedule.temperature"
 SHOWN = ("nll", "test_error")
 
 
-class Tempering(Report):
+class Tempering(FieldReport):
     """A figure for each field (task, protocol, chains, budget) with groups that differ in schedule.temperature alone:
     negative log-likelihood and test error, or `request.metric`, against T, a line a method. The target of a run is
 
@@ -33,36 +29,24 @@ class Tempering(Report):
     name: ClassVar[str] = "tempering"
     summary: ClassVar[str] = "error and likelihood against the temperature"
 
-    def build(self, store: Store, request: Request) -> Result:
-        scores = score_fields(store, request)
-        if request.metric:
-            check_metric(scores, request.metric)
+    def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         wanted = (request.metric,) if request.metric else SHOWN
-        figures: list[Figure] = []
-        tables: list[Table] = []
-        records: list[dict[str, Any]] = []
-        notes: list[str] = []
-        for score in scores:
-            metrics = [metric for metric in wanted if metric in score.metrics]
-            kin = {label: sorted(own, key=_temperature) for label, own in families(score.groups, TEMPERATURE).items()}
-            if not metrics or not kin:
-                if request.tasks:
-                    notes.append(
-                        f"{score.title}: no {' or '.join(wanted)} of groups that differ in {TEMPERATURE} alone; "
-                        f"bench run --sweep {TEMPERATURE}=0.01,0.1,1 makes some"
-                    )
-                continue
-            name = figure_name(self.name, score.groups[0], {figure.name for figure in figures})
-            figures.append(_figure(name, score, kin, metrics))
-            tables.append(_table(score, kin, metrics))
-            records += [
-                {"figure": name, "family": label, "temperature": _temperature(group), **record}
-                for label, own in kin.items()
-                for metric in metrics
-                for group in own
-                if (record := score.record(group, metric)) is not None
-            ]
-        return Result(tables, records, figures, notes)
+        metrics = [metric for metric in wanted if metric in score.metrics]
+        kin = {label: sorted(own, key=_temperature) for label, own in families(score.groups, TEMPERATURE).items()}
+        if not metrics or not kin:
+            note = (
+                f"{score.title}: no {' or '.join(wanted)} of groups that differ in {TEMPERATURE} alone; "
+                f"bench run --sweep {TEMPERATURE}=0.01,0.1,1 makes some"
+            )
+            return Result(notes=[note] if request.tasks else [])
+        records = [
+            {"figure": name, "family": label, "temperature": _temperature(group), **record}
+            for label, own in kin.items()
+            for metric in metrics
+            for group in own
+            if (record := score.record(group, metric)) is not None
+        ]
+        return Result([_table(score, kin, metrics)], records, [_figure(name, score, kin, metrics)])
 
 
 Kin = Mapping[str, Sequence[Group]]

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.contracts.hookspecs import Info
-from harness.contracts.registry import load, registry
-from harness.reporting.report import Column, Figure, Report, Request, Result, Table
+from harness import Column, Figure, Report, Request, Result, Table, linear
 
 if TYPE_CHECKING:
-    from harness.contracts.schedule import Trajectory
-    from harness.results.store import Store
+    from harness import Store, Trajectory
 
 Array = NDArray[np.float64]
 
@@ -86,12 +83,10 @@ class Theorem1(Report):
 
 def errors(step_size: float, *, noise: bool, steps: int = STEPS) -> Errors:
     """The exact errors of csgld with this alpha_0; at `noise`, every step is at T = 1 and every draw is kept."""
-    from harness.engine.linear import along, propagate
-
     trajectory = _trajectory(step_size, noise=noise, steps=steps)
-    sampler = _made("samplers", "sgld")
-    P = propagate(sampler, trajectory, (1.0,), np.array([[START]]))[:, 0, 0]
-    factors = np.array([step.A[0, 0] for step in along(sampler, trajectory, (1.0,))])
+    sampler = Request().plugin("samplers", "sgld")
+    P = linear.propagate(sampler, trajectory, (1.0,), np.array([[START]]))[:, 0, 0]
+    factors = np.array([step.A[0, 0] for step in linear.along(sampler, trajectory, (1.0,))])
     return _errors(P, factors, trajectory.keep)
 
 
@@ -116,15 +111,9 @@ def _errors(P: Array, factors: Array, keep: NDArray[np.bool_]) -> Errors:
 
 def _trajectory(step_size: float, *, noise: bool, steps: int) -> Trajectory:
     cycles = -(-steps // CYCLE)
-    schedule = _made("schedules", "cyclical", step_size=step_size, cycles=cycles, beta=0.0 if noise else BETA)
+    schedule = Request().plugin("schedules", "cyclical", step_size=step_size, cycles=cycles, beta=0.0 if noise else BETA)
     trajectory: Trajectory = schedule.trajectory(steps, 1)
     return trajectory
-
-
-def _made(room: str, name: str, **parameters: Any) -> Any:
-    info = registry().find(room, name).info
-    assert isinstance(info, Info)
-    return load(info.target)(**parameters)
 
 
 def _rates(kind: str, found: dict[tuple[str, float], Errors]) -> list[dict[str, Any]]:

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from harness.reporting.report import Column, Figure, Report, Request, Result, Table
-from harness.reporting.scoring import Group, load_fields, title
-from reports.figures.draws import Panel, kept_draws
-from reports.figures.schedules import trajectory
-
-if TYPE_CHECKING:
-    from harness.results.store import Store
-
-Array = NDArray[np.float64]
+from harness import FieldScore, Figure, Request, Result
+from reports.figures.parts import Array, FieldReport, Panel, grid, kept_draws, shown, trajectory
 
 SHOWN = 1_500
 """Moves shown of a chain, the last ones that follow each other."""
 
 
-class Trajectories(Report):
+class Trajectories(FieldReport):
     """The first coordinate of chain 0 against its velocity, for each task, protocol, number of chains and budget.
 
     Runs keep positions, not momenta. The velocity is r_k = (theta_k - theta_{k-1}) / (L sqrt(h_k)), L the leapfrog
@@ -35,26 +27,19 @@ class Trajectories(Report):
     name: ClassVar[str] = "trajectory"
     summary: ClassVar[str] = "position and velocity of a chain, draw by draw"
 
-    def build(self, store: Store, request: Request) -> Result:
-        figures: list[Figure] = []
-        records: list[dict[str, Any]] = []
-        notes: list[str] = []
-        for field in load_fields(store, request):
-            if "task.gradient_noise" not in field[0].settings and not request.tasks:
-                continue  # pictures of one coordinate of a network tell nothing
-            panels, missing = kept_draws(store, field)
-            notes += missing
-            moves = [(panel, *velocities(panel, request)) for panel in panels]
-            notes += [
-                f"{p.label}: no two of its draws are of steps that follow each other" for p, x, _ in moves if not len(x)
-            ]
-            shown = [move for move in moves if len(move[1])]
-            if shown:
-                figures.append(_figure(field, shown))
-                records += [_record(figures[-1].name, *move) for move in shown]
-        columns = [Column("figure", "figure"), Column("method", "method"), Column("seed", "seed", "right")]
-        columns.append(Column("velocity_variance", "var r", "right", ".3g"))
-        return Result([Table("Panels", columns, records)] if records else [], records, figures, notes)
+    shown = shown("figure", "method", seed="", velocity_variance=".3g")
+
+    def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
+        if "task.gradient_noise" not in score.groups[0].settings and not request.tasks:
+            return Result()  # pictures of one coordinate of a network tell nothing
+        panels, notes = kept_draws(score)
+        moves = [(panel, *velocities(panel, request)) for panel in panels]
+        notes += [
+            f"{p.label}: no two of its draws are of steps that follow each other" for p, x, _ in moves if not len(x)
+        ]
+        moves = [move for move in moves if len(move[1])]
+        records = [p.record(name, moves=len(x), velocity_variance=float(r.var())) for p, x, r in moves]
+        return Result(records=records, figures=[_figure(name, score.title, moves)] if moves else [], notes=notes)
 
 
 def velocities(panel: Panel, request: Request) -> tuple[Array, Array]:
@@ -67,37 +52,16 @@ def velocities(panel: Panel, request: Request) -> tuple[Array, Array]:
     return x[1:][follows][-SHOWN:], r[follows][-SHOWN:]
 
 
-def _record(figure: str, panel: Panel, x: Array, r: Array) -> dict[str, Any]:
-    group = panel.group
-    return {
-        "figure": figure, "task": group.task, "task_version": group.task_version, "protocol": group.protocol,
-        "method": panel.label, "chains": group.chains, "budget": group.budget, "steps": group.steps,
-        "seed": panel.run.seed, "moves": len(x), "velocity_variance": float(r.var()), "run_keys": [panel.run.key],
-    }  # fmt: skip
-
-
-def _figure(field: Sequence[Group], moves: Sequence[tuple[Panel, Array, Array]]) -> Figure:
-    first = field[0]
+def _figure(name: str, heading: str, moves: Sequence[tuple[Panel, Array, Array]]) -> Figure:
     columns = min(len(moves), 4)
-    return Figure(
-        name=f"trajectory-{first.task}-{first.protocol}-{first.budget.replace('=', '-')}-{first.chains}x",
-        draw=lambda canvas: _draw(canvas, moves, columns, title(field)),
-        size=(max(2.6 * columns + 0.4, 7.2), 2.6 * -(-len(moves) // columns) + 0.6),
-        caption=title(field),
-    )
+    size = (max(2.6 * columns + 0.4, 7.2), 2.6 * -(-len(moves) // columns) + 0.6)
+    return Figure(name, lambda canvas: _draw(canvas, moves, columns, heading), size, heading)
 
 
 def _draw(canvas: Any, moves: Sequence[tuple[Panel, Array, Array]], columns: int, heading: str) -> None:
-    axes = canvas.subplots(-(-len(moves) // columns), columns, squeeze=False)
-    for (panel, x, r), ax in zip(moves, axes.flat, strict=False):
+    axes = grid(canvas, len(moves), columns, r"$\theta_1$", "r", ())
+    for (panel, x, r), ax in zip(moves, axes, strict=True):
         ax.plot(x, r, color="0.8", linewidth=0.3, zorder=1)
         ax.scatter(x, r, c=np.arange(len(x)), cmap="viridis", s=3, linewidths=0, zorder=2)
         ax.set_title(f"{panel.label}, seed {panel.run.seed}")
-    for ax in axes.flat[len(moves) :]:
-        ax.set_axis_off()
-    for i, ax in enumerate(axes.flat[: len(moves)]):
-        if i + columns >= len(moves):
-            ax.set_xlabel(r"$\theta_1$")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("r")
     canvas.suptitle(heading, fontsize="medium")

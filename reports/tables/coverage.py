@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.reporting.report import Report, Request, Result, Table
-from harness.reporting.scoring import FieldScore, check_metric, number, score_fields
+from harness import FieldScore, Report, Request, Result, Table, check_metric, number, score_fields
 from reports.tables import wide
 
 if TYPE_CHECKING:
-    from harness.results.store import Store
+    from harness import Store
 
 COVERAGE = "modes_covered"
 BASELINE = "wasserstein2_baseline"

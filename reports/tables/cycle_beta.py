@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from harness.reporting.report import Column, Report, Request, Result, Table
-from harness.reporting.scoring import FieldScore, Group, check_metric, score_fields, with_interval
-from reports.figures.parts import families
-
-if TYPE_CHECKING:
-    from harness.results.store import Store
+from harness import Column, FieldScore, Group, Request, Result, Table, with_interval
+from reports.figures.parts import FieldReport, families
 
 CYCLES, BETA = "schedule.cycles", "schedule.beta"
 BESIDE = ("nll",)
 
 
-class CycleBeta(Report):
+class CycleBeta(FieldReport):
     """A table for each family of groups that differ in schedule.cycles and schedule.beta alone, a row for each M and a
     column for each beta: the primary metric, and the negative log-likelihood where there is one, or `request.metric`,
     as mean and 95 % t interval over seeds.
@@ -30,31 +26,23 @@ class CycleBeta(Report):
     name: ClassVar[str] = "cycle-beta"
     summary: ClassVar[str] = "sensitivity to the number of cycles and the share of exploration"
 
-    def build(self, store: Store, request: Request) -> Result:
-        scores = score_fields(store, request)
-        if request.metric:
-            check_metric(scores, request.metric)
-        tables: list[Table] = []
-        records: list[dict[str, Any]] = []
-        notes: list[str] = []
-        for score in scores:
-            kin = families(score.groups, CYCLES, BETA)
-            wanted = (request.metric,) if request.metric else (score.primary, *BESIDE)
-            metrics = [metric for metric in dict.fromkeys(wanted) if metric in score.metrics]
-            tables += [_table(score, label, own, metric) for label, own in kin.items() for metric in metrics]
-            records += [
-                {"family": label, "cycles": cycles, "beta": beta, **record}
-                for label, own in kin.items()
-                for metric in metrics
-                for (cycles, beta), group in sorted((_place(group), group) for group in own)
-                if (record := score.record(group, metric)) is not None
-            ]
-            if not kin and request.tasks:
-                notes.append(
-                    f"{score.title}: no groups that differ in {CYCLES} and {BETA} alone; "
-                    f"bench run --sweep {CYCLES}=2,4,8 --sweep {BETA}=0.5,0.8 makes some"
-                )
-        return Result(tables, records, notes=notes)
+    def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
+        kin = families(score.groups, CYCLES, BETA)
+        wanted = (request.metric,) if request.metric else (score.primary, *BESIDE)
+        metrics = [metric for metric in dict.fromkeys(wanted) if metric in score.metrics]
+        note = (
+            f"{score.title}: no groups that differ in {CYCLES} and {BETA} alone; "
+            f"bench run --sweep {CYCLES}=2,4,8 --sweep {BETA}=0.5,0.8 makes some"
+        )
+        records = [
+            {"family": label, "cycles": cycles, "beta": beta, **record}
+            for label, own in kin.items()
+            for metric in metrics
+            for (cycles, beta), group in sorted((_place(group), group) for group in own)
+            if (record := score.record(group, metric)) is not None
+        ]
+        tables = [_table(score, label, own, metric) for label, own in kin.items() for metric in metrics]
+        return Result(tables, records, notes=[note] if request.tasks and not kin else [])
 
 
 def _place(group: Group) -> tuple[int, float]:

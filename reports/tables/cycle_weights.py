@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from harness.analysis.diagnostics.calibration import error_rate, nll
-from harness.analysis.statistics import mean_interval
-from harness.reporting.report import Column, Report, Request, Result, Table
-from harness.reporting.scoring import Group, Run, labels, load_curves
-from reports.figures.parts import about, arrays, titled_fields
+from harness import Column, FieldScore, Group, Request, Result, Run, Table, diagnostics, statistics
+from reports.figures.parts import Array, FieldReport, record
 
 if TYPE_CHECKING:
-    from harness.reporting.scoring.groups import Curve
-    from harness.results.store import Store
-
-Array = NDArray[np.float64]
+    from harness import Store
 
 CURVES = ("single_train_nll", "test_error")
 KEPT = ("cycle_predictions", "cycle_numbers", "test_labels", "train_terms", "cycle", "chain")
@@ -30,7 +23,7 @@ NUMBERS = {
 HOW = "`bench run --set task.by_cycle=true` keeps what it needs"
 
 
-class CycleWeights(Report):
+class CycleWeights(FieldReport):
     """A table for each field (task, protocol, chains, budget) of runs that kept the mean prediction p_i of each cycle
     i (of each chain, where there are several) and the likelihood of the N training points under each of its K_i draws:
 
@@ -55,31 +48,26 @@ class CycleWeights(Report):
     summary: ClassVar[str] = "cycles weighed by their likelihood, against equal weights"
 
     def build(self, store: Store, request: Request) -> Result:
-        tables: list[Table] = []
-        records: list[dict[str, Any]] = []
-        notes: list[str] = []
-        for field, heading in titled_fields(store, request):
-            names, curves = labels(field), load_curves(store, field, list(CURVES))
-            own = []
-            for group in field:
-                found = [_weighed(store, run, curves) for run in group.done]
-                seeds = [weighed for weighed in found if weighed is not None]
-                if not seeds or len(seeds) < len(group.done):
-                    notes += [f"{names[group.key]}: not all finished runs have predictions of cycles; {HOW}"] * bool(
-                        request.tasks or seeds
-                    )
-                    continue
-                own.append(_record(names[group.key], group, seeds))
-            if own:
-                tables.append(_table(heading, own))
-                records += own
-        if records:
-            most = max(record["terms"] for record in records)
-            notes.append(
-                "warning: the harmonic mean of likelihoods has infinite variance, its value is that of the worst draw; "
-                f"with N = {most:,} training points the largest gap decides everything. Equal weights are the default"
-            )
-        return Result(tables, records, notes=notes)
+        made = super().build(store, request)
+        if not made.records:
+            return made
+        most = max(record["terms"] for record in made.records)
+        warning = (
+            "warning: the harmonic mean of likelihoods has infinite variance, its value is that of the worst draw; "
+            f"with N = {most:,} training points the largest gap decides everything. Equal weights are the default"
+        )
+        return replace(made, notes=[*made.notes, warning])
+
+    def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
+        records, notes = [], []
+        for group in score.groups:
+            label = score.labels[group.key]
+            seeds = [weighed for run in group.done if (weighed := _weighed(score, run)) is not None]
+            if seeds and len(seeds) == len(group.done):
+                records.append(_record(label, group, seeds))
+            elif seeds or request.tasks:
+                notes.append(f"{label}: not all finished runs have predictions of cycles; {HOW}")
+        return Result([_table(score.title, records)] if records else [], records, notes=notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,13 +91,14 @@ def normalised(logs: Array) -> Array:
     return np.asarray(weights / weights.sum())
 
 
-def _weighed(store: Store, run: Run, curves: Mapping[tuple[str, str], Curve]) -> Weighed | None:
-    kept = arrays(store, run, *KEPT)
-    if kept is None or any((run.attempt, name) not in curves for name in CURVES):
+def _weighed(score: FieldScore, run: Run) -> Weighed | None:
+    kept = score.arrays(run, *KEPT)
+    loss, error = (score.curves(name).get(run.attempt) for name in CURVES)
+    if kept is None or loss is None or error is None:
         return None
     terms = int(kept["train_terms"][0])
-    log_likelihood = -terms * curves[run.attempt, CURVES[0]][1]
-    averaged = np.isfinite(curves[run.attempt, CURVES[1]][1][0])
+    log_likelihood = -terms * loss[1]
+    averaged = np.isfinite(error[1][0])
     cycle = kept["cycle"][kept["chain"] == 0]
     draws = [averaged & (cycle == number) for number in kept["cycle_numbers"]]
     if not all(own.any() for own in draws):
@@ -119,8 +108,8 @@ def _weighed(store: Store, run: Run, curves: Mapping[tuple[str, str], Curve]) ->
     found: dict[str, float | None] = {}
     for name, weights in (("equal", np.full(len(logs), 1 / len(logs))), ("harmonic", normalised(logs))):
         mean = np.tensordot(weights, predicted, axes=1)
-        found[f"test_error_{name}"] = 100 * error_rate(mean, kept["test_labels"])
-        found[f"nll_{name}"] = nll(mean, kept["test_labels"])
+        found[f"test_error_{name}"] = 100 * diagnostics.error_rate(mean, kept["test_labels"])
+        found[f"nll_{name}"] = diagnostics.nll(mean, kept["test_labels"])
     best = np.sort(logs)[::-1]
     found["largest_weight"] = float(normalised(logs).max())
     found["gap"] = float(best[0] - best[1]) if len(best) > 1 else None
@@ -128,15 +117,15 @@ def _weighed(store: Store, run: Run, curves: Mapping[tuple[str, str], Curve]) ->
 
 
 def _record(label: str, group: Group, seeds: Sequence[Weighed]) -> dict[str, Any]:
-    record = {
-        **about(group), "label": label, "seeds": len(seeds), "terms": seeds[0].terms,
-        "cycles": max(len(own.log_weights) for own in seeds), "run_keys": [run.key for run in group.done],
-    }  # fmt: skip
+    found = record(
+        "", group, label=label, seeds=len(seeds), terms=seeds[0].terms,
+        cycles=max(len(own.log_weights) for own in seeds), run_keys=[run.key for run in group.done],
+    )  # fmt: skip
     for name in NUMBERS:
         values = [value for own in seeds if (value := own.numbers[name]) is not None]
-        over = mean_interval(values) if values else None
-        record |= {name: over and over.mean, f"{name}_low": over and over.low, f"{name}_high": over and over.high}
-    return record
+        over = statistics.mean_interval(values) if values else None
+        found |= {name: over and over.mean, f"{name}_low": over and over.low, f"{name}_high": over and over.high}
+    return found
 
 
 def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:

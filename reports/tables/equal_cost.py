@@ -7,11 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.reporting.report import Column, Report, Request, Result, Table
-from harness.reporting.scoring import (
+from harness import (
+    Column,
     Comparison,
     FieldScore,
     Group,
+    Report,
+    Request,
+    Result,
+    Table,
     check_metric,
     compare,
     judge,
@@ -23,7 +27,7 @@ from harness.reporting.scoring import (
 )
 
 if TYPE_CHECKING:
-    from harness.results.store import Store
+    from harness import Store
 
 NEAR = 0.02
 """Total costs that differ by less are one: a sampler's `init` and a cycle rounded up cost a little."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.reporting.report import Report, Request, Result, Table
-from harness.reporting.scoring import FieldScore, Group, check_metric, score_fields, with_interval
-from harness.reporting.scoring.estimates import Cost
+from harness import FieldScore, Group, Report, Request, Result, Table, check_metric, score_fields, with_interval
 from reports.tables import wide
 
 if TYPE_CHECKING:
-    from harness.results.store import Store
+    from harness import Store
 
 PAPER = ("paper_ess_median", "paper_ess_mean")
 ESS = (*PAPER, "ess_mse", *wide.POOLED)

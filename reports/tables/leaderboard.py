@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.reporting.report import Records, Report, Request, Result, Table
-from harness.reporting.scoring import FieldScore, Group, check_metric, number, score_fields, with_interval
+from harness import (
+    FieldScore,
+    Group,
+    Records,
+    Report,
+    Request,
+    Result,
+    Table,
+    check_metric,
+    number,
+    score_fields,
+    with_interval,
+)
 from reports.tables import wide
 
 if TYPE_CHECKING:
-    from harness.results.store import Store
+    from harness import Store
 
 JOINT, COST = "joint_error", "gradients_to_low_error"
 NOTE = (

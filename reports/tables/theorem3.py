@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.contracts.hookspecs import Info
-from harness.contracts.registry import load, registry
-from harness.contracts.schedule import Trajectory
-from harness.reporting.report import Column, Report, Request, Result, Table
+from harness import Column, Report, Request, Result, Table, Trajectory, linear
 
 if TYPE_CHECKING:
-    from harness.results.store import Store
+    from harness import Store
 
 STEP_SIZES = (0.0003, 0.001, 0.003)
 A, BETA1 = 1.0, 0.9
@@ -62,20 +59,16 @@ class Theorem3(Report):
 
 def msgld_errors() -> NDArray[np.float64]:
     """(P - 1)^2 of msgld at each constant step."""
-    from harness.engine.linear import stationary_variance
-
-    found = [stationary_variance(_made("msgld", a=A, beta1=BETA1), h, 1.0) for h in STEP_SIZES]
+    found = [linear.stationary_variance(_made("msgld", a=A, beta1=BETA1), h, 1.0) for h in STEP_SIZES]
     return (np.array(found, dtype=np.float64) - 1) ** 2
 
 
 def falling_error() -> float:
     """(P - 1)^2 of msgld at the end of falling steps, from the target's law: what the weighted average tends to."""
-    from harness.engine.linear import propagate
-
     h = np.concatenate([np.full(LENGTH * 2**j, FIRST / 2**j) for j in range(STRETCHES)])
     everywhere = np.ones(len(h), dtype=bool)
     path = Trajectory(h, np.ones(len(h)), everywhere, ~everywhere, np.zeros(len(h), dtype=int), ~everywhere)
-    P = propagate(_made("msgld", a=A, beta1=BETA1), path, (1.0,), np.diag([1.0, 0.0]))[:, 0, 0]
+    P = linear.propagate(_made("msgld", a=A, beta1=BETA1), path, (1.0,), np.diag([1.0, 0.0]))[:, 0, 0]
     return float((P[-1] - 1) ** 2)
 
 
@@ -107,6 +100,4 @@ def _record(method: str, part: str, error: float, how: str) -> dict[str, Any]:
 
 
 def _made(name: str, **parameters: Any) -> Any:
-    info = registry().find("samplers", name).info
-    assert isinstance(info, Info)
-    return load(info.target)(**parameters)
+    return Request().plugin("samplers", name, **parameters)
