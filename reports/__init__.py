@@ -26,7 +26,7 @@ def bench_reports() -> list[Info]:
         Info("mds", "reports.figures.mds:Scaling", "draws in the space of weights, by multidimensional scaling"),
         Info(
             "reproduction",
-            "reports.tables.reproduction:ReproductionLedger",
+            "reports.reproduction.report:ReproductionLedger",
             "the papers' cells and claims, beside ours",
         ),
         Info("sample-paths", "reports.figures.sample_paths:SamplePaths", "energy contours, and paths across them"),

@@ -17,11 +17,11 @@ from harness.system.errors import DataError, PluginError, UsageError
 
 if TYPE_CHECKING:
     from harness.reporting.report import Request
-    from harness.reporting.scoring.claims import Side
     from harness.results.ledger.ledger import Ledger
     from harness.results.spec import RunSpec
     from harness.results.store import Store
     from harness.runs.plan import Planned
+    from reports.reproduction.claims import Side
 
 BUDGETS = ("paper", "quick", "smoke")
 
@@ -62,7 +62,7 @@ def reproduce(
     running anything.
     """
     from harness.reporting.report import Request
-    from harness.reporting.scoring.reproduction import chosen, sides
+    from reports.reproduction.ledger import chosen, sides
 
     if budget not in BUDGETS:
         raise UsageError(f"--budget {budget!r} is not one of {', '.join(BUDGETS)}")
@@ -94,9 +94,9 @@ def _fields(
     needed: Mapping[Side, str], budget: str, seeds: str | None, kind: str, place: tuple[str, str], *, yes: bool
 ) -> dict[str, Field]:
     """What is to be run, by task, protocol and chains, planned before anything is run."""
-    from harness.reporting.scoring.reproduction import missing
     from harness.results.ledger.ledger import Ledger
     from harness.runs.plan import MOST_RUNS, Request, parse_seeds
+    from reports.reproduction.ledger import missing
 
     ledger = Ledger(context.current().results)
     chosen_seeds = parse_seeds(seeds) if seeds is not None else None
@@ -196,9 +196,9 @@ def _name(side: Side) -> str:
 def _export(store: Store, folder: Path) -> None:
     """Put the runs that cells and claims rest on into a folder of Parquet files, beside those that are there."""
     from harness.reporting.report import Request
-    from harness.reporting.scoring.reproduction import reproduction
     from harness.results.store.published import Published
     from harness.system.files import alone
+    from reports.reproduction.ledger import reproduction
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

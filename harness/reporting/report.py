@@ -86,6 +86,16 @@ class Request:
     paper: str | None = None
     tables: tuple[str, ...] = ()
 
+    def plugin(self, kind: str, name: str, **settings: Any) -> Any:
+        """A plugin of a kind ("tasks") with these settings; `UsageError` and `PluginError` as of any plugin."""
+        from harness.contracts.hookspecs import Info
+        from harness.contracts.registry import registry
+        from harness.runs.plugin_metadata import instance
+
+        offer = (self.registry or registry()).find(kind, name)
+        assert isinstance(offer.info, Info)
+        return instance(offer.info.target, settings)
+
 
 class Records(Sequence[Mapping[str, Any]]):
     """Records that are made when somebody looks: a table on a terminal needs none of the many that a report has."""

@@ -17,10 +17,10 @@ from typing import Any
 from harness.contracts.hookspecs import Info
 from harness.contracts.parameters import Field, check, near, schema
 from harness.contracts.plugin_errors import foreign
-from harness.contracts.registry import Offer, load
+from harness.contracts.registry import Offer, Registry, load
 from harness.results.spec import ENGINE
 from harness.runs.source import content_hash
-from harness.system.errors import PluginError, UsageError
+from harness.system.errors import BenchError, PluginError, UsageError
 from harness.system.files import SEAL, read_json, seal_holds, sealed, write_json
 
 FORMAT = 8
@@ -192,3 +192,20 @@ def _write(path: Path, text: str) -> None:
         write_json(path, sealed({"fact": json.loads(text)}), sync=False)
     except OSError:
         return
+
+
+def lacking(registry: Registry, method: str, task: str, protocol: str, metric: str | None) -> str:
+    """What the installed plugins lack of a method on a task under a protocol, and of a metric of it; "" for nothing."""
+    if task not in {offer.name for offer in registry.offers("tasks")}:
+        return f"no task {task}"
+    if method not in {offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)}:
+        return f"no method {method}"
+    try:
+        offer = registry.find("tasks", task)
+        found = next((each for each in protocols(offer) if each["name"] == protocol), None)
+        if found is None:
+            return f"{task} has no protocol {protocol}"
+        metrics = {each["name"] for each in task_facts(offer, resolve(offer, found["settings"]))["metrics"]}
+    except BenchError as error:
+        return str(error)
+    return f"{task} has no metric {metric}" if metric and metric not in metrics else ""

@@ -87,9 +87,9 @@ def _records(figure: str, label: str, group: Group, line: Mapping[str, Array]) -
 
 def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
     rows: dict[tuple[str, int], dict[str, Any]] = {}
-    for record in records:
-        row = rows.setdefault((record["label"], record["cycles_used"]), {"label": record["label"]})
-        row |= {"cycles_used": record["cycles_used"], "seeds": record["seeds"], record["metric"]: record["mean"]}
+    for own in records:
+        row = rows.setdefault((own["label"], own["cycles_used"]), {"label": own["label"]})
+        row |= {"cycles_used": own["cycles_used"], "seeds": own["seeds"], own["metric"]: own["mean"]}
     columns = [Column("label", "method"), Column("cycles_used", "cycles used", "right")]
     columns += [Column(metric, header, "right", ".4g") for metric, header in SHOWN.items()]
     note = "errors of the mean prediction over the draws of the first cycles of a run, means over seeds"

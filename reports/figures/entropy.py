@@ -86,9 +86,7 @@ def _panels(score: FieldScore) -> tuple[Panels, list[str]]:
             if values:
                 panels.setdefault(name, {})[score.labels[group.key]] = values
     drawn = {label for lines in panels.values() for label in lines}
-    return panels, [
-        f"{label}: no finished run with entropies" for label in score.labels.values() if label not in drawn
-    ]
+    return panels, [f"{label}: no finished run with entropies" for label in score.labels.values() if label not in drawn]
 
 
 def _figure(name: str, heading: str, panels: Panels) -> Figure:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import Column, FieldScore, Group, Report, Request, Result, Run, Table, check_metric, labels, score_fields
+from harness import Column, FieldScore, Group, Report, Request, Result, Run, Table, check_metric, labels
+from reports.reproduction.reported import scores_beside_papers
 
 if TYPE_CHECKING:
     from harness import Store, Trajectory
@@ -37,7 +38,7 @@ class FieldReport(Report):
     heading: ClassVar[str] = "Panels"
 
     def build(self, store: Store, request: Request) -> Result:
-        scores = score_fields(store, request)
+        scores = scores_beside_papers(store, request)
         if request.metric:
             check_metric(scores, request.metric)
         found: list[Result] = []

@@ -111,7 +111,8 @@ def _errors(P: Array, factors: Array, keep: NDArray[np.bool_]) -> Errors:
 
 def _trajectory(step_size: float, *, noise: bool, steps: int) -> Trajectory:
     cycles = -(-steps // CYCLE)
-    schedule = Request().plugin("schedules", "cyclical", step_size=step_size, cycles=cycles, beta=0.0 if noise else BETA)
+    settings = {"step_size": step_size, "cycles": cycles, "beta": 0.0 if noise else BETA}
+    schedule = Request().plugin("schedules", "cyclical", **settings)
     trajectory: Trajectory = schedule.trajectory(steps, 1)
     return trajectory
 

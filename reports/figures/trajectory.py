@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness import FieldScore, Figure, Request, Result
+from harness import Column, FieldScore, Figure, Request, Result
 from reports.figures.parts import Array, FieldReport, Panel, grid, kept_draws, shown, trajectory
 
 SHOWN = 1_500
@@ -27,7 +27,7 @@ class Trajectories(FieldReport):
     name: ClassVar[str] = "trajectory"
     summary: ClassVar[str] = "position and velocity of a chain, draw by draw"
 
-    shown = shown("figure", "method", seed="", velocity_variance=".3g")
+    shown = (*shown("figure", "method", seed=""), Column("velocity_variance", "var r", "right", ".3g"))
 
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         if "task.gradient_noise" not in score.groups[0].settings and not request.tasks:

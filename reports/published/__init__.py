@@ -6,13 +6,10 @@ from collections import Counter
 from pathlib import Path
 from textwrap import fill
 
-from harness.reporting.rendering import render
-from harness.reporting.report import Request
-from harness.reporting.scoring import reproduction
-from harness.reporting.scoring.reported import UNREPRODUCIBLE
-from harness.reporting.scoring.reproduction import NOT_RUN, REVERSED
-from harness.results.store.published import Published
-from reports.tables.reproduction import CELL_VERDICTS, FINDINGS, ReproductionLedger, kind
+from harness import Published, Request, render
+from reports.reproduction.ledger import NOT_RUN, REVERSED, reproduction
+from reports.reproduction.report import CELL_VERDICTS, FINDINGS, ReproductionLedger, kind
+from reports.reproduction.reported import UNREPRODUCIBLE
 
 FOLDER = Path(__file__).parent
 BEGIN, END = "<!-- counts: python -m reports.published -->", "<!-- end of counts -->"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from harness.contracts.registry import registry
-from harness.system.files import write_set
+from harness import registry, write_set
 from reports.published import FOLDER, counts, page, with_counts
 
 OWN = "sgmcmc-bench"

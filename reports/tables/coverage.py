@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from harness import FieldScore, Report, Request, Result, Table, check_metric, number, score_fields
+from harness import FieldScore, Report, Request, Result, Table, check_metric, number
+from reports.reproduction.reported import PaperScore, scores_beside_papers
 from reports.tables import wide
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Coverage(Report):
     summary: ClassVar[str] = "modes found, with their masses and spreads"
 
     def build(self, store: Store, request: Request) -> Result:
-        scores = [score for score in score_fields(store, request) if COVERAGE in score.metrics]
+        scores = [score for score in scores_beside_papers(store, request) if COVERAGE in score.metrics]
         by = request.metric or COVERAGE
         check_metric(scores, by)
         records = [
@@ -39,7 +40,7 @@ class Coverage(Report):
         return Result(tables=[_table(score, by) for score in scores], records=records)
 
 
-def _table(score: FieldScore, by: str) -> Table:
+def _table(score: PaperScore, by: str) -> Table:
     columns: dict[str, wide.Cell] = {}
     notes = []
     for metric in [m for m in dict.fromkeys([by, *METRICS]) if m in score.metrics and m != BASELINE]:

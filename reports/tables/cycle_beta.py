@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from harness import Column, FieldScore, Group, Request, Result, Table, with_interval
 from reports.figures.parts import FieldReport, families

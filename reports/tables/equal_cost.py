@@ -21,10 +21,10 @@ from harness import (
     judge,
     labels,
     number,
-    score_fields,
     typical,
     with_interval,
 )
+from reports.reproduction.reported import scores_beside_papers
 
 if TYPE_CHECKING:
     from harness import Store
@@ -55,7 +55,7 @@ class EqualCost(Report):
     summary: ClassVar[str] = "parallel chains against one chain at the same total cost"
 
     def build(self, store: Store, request: Request) -> Result:
-        scores = score_fields(store, request)
+        scores = scores_beside_papers(store, request)
         if request.metric:
             check_metric(scores, request.metric)
         tables: list[Table] = []

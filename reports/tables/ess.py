@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from harness import FieldScore, Group, Report, Request, Result, Table, check_metric, score_fields, with_interval
+from harness import FieldScore, Group, Report, Request, Result, Table, check_metric, with_interval
+from reports.reproduction.reported import PaperScore, scores_beside_papers
 from reports.tables import wide
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class EffectiveSize(Report):
     summary: ClassVar[str] = "effective sample sizes, beside bias and temperature"
 
     def build(self, store: Store, request: Request) -> Result:
-        scores = [score for score in score_fields(store, request) if any(m in score.metrics for m in ESS)]
+        scores = [score for score in scores_beside_papers(store, request) if any(m in score.metrics for m in ESS)]
         for score in scores:
             for metric in ESS:
                 score.derive(f"{metric}_per_pass", metric, "draws/data pass", wide.passes(metric))
@@ -44,7 +44,7 @@ class EffectiveSize(Report):
         return Result(tables=tables, records=records)
 
 
-def _seconds(metric: str) -> Cost:
+def _seconds(metric: str) -> wide.Cost:
     def cost(group: Group) -> list[float | None]:
         chains = 1 if metric in wide.POOLED else group.chains
         return [own and own / chains for own in group.done.numbers.seconds]
@@ -56,7 +56,7 @@ def _ranking(score: FieldScore) -> str:
     return next(f"{metric}_per_pass" for metric in ESS if metric in score.metrics)
 
 
-def _table(score: FieldScore, by: str) -> Table:
+def _table(score: PaperScore, by: str) -> Table:
     columns: dict[str, wide.Cell] = {}
     notes = []
     for metric in [m for m in ESS if m in score.metrics]:

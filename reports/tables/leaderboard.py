@@ -15,9 +15,9 @@ from harness import (
     Table,
     check_metric,
     number,
-    score_fields,
     with_interval,
 )
+from reports.reproduction.reported import PaperScore, scores_beside_papers
 from reports.tables import wide
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Leaderboard(Report):
     summary: ClassVar[str] = "who is best on each task, and who cannot rank"
 
     def build(self, store: Store, request: Request) -> Result:
-        scores = score_fields(store, request)
+        scores = scores_beside_papers(store, request)
         if request.metric:
             check_metric(scores, request.metric)
         tables, ranked_by = [], []
@@ -64,7 +64,7 @@ class Leaderboard(Report):
         return Result(tables=tables, records=Records(lambda: _records(scores, ranked_by)))
 
 
-def _records(scores: Sequence[FieldScore], ranked_by: Sequence[str]) -> list[dict[str, Any]]:
+def _records(scores: Sequence[PaperScore], ranked_by: Sequence[str]) -> list[dict[str, Any]]:
     return [
         {**record, "ranked_by": record["metric"] == by}
         for score, by in zip(scores, ranked_by, strict=True)
@@ -85,7 +85,7 @@ def is_size(score: FieldScore) -> bool:
     return any(estimate is not None and estimate.unit == "draws" for estimate in estimates)
 
 
-def _table(score: FieldScore, by: str) -> Table:
+def _table(score: PaperScore, by: str) -> Table:
     columns: dict[str, wide.Cell] = {}
     notes: list[str] = []
     if score.truth_known:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from harness.reporting.report import Column, Table
-from harness.reporting.scoring import FieldScore, Group, number, own_settings, settings_from, typical, with_interval
-from harness.reporting.scoring.accuracy import UNGATED
-from harness.reporting.scoring.estimates import Cost
+from harness import UNGATED, Column, FieldScore, Group, Table, number, settings_from, typical, with_interval
+from reports.reproduction.reported import PaperScore, own_settings
 
+Cost = Callable[[Group], Sequence[float | None]]
 Cell = Callable[[Group], str]
 GATE = (
     "ranked only behind the joint gate: in the worst direction, the interval over seeds of the mean's error lies "
@@ -107,7 +106,7 @@ def spread(score: FieldScore, group: Group) -> str:
     return f"too narrow x{factor}" if high < NARROW * found.target else ""
 
 
-def paper_columns(score: FieldScore, metric: str) -> dict[str, Cell]:
+def paper_columns(score: PaperScore, metric: str) -> dict[str, Cell]:
     """The paper's value beside ours, and whether they match; nothing where no paper has one."""
     if not any(score.cell(group, metric) for group in score.groups):
         return {}
@@ -119,7 +118,7 @@ def paper_columns(score: FieldScore, metric: str) -> dict[str, Cell]:
     return {"paper": printed}
 
 
-def paper_notes(score: FieldScore, metric: str) -> list[str]:
+def paper_notes(score: PaperScore, metric: str) -> list[str]:
     """Where the printed values stand, what was corrected in them, on which evidence."""
     groups = score.ordered(metric)
     cells = {score.labels[group.key]: cell for group in groups if (cell := score.cell(group, metric))}

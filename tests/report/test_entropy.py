@@ -75,7 +75,7 @@ def test_lines_are_of_all_seeds_and_the_legend_goes_from_the_top_line_to_the_low
     found = store(results)
     (score,) = score_fields(found, Request())
     assert unseen_sets(score) == ["letters"]
-    panels, missing = _panels(found, score)
+    panels, missing = _panels(score)
     assert list(panels) == [SEEN, "letters"]
     assert not missing
     assert {label: len(seeds) for label, seeds in panels["letters"].items()} == {"csgld": 5, "sgd": 5}

@@ -14,9 +14,6 @@ from harness.cli.app import run
 from harness.cli.reproduce import _plan
 from harness.reporting.rendering import render
 from harness.reporting.report import Request
-from harness.reporting.scoring.claims import Side
-from harness.reporting.scoring.reported import load_cells
-from harness.reporting.scoring.reproduction import label, reproduction
 from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store
 from harness.results.store.published import MANIFEST, Published
@@ -24,7 +21,10 @@ from harness.system.errors import DataError, UsageError
 from harness.system.files import read_set
 from plugins.papers import bench_papers
 from reports.published import FOLDER, counts, page, with_counts
-from reports.tables.reproduction import ReproductionLedger
+from reports.reproduction.claims import Side
+from reports.reproduction.ledger import label, reproduction
+from reports.reproduction.report import ReproductionLedger
+from reports.reproduction.reported import load_cells
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE_4 = {("sgld", 1): [1] * 10, ("csgld", 1): [17, 18, 19], ("sgld", 4): [3, 4, 4], ("csgld", 4): [25, 25, 24]}

@@ -5,15 +5,19 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 import harness
 
 HOME = Path(harness.__file__).parent
 ORDER = ("system", "analysis", "contracts", "engine", "results", "runs", "reporting", "cli")
 """Each imports only those before it. An import for types counts."""
 OUTSIDE = ("plugins", "tasks", "reports", "tests")
+PUBLIC_ONLY = ("reports",)
+"""Packages that use what is public in `harness`, as a stranger's does."""
 OPEN = {
     "cli/check.py", "cli/ls.py", "cli/new.py", "cli/night.py", "cli/nightly.py", "cli/pages/sampler.py",
-    "cli/pages/stationary.py", "cli/plugins.py",
+    "cli/pages/stationary.py", "cli/plugins.py", "cli/reproduce.py",
 }  # fmt: skip
 """Verbs that use what lives outside of the core."""
 
@@ -41,3 +45,24 @@ def test_imports_go_one_way():
             if later or (first in OUTSIDE and own not in OPEN):
                 wrong.append(f"{own} imports {'.'.join([first, *rest])}")
     assert not wrong
+
+
+@pytest.mark.parametrize("package", PUBLIC_ONLY)
+def test_outside_of_the_core_only_public_names_are_used(package):
+    wrong = []
+    for path in sorted((HOME.parent / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            names = [alias.name for alias in getattr(node, "names", [])]
+            if isinstance(node, ast.Import):
+                wrong += [f"{path.name} imports {name}" for name in names if name.startswith("harness.")]
+            elif isinstance(node, ast.ImportFrom):
+                first, *rest = (node.module or "").split(".")
+                private = set(names) - set(harness.__all__) if first == "harness" else set()
+                if (rest and first == "harness") or first in set(OUTSIDE) - {package}:
+                    wrong.append(f"{path.name} imports {node.module}")
+                wrong += [f"{path.name} imports {name}, which is not public" for name in private if not rest]
+    assert not wrong
+
+
+def test_every_public_name_is_there():
+    assert all(getattr(harness, name) is not None for name in harness.__all__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.analysis.diagnostics.bias import MeanVariance, RunningMoments, mean_error, variance_ratio
+from harness.analysis.diagnostics.calibration import error_rate, nll
 from harness.analysis.diagnostics.coverage import ModeCounts
 from harness.analysis.diagnostics.crossing import (
     LowErrorCost,
@@ -16,6 +17,7 @@ from harness.analysis.diagnostics.ess import bulk_ess, ess_mse, ess_of_autocorre
 from harness.analysis.diagnostics.joint import Gate, JointMoments, eigenvalue_intervals, gate, norm_interval
 from harness.analysis.diagnostics.low_error import CURVES, FinalErrors, LowError, Split, split_b2
 from harness.analysis.diagnostics.moments import Moments
+from harness.analysis.diagnostics.ood import ecdf
 from harness.analysis.diagnostics.rhat import rank_normalised_split_rhat
 from harness.analysis.diagnostics.temperature import configurational_temperature, directional_temperatures
 
@@ -36,13 +38,16 @@ __all__ = [
     "configurational_temperature",
     "directional_temperatures",
     "directions",
+    "ecdf",
     "eigenvalue_intervals",
+    "error_rate",
     "ess_mse",
     "ess_of_autocorrelation",
     "gate",
     "gradients_to_low_error",
     "last_crossing",
     "mean_error",
+    "nll",
     "norm_interval",
     "rank_normalised_split_rhat",
     "reference_ess",

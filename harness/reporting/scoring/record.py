@@ -6,18 +6,14 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from harness.analysis.statistics import Match
 from harness.reporting.scoring.estimates import Estimate
 from harness.reporting.scoring.groups import Group, Run
 from harness.reporting.scoring.labels import settings_from
-from harness.reporting.scoring.reported import Reported
 from harness.reporting.scoring.standing import Standing
 
 
-def flat_record(
-    group: Group, label: str, estimate: Estimate, standing: Standing, cell: Reported | None, match: Match | None
-) -> dict[str, Any]:
-    """What the group is, what was measured, where it stands, what a paper printed; numbers may be infinite."""
+def flat_record(group: Group, label: str, estimate: Estimate, standing: Standing) -> dict[str, Any]:
+    """What the group is, what was measured, where it stands; numbers may be infinite."""
     rank = standing.rank
     return {
         "task": group.task,
@@ -53,13 +49,6 @@ def flat_record(
         "untuned": ", ".join(settings_from(group, "untuned")) or None,
         "given": ", ".join(group.given) or None,
         "set_by_user": ", ".join(settings_from(group, "user")) or None,
-        "reported": cell.value if cell else None,
-        "reported_error": cell.error if cell else None,
-        "reported_error_kind": cell.error_kind if cell and cell.error is not None else None,
-        "reported_in": f"{cell.paper}, {cell.table}: {cell.row}, {cell.column}" if cell else None,
-        "reported_correction": cell.correction if cell else None,
-        "verdict": match.verdict if match else None,
-        "verdict_reason": match.reason if match else None,
         "run_keys": [run.key for run in group.runs],
     }
 

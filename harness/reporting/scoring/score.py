@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from harness.analysis.statistics import Match, t_multiplier
+import numpy as np
+
+from harness.analysis.statistics import t_multiplier
 from harness.contracts.parameters import near
 from harness.reporting.report import Request
 from harness.reporting.scoring import accuracy
 from harness.reporting.scoring.accuracy import ESS_MSE, GATE_METRICS, MARGINAL, NO_RECORD, UNGATED, Accuracy
 from harness.reporting.scoring.compare import CURVES_OF, Comparison, compare
-from harness.reporting.scoring.estimates import Cost, Curves, Estimate, derived, metric_estimate
-from harness.reporting.scoring.groups import Group, fields
+from harness.reporting.scoring.estimates import Cost, Estimate, derived, metric_estimate, rows_by_seed
+from harness.reporting.scoring.groups import Curve, Group, Run, fields
 from harness.reporting.scoring.labels import labels, title
 from harness.reporting.scoring.loading import AT_ONCE, load_curves, load_groups
 from harness.reporting.scoring.record import account, flat_record
-from harness.reporting.scoring.reported import Cell, Reported, cell_of, load_reported, verdict
 from harness.reporting.scoring.standing import Standing, standings
 from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from harness.analysis.diagnostics import Gate
     from harness.results.store import Store
 
@@ -36,20 +39,15 @@ class FieldScore:
     """
 
     def __init__(
-        self,
-        field: Sequence[Group],
-        others: Sequence[Group],
-        found: Mapping[str, Accuracy],
-        reported: Mapping[Cell, Reported],
-        load: Callable[[Sequence[Group], Sequence[str]], Curves],
+        self, store: Store, field: Sequence[Group], others: Sequence[Group], found: Mapping[str, Accuracy]
     ) -> None:
         self.groups = list(field)
         self.title = title(field, others)
         self.labels = labels(field)
-        self.reported = reported
         self.gates: dict[str, Gate | None] = {g.key: accuracy.judge(g, found[g.key].findings) for g in field}
         self._accuracy = found
-        self._load = load
+        self._store = store
+        self._curves: dict[str, dict[str, Curve]] = {}
         self._derived: dict[str, tuple[str, str, Cost]] = {}
         self._estimates: dict[tuple[str, str], Estimate | None] = {}
         self._standings: dict[str, dict[str, Standing]] = {}
@@ -106,22 +104,12 @@ class FieldScore:
 
         return sorted(self.groups, key=place)
 
-    def cell(self, group: Group, metric: str) -> Reported | None:
-        """What a paper printed for the group's metric."""
-        return self.reported.get(cell_of(group, metric))
-
-    def match(self, group: Group, metric: str) -> Match | None:
-        """The verdict on the paper's value, where there is one and the group was run as published."""
-        cell, estimate = self.cell(group, metric), self.estimate(group, metric)
-        return verdict(group, estimate, cell) if cell is not None and estimate is not None else None
-
     def record(self, group: Group, metric: str) -> dict[str, Any] | None:
         """The flat record of a group and metric: the row of the JSON and CSV forms; None where it is not measured."""
         estimate = self.estimate(group, metric)
         if estimate is None:
             return None
-        standing, cell, match = self.standing(group, metric), self.cell(group, metric), self.match(group, metric)
-        return flat_record(group, self.labels[group.key], estimate, standing, cell, match)
+        return flat_record(group, self.labels[group.key], estimate, self.standing(group, metric))
 
     def records(self, metrics: Iterable[str]) -> list[dict[str, Any]]:
         """The records of all groups, metric by metric."""
@@ -130,7 +118,9 @@ class FieldScore:
 
     def compare(self, a: Group, b: Group, metric: str) -> Comparison | None:
         """One group against another, paired by seed; no verdict on a row off its target by what that may inflate."""
-        found = compare(a, b, metric, self._load([a, b], CURVES_OF[metric]) if metric in CURVES_OF else {})
+        found = compare(
+            a, b, metric, load_curves(self._store, [a, b], CURVES_OF[metric]) if metric in CURVES_OF else {}
+        )
         if found is None or metric in UNGATED:
             return found
         doubts = [
@@ -139,6 +129,35 @@ class FieldScore:
             if (gate := self.gates[group.key]) is not None and gate.verdict != "ok"
         ]
         return replace(found, withheld="; ".join(filter(None, [found.withheld, *doubts])))
+
+    def curves(self, name: str) -> Mapping[str, Curve]:
+        """The curves of this name, by attempt: x (n,) and y (C, n), NaN where a value does not exist."""
+        if name not in self._curves:
+            found = load_curves(self._store, self.groups, [name])
+            self._curves[name] = {attempt: curve for (attempt, _), curve in found.items()}
+        return self._curves[name]
+
+    def curve(self, group: Group, name: str) -> tuple[NDArray[np.float64], Curve] | None:
+        """The curves of a group's runs stacked: the seed of each row, and (x, y); None where they do not fit."""
+        return rows_by_seed(group, {(attempt, name): curve for attempt, curve in self.curves(name).items()}, name)
+
+    def arrays(
+        self, run: Run, *names: str, file: Literal["arrays", "draws"] = "arrays", rows: Sequence[int] | None = None
+    ) -> dict[str, NDArray[Any]] | None:
+        """Arrays of a run by name: those that its observer kept or, of the file "draws", its draws (n, C, D) and their
+        steps; of `rows` only where they are named. None where one of them is not there.
+        """
+        from safetensors import safe_open
+
+        path = self._store.results / run.path / f"{file}.safetensors"
+        if not path.is_file():
+            return None
+        with safe_open(path, "numpy") as kept:
+            if not set(names) <= set(kept.keys()):
+                return None
+            if rows is None:
+                return {name: kept.get_tensor(name) for name in names}
+            return {name: np.stack([kept.get_slice(name)[row] for row in rows]) for name in names}
 
     def multipliers(self) -> str:
         """How intervals over seeds are made, with the t multiplier of each number of seeds in the field."""
@@ -168,12 +187,22 @@ class FieldScore:
         return metric_estimate(group, metric)
 
 
-def score_fields(store: Store, request: Request) -> list[FieldScore]:
-    """The fields that the request names, in a fixed order, each scored on its own."""
+S = TypeVar("S", bound=FieldScore)
+
+
+@overload
+def score_fields(store: Store, request: Request) -> list[FieldScore]: ...
+
+
+@overload
+def score_fields(store: Store, request: Request, kind: type[S]) -> list[S]: ...
+
+
+def score_fields(store: Store, request: Request, kind: type[FieldScore] = FieldScore) -> Sequence[FieldScore]:
+    """The fields that the request names, in a fixed order, each scored on its own; as a subclass where one is given."""
     groups = load_groups(store, request)
     found = {key: judged for part in _parts(groups) for key, judged in _accuracies(store, part).items()}
-    reported, load = load_reported(store), functools.partial(load_curves, store)
-    return [FieldScore(field, groups, found, reported, load) for field in fields(groups)]
+    return [kind(store, field, groups, found) for field in fields(groups)]
 
 
 def _accuracies(store: Store, groups: Sequence[Group]) -> dict[str, Accuracy]:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from harness.contracts.registry import registry
-from harness.reporting.scoring.reported import EXECUTION
 from harness.results import papers
 from harness.results.papers import read
 from harness.results.store.published import Published
@@ -19,6 +18,7 @@ from plugins.samplers import bench_samplers
 from plugins.schedules import bench_schedules
 from reports import bench_reports
 from reports.published import FOLDER
+from reports.reproduction.reported import EXECUTION
 from tasks import bench_tasks
 
 PAPERS = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in bench_papers()}

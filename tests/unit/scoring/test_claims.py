@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.reporting.scoring.claims import Claim, Ours, Side, judge_family
 from harness.reporting.scoring.estimates import averaged
 from harness.reporting.scoring.groups import Value
+from reports.reproduction.claims import Claim, Ours, Side, judge_family
 
 SIDE = Side("a", "t", "p", 1)
 

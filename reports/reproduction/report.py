@@ -6,21 +6,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.reporting.report import Column, Records, Report, Request, Result, Table
-from harness.reporting.scoring import (
-    CellEntry,
-    ClaimEntry,
-    Ours,
-    Reproduction,
+from harness import (
+    Column,
+    Records,
+    Report,
+    Request,
+    Result,
+    Table,
     metric_estimate,
     number,
-    reproduction,
     settings_from,
     with_interval,
 )
+from reports.reproduction.claims import Ours
+from reports.reproduction.ledger import CellEntry, ClaimEntry, Reproduction, reproduction
 
 if TYPE_CHECKING:
-    from harness.results.store import Store
+    from harness import Store
 
 CELL_VERDICTS = ("match", "mismatch", "inconclusive", "not reproducible as published", "not run")
 MOST_NAMES = 3

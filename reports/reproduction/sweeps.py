@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.reporting.scoring.labels import setting_text
-from harness.results.papers import SWEPT
+from reports.reproduction.reported import SWEPT, setting_text
 
 if TYPE_CHECKING:
-    from harness.reporting.scoring.claims import Claim, Ours
+    from reports.reproduction.claims import Claim, Ours
 
 TOLD = {
     "ordering": "its declared sweep reverses it",

@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.analysis.statistics import Match, match_cell
-from harness.reporting.scoring.estimates import Estimate
-from harness.reporting.scoring.groups import CHANGED, Group
-from harness.reporting.scoring.labels import setting_text, settings_from
-from harness.results.papers import SWEPT
+from harness import Estimate, FieldScore, Group, Request, score_fields, setting_text, settings_from, statistics
 
 if TYPE_CHECKING:
-    from harness.results.store import Store
+    from harness import Store
 
+    Match = statistics.Match
+
+SWEPT = "swept"
+CHANGED = ("user", SWEPT)
+"""Provenances of settings that are other than usual."""
 Cell = tuple[str, str, str, int, str]
 """method, task, protocol, chains, metric."""
 UNREPRODUCIBLE: Final = "not reproducible as published"
@@ -135,9 +136,45 @@ def load_reported(store: Store) -> dict[Cell, Reported]:
     return found
 
 
-def cell_of(group: Group, metric: str) -> Cell:
-    """Where a printed value of this group's metric would stand."""
-    return group.method, group.task, group.protocol, group.chains, metric
+class PaperScore(FieldScore):
+    """A field whose records have what a paper printed for the group's metric, and whether the two match."""
+
+    reported: Mapping[Cell, Reported] = {}
+
+    def cell(self, group: Group, metric: str) -> Reported | None:
+        """What a paper printed for the group's metric."""
+        return self.reported.get((group.method, group.task, group.protocol, group.chains, metric))
+
+    def match(self, group: Group, metric: str) -> Match | None:
+        """The verdict on the paper's value, where there is one and the group was run as published."""
+        cell, estimate = self.cell(group, metric), self.estimate(group, metric)
+        return verdict(group, estimate, cell) if cell is not None and estimate is not None else None
+
+    def record(self, group: Group, metric: str) -> dict[str, Any] | None:
+        """The flat record of a group and metric, with the printed value; None where it is not measured."""
+        found = super().record(group, metric)
+        if found is None:
+            return None
+        cell, match, keys = self.cell(group, metric), self.match(group, metric), found.pop("run_keys")
+        return {
+            **found,
+            "reported": cell.value if cell else None,
+            "reported_error": cell.error if cell else None,
+            "reported_error_kind": cell.error_kind if cell and cell.error is not None else None,
+            "reported_in": f"{cell.paper}, {cell.table}: {cell.row}, {cell.column}" if cell else None,
+            "reported_correction": cell.correction if cell else None,
+            "verdict": match.verdict if match else None,
+            "verdict_reason": match.reason if match else None,
+            "run_keys": keys,
+        }
+
+
+def scores_beside_papers(store: Store, request: Request) -> list[PaperScore]:
+    """The fields that the request names, with the papers' values."""
+    scores, reported = score_fields(store, request, PaperScore), load_reported(store)
+    for score in scores:
+        score.reported = reported
+    return scores
 
 
 def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
@@ -150,18 +187,18 @@ def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
         return None
     difference = estimate.mean - cell.value
     if cell.obstacle:
-        return Match(UNREPRODUCIBLE, cell.obstacle, difference)
+        return statistics.Match(UNREPRODUCIBLE, cell.obstacle, difference)
     if group.diverged or group.failed:
-        return Match("inconclusive", "not all of our seeds have a value", difference)
+        return statistics.Match("inconclusive", "not all of our seeds have a value", difference)
     if cell.uncertain:
-        return Match("inconclusive", cell.uncertain, difference)
+        return statistics.Match("inconclusive", cell.uncertain, difference)
     kind: Any = cell.error_kind if cell.error_kind in {"sd", "se"} else "unknown"
     runs = max(cell.n or 1, 1)
     error = cell.error if runs > 1 and cell.error is not None and cell.error >= 0 else None
-    found = match_cell(list(estimate.by_seed.values()), cell.value, error, kind, runs, cell.smallest_gap)
+    found = statistics.match_cell(list(estimate.by_seed.values()), cell.value, error, kind, runs, cell.smallest_gap)
     if own := own_settings(group, cell.ours):
         told = "" if found.verdict == "inconclusive" else f"; by the numbers alone a {found.verdict}"
-        return Match("inconclusive", f"the paper does not give {', '.join(own)}{told}", difference)
+        return statistics.Match("inconclusive", f"the paper does not give {', '.join(own)}{told}", difference)
     return found
 
 

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from harness.analysis.statistics import PERMUTATION_SEEDS, holm
-from harness.reporting.scoring.compare import FEWEST, LEVEL, compare_values
-from harness.reporting.scoring.estimates import Estimate
-from harness.reporting.scoring.groups import Group
-from harness.reporting.scoring.reported import own_choices
+from harness import Estimate, Group, compare_values, statistics
+from reports.reproduction.reported import own_choices
 
 if TYPE_CHECKING:
-    from harness.results.store import Store
+    from harness import Store
+
+LEVEL = 0.05
+FEWEST = 3
 
 NOBODY = "and the methods that should succeed fail as well"
 Finding = Literal["holds", "fails", "undecided", "vacuous"]
@@ -150,7 +150,7 @@ def judge_family(claims: Sequence[Claim], ours: Sequence[Sequence[Ours | None]])
     raw = [_tested(claim, sides) for claim, sides in zip(claims, ours, strict=True)]
     family = [i for i, claim in enumerate(claims) if claim.kind not in {"equality", "analysis"} and claim.sides]
     p = [1.0 if (found := raw[i]) is None or found.p is None else found.p for i in family]
-    adjusted = dict(zip(family, holm(p), strict=True)) if family else {}
+    adjusted = dict(zip(family, statistics.holm(p), strict=True)) if family else {}
     judged = [
         None if found is None else _decided(claim, found, adjusted.get(i), len(family))
         for i, (claim, found) in enumerate(zip(claims, raw, strict=True))
@@ -229,7 +229,7 @@ def _decided(claim: Claim, found: Judged, p: float | None, family: int) -> Judge
     reason = f"{found.reason}; Holm over {family} claims"
     if claim.kind == "share":
         within = abs(found.difference) <= (claim.margin or 0.0) + 1e-9
-        finding: Finding = "holds" if within and found.n >= PERMUTATION_SEEDS else "undecided"
+        finding: Finding = "holds" if within and found.n >= statistics.PERMUTATION_SEEDS else "undecided"
         return Judged("fails" if p < LEVEL else finding, reason, found.difference, found.n, p)
     finding = "undecided" if p >= LEVEL else "holds" if found.difference > 0 else "fails"
     return Judged(finding, reason, found.difference, found.n, p)

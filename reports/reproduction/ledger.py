@@ -7,13 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from harness.contracts.parameters import near
-from harness.reporting.report import Request
-from harness.reporting.scoring.claims import Claim, Judged, Ours, Side, by_table, judge_family, load_claims
-from harness.reporting.scoring.estimates import metric_estimate
-from harness.reporting.scoring.groups import Group
-from harness.reporting.scoring.loading import load_groups
-from harness.reporting.scoring.reported import (
+from harness import Group, Request, UsageError, lacking, load_groups, metric_estimate, near
+from reports.reproduction.claims import Claim, Judged, Ours, Side, by_table, judge_family, load_claims
+from reports.reproduction.reported import (
     UNREPRODUCIBLE,
     Reported,
     as_published,
@@ -24,12 +20,10 @@ from harness.reporting.scoring.reported import (
     setting_name,
     verdict,
 )
-from harness.reporting.scoring.sweeps import Comparisons, comparisons
-from harness.system.errors import BenchError, UsageError
+from reports.reproduction.sweeps import Comparisons, comparisons
 
 if TYPE_CHECKING:
-    from harness.contracts.registry import Registry
-    from harness.results.store import Store
+    from harness import Registry, Store
 
 NOT_RUN = "not run"
 AT_OURS = "at our settings"
@@ -144,25 +138,7 @@ def sides(cells: Iterable[Reported], claims: Iterable[Claim]) -> dict[Side, str]
 
 def missing(registry: Registry, side: Side, metric: str | None) -> str:
     """What the installed plugins lack of a side and its metric; "" where they have all."""
-    from harness.runs import plugin_metadata
-
-    if side.task not in {offer.name for offer in registry.offers("tasks")}:
-        return f"no task {side.task}"
-    known = {offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)}
-    if side.method not in known:
-        return f"no method {side.method}"
-    try:
-        task = registry.find("tasks", side.task)
-        protocol = next((p for p in plugin_metadata.protocols(task) if p["name"] == side.protocol), None)
-        if protocol is None:
-            return f"{side.task} has no protocol {side.protocol}"
-        metrics = {
-            each["name"]
-            for each in plugin_metadata.task_facts(task, plugin_metadata.resolve(task, protocol["settings"]))["metrics"]
-        }
-    except BenchError as error:
-        return str(error)
-    return f"{side.task} has no metric {metric}" if metric and metric not in metrics else ""
+    return lacking(registry, side.method, side.task, side.protocol, metric)
 
 
 def _aged_cell(entry: CellEntry, earlier: Callable[[Group], list[str]]) -> CellEntry:
