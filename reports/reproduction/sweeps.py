@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reports.reproduction.reported import SWEPT, setting_text
+from harness import setting_text
+from reports.reproduction.reported import SWEPT
 
 if TYPE_CHECKING:
     from reports.reproduction.claims import Claim, Ours
