@@ -38,3 +38,13 @@ def private_cache(tmp_path_factory):
     os.environ.pop("BENCH_CACHE")
     if before:
         os.environ["BENCH_CACHE"] = before
+
+
+@pytest.fixture
+def one_thread():
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

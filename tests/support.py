@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import torch
 
 from harness.contracts.randomness import Streams
@@ -28,3 +32,17 @@ def run_loop(loop):
     while not loop.finished:
         loop.advance_block()
     return loop
+
+
+def bench_words(*words):
+    """The command `bench WORDS` by this interpreter."""
+    return [sys.executable, "-c", "from harness.cli import main; main()", *words]
+
+
+def bench(words, folder=None, **environment):
+    """`bench WORDS` to its end in a process of its own, in a folder, with further variables in its environment."""
+    inherited = {name: value for name, value in os.environ.items() if name != "BENCH_RESULTS"}
+    return subprocess.run(
+        bench_words(*words), cwd=folder, env=inherited | environment, capture_output=True, text=True, timeout=600,
+        check=False,
+    )  # fmt: skip

@@ -10,25 +10,15 @@ one that is interrupted (SIGTERM, as a scheduler does it) goes on from its check
 data and checkpoints and stays where it is; `--out` is small and holds results.jsonl, logs, and the attempts as
 attempts.tar.gz, which another machine unpacks in a results folder and reads with `bench ingest`.
 
-A machine without a network gets everything from elsewhere, in pieces of a size that a transfer takes:
-
-    python -m pip wheel --no-deps -w wheels . platformdirs                                # here
-    python -m pip install --no-index --no-deps wheels/*                                   # there
-    python tests/benchmarks/gpu.py split --out pieces $BENCH_DATA/cifar-10-batches-py     # here: three of 50 MB
-    python tests/benchmarks/gpu.py join pieces --data /somewhere/large/data               # there, after each piece
-
-`join` keeps what has arrived and says what is missing; with the last piece it unpacks. Runs need torch, NumPy, SciPy,
-torchvision, pluggy, typer, rich, safetensors and platformdirs; only reports need DuckDB and polars.
+Runs need torch, NumPy, SciPy, torchvision, pluggy, typer, rich, safetensors and platformdirs; only reports need DuckDB
+and polars.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import lzma
 import os
-import shutil
 import signal
 import statistics
 import subprocess
@@ -49,7 +39,6 @@ TIMEOUT = 124
 """Recorded as the exit code of such a part."""
 GRACE_SECONDS = 40.0
 """For a run that is ended to write its checkpoint."""
-PIECE_BYTES = 60_000_000
 TRAIN = 50_000
 LOOKS: Mapping[str, Mapping[str, Any]] = {
     "look-recorded": {"mode": "compiled"},
@@ -86,18 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("--retry", action="store_true", help="try failed parts again")
     look = verbs.add_parser("look", help="one measurement, as JSON on stdout")
     look.add_argument("asked", type=json.loads)
-    cut = verbs.add_parser("split", help="pack files and folders and cut them into pieces")
-    cut.add_argument("paths", type=Path, nargs="+")
-    cut.add_argument("--out", type=Path, required=True)
-    cut.add_argument("--bytes", type=int, default=PIECE_BYTES, help="of a piece, at most")
-    glue = verbs.add_parser("join", help="keep the pieces that have arrived; unpack when all have")
-    glue.add_argument("pieces", type=Path)
-    glue.add_argument("--data", type=Path, required=True)
     asked = parser.parse_args(arguments)
-    if asked.verb == "split":
-        return split(asked.paths, asked.out, asked.bytes)
-    if asked.verb == "join":
-        return join(asked.pieces, asked.data)
     if asked.verb == "look":
         answer = os.fdopen(os.dup(1), "w")
         os.dup2(2, 1)  # what libraries print must not mix with the answer
@@ -149,15 +127,8 @@ def command_of(name: str, asked: argparse.Namespace, record: Record) -> list[str
         how = {**LOOK, **LOOKS[name], "device": asked.device, "steps": asked.steps, "width": asked.width}
         return [sys.executable, "-W", "ignore", str(HERE / "gpu.py"), "look", json.dumps(how)]
     if kind == "tests":
-        return [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            str(ROOT / "tests/contract/test_gpu.py"),
-        ]
+        tests = str(ROOT / "tests/contract/test_gpu.py")
+        return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests]
     if kind == "run":
         budget = budget_of(rest, asked, record)
         how = ["--seeds", str(asked.seed), "--budget", budget, "--devices", asked.device, "--preemptible", "--yes"]
@@ -310,56 +281,6 @@ def wait(device: str) -> None:
         import torch
 
         torch.cuda.synchronize()
-
-
-def split(paths: Sequence[Path], out: Path, most: int) -> int:
-    """Pieces 0.piece, 1.piece, ... of a packed archive of the paths, and pieces.json with their checksums."""
-    out.mkdir(parents=True, exist_ok=True)
-    whole = out / "whole"
-    with lzma.open(whole, "wb", preset=2) as packed, tarfile.open(fileobj=packed, mode="w|") as archive:
-        for path in paths:
-            archive.add(path, path.resolve().name)
-    size = whole.stat().st_size
-    number = -(-size // most)
-    each = -(-size // number)
-    sums = []
-    with whole.open("rb") as stream:
-        for i in range(number):
-            data = stream.read(each)
-            (out / f"{i}.piece").write_bytes(data)
-            sums.append(hashlib.sha256(data).hexdigest())
-    whole.unlink()
-    (out / "pieces.json").write_text(json.dumps(sums))
-    say(f"{number} pieces of {each / 1e6:.1f} MB in {out}; each travels with pieces.json")
-    return 0
-
-
-def join(pieces: Path, data: Path) -> int:
-    """Keep the whole pieces; unpack when all are there. Exit code 3 while some are missing, 1 where one is damaged."""
-    sums = json.loads((pieces / "pieces.json").read_text())
-    kept = data / ".pieces"
-    kept.mkdir(parents=True, exist_ok=True)
-    for i, expected in enumerate(sums):
-        path = pieces / f"{i}.piece"
-        if not path.exists():
-            continue
-        if hashlib.sha256(path.read_bytes()).hexdigest() != expected:
-            say(f"{path} is damaged: its checksum is not the one in pieces.json; bring it again")
-            return 1
-        shutil.copyfile(path, kept / f"{expected}.piece")
-    missing = [i for i, expected in enumerate(sums) if not (kept / f"{expected}.piece").exists()]
-    if missing:
-        say(f"{len(sums) - len(missing)} of {len(sums)} pieces are here; missing: {', '.join(map(str, missing))}")
-        return 3
-    whole = kept / "whole"
-    with whole.open("wb") as stream:
-        for expected in sums:
-            stream.write((kept / f"{expected}.piece").read_bytes())
-    with lzma.open(whole) as packed, tarfile.open(fileobj=packed, mode="r|") as archive:
-        archive.extractall(data, filter="data")
-    shutil.rmtree(kept)
-    say(f"all {len(sums)} pieces are unpacked in {data}")
-    return 0
 
 
 def execute(command: Sequence[str], log: Path, seconds: float, environment: Mapping[str, str]) -> int | None:

@@ -17,7 +17,7 @@ import chart
 import networks
 import samplers
 from cases import GRAD, ONE
-from explained import explained, least, profile_table
+from explained import explained, profile_table
 from overhead import FORMS
 from setting import BATCH, FRICTION, LEAPFROG, STEP_SIZES
 from tables import BLACKJAX, OURS, PLAIN, Table, commands, goals, grid, number, plural, spread
@@ -126,8 +126,6 @@ draws would take more than 64 MiB on disk, only every n-th draw is stored.
 
 {profile_table}
 
-![share of the time by part]({folder}/profile.svg)
-
 {explained}
 """
 
@@ -161,15 +159,13 @@ def apart(folder: Path) -> dict[str, str]:
 
 
 def figures(record: Mapping[str, Any], folder: Path) -> None:
-    """throughput and profile, SVG and PNG."""
+    """Throughput, SVG and PNG."""
     sgld = Table(record["results"], "sgld")
     names = [OURS, PLAIN, BLACKJAX, f"blackjax ({ONE})", f"blackjax ({GRAD})", BY_HAND, "posteriors"]
     rates = {name: {c: r for c in sgld.chains if (r := sgld.median(name, c))} for name in names}
     chart.throughput(
         {n: r for n, r in rates.items() if r}, record["limits"]["floor"]["rate"] / 1e6, folder / "throughput"
     )
-    if record["profile"]:
-        chart.profile(record["profile"], least(record), folder / "profile")
 
 
 def text(record: Mapping[str, Any], sections: Mapping[str, str] | None = None) -> str:

@@ -28,6 +28,7 @@ import samplers
 from cases import MANY, MODES, bare, groups, lacking_data, profiled
 from setting import Case
 from tables import plural
+from worker import Worker
 
 HERE = Path(__file__).parent
 SCRIPTS = {
@@ -39,52 +40,6 @@ SCRIPTS = {
 PEERS = ("blackjax", "jax", "jaxlib", "posteriors", "torch", "numpy")
 
 
-class Worker:
-    """The process of one case."""
-
-    def __init__(self, case: Case, environment: Mapping[str, str]) -> None:
-        self.case = case
-        self.rates: list[float] = []
-        self.waits: list[float] = []
-        self.problem = ""
-        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
-        command = [sys.executable, "-W", "ignore", str(HERE / SCRIPTS[case.library]), json.dumps(case.to_json())]
-        self.process = subprocess.Popen(
-            command, env=dict(environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True
-        )
-        self.ready = self._answer()
-
-    def measure(self, seconds: float) -> None:
-        """One more rate, in million chain-steps a second."""
-        if self.problem:
-            return
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{seconds}\n")
-        self.process.stdin.flush()
-        answer = self._answer()
-        if not self.problem:
-            self.rates.append(answer["chain_steps"] / answer["seconds"] / 1e6)
-            self.waits.append(answer["wall"] / answer["seconds"])
-
-    def close(self) -> dict[str, Any]:
-        """End the process; what it measured."""
-        self.process.communicate()
-        self.log.close()
-        measured = {"rates": self.rates, "waits": self.waits, "problem": self.problem}
-        return {**self.case.to_json(), **self.ready, **measured}
-
-    def _answer(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if line:
-            return dict(json.loads(line))
-        self.log.seek(0)
-        lines = self.log.read().strip().splitlines() or ["no answer"]
-        self.problem = lines[-1]
-        say(f"  {self.case.name}: {self.problem}")
-        return {}
-
-
 def say(text: str) -> None:
     """A line of progress."""
     sys.stderr.write(f"{text}\n")
@@ -94,11 +49,19 @@ def measure_group(cases: Sequence[Case], rounds: int, seconds: float, environmen
     """Results of some cases measured in turn."""
     first = cases[0]
     say(f"{first.method} on {first.task}, {plural(first.chains)}: {', '.join(case.name for case in cases)}")
-    workers = [Worker(case, environment) for case in cases]
+    workers, measured = [], []
+    for case in cases:
+        worker = Worker(case.name, SCRIPTS[case.library], case.to_json(), environment)
+        workers.append(worker)
+        measured.append({**case.to_json(), **worker.answer(), "rates": [], "waits": []})
     for _ in range(rounds):
-        for worker in workers:
-            worker.measure(seconds)
-    return [worker.close() for worker in workers]
+        for worker, result in zip(workers, measured, strict=True):
+            if answer := worker.measure(seconds):
+                result["rates"].append(answer["chain_steps"] / answer["seconds"] / 1e6)
+                result["waits"].append(answer["wall"] / answer["seconds"])
+    for worker in workers:
+        worker.close()
+    return [result | {"problem": worker.problem} for worker, result in zip(workers, measured, strict=True)]
 
 
 def answer_of(script: str, *arguments: str, environment: Mapping[str, str]) -> dict[str, Any]:

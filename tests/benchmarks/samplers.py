@@ -6,18 +6,14 @@ A B A B, with nothing else going on. What fails, or is not ready in time, is a r
 
 from __future__ import annotations
 
-import json
-import select
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from tables import grid, number, spread
+from worker import Worker
 
 REFERENCE = "sgld"
 DIM, CHAINS = 11_000_000, 1_000
@@ -30,54 +26,12 @@ ALLOWED = 2
 """Vectors that a step may allocate beyond its state."""
 
 FILE = "samplers.json"
-UPDATE = Path(__file__).with_name("update.py")
 
 
-class Worker:
+def started(name: str, dim: int, core: int, environment: Mapping[str, str]) -> Worker:
     """The process of one sampler."""
-
-    def __init__(self, name: str, dim: int, core: int, environment: Mapping[str, str]) -> None:
-        self.name = name
-        self.problem = ""
-        asked = {"sampler": name, "dim": dim, "chains": CHAINS, "core": core}
-        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
-        self.process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", str(UPDATE), json.dumps(asked)],
-            env=dict(environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True,
-        )  # fmt: skip
-        self.rounds: list[dict[str, float]] = []
-        self.facts: dict[str, Any] = {}
-
-    def get_ready(self) -> None:
-        """Wait until all is compiled."""
-        self.facts = self._answer()
-
-    def measure(self, seconds: float) -> dict[str, float]:
-        """Seconds of each thing that is timed; {} where it failed."""
-        if self.problem:
-            return {}
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{seconds}\n")
-        self.process.stdin.flush()
-        return self._answer()
-
-    def close(self) -> None:
-        """End the process."""
-        if self.process.poll() is None and self.problem:
-            self.process.kill()
-        self.process.communicate()
-        self.log.close()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        ready, _, _ = select.select([self.process.stdout], [], [], LIMIT)
-        line = self.process.stdout.readline() if ready else ""
-        if line:
-            return dict(json.loads(line))
-        self.log.seek(0)
-        lines = self.log.read().strip().splitlines() or ["no answer"]
-        self.problem = lines[-1] if ready else f"not ready after {LIMIT:g} s"
-        return {}
+    asked = {"sampler": name, "dim": dim, "chains": CHAINS, "core": core}
+    return Worker(name, "update.py", asked, environment, LIMIT)
 
 
 def names(only: Sequence[str]) -> list[str]:
@@ -93,21 +47,25 @@ def measure(environment: Mapping[str, str], *, quick: bool, only: Sequence[str] 
     began = time.time()
     dim, rounds, seconds = (QUICK_DIM, 2, 0.05) if quick else (DIM, ROUNDS, SECONDS)
     first, *others = names(only)
-    reference = Worker(first, dim, 0, environment)
-    reference.get_ready()
-    rows = [_row(reference, [(pair, pair) for pair in (reference.measure(seconds) for _ in range(rounds))])]
+    reference = started(first, dim, 0, environment)
+    rows = [
+        _row(
+            reference,
+            reference.answer(),
+            [(pair, pair) for pair in (reference.measure(seconds) for _ in range(rounds))],
+        )
+    ]
     for i in range(0, len(others), 2):
-        workers = [Worker(name, dim, core, environment) for core, name in enumerate(others[i : i + 2])]
-        for worker in workers:
-            worker.get_ready()
+        workers = [started(name, dim, core, environment) for core, name in enumerate(others[i : i + 2])]
+        ready = [worker.answer() for worker in workers]
         if reference.problem:  # its loop has come to its end
             reference.close()
-            reference = Worker(first, dim, 0, environment)
-            reference.get_ready()
-        for worker in workers:
+            reference = started(first, dim, 0, environment)
+            reference.answer()
+        for worker, said in zip(workers, ready, strict=True):
             sys.stderr.write(f"{worker.name}: {worker.problem or 'measured in turn with sgld'}\n")
             pairs = [(worker.measure(seconds), reference.measure(seconds)) for _ in range(rounds)]
-            rows.append(_row(worker, pairs))
+            rows.append(_row(worker, said, pairs))
             worker.close()
     reference.close()
     return {
@@ -116,10 +74,12 @@ def measure(environment: Mapping[str, str], *, quick: bool, only: Sequence[str] 
     }  # fmt: skip
 
 
-def _row(worker: Worker, pairs: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> dict[str, Any]:
+def _row(
+    worker: Worker, facts: Mapping[str, Any], pairs: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]
+) -> dict[str, Any]:
     """What a worker said of itself and measured; `sgld` is what the reference measured in turn with it."""
     return {
-        "sampler": worker.name, "problem": worker.problem, **worker.facts,
+        "sampler": worker.name, "problem": worker.problem, **facts,
         "rounds": [dict(mine) for mine, _ in pairs], "sgld": [dict(other) for _, other in pairs],
     }  # fmt: skip
 

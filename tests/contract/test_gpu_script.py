@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 import tarfile
@@ -106,30 +105,6 @@ def test_a_look_measures_steps_here_too():
     found = gpu.measure(asked)
     assert found["finite"]
     assert found["seconds_per_epoch"] == pytest.approx(gpu.TRAIN / 4 / found["steps_per_second"])
-
-
-def test_what_is_split_and_joined_is_the_same_though_pieces_come_one_by_one(tmp_path):
-    source, pieces, arrived = (tmp_path / name for name in ("cifar", "pieces", "arrived"))
-    source.mkdir()
-    arrived.mkdir()
-    contents = {f"batch_{i}": bytes(hashlib.shake_256(bytes([i])).digest(5000)) for i in range(3)}
-    for name, data in contents.items():
-        (source / name).write_bytes(data)
-    gpu.main(["split", str(source), "--out", str(pieces), "--bytes", "6000"])
-    sizes = [path.stat().st_size for path in pieces.glob("*.piece")]
-    assert len(sizes) == 3
-    assert max(sizes) <= 6000
-    data = tmp_path / "data"
-    for i in range(3):
-        for path in arrived.iterdir():
-            path.unlink()
-        (arrived / "pieces.json").write_bytes((pieces / "pieces.json").read_bytes())
-        (arrived / f"{i}.piece").write_bytes((pieces / f"{i}.piece").read_bytes()[:-1])
-        assert gpu.main(["join", str(arrived), "--data", str(data)]) == 1
-        (arrived / f"{i}.piece").write_bytes((pieces / f"{i}.piece").read_bytes())
-        assert gpu.main(["join", str(arrived), "--data", str(data)]) == (0 if i == 2 else 3)
-    assert {path.name: path.read_bytes() for path in (data / "cifar").iterdir()} == contents
-    assert not (data / ".pieces").exists()
 
 
 def test_the_papers_runs_are_the_protocols():

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from support import bench
 
 from plugins.verbs.scaffold.package import KINDS
 
@@ -66,7 +67,7 @@ def packages(tmp_path_factory):
     """A package of each kind, as the command writes it."""
     folder = tmp_path_factory.mktemp("kit")
     for kind, name in NAMES.items():
-        done = called(["new", kind, name, "--into", str(folder / "packages")])
+        done = bench(["new", kind, name, "--into", str(folder / "packages")])
         assert done.returncode == 0, done.stderr
     return folder / "packages"
 
@@ -83,13 +84,6 @@ def installed(packages, tmp_path_factory):
     return {"PYTHONPATH": path, "BENCH_RESULTS": str(tmp_path_factory.mktemp("results"))}
 
 
-def called(words, environment=None):
-    command = [sys.executable, "-c", "from harness.cli import main; main()", *words]
-    return subprocess.run(
-        command, env={**os.environ, **(environment or {})}, capture_output=True, text=True, timeout=300, check=False
-    )
-
-
 def run_pytest(words, environment, folder):
     """pytest's output, in a process of its own and under its default settings but for warnings."""
     command = [sys.executable, "-m", "pytest", "-q", "-rs", "-W", "error", "-p", "no:cacheprovider", *words]
@@ -99,14 +93,14 @@ def run_pytest(words, environment, folder):
 
 
 def test_what_is_installed_is_offered_without_problems(installed):
-    rows = {row["plugin"]: row for row in json.loads(called(["plugins", "--json"], installed).stdout)}
+    rows = {row["plugin"]: row for row in json.loads(bench(["plugins", "--json"], **installed).stdout)}
     for kind, name in NAMES.items():
         row = rows[name]
         assert (row["status"], row[f"{kind}s"], row["version"]) == ("ok", name, "0.1.0"), row
 
 
 def test_sampler_and_task_keep_their_laws(installed):
-    done = called(["check", NAMES["sampler"], NAMES["task"], "--json"], installed)
+    done = bench(["check", NAMES["sampler"], NAMES["task"], "--json"], **installed)
     rows = json.loads(done.stdout)
     wrong = [row for row in rows if row["outcome"] != "passed"]
     assert done.returncode == 0, wrong
@@ -126,12 +120,12 @@ def test_their_own_tests_pass(installed, packages):
 
 def test_they_run_and_are_reported(installed):
     run = ["run", "--sampler", NAMES["sampler"], "--task", NAMES["task"], "--schedule", NAMES["schedule"]]
-    done = called([*run, "--set", "schedule.step_size=0.02", "--budget", "smoke", "--seeds", "0-1"], installed)
+    done = bench([*run, "--set", "schedule.step_size=0.02", "--budget", "smoke", "--seeds", "0-1"], **installed)
     assert done.returncode == 0, done.stderr
-    (row,) = json.loads(called(["report", NAMES["report"], "--json"], installed).stdout)
+    (row,) = json.loads(bench(["report", NAMES["report"], "--json"], **installed).stdout)
     assert (row["method"], row["task"], row["runs"], row["failed"]) == (NAMES["sampler"], NAMES["task"], 2, 0)
     assert row["milliseconds"] > 0
-    ranked = json.loads(called(["report", "leaderboard", "--json"], installed).stdout)
+    ranked = json.loads(bench(["report", "leaderboard", "--json"], **installed).stdout)
     assert {"mean_error", "variance_ratio", "gradients_to_low_error"} <= {row["metric"] for row in ranked}
 
 

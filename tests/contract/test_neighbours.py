@@ -15,6 +15,8 @@ from tasks.regression.blr import Australian, German, Heart
 from tasks.synthetic.mixture5 import Mixture5
 from tasks.synthetic.mixture25 import Mixture25
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 MIXTURES = {"mixture5": Mixture5(), "mixture25": Mixture25(), "mixture25-quiet": Mixture25(gradient_noise=0.0)}
 LOGISTIC = {
     "heart": Heart(), "heart-20": Heart(batch=20), "australian": Australian(), "australian-64": Australian(batch=64),
@@ -22,14 +24,6 @@ LOGISTIC = {
 }  # fmt: skip
 STEPS = 200
 SIZES = (1, 2, 5, 40)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def path(task, sampler, chains, h, steps, mode):

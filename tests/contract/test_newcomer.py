@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from published import check_pages
+from support import bench
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("install", "commands", "networks", "nightly"))]
@@ -46,14 +45,6 @@ def folder(tmp_path_factory):
     return made
 
 
-def bench(folder, words):
-    environment = {name: value for name, value in os.environ.items() if name != "BENCH_RESULTS"}
-    command = [sys.executable, "-c", "from harness.cli import main; main()", *words]
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
-    )
-
-
 def test_the_pages_have_the_commands_that_these_tests_look_for():
     known = commands()
     assert known[known.index(RUN) + 1] == REPORT
@@ -70,12 +61,12 @@ def test_relative_links_lead_to_files_and_readme_is_short():
 
 
 def test_the_first_command_gives_a_row_and_the_second_time_nothing_to_do(folder):
-    first = bench(folder, RUN)
+    first = bench(RUN, folder)
     assert first.returncode == 0, first.stderr
-    table = bench(folder, REPORT)
+    table = bench(REPORT, folder)
     assert table.returncode == 0, table.stderr
     assert re.search(r"msgld\s+5\s", table.stdout)
-    again = bench(folder, RUN)
+    again = bench(RUN, folder)
     assert again.returncode == 0
     assert "nothing to do" in again.stderr
 
@@ -89,7 +80,7 @@ def test_every_other_command_works_at_a_smaller_budget(folder):
         smaller = ["--budget", "smoke"] if {"run", "plan", "reproduce"} & set(words) else []
         if "run" in words and {"cifar10", "notmnist"} & set(words):
             smaller += ["--seeds", "0"]
-        done = bench(folder, [*words, *smaller])
+        done = bench([*words, *smaller], folder)
         assert done.returncode == 0, (words, done.stdout + done.stderr)
         assert "Traceback" not in done.stderr, words
         assert done.stdout or {"run", "fetch", "--out"} & set(words), words

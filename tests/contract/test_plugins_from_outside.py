@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import support
 
 PACKAGE = Path(__file__).parent.parent / "packages" / "bench-leimkuhler"
 
@@ -61,11 +61,9 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="module")
 def bench(site, tmp_path_factory):
     results = tmp_path_factory.mktemp("results")
-    environment = {**os.environ, "PYTHONPATH": str(site), "BENCH_RESULTS": str(results)}
 
     def call(*words, code=0):
-        command = [sys.executable, "-c", "from harness.cli import main; main()", *words]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        done = support.bench(words, PYTHONPATH=str(site), BENCH_RESULTS=str(results))
         assert done.returncode == code, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         return done

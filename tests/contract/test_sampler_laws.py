@@ -23,6 +23,8 @@ from plugins.samplers.msgld import MSGLD
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 INFOS = {info.name: info for info in bench_samplers()}
 GROUPS = [list(INFOS)[k::9] for k in range(9)]
 """Each group shares the fresh process of the restore law."""
@@ -59,14 +61,6 @@ OTHERWISE = {
     "sqnlmc": NO_OPTIMISER,
 }
 """Outcomes other than "passed", by sampler and law."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.statistical

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from harness.contracts.data import problem
 from plugins.laws.law import Skip
@@ -18,6 +17,8 @@ from tasks.synthetic.mixture25 import Mixture25
 from tasks.vision.landsat import Landsat
 from tasks.vision.mnist_sparse import MnistSparse
 from tasks.vision.notmnist import NotMNIST
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 TASKS = {
     "bimodal1d": Bimodal1D(),
@@ -51,14 +52,6 @@ SILENT = {
     "mean of batches": {"mixture25-quiet"},
     "state restores the batches": {"mixture25-quiet"},
 }
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("name", TASKS)

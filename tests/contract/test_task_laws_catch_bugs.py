@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
+from planted import maker
 
 from harness.contracts.task import Problem
 from plugins.laws import task_laws as laws
@@ -19,13 +20,7 @@ from tasks.synthetic.mixture import MixtureProblem
 from tasks.synthetic.mixture5 import Mixture5
 from tasks.synthetic.observer import MixtureObserver
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,48 +46,20 @@ def small(problem):
     return type("Planted", (Small,), {"problem": problem})()
 
 
-class TermsOverBatch(LogisticProblem):
-    def _scale(self, batch):
-        return 1 if batch is None else self.terms / self.task.batch_terms()
-
-
-class ScaledPrior(LogisticProblem):
-    def energy(self, theta, batch):
-        value = super().energy(theta, batch)
-        return value if batch is None else value + (self.batches - 1) * theta.square().sum(1) / 2
-
-    def gradient(self, theta, batch):
-        value = super().gradient(theta, batch)
-        return value if batch is None else value + (self.batches - 1) * theta
-
-
-class PriorTwice(LogisticProblem):
-    def energy(self, theta, batch):
-        return super().energy(theta, batch) + theta.square().sum(1) / 2
-
-    def gradient(self, theta, batch):
-        return super().gradient(theta, batch) + theta
-
-
-class NotAPartition(LogisticProblem):
-    def _draw_epoch(self, generator):
-        epoch = super()._draw_epoch(generator)
-        return torch.where(epoch == 3, 4, epoch)
-
-
-class WrongGradient(LogisticProblem):
-    def gradient(self, theta, batch):
-        return super().gradient(theta, batch) - theta / 2
-
-
-class ForgetsPlace(LogisticProblem):
-    def load(self, state):
-        super().load({**state, "place": torch.zeros_like(state["place"])})
-
-
-class MixesChains(LogisticProblem):
-    def gradient(self, theta, batch):
-        return super().gradient(theta, batch) + 0 * theta.mean(0)
+made = maker(globals())
+TermsOverBatch = made("TermsOverBatch", LogisticProblem,
+    _scale="1 if batch is None else self.terms / self.task.batch_terms()")  # fmt: skip
+ScaledPrior = made("ScaledPrior", LogisticProblem,
+    energy="energy if batch is None else energy + (self.batches - 1) * theta.square().sum(1) / 2",
+    gradient="gradient if batch is None else gradient + (self.batches - 1) * theta")  # fmt: skip
+PriorTwice = made(
+    "PriorTwice", LogisticProblem, energy="energy + theta.square().sum(1) / 2", gradient="gradient + theta"
+)
+NotAPartition = made("NotAPartition", LogisticProblem, _draw_epoch="torch.where(_draw_epoch == 3, 4, _draw_epoch)")
+WrongGradient = made("WrongGradient", LogisticProblem, gradient="gradient - theta / 2")
+ForgetsPlace = made("ForgetsPlace", LogisticProblem,
+    load="super().load({**state, 'place': torch.zeros_like(state['place'])})")  # fmt: skip
+MixesChains = made("MixesChains", LogisticProblem, gradient="gradient + 0 * theta.mean(0)")
 
 
 @pytest.mark.parametrize(
@@ -115,25 +82,16 @@ def test_a_bug_in_a_minibatch_potential_is_caught(problem, law):
         law(small(problem))
 
 
-class OneStreamForAll(LogisticProblem):
-    def __init__(self, task, streams, device):
-        super().__init__(task, [streams[0]] * len(streams), device)
-
-
-class StartsWithoutItsSeed(LogisticProblem):
-    def initial(self):
-        return torch.randn((len(self.streams), self.dim), generator=torch.Generator().manual_seed(0)).double()
-
-
-class BatchOfAnotherChain(LogisticProblem):
-    def draw_batches(self, steps):
-        return {name: leaf.roll(1, dims=1) for name, leaf in super().draw_batches(steps).items()}
-
-
-class StartOfAllSeeds(LogisticProblem):
-    def initial(self):
-        rows = [torch.randn(self.dim, generator=torch.Generator().manual_seed(s.chain)) for s in self.streams]
-        return torch.stack(rows).double()
+OneStreamForAll = made("OneStreamForAll", LogisticProblem,
+    __init__="super().__init__(task, [streams[0]] * len(streams), device)")  # fmt: skip
+StartsWithoutItsSeed = made("StartsWithoutItsSeed", LogisticProblem,
+    initial="torch.randn((len(self.streams), self.dim), generator=torch.Generator().manual_seed(0)).double()"
+)  # fmt: skip
+BatchOfAnotherChain = made("BatchOfAnotherChain", LogisticProblem,
+    draw_batches="{name: leaf.roll(1, dims=1) for name, leaf in draw_batches.items()}")  # fmt: skip
+StartOfAllSeeds = made("StartOfAllSeeds", LogisticProblem,
+    initial="rows = [torch.randn(self.dim, generator=torch.Generator().manual_seed(s.chain)) for s in self.streams]; "
+    "torch.stack(rows).double()")  # fmt: skip
 
 
 @pytest.mark.parametrize("problem", [OneStreamForAll, StartsWithoutItsSeed, BatchOfAnotherChain, StartOfAllSeeds])
@@ -143,36 +101,16 @@ def test_a_stream_that_is_not_the_chain_s_own_is_caught(problem):
         laws.law_chains_have_their_own_streams(small(problem))
 
 
-class SlantedNoise(MixtureProblem):
-    def draw_batches(self, steps):
-        return {name: leaf + 0.1 for name, leaf in super().draw_batches(steps).items()}
-
-
-class BlockIsADraw(MixtureObserver):
-    def observe(self, draws, weights, steps):
-        super().observe(draws[-1:], weights[-1:], steps[-1:])
-
-
-class ForgetsTheModes(MixtureObserver):
-    def load(self, state):
-        fresh = self.modes.state()
-        super().load(state)
-        self.modes.load(fresh)
-
-
-class WeightsLeftAside(MixtureObserver):
-    def observe(self, draws, weights, steps):
-        super().observe(draws, weights.new_ones(weights.shape), steps)
-
-
-class WeightsAsTheyCome(MixtureObserver):
-    def observe(self, draws, weights, steps):
-        super().observe(draws, weights + 1, steps)
-
-
-class WeightsOfTheFirstDraw(MixtureObserver):
-    def observe(self, draws, weights, steps):
-        super().observe(draws, weights[:1].expand_as(weights), steps)
+SlantedNoise = made("SlantedNoise", MixtureProblem,
+    draw_batches="{name: leaf + 0.1 for name, leaf in draw_batches.items()}")  # fmt: skip
+BlockIsADraw = made("BlockIsADraw", MixtureObserver, observe="super().observe(draws[-1:], weights[-1:], steps[-1:])")
+ForgetsTheModes = made("ForgetsTheModes", MixtureObserver,
+    load="fresh = self.modes.state(); super().load(state); self.modes.load(fresh)")  # fmt: skip
+WeightsLeftAside = made("WeightsLeftAside", MixtureObserver,
+    observe="super().observe(draws, weights.new_ones(weights.shape), steps)")  # fmt: skip
+WeightsAsTheyCome = made("WeightsAsTheyCome", MixtureObserver, observe="super().observe(draws, weights + 1, steps)")
+WeightsOfTheFirstDraw = made("WeightsOfTheFirstDraw", MixtureObserver,
+    observe="super().observe(draws, weights[:1].expand_as(weights), steps)")  # fmt: skip
 
 
 class Slanted(Mixture5):
@@ -251,14 +189,10 @@ class Regression(LogisticProblem):
         return {}
 
 
-class RegressionPriorTwice(Regression):
-    def energy(self, theta, batch):
-        return super().energy(theta, batch) + self.task.prior_precision * theta.square().sum(1) / 2
-
-
-class RegressionOfItsOwn(Regression):
-    def energy(self, theta, batch):
-        return super().energy(theta, batch) + (1 - self.task.prior_precision) * theta.square().sum(1) / 2
+RegressionPriorTwice = made("RegressionPriorTwice", Regression,
+    energy="energy + self.task.prior_precision * theta.square().sum(1) / 2")  # fmt: skip
+RegressionOfItsOwn = made("RegressionOfItsOwn", Regression,
+    energy="energy + (1 - self.task.prior_precision) * theta.square().sum(1) / 2")  # fmt: skip
 
 
 def test_a_prior_is_told_from_a_likelihood_that_grows_where_its_precision_is_an_attribute_of_the_class():

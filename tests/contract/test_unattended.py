@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 from published import check_pages, files
+from support import bench, bench_words
 
 SAMPLER = '''
 from dataclasses import dataclass
@@ -50,25 +50,17 @@ def folder(tmp_path_factory):
     return made
 
 
-def command(*words):
-    own = ["--plugin", "mine_nightly.py", "nightly", "tiny.toml", "--out", "site", *words]
-    return [sys.executable, "-c", "from harness.cli import main; main()", *own]
+NIGHTLY = ("--plugin", "mine_nightly.py", "nightly", "tiny.toml", "--out", "site")
 
 
 def nightly(folder, *words):
-    return subprocess.run(
-        command(*words), cwd=folder, env=_environment(), capture_output=True, text=True, timeout=300, check=False
-    )
-
-
-def _environment():
-    return {name: value for name, value in os.environ.items() if name != "BENCH_RESULTS"}
+    return bench([*NIGHTLY, *words], folder)
 
 
 def test_a_night_killed_on_the_way_is_finished_by_the_same_command(folder):
-    child = subprocess.Popen(
-        command(), cwd=folder, env=_environment(), stderr=subprocess.DEVNULL, start_new_session=True
-    )
+    environment = {name: value for name, value in os.environ.items() if name != "BENCH_RESULTS"}
+    how = {"cwd": folder, "env": environment, "stderr": subprocess.DEVNULL, "start_new_session": True}
+    child = subprocess.Popen(bench_words(*NIGHTLY), **how)
     deadline = time.monotonic() + 120
     while not list(folder.glob("bench-results/runs/*/*/*/spec.json")) and time.monotonic() < deadline:
         time.sleep(0.05)

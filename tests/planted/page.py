@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from planted.table import BUGS, KINDS
+from planted import KINDS
+from planted.bugs import BUGS
 
 PAGE = Path(__file__).parents[2] / "docs" / "planted-bugs.md"
 

@@ -8,6 +8,7 @@ import torch
 
 from harness import Sampler, UsageError, param
 from plugins.samplers.contour_sgld import ContourSGLD
+from plugins.samplers.hmc import HMC
 
 
 class Plain(Sampler):
@@ -35,12 +36,40 @@ class Counting(Plain):
     def init(self, theta, potential, h, T, noise):
         return {"k": torch.zeros((len(theta), 1), dtype=torch.int64)}
 
-    def step(self, theta, state, potential, h, T, noise):
-        theta, _ = self.at(state["k"], theta, potential, h, T, noise)
-        return theta, {"k": state["k"] + 1}
+    def louder(self, k):
+        return 1.0
 
-    def at(self, k, theta, potential, h, T, noise):
-        return Plain.step(self, theta, {}, potential, h, T, noise)
+    def step(self, theta, state, potential, h, T, noise):
+        xi = self.louder(state["k"]) * self.xi(theta, noise)
+        return self.drift(theta, potential, h) + self.heat(h, T) * xi, {"k": state["k"] + 1}
+
+
+class Boxed(Plain):
+    """sgld with a place for what happens to a position after a step."""
+
+    def box(self, theta):
+        return theta
+
+    def step(self, theta, state, potential, h, T, noise):
+        return self.box(super().step(theta, state, potential, h, T, noise)[0]), state
+
+
+class Outside(Plain):
+    """sgld with a place where it looks at something outside."""
+
+    def look(self, potential):
+        """A factor on the noise, 1 most of the time."""
+        return 1.0
+
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(theta, state, potential, h, T * self.look(potential), noise)
+
+
+class Halved:
+    """Before a sampler among the bases: half the step in drift and noise, which leaves every target as it is."""
+
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(theta, state, potential, h / 2, T, noise)
 
 
 class Tamed(Plain):
@@ -85,3 +114,107 @@ class QuickContour(ContourSGLD):
     high: float = param(40.0, meaning="upper end")
     fastest: float = param(0.02, "(0, 1)", "w1")
     decay: float = param(100.0, "(0, inf)", "w2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metropolis(HMC):
+    """hmc with parts that can be spoiled."""
+
+    jitter: float = param(0.0, "[0, 1)", "share by which the step size varies")
+    leapfrog: int = param(3, "[1, 1000]", "L")
+
+    def momentum(self, theta, T, noise):
+        return T.sqrt() * noise.normal(theta)
+
+    def difference(self, energy, state, kinetic):
+        return energy - state["energy"] + kinetic
+
+    def threshold(self, u):
+        return u.log()
+
+    def heat(self, T):
+        return T
+
+    def left(self, moved, energy, state):
+        return energy.where(moved, state["energy"])
+
+    def step(self, theta, state, potential, h, T, noise):
+        momentum = self.momentum(theta, T, noise)
+        threshold = self.threshold(noise.uniform((len(theta), 1)))
+        epsilon, full = h.sqrt(), potential.full
+        r = momentum - epsilon / 2 * state["gradient"]
+        x = theta + epsilon * r
+        for _ in range(self.leapfrog - 1):
+            r = r - epsilon * full.grad(x)
+            x = x + epsilon * r
+        energy, gradient = full.value_and_grad(x)
+        r = self.last(r, epsilon, gradient)
+        kinetic = (r.square().sum(1) - momentum.square().sum(1)) / 2
+        moved = threshold < -self.difference(energy, state, kinetic)[:, None] / self.heat(T)
+        moved = moved | ~theta.isfinite().all(1, keepdim=True)
+        return x.where(moved, theta), {
+            **state,
+            "energy": self.left(moved[:, 0], energy, state),
+            "gradient": gradient.where(moved, state["gradient"]),
+        }
+
+    def last(self, r, epsilon, gradient):
+        return r - epsilon / 2 * gradient
+
+    def adapt(self, state, h, T):
+        return state
+
+
+class Louder:
+    """Noise that is `factor` times as wide."""
+
+    def __init__(self, noise, factor):
+        self.noise, self.factor = noise, factor
+
+    def normal(self, like):
+        return self.factor * self.noise.normal(like)
+
+    def uniform(self, shape):
+        return self.noise.uniform(shape)
+
+
+class Shared:
+    """The same noise for all coordinates."""
+
+    def __init__(self, noise):
+        self.noise = noise
+
+    def normal(self, like):
+        return self.noise.normal(like[:, :1])
+
+
+class Silent:
+    """No noise."""
+
+    def normal(self, like):
+        return torch.zeros_like(like)
+
+
+class Bent:
+    """A potential whose metric has another Gamma."""
+
+    def __init__(self, potential, factor):
+        self.potential, self.factor = potential, factor
+
+    def grad(self, x):
+        return self.potential.grad(x)
+
+    def metric(self, x):
+        D, gamma = self.potential.metric(x)
+        return D, self.factor * gamma
+
+
+class Hotter:
+    """A potential whose energy is multiplied by T: what 1 / T would take off again."""
+
+    def __init__(self, potential, T):
+        self.potential, self.T = potential, T
+
+    def value_and_grad(self, x):
+        U, g = self.potential.value_and_grad(x)
+        return self.T.squeeze() * U, g

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from planted.momentum import EulerOrder
+from planted.bugs import EulerOrder
 
 from harness.engine.linear import derive, propagate, stationary_variance
 from harness.engine.stability import stability_limit

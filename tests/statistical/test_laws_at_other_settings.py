@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from plugins.laws.suite import check_samplers
 from plugins.samplers.adadelta_sgld import AdadeltaSGLD
@@ -27,6 +26,8 @@ from plugins.samplers.sghmc_svrg import SGHMCSVRG
 from plugins.samplers.sgld_cv import SGLDCV, SGLDSVRG
 from plugins.samplers.sgnht import SGNHT
 from plugins.samplers.sqnlmc import SQNLMC
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 QUICK = ("derived-law", "one-step", "scale")
 SETTINGS = [
@@ -60,14 +61,6 @@ RUN = [
     SGLDSVRG(period=7), SGHMCSVRG(friction=0.5, period=3),
 ]  # fmt: skip
 SIMULATED = [SGNHT(a=0.1), RESGLD(ratio=10.0, rate=0.5), RelativisticSGHMC(mass=2.0, friction=2.0)]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def broken(sampler, laws):

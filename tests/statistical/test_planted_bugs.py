@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-import torch
+from planted import KINDS
+from planted.bugs import BUGS
 from planted.page import PAGE, page
-from planted.table import BUGS, KINDS
 
 from plugins.laws.suite import LAWS, NOTHING_SHOWN, LawResult, check_samplers
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 LONG = {"whole-law"}
 """Laws that take more than a few seconds: bugs that only they find are left to `nox -s statistical`."""
 
@@ -18,14 +19,6 @@ def is_meant(bug, result):
     own = ". Usual cause: " in result.message or result.message.startswith(NOTHING_SHOWN)
     by_error = bool(bug.says) and result.message.startswith("PluginError: ")
     return result.outcome == "failed" and (own or by_error) and bug.says in result.message
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize(

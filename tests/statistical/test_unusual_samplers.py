@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import pytest
-import torch
 from planted.plain import QuickContour, Tamed, Weighted
 from planted.unusual import UNUSUAL
 
 from plugins.laws.suite import LAWS, check_samplers
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 LONG = {"whole-law", "time-homogeneity", "compiled"}
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def wrong(sampler, laws):
