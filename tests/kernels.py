@@ -13,6 +13,23 @@ def tensor(values):
     return torch.from_numpy(np.array(values, dtype=np.float64))
 
 
+def scalars(*values):
+    return [torch.tensor(value, dtype=torch.float64) for value in values]
+
+
+class Noise:
+    """One stream for all chains."""
+
+    def __init__(self, seed=0):
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def normal(self, like):
+        return torch.randn(like.shape, generator=self.generator, dtype=like.dtype)
+
+    def uniform(self, shape):
+        return torch.rand(tuple(shape), generator=self.generator, dtype=torch.float64)
+
+
 def stepped(sampler, theta, state, potential, h, T, *noise):
     """One step with the noise given, all in NumPy: the new position and state."""
     state = {name: torch.from_numpy(np.array(leaf)) for name, leaf in state.items()}
@@ -85,16 +102,7 @@ def as_h_vanishes(measure, h):
 
 def simulated(sampler, problem, h, T, theta, burn_in, steps, seed=0):
     """theta (C, 1) of independent chains after each of `steps` steps that follow a burn-in, (steps, C)."""
-    generator = torch.Generator().manual_seed(seed)
-
-    class Noise:
-        def normal(self, like):
-            return torch.randn(like.shape, generator=generator, dtype=like.dtype)
-
-        def uniform(self, shape):
-            return torch.rand(tuple(shape), generator=generator, dtype=torch.float64)
-
-    potential, noise, h, T = problem.potential(), Noise(), tensor(h), tensor(T)
+    potential, noise, h, T = problem.potential(), Noise(seed), *scalars(h, T)
     path = []
     with torch.no_grad():
         theta = tensor(theta)

@@ -72,6 +72,16 @@ class Halved:
         return super().step(theta, state, potential, h / 2, T, noise)
 
 
+class Heated(Sampler):
+    """Before a sampler among the bases: it has no T = 0."""
+
+    zero_temperature = None
+
+    def check_steps(self, h, T):
+        if min(T) <= 0:
+            raise UsageError("no T = 0")
+
+
 class Tamed(Plain):
     """Not linear, and right: the drift h g / (1 + h |g|) is h g as h -> 0."""
 
@@ -82,7 +92,7 @@ class Tamed(Plain):
         return theta - h * g / (1 + h * g.abs())
 
 
-class Weighted(Tamed):
+class Weighted(Heated, Tamed):
     """Not linear, and right: it samples exp(-1.25 U/T) and gives each draw the weight exp(0.25 U/T)."""
 
     gradients_per_step = 2
@@ -100,10 +110,6 @@ class Weighted(Tamed):
 
     def log_weight(self, state):
         return state["log_weight"]
-
-    def check_steps(self, h, T):
-        if min(T) <= 0:
-            raise UsageError("no weights at T = 0")
 
 
 @dataclass(frozen=True, kw_only=True)

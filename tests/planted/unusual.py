@@ -1,5 +1,8 @@
 """Right samplers that are unusual: no law of `bench check` may find anything wrong with them."""
 
+# ruff: noqa: F821 - names are defined by `made` and used in texts
+# fmt: off
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -7,39 +10,19 @@ from typing import ClassVar
 
 import torch
 
-from harness import Sampler, UsageError, param
-from planted.plain import Plain
+from harness import Sampler, param
+from planted import maker
+from planted.plain import Counting, Heated, Plain
 
+made = maker(globals())
 
-class FloatCounter(Plain):
-    """sgld that counts its steps in a float."""
-
-    def init(self, theta, potential, h, T, noise):
-        return {"k": theta.new_zeros((len(theta), 1))}
-
-    def step(self, theta, state, potential, h, T, noise):
-        return super().step(theta, {}, potential, h, T, noise)[0], {"k": state["k"] + 1}
-
-
-class IntegerCounter(Plain):
-    """sgld that counts its steps in an integer."""
-
-    def init(self, theta, potential, h, T, noise):
-        return {"k": torch.zeros((len(theta), 1), dtype=torch.int64)}
-
-    def step(self, theta, state, potential, h, T, noise):
-        return super().step(theta, {}, potential, h, T, noise)[0], {"k": state["k"] + 1}
-
-
-class LeimkuhlerMatthews(Plain):
-    """The mean of the noise of this step and the one before: Leimkuhler and Matthews 2013."""
-
-    def init(self, theta, potential, h, T, noise):
-        return {"xi": noise.normal(theta)}
-
-    def step(self, theta, state, potential, h, T, noise):
-        xi = noise.normal(theta).expand_as(theta)
-        return theta - h * potential.grad(theta) + (2 * h * T).sqrt() * (xi + state["xi"]) / 2, {"xi": xi}
+# sgld that counts its steps, in a float and in an integer.
+made("FloatCounter", Counting, init="{'k': theta.new_zeros((len(theta), 1))}")
+made("IntegerCounter", Counting)
+# The mean of the noise of this step and the one before: Leimkuhler and Matthews 2013.
+made("LeimkuhlerMatthews", Plain, init="{'xi': noise.normal(theta)}",
+     step="xi = noise.normal(theta).expand_as(theta); "
+     "theta - h * potential.grad(theta) + (2 * h * T).sqrt() * (xi + state['xi']) / 2, {'xi': xi}")
 
 
 class OBABO(Sampler):
@@ -68,20 +51,11 @@ class OBABO(Sampler):
         return theta, {"v": root * v + heat * noise.normal(theta), "g": g}
 
 
-class Barker(Sampler):
-    """Unadjusted: a normal move whose sign goes by the gradient. Livingstone and Zanella 2022."""
-
-    zero_temperature = None
-
-    def step(self, theta, state, potential, h, T, noise):
-        move = (2 * h * T).sqrt() * noise.normal(theta)
-        g = potential.grad(theta)
-        ahead = noise.uniform(theta.shape) < torch.sigmoid(-move * g / T)
-        return theta + move.where(ahead, -move) + 0 * g, state  # a gradient that is lost loses the chain
-
-    def check_steps(self, h, T):
-        if min(T) <= 0:
-            raise UsageError("no T = 0")
+# Unadjusted: a normal move whose sign goes by the gradient. Livingstone and Zanella 2022. `0 * g`: a gradient that is
+# lost loses the chain.
+made("Barker", Heated, step="move = (2 * h * T).sqrt() * noise.normal(theta); g = potential.grad(theta); "
+     "ahead = noise.uniform(theta.shape) < torch.sigmoid(-move * g / T); "
+     "theta + move.where(ahead, -move) + 0 * g, state")
 
 
 class EulerSGHMC(Sampler):
@@ -105,53 +79,21 @@ class EulerSGHMC(Sampler):
         return 1.0
 
 
-class VelocityWithoutT(Sampler):
-    """EulerSGHMC with its velocity in units of sqrt(h T): the noise of the velocity has no T in it."""
-
-    alpha = 0.3
-    zero_temperature = None
-
-    def init(self, theta, potential, h, T, noise):
-        return {"v": noise.normal(theta)}
-
-    def step(self, theta, state, potential, h, T, noise):
-        push = (2 * self.alpha) ** 0.5 * noise.normal(theta) - (h / T).sqrt() * potential.grad(theta)
-        return theta + (h * T).sqrt() * state["v"], {"v": (1 - self.alpha) * state["v"] + push}
-
-    def check_steps(self, h, T):
-        if min(T) <= 0:
-            raise UsageError("it divides by T")
-
-
-class Resampling(Sampler):
-    """Leapfrog steps without a test, the velocity drawn anew with probability 0.2: randomised Hamiltonian dynamics."""
-
-    zero_temperature = None
-
-    def init(self, theta, potential, h, T, noise):
-        return {"v": (h * T).sqrt() * noise.normal(theta)}
-
-    def step(self, theta, state, potential, h, T, noise):
-        fresh = (h * T).sqrt() * noise.normal(theta)
-        v = fresh.where(noise.uniform((len(theta), 1)) < 0.2, state["v"]) - h * potential.grad(theta)
-        return theta + v, {"v": v}
-
-    def check_steps(self, h, T):
-        if min(T) <= 0:
-            raise UsageError("it chooses at random at T = 0 as well")
-
-
-class Preconditioned(Sampler):
-    """sgld with the constant matrix 1 + e e' / D in front of the gradient, and its root under the noise."""
-
-    @staticmethod
-    def zero_temperature(_sampler, theta, memory, g, h):
-        return theta - h * (g + g.mean(1, keepdim=True)), memory
-
-    def step(self, theta, state, potential, h, T, noise):
-        g, xi = potential.grad(theta), noise.normal(theta).expand_as(theta)
-        push = xi + (2**0.5 - 1) * xi.mean(1, keepdim=True)
-        return theta - h * (g + g.mean(1, keepdim=True)) + (2 * h * T).sqrt() * push, state
+# EulerSGHMC with its velocity in units of sqrt(h T): the noise of the velocity has no T in it.
+made("VelocityWithoutT", Heated, alpha=0.3, init="{'v': noise.normal(theta)}",
+     step="push = (2 * self.alpha) ** 0.5 * noise.normal(theta) - (h / T).sqrt() * potential.grad(theta); "
+     "theta + (h * T).sqrt() * state['v'], {'v': (1 - self.alpha) * state['v'] + push}")
+# Leapfrog steps without a test, the velocity drawn anew with probability 0.2: randomised Hamiltonian dynamics.
+made("Resampling", Heated, init="{'v': (h * T).sqrt() * noise.normal(theta)}",
+     step="fresh = (h * T).sqrt() * noise.normal(theta); "
+     "v = fresh.where(noise.uniform((len(theta), 1)) < 0.2, state['v']) - h * potential.grad(theta); "
+     "theta + v, {'v': v}")
+# sgld with the constant matrix 1 + e e' / D in front of the gradient, and its root under the noise.
+made("Preconditioned", Sampler, zero_temperature=staticmethod(
+        lambda _, theta, memory, g, h: (theta - h * (g + g.mean(1, keepdim=True)), memory)),
+     step="g, xi = potential.grad(theta), noise.normal(theta).expand_as(theta); "
+     "push = xi + (2**0.5 - 1) * xi.mean(1, keepdim=True); "
+     "theta - h * (g + g.mean(1, keepdim=True)) + (2 * h * T).sqrt() * push, state")
 
 
 class Diagonal(Sampler):
@@ -171,41 +113,21 @@ class Diagonal(Sampler):
         return theta - h * M * potential.grad(theta) + (2 * h * T * M).sqrt() * noise.normal(theta), state
 
 
-class BoxMuller(Plain):
-    """sgld that makes its normal numbers of uniform ones."""
-
-    zero_temperature = None
-
-    def xi(self, theta, noise):
-        radius = (-2 * (1 - noise.uniform(theta.shape)).log()).sqrt()
-        return (radius * (2 * torch.pi * noise.uniform(theta.shape)).cos()).to(theta.dtype)
-
-    def check_steps(self, h, T):
-        if min(T) <= 0:
-            raise UsageError("its numbers are drawn at T = 0 as well")
-
-
-class Antithetic(Sampler):
-    """sgld with a second replica in its state that is driven by the same noise with the other sign."""
-
-    gradients_per_step = 2
-
-    def init(self, theta, potential, h, T, noise):
-        return {"other": theta}
-
-    def step(self, theta, state, potential, h, T, noise):
-        xi = (2 * h * T).sqrt() * noise.normal(theta)
-        other = state["other"]
-        return theta - h * potential.grad(theta) + xi, {"other": other - h * potential.grad(other) - xi}
+# sgld that makes its normal numbers of uniform ones.
+made("BoxMuller", (Heated, Plain), xi="radius = (-2 * (1 - noise.uniform(theta.shape)).log()).sqrt(); "
+     "(radius * (2 * torch.pi * noise.uniform(theta.shape)).cos()).to(theta.dtype)")
+# sgld with a second replica in its state that is driven by the same noise with the other sign.
+made("Antithetic", Sampler, gradients_per_step=2, init="{'other': theta}",
+     step="xi, other = (2 * h * T).sqrt() * noise.normal(theta), state['other']; "
+     "theta - h * potential.grad(theta) + xi, {'other': other - h * potential.grad(other) - xi}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mala(Sampler):
+class Mala(Heated):
     """Metropolis-adjusted Langevin on the full potential."""
 
     gradients_per_step: ClassVar = 0
     full_gradients_per_step: ClassVar = 1
-    zero_temperature: ClassVar = None
 
     scale: float = param(1.0, "(0, inf)", "factor on the step size")
 
@@ -224,49 +146,19 @@ class Mala(Sampler):
         accept = accept | ~theta.isfinite().all(1, keepdim=True)
         return x.where(accept, theta), {"U": U_x.where(accept[:, 0], U), "g": g_x.where(accept, g)}
 
-    def check_steps(self, h, T):
-        if min(T) <= 0:
-            raise UsageError("no T = 0")
 
-
-class RandomScan(Sampler):
-    """sgld that moves each coordinate with probability one half."""
-
-    zero_temperature = None
-
-    def step(self, theta, state, potential, h, T, noise):
-        move = -h * potential.grad(theta) + (2 * h * T).sqrt() * noise.normal(theta)
-        return torch.where(noise.uniform(theta.shape) < 0.5, theta + move, theta + 0 * move), state
-
-    def check_steps(self, h, T):
-        if min(T) <= 0:
-            raise UsageError("it chooses at random at T = 0 as well")
-
-
-class TwoGradients(Sampler):
-    """sgld with the mean of two gradient calls at one place."""
-
-    gradients_per_step = 2
-
-    def step(self, theta, state, potential, h, T, noise):
-        g = (potential.grad(theta) + potential.grad(theta)) / 2
-        return theta - h * g + (2 * h * T).sqrt() * noise.normal(theta), state
-
-
-class TwoHalfSteps(Sampler):
-    """Two steps of half the size in one, each with a gradient of its own."""
-
-    gradients_per_step = 2
-
-    exempt: ClassVar = {"zero-temperature": "the second of its gradients is taken where no rule is told of it"}
-
-    def step(self, theta, state, potential, h, T, noise):
-        for _ in range(2):
-            theta = theta - h / 2 * potential.grad(theta) + (h * T).sqrt() * noise.normal(theta)
-        return theta, state
-
+# sgld that moves each coordinate with probability one half.
+made("RandomScan", Heated, step="move = -h * potential.grad(theta) + (2 * h * T).sqrt() * noise.normal(theta); "
+     "torch.where(noise.uniform(theta.shape) < 0.5, theta + move, theta + 0 * move), state")
+# sgld with the mean of two gradient calls at one place.
+made("TwoGradients", Plain, gradients_per_step=2, gradient="(gradient + potential.grad(theta)) / 2")
+# Two steps of half the size in one, each with a gradient of its own.
+made("TwoHalfSteps", Plain, gradients_per_step=2,
+     exempt={"zero-temperature": "the second of its gradients is taken where no rule is told of it"},
+     step="theta, _ = super().step(theta, state, potential, h / 2, T, noise); "
+     "super().step(theta, state, potential, h / 2, T, noise)")
 
 UNUSUAL = [
     Plain, FloatCounter, IntegerCounter, LeimkuhlerMatthews, OBABO, Barker, EulerSGHMC, VelocityWithoutT, Resampling,
     Preconditioned, Diagonal, BoxMuller, Antithetic, Mala, RandomScan, TwoGradients, TwoHalfSteps,
-]  # fmt: skip
+]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from kernels import Noise, scalars
 
+from harness.engine.linear import ScriptedNoise
 from harness.system.errors import UsageError
 from plugins.samplers.contour_sgld import ContourSGLD
 from plugins.samplers.sgld import SGLD
@@ -38,25 +40,16 @@ def expected(function, T):
     return float((function(GRID) * mass).sum() / mass.sum())
 
 
-def scalars(*values):
-    return [torch.tensor(value, dtype=torch.float64) for value in values]
-
-
 def walked(sampler, T, steps=STEPS, burn=BURN):
     """Positions (K, C), weights (K, C) and the last state, every fourth step kept."""
-    generator = torch.Generator().manual_seed(21)
-
-    class Noise:
-        def normal(self, like):
-            return torch.randn(like.shape, generator=generator, dtype=like.dtype)
-
+    noise = Noise(21)
     h, heat = scalars(H, T)
     potential = Well()
     theta = torch.where(torch.arange(CHAINS)[:, None] % 2 == 0, -1.0, 1.0).double()
-    state = sampler.init(theta, potential, h, heat, Noise())
+    state = sampler.init(theta, potential, h, heat, noise)
     kept, weights = [], []
     for k in range(steps):
-        theta, state = sampler.step(theta, state, potential, h, heat, Noise())
+        theta, state = sampler.step(theta, state, potential, h, heat, noise)
         if k >= burn and k % 4 == 0:
             kept.append(theta[:, 0])
             log = sampler.log_weight(state)
@@ -138,13 +131,11 @@ def test_a_step_by_hand(energy, cap):
         "log_weight": torch.zeros(1, dtype=torch.float64),
     }  # fmt: skip
 
-    class Noise:
-        def normal(self, like):
-            return torch.full_like(like, xi)
-
     potential = Well()
     theta = torch.full((1, 1), x, dtype=torch.float64)
-    found, after = sampler.step(theta, state, potential, *scalars(H, T), Noise())
+    found, after = sampler.step(
+        theta, state, potential, *scalars(H, T), ScriptedNoise([torch.full((1, 1), xi, dtype=torch.float64)])
+    )
     slope, _ = flattening(sampler, G[0], energy, T)
     new = x - H * (1 + slope) * g + np.sqrt(2 * H * T) * xi
     assert found.item() == pytest.approx(new, rel=1e-12)

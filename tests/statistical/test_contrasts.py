@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from kernels import Noise, scalars
 
 from harness.engine.gaussian import GaussianTask
 from harness.engine.linear import derive, propagate
@@ -101,16 +102,9 @@ def test_hmc_without_resampling_turns_round_where_a_proposal_is_refused():
             self.calls += 1
             return x.square().sum(1) / 2 + 1e9 * (self.calls > 1), x
 
-    class Noise:
-        def normal(self, like):
-            return torch.full_like(like, 0.3)
-
-        def uniform(self, shape):
-            return torch.full(tuple(shape), 0.5, dtype=torch.float64)
-
-    h, T = (torch.tensor(v, dtype=torch.float64) for v in (0.01, 1.0))
+    h, T = scalars(0.01, 1.0)
     sampler, potential = HMC(resample=False), Steep()
-    state = sampler.init(theta, potential, h, T, Noise())
-    moved, after = sampler.step(theta, state, potential, h, T, Noise())
+    state = sampler.init(theta, potential, h, T, Noise(1))
+    moved, after = sampler.step(theta, state, potential, h, T, Noise(1))
     assert torch.equal(moved, theta)
     assert torch.equal(after["r"], -state["r"])

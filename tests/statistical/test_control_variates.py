@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from kernels import stepped, tensor
+from kernels import Noise, stepped, tensor
 
 from harness.contracts.randomness import Streams
 from harness.engine.gaussian import GaussianTask
@@ -162,18 +162,10 @@ def test_on_a_quadratic_every_path_is_that_of_exact_gradients(controlled, plain)
 @pytest.mark.parametrize("controlled", [*(pair[0] for pair in PAIRS), RESGLDCV()], ids=lambda s: type(s).__name__)
 def test_a_step_asks_for_twice_the_gradients(controlled):
     potential = CountingPotential(Noisy(), 1, {"w": torch.ones((C, D), dtype=torch.float64)})
-    theta, noise = torch.zeros((C, D), dtype=torch.float64), Streams(0, 0).torch("noise")
-
-    class Normals:
-        def normal(self, like):
-            return torch.randn(like.shape, generator=noise, dtype=like.dtype)
-
-        def uniform(self, shape):
-            return torch.rand(tuple(shape), generator=noise, dtype=torch.float64)
-
-    state = controlled.init(theta, potential, tensor(0.01), tensor(1.0), Normals())
+    theta = torch.zeros((C, D), dtype=torch.float64)
+    state = controlled.init(theta, potential, tensor(0.01), tensor(1.0), Noise())
     potential.take_counts()
-    controlled.step(theta, state, potential, tensor(0.01), tensor(1.0), Normals())
+    controlled.step(theta, state, potential, tensor(0.01), tensor(1.0), Noise())
     assert potential.take_counts() == (controlled.gradients_per_step, 0)
     assert controlled.gradients_per_step == 2 * type(controlled).__mro__[-4].gradients_per_step
 

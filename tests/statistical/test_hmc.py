@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 import torch
@@ -12,9 +10,7 @@ from harness.engine.gaussian import GaussianTask
 from harness.engine.linear import ScriptedNoise
 from harness.engine.stepping import BoundPotential
 from harness.system.errors import UsageError
-from plugins.laws.experiment import once
 from plugins.laws.law import draws, finish, loop, trajectory
-from plugins.laws.samplers.exact import SETTINGS, Ranks
 from plugins.samplers.hmc import HMC
 
 CHAINS, D = 5, 3
@@ -76,40 +72,6 @@ def test_a_proposal_is_the_leapfrog(start, leapfrog, jitter):
     torch.testing.assert_close(state["accept"][:, 0], (before - after).clamp(max=0).exp(), rtol=1e-10, atol=1e-12)
 
 
-def test_the_way_back_leads_back(start):
-    theta, r = start
-    sampler = HMC(leapfrog=6, jitter=0.0)
-    there, _ = proposed(sampler, theta, r, 0.04)
-    r_end = by_hand(theta, r, 0.2, 6)[1]
-    back, _ = proposed(sampler, there, -r_end, 0.04)
-    assert (there - theta).abs().max() > 0.1
-    torch.testing.assert_close(back, theta, rtol=1e-11, atol=1e-12)
-
-
-def test_the_leapfrog_keeps_volume(start):
-    theta, r = (part[:1] for part in start)
-
-    def flow(z):
-        end, r_end, _, _ = by_hand(z[None, :D], z[None, D:], 0.2, 6)
-        return torch.cat([end[0], r_end[0]])
-
-    jacobian = torch.autograd.functional.jacobian(flow, torch.cat([theta[0], r[0]]))
-    assert torch.linalg.det(jacobian).item() == pytest.approx(1, abs=1e-10)
-
-
-def test_the_energy_error_is_of_second_order(start):
-    """Over one path length, half the step leaves a quarter of the error."""
-    theta, r = start
-    errors = []
-    for leapfrog in (20, 40, 80):
-        epsilon = 0.4 / leapfrog
-        _, state = proposed(HMC(leapfrog=leapfrog, jitter=0.0), theta, r, epsilon**2)
-        _, r_end, before, _ = by_hand(theta, r, epsilon, leapfrog)
-        errors.append((state["energy"] + (r_end**2).sum(1) / 2 - before).abs())
-    for coarse, fine in pairwise(errors):
-        assert torch.all((coarse / fine - 4).abs() < 0.15), coarse / fine
-
-
 @pytest.mark.parametrize("T", [0.5, 1.0, 3.0])
 def test_a_proposal_is_taken_where_u_is_below_exp_minus_dh_over_t(start, T):
     theta, r = start
@@ -135,42 +97,6 @@ def test_a_rejected_chain_keeps_energy_and_gradient(start):
     assert torch.equal(state["energy"], U)
     assert torch.equal(state["gradient"], g)
     assert torch.all(state["accept"] < 1e-3)
-
-
-class HotProposal(HMC):
-    def step(self, theta, state, potential, h, T, noise):
-        return super().step(theta, state, potential, h, 1.2 * T, noise)
-
-
-class EnergyOfTheStart(HMC):
-    def step(self, theta, state, potential, h, T, noise):
-        new, left = super().step(theta, state, potential, h, T, noise)
-        return new, {**left, "energy": state["energy"]}
-
-
-class GradientOfTheStepBefore(HMC):
-    def step(self, theta, state, potential, h, T, noise):
-        new, left = super().step(theta, state, potential, h, T, noise)
-        return new, {**left, "gradient": state["gradient"]}
-
-
-class AlwaysAccepted(HMC):
-    def step(self, theta, state, potential, h, T, noise):
-        return super().step(theta, {**state, "energy": state["energy"] + 1e9}, potential, h, T, noise)
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("mutant", [HotProposal, EnergyOfTheStart, GradientOfTheStepBefore, AlwaysAccepted])
-def test_ranks_see_a_kernel_that_is_not_invariant(mutant):
-    worst = min(p for setting in SETTINGS for p in once(Ranks(mutant(), setting), seed=3).values())
-    assert worst < 1e-6
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("sampler", [HMC(), HMC(leapfrog=1), HMC(leapfrog=25, jitter=0.0)], ids=repr)
-def test_ranks_are_uniform(sampler):
-    values = [p for setting in SETTINGS for p in once(Ranks(sampler, setting), seed=4).values()]
-    assert min(values) > 1e-3 / len(values)
 
 
 @pytest.mark.statistical

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from kernels import Noise, scalars
 
 from plugins.samplers.ngvi import NGVI, _density
 
@@ -34,21 +35,6 @@ class Mixture:
             U = -torch.logsumexp(self.shares.log() - apart / 2, dim=1)
             (g,) = torch.autograd.grad(U.sum(), x)
         return U.detach(), g
-
-
-class Noise:
-    def __init__(self, seed):
-        self.generator = torch.Generator().manual_seed(seed)
-
-    def normal(self, like):
-        return torch.randn(like.shape, generator=self.generator, dtype=like.dtype)
-
-    def uniform(self, shape):
-        return torch.rand(tuple(shape), generator=self.generator, dtype=torch.float64)
-
-
-def scalars(*values):
-    return [torch.tensor(value, dtype=torch.float64) for value in values]
 
 
 def fitted(sampler, potential, h, T, steps, chains, seed=1, watch=None):

@@ -6,7 +6,7 @@ import kernels
 import numpy as np
 import pytest
 import torch
-from kernels import Fixed
+from kernels import Fixed, Noise, scalars
 
 from harness.engine.gaussian import GaussianProblem
 from harness.engine.stepping import BoundPotential
@@ -14,10 +14,6 @@ from plugins.samplers.santa import Santa
 from plugins.samplers.sgnht import SGNHT
 
 D = 20
-
-
-def scalars(*values):
-    return [torch.tensor(value, dtype=torch.float64) for value in values]
 
 
 def stepped(sampler, theta, state, g, xi, h, T):
@@ -61,20 +57,15 @@ def test_santa_by_hand(T):
 
 def walked(sampler, h, T, *, steps, burn, variance=0.0, chains=64):
     """Time averages (chains,) of theta^2 / T, v^2 / (h T) and alpha on standard normals of D coordinates."""
-    generator = torch.Generator().manual_seed(8)
-
-    class Noise:
-        def normal(self, like):
-            return torch.randn(like.shape, generator=generator, dtype=like.dtype)
-
+    noise = Noise(8)
     problem = GaussianProblem(torch.ones(D, dtype=torch.float64))
     heat, step = scalars(T, h)
-    theta = heat.sqrt() * Noise().normal(torch.empty((chains, D), dtype=torch.float64))
-    state = sampler.init(theta, BoundPotential(problem, 1), step, heat, Noise())
+    theta = heat.sqrt() * noise.normal(torch.empty((chains, D), dtype=torch.float64))
+    state = sampler.init(theta, BoundPotential(problem, 1), step, heat, noise)
     sums = np.zeros((3, chains))
     for k in range(steps):
-        slope = variance**0.5 * Noise().normal(theta)
-        theta, state = sampler.step(theta, state, BoundPotential(problem, 1, {"slope": slope}), step, heat, Noise())
+        slope = variance**0.5 * noise.normal(theta)
+        theta, state = sampler.step(theta, state, BoundPotential(problem, 1, {"slope": slope}), step, heat, noise)
         if k >= burn:
             v = state["v"] if "v" in state else state["u"]
             sums += [theta.square().mean(1) / T, v.square().mean(1) / (h * T), state["alpha"].mean(1)]
