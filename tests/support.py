@@ -34,6 +34,17 @@ def run_loop(loop):
     return loop
 
 
+def both(task, sampler, schedule, steps, **how):
+    """A loop in each mode, at its end, and the draws, weights and steps that the observer of its first run saw."""
+    loops, seen = [make_loop(task, sampler, schedule, steps, mode=mode, **how) for mode in ("plain", "compiled")], []
+    for loop in loops:
+        parts = []
+        loop.runs[0].observer.observe = lambda draws, weights, at, parts=parts: parts.append((draws, weights, at))
+        run_loop(loop)
+        seen.append([torch.cat([torch.as_tensor(part[i]) for part in parts]) for i in range(3)])
+    return loops, seen
+
+
 def bench_words(*words):
     """The command `bench WORDS` by this interpreter."""
     return [sys.executable, "-c", "from harness.cli import main; main()", *words]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from support import SAMPLERS, make_loop, run_loop
+from support import SAMPLERS, both, make_loop, run_loop
 
 from harness import Sampler
 from harness.engine.stepping import execution_mode
@@ -42,17 +42,6 @@ class Awkward(SGLD):
 
     def log_weight(self, state):
         return state["twin"].square().sum(1)
-
-
-def both(task, sampler, schedule, steps, **how):
-    loops = [make_loop(task, sampler, schedule, steps, mode=mode, **how) for mode in ("plain", "compiled")]
-    seen = []
-    for loop in loops:
-        parts = []
-        loop.runs[0].observer.observe = lambda draws, weights, at, parts=parts: parts.append((draws, weights, at))
-        run_loop(loop)
-        seen.append([torch.cat([torch.as_tensor(part[i]) for part in parts]) for i in range(3)])
-    return loops, seen
 
 
 @compiled

@@ -19,24 +19,16 @@ from crash.workload import SHORT, References, Site
 
 KILLED = "kill at a system call of gc --delete"
 LEFT_TO_THE_LONG_FORM = {
-    "kill -9 of the fork server",
-    "SIGTERM to the group",
-    "Ctrl-C twice",
+    "kill -9 of the fork server", "SIGTERM to the group", "Ctrl-C twice",
     "events.jsonl of an unfinished run bit-flipped",
-    "checkpoint.safetensors of an unfinished run truncated",
-    "draws.part of an unfinished run truncated",
-    "spec.json of an unfinished run truncated",
-    "environment.json of an unfinished run bit-flipped",
-    "draws.safetensors of a finished run truncated",
-    "curves.safetensors of a finished run truncated",
-    "spec.json of a finished run bit-flipped",
-    "environment.json of a finished run truncated",
-    "a writer holds the database",
-    "Ctrl-C of stopped workers",
-    "lock files deleted or replaced",
+    "checkpoint.safetensors of an unfinished run truncated", "draws.part of an unfinished run truncated",
+    "spec.json of an unfinished run truncated", "environment.json of an unfinished run bit-flipped",
+    "draws.safetensors of a finished run truncated", "curves.safetensors of a finished run truncated",
+    "spec.json of a finished run bit-flipped", "environment.json of a finished run truncated",
+    "a writer holds the database", "Ctrl-C of stopped workers", "lock files deleted or replaced",
     "launchers in process-id namespaces",
     *(fault for fault in (*syscalls.FAULTS, *hostile.FAULTS) if fault not in (KILLED, "links in runs")),
-}
+}  # fmt: skip
 """Near relatives of those that are played here: three minutes of tests are enough."""
 
 

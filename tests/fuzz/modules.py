@@ -119,11 +119,7 @@ def modules(draw, name):
                 tail += f"@hook\ndef bench_{hook}():\n    return [Info('{name}', '{name}:A', 'what it does')]\n"
     if kind == "clash":
         tail += "@hook\ndef bench_samplers():\n    return [Info('twin', 'm:A')]\n"
-        tail += draw(
-            st.sampled_from(
-                ("", "@hook\ndef bench_sampler():\n    return []\n", "@hook\ndef bench_tasks(x):\n    return x\n")
-            )
-        )
+        tail += draw(st.sampled_from(MISSPELT))
     return HEAD + body + tail
 
 

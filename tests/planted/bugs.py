@@ -670,7 +670,7 @@ bug("ProblemByTheClosure", Outside, "truth", "isolation",
     look="cells = getattr(potential.grad, '__closure__', None) or (); "
     "1.0 + 0 * len([cell.cell_contents for cell in cells])")
 bug("ProblemByTheCaller", Outside, "truth", "isolation", "The problem is looked for in the frames of who called.",
-    look="1.0 + 0 * len(inspect.stack())")
+    look="1.0 + 0 * len(inspect.stack(0))")
 bug("TaskAmongTheModules", Outside, "truth", "isolation", "The task is found among the modules that are imported.",
     look="0.9 if any(name.startswith('tasks.vision') for name in sys.modules) else 1.0")
 bug("TruthOfATask", Outside, "truth", "isolation", "The truth of a task is asked for.",
