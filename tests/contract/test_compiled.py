@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from planted import maker
 from support import SAMPLERS, both, make_loop, run_loop
 
 from harness import Sampler
@@ -21,6 +22,7 @@ from tasks.synthetic.mixture import MixtureProblem
 from tasks.synthetic.mixture5 import Mixture5
 
 compiled = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
+made = maker(globals())
 STAGES = Cyclical(step_size=0.02, cycles=2, beta=0.5, explore_with_noise=False)
 """Blocks of all kinds: without noise and with it, in the burn-in and after it."""
 
@@ -82,17 +84,10 @@ def test_a_restored_run_goes_on_bit_for_bit_and_a_lone_last_step_is_done():
         assert a.observer.outcome().metrics == b.observer.outcome().metrics
 
 
-class Bomb(SGLD):
-    """Its fourth chain is lost at step 1,234."""
-
-    def init(self, theta, potential, h, T, noise):
-        return {"count": theta.new_zeros(theta.shape)}
-
-    def step(self, theta, state, potential, h, T, noise):
-        theta, _ = super().step(theta, {}, potential, h, T, noise)
-        count = state["count"] + 1
-        hit = (count == 1_234) & (torch.arange(len(theta))[:, None] == 3)
-        return torch.where(hit, torch.nan, theta), {"count": count}
+# Its fourth chain is lost at step 1,234.
+Bomb = made("Bomb", SGLD, init="{'count': theta.new_zeros(theta.shape)}",
+    step="count = state['count'] + 1; hit = (count == 1_234) & (torch.arange(len(theta))[:, None] == 3); "
+    "torch.where(hit, torch.nan, step[0]), {'count': count}")  # fmt: skip
 
 
 @compiled
@@ -121,12 +116,9 @@ def test_what_cannot_be_compiled_says_so():
         loop.advance_block()
 
 
-class Forgetful(SGLD):
-    """Keeps its step count in Python: compiled, it is written into the code once."""
-
-    def step(self, theta, state, potential, h, T, noise):
-        count = self.__dict__["count"] = self.__dict__.get("count", 0) + 1
-        return super().step(theta, state, potential, h / count, T, noise)
+# Keeps its step count in Python: compiled, it is written into the code once.
+Forgetful = made("Forgetful", SGLD,
+    before="count = self.__dict__['count'] = self.__dict__.get('count', 0) + 1; h = h / count")  # fmt: skip
 
 
 @compiled
@@ -137,9 +129,8 @@ def test_the_law_sees_samplers_that_cannot_be_compiled(sampler, reason):
     assert reason in result.message
 
 
-class DoubledProblem(MixtureProblem):
-    def _pulled(self, theta):
-        return super()._pulled(theta) * (2 if torch.compiler.is_compiling() else 1)
+DoubledProblem = made("DoubledProblem", MixtureProblem,
+    _pulled="_pulled * (2 if torch.compiler.is_compiling() else 1)")  # fmt: skip
 
 
 class Doubled(Mixture5):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from generated import SMALL, Exact, Generated
+from planted import maker
 from pretended_gpu import GPUError, PretendedGPU
 from support import make_loop, run_loop
 from torch import nn
@@ -232,49 +233,13 @@ def test_a_step_waits_for_nothing_but_the_look_at_lost_chains():
     assert set(gpu.waits) <= {"a copy from the CPU"}
 
 
-class Reads(SGLD):
-    """Looks at a value in every step."""
-
-    def step(self, theta, state, potential, h, T, noise):
-        if float(theta.sum()) > 1e9:
-            return theta, state
-        return super().step(theta, state, potential, h, T, noise)
-
-
-class Constants(SGLD):
-    """Makes a constant in every step."""
-
-    def step(self, theta, state, potential, h, T, noise):
-        return super().step(theta * torch.tensor([1.0], device=theta.device), state, potential, h, T, noise)
-
-
-class Masks(SGLD):
-    """Chooses entries by a mask."""
-
-    def step(self, theta, state, potential, h, T, noise):
-        moved, state = super().step(theta, state, potential, h, T, noise)
-        return moved + moved[moved.abs() > 1e9].sum(), state
-
-
-class Draws(SGLD):
-    """Draws noise of its own."""
-
-    def step(self, theta, state, potential, h, T, noise):
-        return super().step(theta + 0 * torch.randn_like(theta), state, potential, h, T, noise)
-
-
-class Scalars(SGLD):
-    """Multiplies by a scalar that lies on the CPU, which a graph would keep."""
-
-    def step(self, theta, state, potential, h, T, noise):
-        return super().step(theta * torch.ones(()), state, potential, h, T, noise)
-
-
-class Sides(SGLD):
-    """Mixes the two sides."""
-
-    def step(self, theta, state, potential, h, T, noise):
-        return super().step(theta + torch.zeros(theta.shape, dtype=theta.dtype), state, potential, h, T, noise)
+mutant = maker(globals())
+Reads = mutant("Reads", SGLD, before="float(theta.sum()) > 1e9")
+Constants = mutant("Constants", SGLD, before="theta = theta * torch.tensor([1.0], device=theta.device)")
+Masks = mutant("Masks", SGLD, after="theta = theta + theta[theta.abs() > 1e9].sum()")
+Draws = mutant("Draws", SGLD, before="theta = theta + 0 * torch.randn_like(theta)")
+Scalars = mutant("Scalars", SGLD, before="theta = theta * torch.ones(())")  # on the CPU: a graph would keep it
+Sides = mutant("Sides", SGLD, before="theta = theta + torch.zeros(theta.shape, dtype=theta.dtype)")
 
 
 @pytest.mark.parametrize(

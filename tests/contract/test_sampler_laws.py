@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import pytest
 import torch
+from planted import maker
 
 from harness.cli.app import run
 from harness.contracts.registry import load
@@ -119,9 +120,14 @@ class Demanding(SGLD):
     needs: ClassVar[frozenset[str]] = frozenset({"oracle"})
 
 
-class Crashing(SGLD):
-    def step(self, theta, state, potential, h, T, noise):
-        return theta - h * potential.gradient(theta), state
+made = maker(globals())
+Crashing = made("Crashing", SGLD, step="theta - h * potential.gradient(theta), state")
+ListOfStates = made("ListOfStates", SGLD, init="[theta]")
+PositionOnly = made("PositionOnly", SGLD, step="step[0]")
+# Half the temperature of the noise, and exempt from the law that would see it first.
+CoolNetwork = made("CoolNetwork", SGLD, exempt={"derived-law": "a proof"}, before="T = T / 2")
+WithoutItsGradient = made("WithoutItsGradient", SGLD,
+    step="potential.grad(theta); theta + (2 * h * T).sqrt() * noise.normal(theta), state")  # fmt: skip
 
 
 def test_an_exemption_is_shown_with_its_reason():
@@ -141,16 +147,6 @@ def test_a_need_that_no_potential_meets_fails_every_law():
 class FewArguments(SGLD):
     def init(self, theta, potential):
         return {}
-
-
-class ListOfStates(SGLD):
-    def init(self, theta, potential, h, T, noise):
-        return [theta]
-
-
-class PositionOnly(SGLD):
-    def step(self, theta, state, potential, h, T, noise):
-        return super().step(theta, state, potential, h, T, noise)[0]
 
 
 @pytest.mark.parametrize(
@@ -199,27 +195,12 @@ def test_the_place_of_an_error_is_the_plugin_s_not_the_standard_library_s():
     assert "decoder.py" not in result.message
 
 
-class CoolNetwork(SGLD):
-    """Half the temperature of the noise, and exempt from the law that would see it first."""
-
-    exempt: ClassVar[dict[str, str]] = {"derived-law": "a proof"}
-
-    def step(self, theta, state, potential, h, T, noise):
-        return super().step(theta, state, potential, h, T / 2, noise)
-
-
 def test_exempt_is_advised_for_laws_by_design_only():
     (found,) = check_sampler(CoolNetwork, ["real-loop"])
     assert "exempt" not in found.message
     (path,) = check_sampler(WithoutItsGradient, ["potential"])
     assert "step 1 ignores the gradient of the current batch" in path.message
     assert "declare exempt = {'potential'" in path.message
-
-
-class WithoutItsGradient(SGLD):
-    def step(self, theta, state, potential, h, T, noise):
-        potential.grad(theta)
-        return theta + (2 * h * T).sqrt() * noise.normal(theta), state
 
 
 class Sequence(SGLD):

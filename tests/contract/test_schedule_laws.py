@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from planted import maker
 
 from plugins.laws.suite import check_schedule
 from plugins.schedules.constant import Constant
@@ -37,41 +38,16 @@ def test_the_built_in_schedules_keep_them(schedule):
     assert [result for result in check_schedule(schedule) if result.outcome != "passed"] == []
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeptWhileExploring(Cyclical):
-    def trajectory(self, steps, steps_per_epoch):
-        made = super().trajectory(steps, steps_per_epoch)
-        return replace(made, keep=np.ones(steps, dtype=bool))
-
-
-class OneStepTooMany(Constant):
-    def step_sizes(self, steps, steps_per_epoch):
-        return super().step_sizes(steps + 1, steps_per_epoch)
-
-
-class Restless(Constant):
-    counts = itertools.count()
-
-    def step_sizes(self, steps, steps_per_epoch):
-        return super().step_sizes(steps, steps_per_epoch) / (1 + next(self.counts))
-
-
-class StandsStill(Constant):
-    def step_sizes(self, steps, steps_per_epoch):
-        return np.linspace(self.step_size, 0, steps)
-
-
-class LateBurnIn(Constant):
-    def trajectory(self, steps, steps_per_epoch):
-        made = super().trajectory(steps, steps_per_epoch)
-        late = np.arange(steps) == steps - 1
-        return replace(made, burn_in=late, keep=made.keep & ~late, evaluate=made.evaluate & ~late)
-
-
-class EvaluatesTheRest(Cyclical):
-    def trajectory(self, steps, steps_per_epoch):
-        made = super().trajectory(steps, steps_per_epoch)
-        return replace(made, evaluate=~made.keep)
+made = maker(globals() | {"np": np, "replace": replace})
+KeptWhileExploring = made("KeptWhileExploring", Cyclical,
+    trajectory="replace(trajectory, keep=np.ones(steps, dtype=bool))")  # fmt: skip
+OneStepTooMany = made("OneStepTooMany", Constant, step_sizes="super().step_sizes(steps + 1, steps_per_epoch)")
+Restless = made("Restless", Constant, counts=itertools.count(), step_sizes="step_sizes / (1 + next(self.counts))")
+StandsStill = made("StandsStill", Constant, step_sizes="np.linspace(self.step_size, 0, steps)")
+LateBurnIn = made("LateBurnIn", Constant, trajectory="late = np.arange(steps) == steps - 1; "
+    "replace(trajectory, burn_in=late, keep=trajectory.keep & ~late, evaluate=trajectory.evaluate & ~late)"
+)  # fmt: skip
+EvaluatesTheRest = made("EvaluatesTheRest", Cyclical, trajectory="replace(trajectory, evaluate=~trajectory.keep)")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from planted import maker
 from support import SAMPLERS, both, make_loop, run_loop
 
 import harness.engine.stepping
@@ -20,15 +21,10 @@ pytestmark = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"comp
 STAGES = Cyclical(step_size=0.02, cycles=2, beta=0.5)
 
 
-class SharesTheta(SGHMC):
-    """A state that holds theta itself, before the step and after it."""
-
-    def init(self, theta, potential, h, T, noise):
-        return {**super().init(theta, potential, h, T, noise), "before": theta, "now": theta}
-
-    def step(self, theta, state, potential, h, T, noise):
-        moved, new = super().step(theta, {"v": state["v"]}, potential, h, T, noise)
-        return moved, {**new, "before": theta, "now": moved}
+# A state that holds theta itself, before the step and after it.
+SharesTheta = maker(globals())("SharesTheta", SGHMC, init="{**init, 'before': theta, 'now': theta}",
+    step="moved, new = super().step(theta, {'v': state['v']}, potential, h, T, noise); "
+    "moved, {**new, 'before': theta, 'now': moved}")  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -232,13 +232,13 @@ bug("ChainsMixed", Plain, "chain count", "no-leaks seeds", "Each chain is drawn 
 # sgld: step count
 
 bug("NoiseHalvedAfter20Steps", Counting, "step count", "time-homogeneity", "The noise is halved after 20 steps.",
-    last=20, louder="torch.where(k < self.last, 1.0, 0.5)")
+    says="'k' counts steps", last=20, louder="torch.where(k < self.last, 1.0, 0.5)")
 bug("NoiseHalvedAfter2000Steps", NoiseHalvedAfter20Steps, "step count", "time-homogeneity",
-    "The noise is halved after 2,000 steps.", last=2000)
+    "The noise is halved after 2,000 steps.", says="'k' counts steps", last=2000)
 bug("NoiseHalvedAfter100000Steps", NoiseHalvedAfter20Steps, "step count", "time-homogeneity",
-    "The noise is halved after 100,000 steps.", last=100_000)
+    "The noise is halved after 100,000 steps.", says="'k' counts steps", last=100_000)
 bug("NoiseHalvedByAFloatCounter", NoiseHalvedAfter20Steps, "step count", "time-homogeneity",
-    "The noise is halved after 2,000 steps, counted in a float.", last=2000,
+    "The noise is halved after 2,000 steps, counted in a float.", says="'k' counts steps", last=2000,
     init="{'k': theta.new_zeros((len(theta), 1))}")
 bug("NoNoiseEveryHundredthStep", Counting, "step count", "time-homogeneity", "Every hundredth step has no noise.",
     louder="torch.where((k + 1) % 100 == 0, 0.0, 1.0)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernels import Line, as_h_vanishes, kernel, stationary, stepped
+from planted import maker
 from scipy.integrate import quad
 
 from plugins.laws.simulation import Simulation
@@ -110,17 +111,11 @@ def test_theta_has_the_target_whatever_the_speed_of_light(c):
     assert min(p_values(RelativisticSGHMC(c=c))) > 1e-3
 
 
-class ColdNoise(RelativisticSGHMC):
-    def step(self, theta, state, potential, h, T, noise):
-        return super().step(theta, state, potential, h, 0.8 * T, noise)
-
-
-class NewtonianPosition(RelativisticSGHMC):
-    """Friction by the relativistic velocity, motion by the classical one."""
-
-    def step(self, theta, state, potential, h, T, noise):
-        _, left = super().step(theta, state, potential, h, T, noise)
-        return theta + h.sqrt() * left["p"] / self.mass, left
+made = maker(globals())
+ColdNoise = made("ColdNoise", RelativisticSGHMC, before="T = 0.8 * T")
+# Friction by the relativistic velocity, motion by the classical one.
+NewtonianPosition = made("NewtonianPosition", RelativisticSGHMC,
+    step="theta + h.sqrt() * step[1]['p'] / self.mass, step[1]")  # fmt: skip
 
 
 @pytest.mark.statistical

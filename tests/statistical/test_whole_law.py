@@ -9,7 +9,7 @@ import pytest
 import torch
 from planted import maker
 from planted.bugs import BiasOfThePreconditioner, SwapsAtAnotherTemperature, ThermostatNoiseTimesRootTwo
-from planted.plain import Halved, Plain, Tamed
+from planted.plain import Halved, Louder, Plain, Tamed
 
 from harness import UsageError
 from harness.engine.linear import ScriptedNoise
@@ -35,31 +35,12 @@ def broken(check, sampler):
     return str(found.value)
 
 
-class Hidden(SGLD):
-    """Counts where no law of one step looks."""
-
-    after = 2_000
-
-    def step(self, theta, state, potential, h, T, noise):
-        calls = vars(self).setdefault("_calls", [0])
-        calls[0] += 1
-        scale = 0.5 if calls[0] > self.after else 1.0
-        return theta - h * potential.grad(theta) + scale * (2 * h * T).sqrt() * noise.normal(theta), state
-
-
-class Slower(Hidden):
-    """The law stays and the pace does not."""
-
-    after = 20_000
-
-    def step(self, theta, state, potential, h, T, noise):
-        calls = vars(self).setdefault("_calls", [0])
-        calls[0] += 1
-        return super(Hidden, self).step(theta, state, potential, h / 2 if calls[0] > self.after else h, T, noise)
-
-
-class Late(Hidden):
-    after = 149_000
+made = maker(globals() | {"torch": torch, "ScriptedNoise": ScriptedNoise, "Louder": Louder})
+COUNTS = "calls = vars(self).setdefault('_calls', [0]); calls[0] += 1; "
+# Counts where no law of one step looks; of the second the law stays and the pace does not.
+Hidden = made("Hidden", SGLD, last=2_000, before=f"{COUNTS}noise = Louder(noise, 0.5 if calls[0] > self.last else 1.0)")
+Late = made("Late", Hidden, last=149_000)
+Slower = made("Slower", SGLD, before=f"{COUNTS}h = h / 2 if calls[0] > 20_000 else h")
 
 
 @pytest.mark.slow
@@ -76,7 +57,6 @@ def test_the_slow_limit_of_a_preconditioner_is_its_density_in_closed_form(lam, v
     assert found == pytest.approx(variance, rel=1e-3)
 
 
-made = maker(globals() | {"torch": torch, "ScriptedNoise": ScriptedNoise})
 # Of a Gaussian of unit variances it has the right marginals and no correlation.
 Independent = made("Independent", Plain, gradient="theta + 0 * gradient")
 SameNoiseTwice = made("SameNoiseTwice", SGNHT,  # every other step has the noise of the step before
