@@ -98,7 +98,8 @@ def types(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Write the generated pages anew: data dictionary, a page a sampler, REPRODUCTION.md. The tests hold them equal."""
     session.install(".")
-    for module in ("harness.results.store.dictionary", "plugins.verbs.pages", "reports.published"):
+    session.run("bench", "docs", env=ONE_THREAD)
+    for module in ("harness.results.store.dictionary", "reports.published"):
         session.run("python", "-m", module, env=ONE_THREAD)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 
-GLOBAL = {"--results": True, "--plugin": True, "--debug": False}
+GLOBAL = {
+    "--results": True, "--plugin": True, "--format": True, "--json": False, "--csv": False, "--debug": False,
+}  # fmt: skip
 """Options of `bench` itself -> whether they take a value; `main` lets them stand anywhere in the command."""
 
 
@@ -13,7 +15,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         from harness.cli.app import run
 
-        code = run(repeat(front(sys.argv[1:] if arguments is None else arguments)))
+        code = run(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:  # outside of what `run` answers itself: while it is imported, or a second time
         print("bench: interrupted; the same command goes on where it stopped", file=sys.stderr)
         code = 130

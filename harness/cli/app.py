@@ -13,8 +13,8 @@ import typer
 import typer.core
 import typer.main
 
-from harness.cli import context
-from harness.system.errors import BenchError, DataError, PluginError, why
+from harness.cli import context, front, repeat
+from harness.system.errors import BenchError, DataError, PluginError, UsageError, why
 
 INTERRUPTED = 130
 LONGEST = 2000
@@ -26,41 +26,77 @@ VERBS = {
     "ls": "List samplers, schedules, methods, tasks, reports, suites, runs.",
     "show": "Show one task, sampler, method, schedule or run.",
     "report": "Make a report: leaderboard, coverage, ess, density ...",
-    "reproduce": "Run what the papers' tables need; print theirs beside ours.",
-    "nightly": "Run a suite, publish its pages, say what became worse.",
     "compare": "Compare two rows, paired by seed.",
-    "replay": "Do a run again and compare bit for bit.",
     "sql": "Query the results database, read-only.",
-    "rescore": "Bring metrics up to date from the kept draws.",
     "ingest": "Bring the database up to date with the runs on disk.",
-    "gc": "List or delete what the results folder no longer needs.",
-    "check": "Hold samplers and tasks to their laws.",
-    "new": "Write a package with a sampler, schedule, task or report.",
     "plugins": "List the plugins and what is wrong with them.",
     "doctor": "Check versions, folders, data sets, plugins and GPU.",
     "data": "List, fetch and verify the data sets that tasks read.",
 }
-"""Each verb and its line in `bench --help`. It is the function of that name, or the group `app`, in the module
-`harness.cli.<verb>`; its own help is that function's docstring."""
+"""Each verb of the core and its line in `bench --help`. It is the function of that name, or the group `app`, in the
+module `harness.cli.<verb>`; its own help is that function's docstring. Plugins add theirs by the hook `bench_verbs`."""
+EVERYWHERE = (
+    "With every command: --results DIR, --plugin FILE, --format table|json|csv|markdown|latex|html, --json, --csv, "
+    "--debug; see `bench --help`."
+)
 
 
 class Verbs(typer.core.TyperGroup):
     """Knows every verb by its line of help, and imports the one that a command names."""
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The verbs of the core, then those of plugins."""
+        return [*VERBS, *_offered(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A verb by name, with its line of help only."""
+        line = VERBS.get(cmd_name) or _offered(ctx).get(cmd_name)
+        if line is None:
+            self.commands = dict.fromkeys(self.list_commands(ctx), self)  # typer looks for near matches here
+            return None
+        return typer.core.TyperCommand(cmd_name, short_help=line)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """What typer calls to find the verb among the arguments."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command and _command(name or ""), rest
+        return name, command and _command(name or "", _files(ctx)), rest
 
 
-def _command(name: str) -> Any:
+def _files(ctx: Any) -> tuple[str, ...]:
+    return tuple(ctx.params.get("plugin") or ())
+
+
+def _offered(ctx: Any) -> dict[str, str]:
+    """The verbs of plugins, with their lines of help. What is wrong with a plugin is said once."""
+    from harness.contracts.registry import registry
+
+    known = registry(_files(ctx))
+    if not ctx.meta.get("harness.plugins"):
+        ctx.meta["harness.plugins"] = True
+        for plugin in known.plugins:
+            if plugin.problems and not plugin.offers:
+                context.say(f"note: plugin {plugin.name} ({plugin.distribution}) is left out: {plugin.problems[0]}")
+    return {offer.name: offer.info.summary for offer in known.offers("verbs") if offer.name not in VERBS}
+
+
+def _command(name: str, files: tuple[str, ...]) -> Any:
     """The command or group of a verb, with its options."""
-    module = importlib.import_module(f"harness.cli.{name}")
-    group = getattr(module, "app", None)
-    if group is None:
-        group = _app()
-        group.command(name)(getattr(module, name))
-    return typer.main.get_command(group)
+    from harness.contracts.plugin_errors import foreign
+
+    if name in VERBS:
+        module = importlib.import_module(f"harness.cli.{name}")
+        verb = getattr(module, "app", None) or getattr(module, name)
+    else:
+        from harness.contracts.registry import load, registry
+
+        verb = load(registry(files).target("verbs", name))
+    group = verb if isinstance(verb, typer.Typer) else _app()
+    with foreign(f"verb {name}"):
+        if group is not verb:
+            group.command(name)(verb)
+        command = typer.main.get_command(group)
+    command.epilog = EVERYWHERE
+    return command
 
 
 def _app(**options: Any) -> typer.Typer:
@@ -73,8 +109,6 @@ app = _app(
     no_args_is_help=True,
     cls=Verbs,
 )
-for verb, line in VERBS.items():
-    app.command(verb, short_help=line)(lambda: None)
 
 
 @app.callback()
@@ -82,23 +116,41 @@ def options(
     results: Annotated[
         Path | None, typer.Option("--results", help="Folder of the results; else BENCH_RESULTS, else ./bench-results.")
     ] = None,
-    plugin: Annotated[list[str] | None, typer.Option("--plugin", help="A one-off plugin file.")] = None,
+    plugin: Annotated[list[str] | None, typer.Option("--plugin", help="A one-off plugin file.", is_eager=True)] = None,
+    form: Annotated[
+        str, typer.Option("--format", help="Of the result: table (default), json, csv, markdown, latex or html.")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Short for --format json: a list of objects.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Short for --format csv.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; or BENCH_DEBUG=1.")] = False,
 ) -> None:
     """Set what all verbs share."""
     folder = results or Path(os.environ.get("BENCH_RESULTS") or "bench-results")
     shown = debug or bool(os.environ.get("BENCH_DEBUG"))
-    context.set_current(context.Context(folder.absolute(), tuple(plugin or ()), shown))
+    asked = {"--json": "json"} if as_json else {}
+    asked |= {"--csv": "csv"} if as_csv else {}
+    asked |= {f"--format {form}": _format(form)} if form else {}
+    if len(set(asked.values())) > 1:
+        raise UsageError(f"{' and '.join(asked)} exclude each other; choose one")
+    chosen = next(iter(asked.values()), "")
+    context.set_current(context.Context(folder.absolute(), tuple(plugin or ()), shown, chosen))
+
+
+def _format(name: str) -> str:
+    from harness.reporting.rendering import check_format
+
+    return check_format(name)
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command and return its exit code."""
+    """Run a command, print its result and return its exit code."""
     debug = "--debug" in arguments or bool(os.environ.get("BENCH_DEBUG"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # what the terminal's encoding lacks
     try:
-        code = app(arguments, standalone_mode=False)
+        answer = app(repeat(front(arguments)), standalone_mode=False)
+        code = answer if isinstance(answer, int) else 0 if answer is None else context.show(answer)
     except BrokenPipeError:
         sys.stdout = sys.__stderr__  # the reader is gone; nothing is left to flush to it
         return 0
@@ -110,7 +162,7 @@ def run(arguments: list[str]) -> int:
         return _fail(*_message(error), debug=debug)
     if code == INTERRUPTED:  # typer catches Ctrl-C itself and leaves only its exit code
         return _fail(*_message(KeyboardInterrupt()), debug=False)
-    return code if isinstance(code, int) else 0
+    return code
 
 
 def _message(error: BaseException) -> tuple[str, int]:

@@ -25,8 +25,10 @@ def fault(offer: Offer) -> str | None:
         return None
     try:
         cls = loaded(offer)
-        base = _base(offer.kind)
         with foreign("its defaults are refused"):
+            if offer.kind in {"verbs", "facts"}:
+                return None if callable(cls) else f"{offer.info.target} is not a function"
+            base = _base(offer.kind)
             if not (isinstance(cls, type) and issubclass(cls, base)):
                 return f"{offer.info.target} is not a subclass of harness.{base.__name__}"
             if offer.kind != "reports":

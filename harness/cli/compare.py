@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli import context, results
-from harness.cli.options import Json
+from harness.cli import context
+from harness.cli.options import words
+from harness.reporting.report import Column, Result, Table
 from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.reporting.report import Table
     from harness.reporting.scoring import Comparison, FieldScore, Group
     from harness.reporting.scoring.selectors import Side
     from harness.results.store import Store
 
     Pairs = list[tuple[Group, Group]]
 
-Several = Annotated[list[str] | None, typer.Option(help="Only these, a,b,c.")]
 Row = dict[str, Any]
 
 
@@ -33,21 +30,18 @@ def compare(
         list[str] | None,
         typer.Option(help="These, a,b,c; default: the joint error, gradients to low error, and the primary metric."),
     ] = None,
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """Compare two rows on every task, protocol, budget and number of chains that both were run on.
 
     Runs are paired by seed. The differences A - B have a t interval; the joint error, gradients to low error and
     ess_mse, which are no means over seeds, have the ratio A / B with a bootstrap interval over seeds. p is by
     permutation from 10 pairs on, by a paired t on 3 to 9, and Holm's correction is over all comparisons made here.
     """
-    from harness.reporting.rendering.records import to_json
-    from harness.reporting.rendering.terminal import render
     from harness.reporting.scoring import judge
 
     if a == b:
         raise UsageError(f"A and B are both {a!r}; rows of one method are told apart by label or group key")
-    scores, sides = _scores(results.opened(), a, b, task)
+    scores, sides = _scores(context.store(), a, b, task)
     wanted = _metrics(scores, metric)
     found = [
         (score, left, right, compared)
@@ -60,11 +54,7 @@ def compare(
         raise UsageError(_nothing(scores, sides))
     judged = judge([compared for *_, compared in found])
     rows = [_record(*place[:3], one) for place, one in zip(found, judged, strict=True)]
-    if as_json:
-        sys.stdout.write(to_json(rows))
-        return
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    sys.stdout.write(render([_table(score, rows) for score in scores if _of(score, rows)], width))
+    return Result([_table(score, rows) for score in scores if _of(score, rows)], rows)
 
 
 def _scores(store: Store, a: str, b: str, task: Sequence[str] | None) -> tuple[list[FieldScore], tuple[Side, Side]]:
@@ -76,7 +66,7 @@ def _scores(store: Store, a: str, b: str, task: Sequence[str] | None) -> tuple[l
     registry = context.plugins()
     offered = [offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)]
     sides = side(store, a, offered), side(store, b, offered)
-    asked = _words(task)
+    asked = words(task)
     seen = {row["task"] for row in store.rows("select distinct task from result")}
     for name in [word.partition("@")[0] for word in asked]:
         if name not in seen:
@@ -122,7 +112,7 @@ def _metrics(scores: Sequence[FieldScore], asked: Sequence[str] | None) -> list[
     from harness.reporting.scoring import check_metric
     from harness.reporting.scoring.accuracy import GATE_METRICS, OVER_SEEDS
 
-    names = list(dict.fromkeys(_words(asked)))
+    names = words(asked)
     for name in names:
         check_metric(scores, name)
         if name in (*OVER_SEEDS, *GATE_METRICS):
@@ -134,10 +124,6 @@ def _default(score: FieldScore) -> list[str]:
     from harness.reporting.scoring.accuracy import JOINT, LOW_ERROR
 
     return list(dict.fromkeys([*([JOINT, LOW_ERROR] if score.truth_known else []), score.primary]))
-
-
-def _words(values: Sequence[str] | None) -> list[str]:
-    return [word.strip() for value in values or [] for word in value.split(",") if word.strip()]
 
 
 def _nothing(scores: Sequence[FieldScore], sides: tuple[Side, Side]) -> str:
@@ -205,8 +191,6 @@ def _of(score: FieldScore, rows: Sequence[Row]) -> list[Row]:
 
 
 def _table(score: FieldScore, rows: Sequence[Row]) -> Table:
-    from harness.reporting.report import Column, Table
-
     own = _of(score, rows)
     columns = [
         Column("a", "A"), Column("b", "B"), Column("metric", "metric"), Column("a_mean", "of A", "right", _number),

@@ -1,31 +1,31 @@
-"""What all verbs share: where the results are, which one-off plugins are loaded, whether to show tracebacks."""
+"""What all verbs share: the global options of a command, its plugins and results, and how a result is printed."""
 
 from __future__ import annotations
 
-import json
+import shutil
 import sys
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.system.text import harmless
 
 if TYPE_CHECKING:
     from harness.contracts.registry import Registry
+    from harness.reporting.report import Result
+    from harness.results.store import Store
 
 
 @dataclass(frozen=True)
 class Context:
-    """The global options of one command."""
+    """The global options of one command; `form` is the format of its result, "" where none was asked for."""
 
     results: Path
     plugins: tuple[str, ...] = ()
     debug: bool = False
+    form: str = ""
 
 
-WIDEST = 300
-"""Characters of a cell; --json has all."""
 _current = Context(Path("bench-results").absolute())
 
 
@@ -47,39 +47,42 @@ def plugins() -> Registry:
     return registry(_current.plugins)
 
 
+def store() -> Store:
+    """The store of this command's results folder, with what is new ingested; what could not be is said."""
+    from harness.results.ledger.ledger import Ledger
+    from harness.results.store import Store
+
+    Ledger(_current.results).check_version()
+    found = Store(_current.results)
+    for note in found.refresh(plugins().papers()):
+        say(f"note: {note}")
+    return found
+
+
 def say(message: str) -> None:
     """Progress and notes go to stderr; results go to stdout."""
     print(harmless(message, "\n\t"), file=sys.stderr, flush=True)
 
 
-def put(text: str) -> None:
-    """Lines of a result, on stdout."""
-    print(harmless(text, "\n\t"))
+def show(result: Result) -> int:
+    """Print what a verb returned, in the format of this command; its exit code."""
+    from harness.contracts.plugin_errors import foreign
+    from harness.reporting import rendering
+    from harness.reporting.report import Result
+    from harness.system.errors import PluginError
+
+    if not isinstance(result, Result):
+        raise PluginError(f"the verb returned a {type(result).__name__}, not a harness.Result")
+    form = _current.form or "table"
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    with foreign(f"the result cannot be shown as {form}"):
+        text = rendering.render(result, form, width)
+    sys.stdout.write(text)
+    for note in result.notes:
+        say(note)
+    return result.exit_code
 
 
 def count(number: int, noun: str) -> str:
     """`1 run`, `2 runs`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def print_json(rows: Iterable[Mapping[str, Any]]) -> None:
-    """A list of flat objects; no NaN, which JSON does not have."""
-    print(json.dumps(list(rows), indent=1, allow_nan=False, default=str))
-
-
-def _cell(value: Any) -> str:
-    """A value on one line, and cut where one row would make all others too wide to read."""
-    text = "" if value is None else harmless(str(value).replace("\n", " ").replace("\t", " "))
-    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."
-
-
-def print_rows(rows: list[dict[str, Any]], columns: list[str]) -> None:
-    """Aligned columns, for a terminal or a pipe."""
-    print("\n".join(aligned(rows, columns)))
-
-
-def aligned(rows: list[dict[str, Any]], columns: list[str]) -> list[str]:
-    """The lines of a table: the names of its columns, then a line a row."""
-    lines = [[*map(_cell, columns)], *([_cell(row.get(c)) for c in columns] for row in rows)]
-    widths = [max(len(text) for text in column) for column in zip(*lines, strict=True)]
-    return ["  ".join(t.ljust(width) for t, width in zip(line, widths, strict=True)).rstrip() for line in lines]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
 from harness.cli import context
 from harness.cli.classes import datasets
-from harness.cli.options import Json
+from harness.cli.options import check_known
 from harness.contracts import data as files
 from harness.contracts.data import DataFile
-from harness.contracts.parameters import near
-from harness.system.errors import BenchError, DataError, UsageError
+from harness.reporting.report import Result, table
+from harness.system.errors import BenchError, DataError
 
 app = typer.Typer(
     help="List, fetch and verify the data sets that tasks read.",
@@ -26,24 +27,22 @@ Names = Annotated[list[str] | None, typer.Argument(help="Data sets or tasks; def
 
 
 @app.command("ls")
-def ls(as_json: Json = False) -> None:
+def ls() -> Result:
     """List the files of all data sets and whether they are there; sizes are checked, contents are not."""
-    _print([_row(file, tasks, _presence(file)) for file, tasks in _declared().items()], as_json=as_json)
+    return _result([_row(file, tasks, _presence(file)) for file, tasks in _declared().items()])
 
 
 @app.command("verify")
-def verify(names: Names = None, as_json: Json = False) -> int:
+def verify(names: Names = None) -> Result:
     """Check the files against their SHA-256. Exit code 4 where one is missing or altered."""
     rows = [_row(file, tasks, files.problem(file) or "ok") for file, tasks in _chosen(names).items()]
-    _print(rows, as_json=as_json)
-    bad = [row for row in rows if row["status"] != "ok"]
-    if bad:
-        context.say(f"{len(bad)} of {len(rows)} files are not as declared; `bench data fetch` gets them")
-    return DataError.exit_code if bad else 0
+    bad = sum(row["status"] != "ok" for row in rows)
+    note = f"{bad} of {len(rows)} files are not as declared; `bench data fetch` gets them"
+    return replace(_result(rows), notes=[note] if bad else [], exit_code=DataError.exit_code if bad else 0)
 
 
 @app.command("fetch")
-def fetch(names: Names = None, as_json: Json = False) -> int:
+def fetch(names: Names = None) -> Result:
     """Download what is missing or altered to the data root; files that are good are left alone."""
     rows = []
     for file, tasks in _chosen(names).items():
@@ -54,8 +53,8 @@ def fetch(names: Names = None, as_json: Json = False) -> int:
             context.say(str(error))
             status = "not fetched"
         rows.append(_row(file, tasks, status))
-    _print(rows, as_json=as_json)
-    return DataError.exit_code if any(row["status"] != "ok" for row in rows) else 0
+    bad = any(row["status"] != "ok" for row in rows)
+    return replace(_result(rows), exit_code=DataError.exit_code if bad else 0)
 
 
 def _declared() -> dict[DataFile, list[str]]:
@@ -77,9 +76,7 @@ def _chosen(names: list[str] | None) -> dict[DataFile, list[str]]:
     declared = _declared()
     sets = {file.dataset for file in declared}
     known = sets | {task for tasks in declared.values() for task in tasks}
-    for name in names or []:
-        if name not in known:
-            raise UsageError(f"unknown data set {name!r}{near(name, known)}")
+    check_known("data set", names or [], known)
     wanted = set(names or [])
     return {
         file: tasks
@@ -103,8 +100,5 @@ def _row(file: DataFile, tasks: list[str], status: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _print(rows: list[dict[str, Any]], *, as_json: bool) -> None:
-    if as_json:
-        context.print_json(rows)
-    else:
-        context.print_rows(rows, COLUMNS)
+def _result(rows: list[dict[str, Any]]) -> Result:
+    return Result([table(rows, COLUMNS)], rows)

@@ -13,8 +13,8 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from harness.cli import classes, context, plugins
-from harness.cli.options import Json
 from harness.contracts import data as files
+from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import NETWORK, Ledger, filesystem
 from harness.system.errors import BenchError
 
@@ -23,18 +23,14 @@ ENOUGH = 2 * 2**30
 """Free bytes below which a warning is due: a long run with its draws and checkpoints takes some hundred MB."""
 
 
-def doctor(as_json: Json = False) -> int:
+def doctor() -> Result:
     """Check versions, the results folder, data sets, plugins and GPU. Exit code 1 where there is a problem."""
     rows = [
         {"check": check, "state": state, "found": found, "what to do": remedy}
         for part in (_versions, _results, _data, _plugins, _gpu)
         for check, state, found, remedy in part()
     ]
-    if as_json:
-        context.print_json(rows)
-    else:
-        context.print_rows(rows, ["check", "state", "found", "what to do"])
-    return int(any(row["state"] == "problem" for row in rows))
+    return Result([table(rows)], rows, exit_code=int(any(row["state"] == "problem" for row in rows)))
 
 
 Answer = tuple[str, str, str, str]

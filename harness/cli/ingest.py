@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from harness.cli import context
-from harness.cli.options import Json
+from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store
 from harness.system.errors import DataError, UsageError
@@ -18,8 +18,7 @@ def ingest(
     verify: Annotated[
         bool, typer.Option("--verify", help="Read every file and compare checksums and database; change nothing.")
     ] = False,
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """Ingest what is new. Reading verbs do it themselves; with --rebuild the database is made anew from the ledger."""
     if rebuild and verify:
         raise UsageError("--rebuild and --verify exclude each other; give one after the other")
@@ -28,8 +27,7 @@ def ingest(
     store = Store(ledger.root)
     papers = context.plugins().papers()
     if verify:
-        _verify(ledger, store, as_json=as_json)
-        return
+        return _verify(ledger, store)
     notes = store.rebuild(papers) if rebuild else store.refresh(papers)
     for note in notes:
         context.say(f"note: {note}")
@@ -38,13 +36,10 @@ def ingest(
             f"{store.path} was not brought up to date; the runs are safe, and the same command does it later"
         )
     rows = store.rows("select status, count(*) as attempts from attempt group by status order by status")
-    if as_json:
-        context.print_json(rows)
-    else:
-        context.print_rows(rows, ["status", "attempts"])
+    return Result([table(rows, ["status", "attempts"])], rows)
 
 
-def _verify(ledger: Ledger, store: Store, *, as_json: bool) -> None:
+def _verify(ledger: Ledger, store: Store) -> Result:
     from harness.results.ledger.verification import Problem
     from harness.results.ledger.verification import problems as problems_of_attempt
     from harness.results.store.verification import problems as problems_of_store
@@ -57,11 +52,10 @@ def _verify(ledger: Ledger, store: Store, *, as_json: bool) -> None:
             found += problems_of_attempt(key, attempt)
     broken = {problem.path.parent for problem in found}  # an attempt that is left out for what is said of it above
     found += [p for p in problems_of_store(store, context.plugins().papers()) if p.path not in broken]
-    for problem in found:
-        context.say(f"{problem.path}: {problem.what}; {problem.remedy}")
-    if as_json:
-        context.print_json({"path": str(p.path), "what": p.what, "what_to_do": p.remedy} for p in found)
-    if found:
-        raise DataError(f"{context.count(len(found), 'problem')} in {ledger.root}, {attempts:,} attempts looked at")
-    if not as_json:
-        print(f"{attempts:,} attempts in {ledger.root} are whole, and the database is what a rebuild would give")
+    if not found:
+        text = f"{attempts:,} attempts in {ledger.root} are whole, and the database is what a rebuild would give"
+        return Result([text])
+    notes = [f"{p.path}: {p.what}; {p.remedy}" for p in found]
+    notes.append(f"bench: {context.count(len(found), 'problem')} in {ledger.root}, {attempts:,} attempts looked at")
+    records = [{"path": str(p.path), "what": p.what, "what_to_do": p.remedy} for p in found]
+    return Result(records=records, notes=notes, exit_code=DataError.exit_code)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
 
-from harness.cli import context, results
-from harness.cli.options import Json
+from harness.cli import context
+from harness.cli.options import check_known, words
 from harness.contracts.hookspecs import Method
-from harness.contracts.parameters import near
+from harness.contracts.plugin_errors import foreign
 from harness.contracts.registry import Offer
+from harness.reporting.report import Result, table
 from harness.results.records import STATUSES
-from harness.system.errors import UsageError
+from harness.system.errors import BenchError, UsageError
 
 KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "suites", "runs")
 COLUMNS = {
@@ -42,21 +42,16 @@ def ls(
     task: Filter = None,
     method: Filter = None,
     status: Filter = None,
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """List samplers (with methods), schedules, methods, tasks, reports, suites, or the runs done so far."""
-    if what not in KINDS:
-        raise UsageError(f"unknown listing {what!r:.80}{near(what, KINDS)}")
+    check_known("listing", [what], KINDS)
     if what == "runs":
         rows = _runs(task, method, status)
     elif task or method or status:
         raise UsageError(f"--task, --method and --status choose among runs; `bench ls {what}` lists all {what}")
     else:
         rows = _suites() if what == "suites" else _offers(what)
-    if as_json:
-        context.print_json(rows)
-    else:
-        context.print_rows(rows, COLUMNS.get(what, ["name", "distribution", "summary"]))
+    return Result([table(rows, COLUMNS.get(what, ["name", "distribution", "summary"]))], rows)
 
 
 def _offers(kind: str) -> list[dict[str, Any]]:
@@ -68,21 +63,18 @@ def _offers(kind: str) -> list[dict[str, Any]]:
 
 
 def _suites() -> list[dict[str, Any]]:
-    from plugins.verbs.suite import read
-
+    """Each suite with what the plugin that runs suites says of it."""
+    registry = context.plugins()
     rows: list[dict[str, Any]] = []
-    for plugin, path in context.plugins().suites():
-        row: dict[str, Any] = {
-            "name": path.stem,
-            "kind": "suite",
-            "plugin": plugin.name,
-            "distribution": plugin.distribution,
-        }
+    for plugin, path in registry.suites():
+        row: dict[str, Any] = {"name": path.stem, "kind": "suite", "plugin": plugin.name}
+        row |= {"distribution": plugin.distribution, "commands": None, "summary": ""}
         try:
-            found = read(path)
-            row |= {"commands": len(found.entries), "summary": found.summary}
-        except UsageError as error:
-            row |= {"commands": None, "summary": str(error)}
+            with foreign(f"suite {path}"):
+                for facts in registry.facts("suite"):
+                    row |= facts(path)
+        except BenchError as error:
+            row["summary"] = str(error)
         rows.append({**row, "version": plugin.version, "path": str(path)})
     return rows
 
@@ -100,21 +92,13 @@ def _offer(offer: Offer) -> dict[str, Any]:
 
 
 def _runs(task: str | None, method: str | None, status: str | None) -> list[dict[str, Any]]:
-    store = results.opened()
+    store = context.store()
     registry = context.plugins()
     seen = store.rows("select distinct task, method from run")
     tasks = [row["task"] for row in seen] + [offer.name for offer in registry.offers("tasks")]
     methods = [row["method"] for row in seen] + [row["name"] for row in _offers("samplers")]
-    chosen = [_words(task, tasks, "task"), _words(method, methods, "method"), _words(status, STATUSES, "status")]
+    chosen = []
+    for kind, text, known in (("task", task, tasks), ("method", method, methods), ("status", status, STATUSES)):
+        check_known(kind, words(text), {*known})
+        chosen.append(None if text is None else words(text))
     return store.rows(RUNS, chosen)
-
-
-def _words(text: str | None, known: Iterable[str], kind: str) -> list[str] | None:
-    if text is None:
-        return None
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    names = set(known)
-    for word in words:
-        if word not in names:
-            raise UsageError(f"unknown {kind} {word!r:.80}{near(word, names)}")
-    return words

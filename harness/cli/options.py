@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.contracts.parameters import near
 from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ MaxRuns = Annotated[
     int,
     typer.Option("--max-runs", min=1, max=MOST, help="The most runs that this command may plan; more are refused."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="A list of flat objects on stdout.")]
+Several = Annotated[list[str] | None, typer.Option(help="Only these, a,b,c; all without it.")]
 
 
 def request(
@@ -60,15 +62,15 @@ def request(
     """The request that the options make."""
     from harness.runs.plan import Request, parse_seeds, parse_settings
 
-    words = [*(settings or []), *([] if schedule is None else [f"schedule={schedule}"])]
-    given = parse_settings(words, "--set")
+    texts = [*(settings or []), *([] if schedule is None else [f"schedule={schedule}"])]
+    given = parse_settings(texts, "--set")
     swept = {name: values.split(",") for name, values in parse_settings(sweep or [], "--sweep").items()}
     both = sorted(set(given) & set(swept))
     if both:
         raise UsageError(f"{both[0]} stands in --set and in --sweep; keep one")
     return Request(
-        samplers=_words(sampler, "--sampler"),
-        tasks=_words(task, "--task"),
+        samplers=_some(sampler, "--sampler"),
+        tasks=_some(task, "--task"),
         seeds=parse_seeds(seeds) if seeds is not None else None,
         chains=chains,
         budget=budget,
@@ -88,8 +90,21 @@ def duration(text: str | None, option: str) -> float | None:
     return seconds
 
 
-def _words(values: list[str], option: str) -> list[str]:
-    words = [word.strip() for value in values for word in value.split(",") if word.strip()]
-    if not words:
+def words(values: str | Iterable[str] | None) -> list[str]:
+    """The names in "a,b,c", or in several such texts, each once."""
+    texts = [values] if isinstance(values, str) else values or []
+    return list(dict.fromkeys(word.strip() for text in texts for word in text.split(",") if word.strip()))
+
+
+def check_known(kind: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Raise `UsageError` with near matches for a name that is not known."""
+    for name in names:
+        if name not in known:
+            raise UsageError(f"unknown {kind} {name!r:.80}{near(name, known)}")
+
+
+def _some(values: list[str], option: str) -> list[str]:
+    found = words(values)
+    if not found:
         raise UsageError(f"{option} names nothing")
-    return list(dict.fromkeys(words))
+    return found

@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.cli import context, options, rates
 from harness.cli.launch import check_size, devices_for
+from harness.reporting.report import Result, table
 from harness.runs.plan import MOST_RUNS
 
 
@@ -25,8 +26,7 @@ def plan(
     schedule: options.ScheduleName = None,
     devices: options.AnyDevices = "auto",
     max_runs: options.MaxRuns = MOST_RUNS,
-    as_json: options.Json = False,
-) -> None:
+) -> Result:
     """Say what `bench run` with the same options would do, and what it would cost. Runs nothing."""
     from harness.results.ledger.ledger import Ledger
     from harness.runs.plan import plan as make_plan
@@ -41,20 +41,17 @@ def plan(
     planned = make_plan(context.plugins(), asked, ledger, rates.known(here.results, named[0]))
     paces = _paces(here.results)
     rows = [_row(item, paces) for item in planned]
-    if as_json:
-        context.print_json(rows)
-        return
     groups: dict[str, list[dict[str, Any]]] = {}
     for item, row in zip(planned, rows, strict=True):
         groups.setdefault(item.spec.group, []).append(row)
     columns = ["method", "task", "chains", "steps", "seeds", "to do", "why", "data passes", "seconds"]
-    context.print_rows([_line(members) for members in groups.values()], columns)
     left = [row for row in rows if row["to_do"]]
     known = [row["seconds"] for row in left if row["seconds"] is not None]
     cost = f", about {sum(known):,.0f} s of one core" if left and len(known) == len(left) else ""
     failed = sum(item.standing.failed for item in planned)
     done = f"{len(rows) - len(left) - failed} done before" + (f", {failed} failed before" if failed else "")
-    context.say(f"{context.count(len(rows), 'run')}: {done}, {len(left)} to do{cost}")
+    note = f"{context.count(len(rows), 'run')}: {done}, {len(left)} to do{cost}"
+    return Result([table([_line(members) for members in groups.values()], columns)], rows, notes=[note])
 
 
 def _row(item: Any, paces: dict[tuple[str, str, int], float]) -> dict[str, Any]:

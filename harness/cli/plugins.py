@@ -5,21 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from harness.cli import classes, context
-from harness.cli.options import Json
 from harness.contracts.registry import KINDS, Plugin, Registry
+from harness.reporting.report import Result, table
 from harness.system.errors import PluginError, UsageError
 
 
-def plugins(as_json: Json = False) -> None:
+def plugins() -> Result:
     """List the plugins. Each offer is loaded and made from its defaults; what fails is a row with its reason."""
     rows = listing(context.plugins())
-    if as_json:
-        context.print_json(rows)
-        return
-    context.print_rows(rows, ["plugin", "distribution", "version", "status", "offers"])
-    for row in rows:
-        if row["problems"]:
-            context.say(f"{row['distribution']} ({row['plugin']}): {row['problems']}")
+    notes = [f"{row['distribution']} ({row['plugin']}): {row['problems']}" for row in rows if row["problems"]]
+    return Result([table(rows, ["plugin", "distribution", "version", "status", "offers"])], rows, notes=notes)
 
 
 def listing(registry: Registry) -> list[dict[str, Any]]:
@@ -30,7 +25,7 @@ def listing(registry: Registry) -> list[dict[str, Any]]:
 def _row(plugin: Plugin, registry: Registry) -> dict[str, Any]:
     faults = ((offer, classes.fault(offer)) for offer in plugin.offers)
     problems = [*plugin.problems, *(f"{offer.kind[:-1]} {offer.name!r}: {wrong}" for offer, wrong in faults if wrong)]
-    problems += [*_unknown_parts(plugin, registry), *_broken_files(plugin)]
+    problems += [*_unknown_parts(plugin, registry), *_broken_files(plugin, registry)]
     offered = {kind: ", ".join(o.name for o in plugin.offers if o.kind == kind) for kind in KINDS}
     offered["papers"] = ", ".join(path.stem for path in plugin.papers)
     offered["suites"] = ", ".join(path.stem for path in plugin.suites)
@@ -47,10 +42,9 @@ def _row(plugin: Plugin, registry: Registry) -> dict[str, Any]:
     }
 
 
-def _broken_files(plugin: Plugin) -> list[str]:
+def _broken_files(plugin: Plugin, registry: Registry) -> list[str]:
     """What is wrong with its papers and suites."""
     from harness.results import papers
-    from plugins.verbs import suite
 
     wrong = []
     for path in plugin.papers:
@@ -61,8 +55,9 @@ def _broken_files(plugin: Plugin) -> list[str]:
             wrong.append(str(error))
     for path in plugin.suites:
         try:
-            suite.read(path)
-        except UsageError as error:
+            for facts in registry.facts("suite"):
+                facts(path)
+        except (UsageError, PluginError) as error:
             wrong.append(str(error))
     return wrong
 

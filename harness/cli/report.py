@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli import context, results
-from harness.cli.options import Json
-from harness.contracts.parameters import near
+from harness.cli import context
+from harness.cli.options import Several, check_known, words
 from harness.contracts.plugin_errors import foreign
-from harness.system.errors import DataError, PluginError, UsageError
+from harness.reporting.report import Result
+from harness.system.errors import DataError, PluginError
 
 if TYPE_CHECKING:
-    from harness.reporting.report import Report, Request, Result
+    from harness.reporting.report import Report, Request
     from harness.results.store import Store
-
-Several = Annotated[list[str] | None, typer.Option(help="Only these, a,b,c; all without it.")]
 
 
 def report(
@@ -29,35 +26,36 @@ def report(
     method: Several = None,
     protocol: Several = None,
     metric: Annotated[str | None, typer.Option(help="Rank by this metric.")] = None,
-    form: Annotated[
-        str | None,
-        typer.Option("--format", help="table, markdown, csv, latex, json or html; default: --out's ending, or table."),
-    ] = None,
-    as_json: Json = False,
     out: Annotated[Path | None, typer.Option(help="A file, or a folder for text and figures.")] = None,
-) -> None:
-    """Make a report: leaderboard, coverage, ess, density, and those of plugins."""
+) -> Result | None:
+    """Make a report: leaderboard, coverage, ess, density, and those of plugins. The ending of --out is a format too."""
     from harness.reporting import rendering
-    from harness.reporting.report import Result
 
-    if as_json and form not in {None, "json"}:
-        raise UsageError(f"--json and --format {form} exclude each other; choose one")
-    form = rendering.check_format("json" if as_json else form or _format_of(out))
+    form = context.current().form or _format_of(out)
     made = load_report(name)
-    store = results.opened()
+    store = context.store()
     request = _request(store, task, method, protocol, metric)
     with foreign(f"report {name} failed"):
         result = made.build(store, request)
     if not isinstance(result, Result):
         raise PluginError(f"report {name}: build returned a {type(result).__name__}, not a harness.Result")
-    for note in result.notes:
-        context.say(f"note: {note}")
+    notes = [f"note: {note}" for note in result.notes]
     if not result.tables and not result.records and not result.figures:
-        context.say(_nothing(store, name, filtered=bool(task or method or protocol)))
-    width = shutil.get_terminal_size().columns if out is None and sys.stdout.isatty() else None
+        notes.append(_nothing(store, name, filtered=bool(task or method or protocol)))
+    if out is None:
+        _write(result, context.current().results / "reports", None, "")
+        return replace(result, notes=notes)
     with foreign(f"report {name} cannot be shown as {form}"):
-        text = rendering.render(result, form, width)
-    _write(result, text, _place(out, name, rendering.SUFFIXES[form]), out)
+        text = rendering.render(result, form)
+    for note in notes:
+        context.say(note)
+    file = _place(out, name, rendering.SUFFIXES[form])
+    if file.exists():
+        file = file.resolve()  # the text goes where a link leads
+        if not file.is_file():
+            raise DataError(f"cannot write {file}: it is not an ordinary file; choose another --out")
+    _write(result, file.parent, file, text)
+    return None
 
 
 def load_report(name: str) -> Report:
@@ -87,15 +85,15 @@ def _request(
 
     registry = context.plugins()
     seen = store.rows("select distinct task, method, protocol from run")
-    asked = _words(tasks)
+    asked = words(tasks)
     named = [word.partition("@")[0] for word in asked]
-    wanted = [*_words(protocols), *(word.partition("@")[2] for word in asked if "@" in word)]
-    _check("task", named, {r["task"] for r in seen} | {o.name for o in registry.offers("tasks")})
-    _check("method", _words(methods), {r["method"] for r in seen} | _methods())
-    _check("protocol", wanted, {r["protocol"] for r in seen} | (_protocols(named) if wanted else set()))
+    wanted = [*words(protocols), *(word.partition("@")[2] for word in asked if "@" in word)]
+    check_known("task", named, {r["task"] for r in seen} | {o.name for o in registry.offers("tasks")})
+    check_known("method", words(methods), {r["method"] for r in seen} | _methods())
+    check_known("protocol", wanted, {r["protocol"] for r in seen} | (_protocols(named) if wanted else set()))
     return Request(
         tasks=tuple(dict.fromkeys(named)),
-        methods=tuple(_words(methods)),
+        methods=tuple(words(methods)),
         protocols=tuple(dict.fromkeys(wanted)),
         metric=metric,
         registry=registry,
@@ -114,16 +112,6 @@ def _protocols(tasks: Iterable[str]) -> set[str]:
     chosen = set(tasks)
     offers = [offer for offer in context.plugins().offers("tasks") if not chosen or offer.name in chosen]
     return {protocol["name"] for offer in offers for protocol in protocols(offer)}
-
-
-def _words(values: Sequence[str] | None) -> list[str]:
-    return [word.strip() for value in values or [] for word in value.split(",") if word.strip()]
-
-
-def _check(kind: str, words: Iterable[str], known: set[str]) -> None:
-    for word in words:
-        if word not in known:
-            raise UsageError(f"unknown {kind} {word!r:.80}{near(word, known)}")
 
 
 def _nothing(store: Store, name: str, *, filtered: bool) -> str:
@@ -145,24 +133,16 @@ def _format_of(out: Path | None) -> str:
     return means.get(out.suffix.lower(), "table") if out is not None and not out.is_dir() else "table"
 
 
-def _place(out: Path | None, name: str, suffix: str) -> Path | None:
+def _place(out: Path, name: str, suffix: str) -> Path:
     """The file for the text: `out` itself, or one in it where it is a folder."""
-    if out is None or (out.suffix and not out.is_dir()):
-        return out
-    return out / f"{name}{suffix}"
+    return out if out.suffix and not out.is_dir() else out / f"{name}{suffix}"
 
 
-def _write(result: Result, text: str, file: Path | None, out: Path | None) -> None:
+def _write(result: Result, folder: Path, file: Path | None, text: str) -> None:
+    """Write the text, where a file for it is given, and the figures into a folder."""
     from harness.reporting.rendering import figures
     from harness.system.files import write_set
 
-    if file is None:
-        sys.stdout.write(text)
-    elif file.exists():
-        file = file.resolve()  # where a link leads, there the text goes
-        if not file.is_file():
-            raise DataError(f"cannot write {file}: it is not an ordinary file; choose another --out")
-    folder = file.parent if file is not None else context.current().results / "reports"
     names: list[str] = []
     files = {} if file is None else {file.name: text.encode()}
     for figure in result.figures:
@@ -171,6 +151,6 @@ def _write(result: Result, text: str, file: Path | None, out: Path | None) -> No
     try:
         write_set(folder, files)
     except OSError as error:
-        raise DataError(f"cannot write {error.filename or out}: {error.strerror}; choose another --out") from error
+        raise DataError(f"cannot write {error.filename or folder}: {error.strerror}; choose another --out") from error
     for name in files:
         context.say(f"wrote {folder / name}")

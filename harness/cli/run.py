@@ -10,6 +10,7 @@ import typer
 
 from harness.cli import context, options, rates
 from harness.cli.launch import carry_out, check_size, devices_for
+from harness.reporting.report import Records, Result
 from harness.runs.plan import MOST_RUNS
 from harness.system.errors import UsageError
 
@@ -38,8 +39,7 @@ def run(
     ] = False,
     max_runs: options.MaxRuns = MOST_RUNS,
     yes: Annotated[bool, typer.Option("--yes", help="Go on even if it takes over a day.")] = False,
-    as_json: options.Json = False,
-) -> int:
+) -> Result:
     """Run samplers on tasks. The same command again does only what is missing; more seeds run only the new ones."""
     from harness.results.ledger.ledger import Ledger
     from harness.runs import local
@@ -61,12 +61,11 @@ def run(
     except local.PreemptedError:
         if not preemptible:
             raise
-        context.say("ended by SIGTERM; the same command goes on from the checkpoints")
-        return 0
-    if as_json:
-        context.print_json(_rows(planned, ledger))
+        return Result(notes=["ended by SIGTERM; the same command goes on from the checkpoints"])
+    rows = Records(lambda: _rows(planned, ledger))
     standings = [p.standing if p.standing.cached else ledger.standing(p.spec.key) for p in planned]
-    return outcome.exit_code or int(any(standing.status != "done" for standing in standings))
+    failed = any(standing.status != "done" for standing in standings)
+    return Result(records=rows, exit_code=outcome.exit_code or int(failed))
 
 
 def _rows(planned: Sequence[Any], ledger: Any) -> list[dict[str, Any]]:

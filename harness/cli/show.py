@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
-from harness.cli import context, results
-from harness.cli.options import Json
-from harness.cli.sql import plain
+from harness.cli import context
 from harness.contracts.parameters import near
 from harness.contracts.plugin_errors import foreign
 from harness.contracts.registry import Registry
+from harness.reporting.report import Column, Result, Table, table
 from harness.system.errors import UsageError
 
 KINDS = ("task", "sampler", "method", "schedule", "run")
@@ -25,8 +26,7 @@ def show(
     words: Annotated[
         list[str], typer.Argument(metavar="[KIND] NAME", help="A name or a run key (6 digits at least), or KIND NAME.")
     ],
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """Show a task, sampler, method, schedule or run: settings with their source, truth, metrics, environment."""
     if len(words) > 2:
         raise UsageError("`bench show` takes a name, or a kind and a name")
@@ -35,10 +35,7 @@ def show(
     registry = context.plugins()
     kind = words[0].removesuffix("s") if len(words) == 2 else _kind(words[0], registry)
     record = _record(kind, words[-1], registry)
-    if as_json:
-        context.print_json([plain(record)])
-    else:
-        _print(record)
+    return Result(sections(record), [record])
 
 
 def _kind(name: str, registry: Registry) -> str:
@@ -56,12 +53,12 @@ def _kind(name: str, registry: Registry) -> str:
 
 
 def _record(kind: str, name: str, registry: Registry) -> dict[str, Any]:
-    from harness.cli.pages import offers, run, sampler, task
+    from harness.cli.pages import offers, run, task
 
     if kind == "run":
         if not KEY.fullmatch(name):
             raise UsageError(f"{name!r} is no run key: give 6 to 64 of its hexadecimal digits")
-        store = results.opened()
+        store = context.store()
         return run.run(store, run.key(store, name), registry)
     offer = registry.find(f"{kind}s", name)
     with foreign(f"{kind} {name} ({offer.distribution})"):
@@ -69,53 +66,50 @@ def _record(kind: str, name: str, registry: Registry) -> dict[str, Any]:
             return task.task(offer)
         if kind == "method":
             return offers.method(offer, registry)
-        return sampler.sampler(offer, registry) if kind == "sampler" else offers.schedule(offer)
+        return offers.sampler(offer, registry) if kind == "sampler" else offers.schedule(offer)
 
 
-def _print(record: dict[str, Any]) -> None:
-    """Single values first, each on its line; then texts and tables, each under its name."""
-    single = {name: value for name, value in record.items() if not _is_block(value)}
-    width = max(map(len, single))
-    for name, value in single.items():
-        text = ", ".join(map(str, value)) if isinstance(value, list) else value
-        if text not in (None, ""):
-            context.put(f"{name:<{width}}  {text}")
+def sections(record: Mapping[str, Any]) -> list[Table | str]:
+    """Single values first, a line each; then texts and tables, each under its name."""
+    found: list[Table | str] = [_values({name: value for name, value in record.items() if not _is_block(value)})]
     for name, value in record.items():
         if value and _is_block(value):
-            print(f"\n{name}:")
-            _print_block(value)
+            found += _block(name, value)
+    return found
+
+
+def _values(values: Mapping[str, Any], title: str = "") -> Table:
+    texts = {name: ", ".join(map(str, x)) if isinstance(x, list) else x for name, x in values.items()}
+    rows = [{"name": name, "value": str(text)} for name, text in texts.items() if text not in (None, "")]
+    return replace(_first(rows, title), columns=[Column("name", ""), Column("value", "")])
+
+
+def _first(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
+    """The first rows of a table."""
+    more = [f"... and {len(rows) - SHOWN} more; --json has all"] if len(rows) > SHOWN else []
+    return replace(table(rows[:SHOWN], title=title), notes=more)
 
 
 def _is_block(value: Any) -> bool:
-    table = isinstance(value, list) and bool(value) and isinstance(value[0], dict)
-    return table or isinstance(value, dict) or (isinstance(value, str) and "\n" in value)
+    rows = isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+    return rows or isinstance(value, dict) or (isinstance(value, str) and "\n" in value)
 
 
-def _print_block(value: Any) -> None:
+def _block(name: str, value: Any) -> list[Table | str]:
     if isinstance(value, str):
-        context.put("\n".join(f"    {line}".rstrip() for line in value.splitlines()))
-        return
-    if isinstance(value, dict):
-        columns = {name: column for name, column in value.items() if _is_column(column)}
-        if len({len(column) for column in columns.values()}) > 1:
-            columns = {}
-        single = {name: x for name, x in value.items() if name not in columns and x is not None}
-        width = max(map(len, single), default=0)
-        context.put("\n".join(f"{name:<{width}}  {x}" for name, x in [*single.items()][:SHOWN]))
-        _more(len(single))
-        value = [
-            {"i": i, **{name: f"{x:.6g}" for name, x in zip(columns, numbers, strict=True)}}
-            for i, numbers in enumerate(zip(*columns.values(), strict=True))
-        ]
-    if value:
-        context.print_rows(value[:SHOWN], list(value[0]))
-        _more(len(value))
+        return [f"{name}:\n\n{value}"]
+    if isinstance(value, list):
+        return [_first(value, f"{name}:")]
+    columns = {entry: column for entry, column in value.items() if _is_column(column)}
+    if len({len(column) for column in columns.values()}) > 1:
+        columns = {}
+    single = {entry: x for entry, x in value.items() if entry not in columns}
+    rows = [
+        {"i": i, **{entry: f"{x:.6g}" for entry, x in zip(columns, numbers, strict=True)}}
+        for i, numbers in enumerate(zip(*columns.values(), strict=True))
+    ]
+    return [_values(single, f"{name}:"), *([_first(rows, "")] if rows else [])]
 
 
 def _is_column(value: Any) -> bool:
     return isinstance(value, list) and all(type(x) in {int, float} for x in value)
-
-
-def _more(count: int) -> None:
-    if count > SHOWN:
-        print(f"... and {count - SHOWN} more; --json has all")

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context
-from harness.cli.options import Json
+from harness.reporting.rendering import render
+from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import Ledger
 from harness.results.ledger.overview import Row, overview
 
@@ -21,21 +22,16 @@ TABLE = ("status", "method", "task", "chains", "seeds", "step", "steps/s", "left
 
 def status(
     watch: Annotated[bool, typer.Option("--watch", help="Go on showing it, until Ctrl-C.")] = False,
-    as_json: Json = False,
-) -> None:
+) -> Result | None:
     """Show the workers that run and how far they are, what was interrupted, and how many runs ended how."""
     ledger = Ledger(context.current().results)
     ledger.check_version()
     settled: dict[str, str] = {}
-    if watch and sys.stdout.isatty() and not as_json:
+    if watch and sys.stdout.isatty() and context.current().form in {"", "table"}:
         with suppress(KeyboardInterrupt):
             _watch(ledger, settled)
-        return
-    rows = overview(ledger, settled)
-    if as_json:
-        context.print_json(rows)
-    else:
-        print("\n".join(_lines(rows)))
+        return None
+    return _result(overview(ledger, settled))
 
 
 def _watch(ledger: Ledger, settled: dict[str, str]) -> None:
@@ -44,18 +40,19 @@ def _watch(ledger: Ledger, settled: dict[str, str]) -> None:
 
     with Live(auto_refresh=False) as live:
         while True:
-            lines = _lines(overview(ledger, settled))
-            live.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), refresh=True)
+            text = render(_result(overview(ledger, settled)), "table")
+            live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
             time.sleep(EVERY_SECONDS)
 
 
-def _lines(rows: list[Row]) -> list[str]:
+def _result(rows: list[Row]) -> Result:
     shown = [_shown(row) for row in rows if row["seeds"] is not None or row["status"] == "running"]
     totals: dict[str, int] = {}
     for row in rows:
         totals[row["status"]] = totals.get(row["status"], 0) + row["runs"]
     counts = ", ".join(f"{number:,} {name}" for name, number in totals.items()) or "no runs"
-    return [*(context.aligned(shown, list(TABLE)) if shown else []), f"{counts} in {context.current().results}"]
+    text = f"{counts} in {context.current().results}"
+    return Result([*([table(shown, TABLE)] if shown else []), text], [dict(row) for row in rows])
 
 
 def _shown(row: Row) -> dict[str, Any]:

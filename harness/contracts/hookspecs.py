@@ -76,6 +76,22 @@ def bench_reports() -> list[Info]:
 
 
 @spec
+def bench_verbs() -> list[Info]:
+    """Verbs of the command `bench`: `target` is a function with typer's annotations that returns a `harness.Result`."""
+    raise NotImplementedError
+
+
+@spec
+def bench_facts() -> list[Info]:
+    """What else to say of plugins. `name` is a kind, `target` a function whose mapping extends what is said of one.
+
+    sampler  called with its offer and its class; `bench show` and its page have the entries
+    suite    called with the path of its file; `bench ls suites` has the entries; raises `UsageError` for a bad file
+    """
+    raise NotImplementedError
+
+
+@spec
 def bench_papers() -> list[Path]:
     """TOML files with a paper's settings for (method, task, protocol), its reported values and claims."""
     raise NotImplementedError

@@ -6,7 +6,7 @@ import functools
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,16 @@ from harness.contracts.entry_points import UNKNOWN, Entry, entries
 from harness.contracts.hook_validation import NAME, records
 from harness.contracts.hookspecs import GROUP, Info, Method
 from harness.contracts.parameters import near
-from harness.contracts.plugin_errors import foreign
+from harness.contracts.plugin_errors import at_most, foreign
 from harness.contracts.sampler_law import SamplerLaw
 from harness.system.errors import BenchError, PluginError, UsageError
 
 __all__ = ["KINDS", "NAME", "Offer", "Plugin", "Registry", "law_of", "load", "registry"]
 
-KINDS = ("samplers", "schedules", "methods", "tasks", "reports")
+KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "verbs")
 ROOMS = ("plugins", "tasks", "reports")
+IMPORT_SECONDS = 30.0
+"""Longest import of a plugin's module; one that imports torch takes 1 to 4 s, and up to 20 s on a busy machine."""
 
 _LAWS: dict[str, str] = {}
 """Of the samplers of all registries of this process that have one: the target of their `SamplerLaw`, by their own."""
@@ -81,6 +83,10 @@ class Registry:
         found = [offer for plugin in self.plugins for offer in plugin.offers if offer.kind == kind]
         return sorted(found, key=lambda offer: (offer.name, offer.distribution))
 
+    def facts(self, kind: str) -> list[Callable[..., Mapping[str, Any]]]:
+        """The functions of the hook `bench_facts` for a kind."""
+        return [load(o.info.target) for o in self.offers("facts") if isinstance(o.info, Info) and o.name == kind]
+
     def papers(self) -> list[Path]:
         """The settings files of all plugins."""
         return [path for plugin in self.plugins for path in plugin.papers]
@@ -108,6 +114,12 @@ class Registry:
             raise UsageError(f"{kind[:-1]} {name!r} is offered by several plugins; say which: {choices}")
         raise UsageError(f"unknown {kind[:-1]} {name!r:.80}{near(bare, (o.name for o in self.offers(kind)))}")
 
+    def target(self, kind: str, name: str) -> str:
+        """Where the offer of that name lives; raises as `find` does."""
+        info = self.find(kind, name).info
+        assert isinstance(info, Info)
+        return info.target
+
     def method(self, name: str) -> Offer:
         """A method by name; a plain sampler's name stands for the sampler under whatever schedule is set."""
         bare = name.rpartition(":")[2]
@@ -123,7 +135,7 @@ class Registry:
     def _load_entry(self, entry: Entry) -> Plugin:
         plugin = Plugin(entry.name, entry.distribution, entry.version, origin=entry.value)
         try:
-            with foreign("does not import"):
+            with foreign("does not import"), at_most(IMPORT_SECONDS):
                 _check_shadowing(entry.value)
                 module = entry.point.load()
         except BenchError as error:  # its row says how
@@ -147,7 +159,7 @@ class Registry:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
-            with foreign(f"--plugin {path} does not import"):
+            with foreign(f"--plugin {path} does not import"), at_most(IMPORT_SECONDS):
                 spec.loader.exec_module(module)
         except BenchError:
             sys.modules.pop(name, None)
@@ -165,7 +177,7 @@ class Registry:
         except BenchError as error:
             plugin.problems.append(str(error))
             return
-        for kind in KINDS:
+        for kind in (*KINDS, "facts"):
             found = _call(manager, plugin, f"bench_{kind}", Method if kind == "methods" else Info)
             plugin.offers += [Offer(info, kind, plugin.name, plugin.distribution, plugin.version) for info in found]
             if kind == "samplers":

@@ -9,7 +9,8 @@
             columns = [Column("method", "method"), Column("seconds", "seconds", "right", ".3g")]
             return Result(tables=[Table("Speed", columns, rows)], records=rows)
 
-The same Result is shown in a terminal, as Markdown, LaTeX and HTML (the tables), and as CSV and JSON (the records).
+The same Result, also that of a verb, is shown in a terminal, as Markdown, LaTeX and HTML (the tables), and as CSV and
+JSON (the records).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 if TYPE_CHECKING:
@@ -118,18 +119,31 @@ class Records(Sequence[Mapping[str, Any]]):
 
 @dataclass(frozen=True)
 class Result:
-    """What a report answers with.
+    """What a report or a verb returns; the command prints it in the format that was asked for.
 
-    tables   for people
-    records  for programs: flat objects; a number may be infinite, never NaN
-    figures  drawn when they are saved
-    notes    what the reader must know that belongs to no table; they go to stderr
+    tables     for people; a text among them is a paragraph, of verbs only
+    records    for programs: objects, flat in reports; a number may be infinite, never NaN
+    figures    drawn when they are saved
+    notes      what the reader must know that belongs to no table; they go to stderr
+    exit_code  of a verb
     """
 
-    tables: Sequence[Table] = ()
+    tables: Sequence[Table | str] = ()
     records: Sequence[Mapping[str, Any]] = ()
     figures: Sequence[Figure] = ()
-    notes: Sequence[str] = field(default=())
+    notes: Sequence[str] = ()
+    exit_code: int = 0
+
+
+def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), title: str = "") -> Table:
+    """A table of rows as they are, with these of their keys as columns, else all; numbers stand at the right."""
+
+    def number(key: str) -> bool:
+        values = [row[key] for row in rows if row.get(key) is not None]
+        return bool(values) and all(type(value) in {int, float} for value in values)
+
+    names = columns or list(dict.fromkeys(key for row in rows for key in row))
+    return Table(title, [Column(key, key, "right" if number(key) else "left") for key in names], rows)
 
 
 class Report(ABC):

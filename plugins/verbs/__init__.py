@@ -1,1 +1,33 @@
-"""The verbs that live outside the core, and what they are made of."""
+"""The verbs outside of the core: checks, unattended runs, reproduction, upkeep, templates, pages of samplers."""
+
+from __future__ import annotations
+
+from harness import Info, hook
+
+
+@hook
+def bench_verbs() -> list[Info]:
+    """The verbs of this package."""
+    return [
+        Info(
+            "reproduce",
+            "plugins.verbs.reproduce:reproduce",
+            "Run what the papers' tables need; print theirs beside ours.",
+        ),
+        Info("nightly", "plugins.verbs.nightly:nightly", "Run a suite, publish its pages, say what became worse."),
+        Info("replay", "plugins.verbs.replay:replay", "Do a run again and compare bit for bit."),
+        Info("rescore", "plugins.verbs.rescore:rescore", "Bring metrics up to date from the kept draws."),
+        Info("gc", "plugins.verbs.gc:gc", "List or delete what the results folder no longer needs."),
+        Info("check", "plugins.verbs.check:check", "Hold samplers and tasks to their laws."),
+        Info("new", "plugins.verbs.new:new", "Write a package with a sampler, schedule, task or report."),
+        Info("docs", "plugins.verbs.pages.verb:docs", "Write the pages of samplers from their docstrings and laws."),
+    ]
+
+
+@hook
+def bench_facts() -> list[Info]:
+    """What follows from a sampler's code, and what a suite's file says."""
+    return [
+        Info("sampler", "plugins.verbs.pages.facts:facts"),
+        Info("suite", "plugins.verbs.suite:facts"),
+    ]

@@ -75,6 +75,12 @@ def read(path: Path) -> Suite:
     return Suite(path.stem, path, summary, entries, reports)
 
 
+def facts(path: Path) -> dict[str, Any]:
+    """What `bench ls suites` says of a file."""
+    found = read(path)
+    return {"commands": len(found.entries), "summary": found.summary}
+
+
 @contextmanager
 def about(suite: Suite, number: int) -> Iterator[None]:
     """Name file and entry (counted from 1) in the errors of what is done for an entry."""

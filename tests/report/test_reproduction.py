@@ -11,7 +11,6 @@ import pytest
 from scored import store, write_run
 
 from harness.cli.app import run
-from harness.cli.reproduce import _plan
 from harness.reporting.rendering import render
 from harness.reporting.report import Request
 from harness.results.ledger.ledger import Ledger
@@ -20,6 +19,7 @@ from harness.results.store.published import MANIFEST, Published
 from harness.system.errors import DataError, UsageError
 from harness.system.files import read_set
 from plugins.papers import bench_papers
+from plugins.verbs.reproduce import _plan
 from reports.published import FOLDER, counts, page, with_counts
 from reports.reproduction.claims import Side
 from reports.reproduction.ledger import label, reproduction

@@ -1,4 +1,4 @@
-"""The pages of docs/samplers are those that `python -m plugins.verbs.pages` writes."""
+"""The pages of docs/samplers are those that `bench docs` writes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.pages import stationary
-from harness.cli.pages.sampler import no_conversions, no_curve, sampler
+from harness import UsageError
+from harness.cli.app import run
+from harness.cli.pages.offers import sampler
 from harness.contracts.registry import registry
+from harness.reporting.rendering.markdown import prose
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
-from plugins.verbs.pages.__main__ import HOME, OWN, picture, records, texts, write
-from plugins.verbs.pages.words import prose
+from plugins.verbs.pages import stationary
+from plugins.verbs.pages.facts import no_conversions, no_curve
+from plugins.verbs.pages.verb import HOME, OWN, docs, picture, records, texts
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "samplers"
 
@@ -39,27 +42,36 @@ def test_every_curve_has_its_picture(found):
 
 
 def test_pages_are_the_same_bytes_again(tmp_path, monkeypatch, record):
-    monkeypatch.setattr("plugins.verbs.pages.__main__.records", lambda *_: [record("msgld"), record("hmc")])
-    write(tmp_path)
+    monkeypatch.setattr("plugins.verbs.pages.verb.records", lambda *_: [record("msgld"), record("hmc")])
+    docs(tmp_path)
     (tmp_path / "gone.md").write_text("of a sampler that is gone")
-    write(tmp_path)
+    docs(tmp_path)
     first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert sorted(first) == ["README.md", "hmc.md", "msgld.md", "msgld.svg"]
-    write(tmp_path)
+    docs(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == first
     assert b"<svg" in picture(record("msgld"))
 
 
 def test_a_folder_that_is_not_of_pages_is_left_as_it_is(tmp_path, monkeypatch, record):
-    monkeypatch.setattr("plugins.verbs.pages.__main__.records", lambda *_: [record("hmc")])
+    monkeypatch.setattr("plugins.verbs.pages.verb.records", lambda *_: [record("hmc")])
     (tmp_path / "notes.md").write_text("mine")
     (tmp_path / "README.md").write_text("mine")
-    with pytest.raises(SystemExit, match=r"was not written by .* choose another folder"):
-        write(tmp_path)
+    with pytest.raises(UsageError, match=r"was not written by .* choose another folder"):
+        docs(tmp_path)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"notes.md": "mine", "README.md": "mine"}
     (tmp_path / "README.md").unlink()
-    write(tmp_path)
+    docs(tmp_path)
     assert (tmp_path / "notes.md").read_text() == "mine"
+
+
+def test_where_no_sampler_is_found_the_pages_stay(tmp_path, capsys):
+    """Say that the plugins are broken: their pages must not go."""
+    (tmp_path / "README.md").write_text((DOCS / "README.md").read_text())
+    (tmp_path / "sgld.md").write_text("a page")
+    assert run(["docs", str(tmp_path), "--distribution", "not-installed"]) == UsageError.exit_code
+    assert "offers no sampler" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"README.md", "sgld.md"}
 
 
 def test_no_sampler_breaks_its_page(found):
@@ -71,21 +83,9 @@ def test_no_sampler_breaks_its_page(found):
         json.dumps(r, allow_nan=False)
 
 
-def test_page_and_terminal_have_one_source(bench_json, record):
-    assert bench_json("show", "sampler", "msgld") == json.loads(json.dumps(record("msgld")))
-
-
-@pytest.fixture
-def bench_json(capsys):
-    from harness.cli import main
-
-    def command(*words):
-        with pytest.raises(SystemExit) as ended:
-            main([*words, "--json"])
-        assert not ended.value.code
-        return json.loads(capsys.readouterr().out)[0]
-
-    return command
+def test_page_and_terminal_have_one_source(capsys, record):
+    assert run(["show", "sampler", "msgld", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [json.loads(json.dumps(record("msgld")))]
 
 
 @pytest.mark.parametrize("x", [0.01, 0.5, 1.5])

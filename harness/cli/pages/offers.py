@@ -46,6 +46,20 @@ def hyperparameters(offer: Offer) -> list[dict[str, Any]]:
     ]
 
 
+def sampler(offer: Offer, registry: Registry) -> dict[str, Any]:
+    """A sampler: what it is, its hyperparameters and methods, and what the hook `bench_facts` adds."""
+    cls = loaded(offer)
+    record = {**head(offer), "description": text(offer), "hyperparameters": hyperparameters(offer)}
+    record["methods"] = [
+        {"method": found.name, "schedule": found.info.schedule, "summary": found.info.summary}
+        for found in registry.offers("methods")
+        if isinstance(found.info, Method) and found.info.sampler.rpartition(":")[2] == offer.name
+    ]
+    for facts in registry.facts("sampler"):
+        record |= facts(offer, cls)
+    return record
+
+
 def schedule(offer: Offer) -> dict[str, Any]:
     """A schedule: equation and hyperparameters."""
     return {**head(offer), "description": text(offer), "hyperparameters": hyperparameters(offer)}

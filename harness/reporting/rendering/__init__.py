@@ -1,4 +1,4 @@
-"""From the tables, records and figures of a report to text and files: the same Result gives the same bytes.
+"""From the tables, records and figures of a result to text and files: the same Result gives the same bytes.
 
 `table` is for a terminal; `markdown`, `latex` and `html` are documents of the same tables; `csv` and `json` are the
 flat records. Text is data: whatever it holds, it cannot become markup, a formula or a control sequence.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 
 from harness.contracts.parameters import near
-from harness.reporting.report import Result
+from harness.reporting.report import Result, Table
 from harness.system.errors import UsageError
 
 _MODULES = {
@@ -21,6 +21,7 @@ _MODULES = {
     "html": "web",
 }
 FORMATS = tuple(_MODULES)
+_SHORT = {"md": "markdown"}
 SUFFIXES = {
     "table": ".txt",
     "markdown": ".md",
@@ -32,7 +33,8 @@ SUFFIXES = {
 
 
 def check_format(name: str) -> str:
-    """The name itself; raises `UsageError` with near matches for another."""
+    """Its full name; raises `UsageError` with near matches for another."""
+    name = _SHORT.get(name, name)
     if name not in _MODULES:
         raise UsageError(f"unknown format {name!r}{near(name, FORMATS)}")
     return name
@@ -43,6 +45,9 @@ def render(result: Result, form: str, width: int | None = None) -> str:
     module = importlib.import_module(f"harness.reporting.rendering.{_MODULES[check_format(form)]}")
     if form == "table":
         return str(module.render(result.tables, width))
-    if form in {"csv", "json"}:
-        return str(getattr(module, f"to_{form}")(result.records))
+    if form == "json":
+        return str(module.to_json(result.records))
+    if form == "csv":
+        header = [column.key for table in result.tables[:1] if isinstance(table, Table) for column in table.columns]
+        return str(module.to_csv(result.records, header))
     return str(module.render(result.tables))

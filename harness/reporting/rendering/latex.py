@@ -16,9 +16,13 @@ _ESCAPES = {
 }  # fmt: skip
 
 
-def render(tables: Sequence[Table]) -> str:
-    """A table environment for each table, the title as its caption, the notes below it."""
-    return "\n".join(_table(table) for table in tables)
+def render(tables: Sequence[Table | str]) -> str:
+    """A table environment for each table, the title as its caption, the notes below it; a text is a paragraph."""
+    return "\n".join(_paragraph(table) if isinstance(table, str) else _table(table) for table in tables)
+
+
+def _paragraph(text: str) -> str:
+    return "\n".join(escape(line) for line in text.splitlines()) + "\n"
 
 
 def escape(text: str) -> str:
@@ -31,7 +35,7 @@ def _table(table: Table) -> str:
     lines = [
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{escape(table.title)}}}",
+        *([rf"\caption{{{escape(table.title)}}}"] if table.title else []),
         rf"\begin{{tabular}}{{{alignment}}}",
         r"\toprule",
         _line([column.header for column in table.columns]),

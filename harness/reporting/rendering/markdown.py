@@ -8,12 +8,36 @@ from collections.abc import Sequence
 from harness.reporting.report import Table
 from harness.system.text import plain
 
+_EMPHASIS = re.compile(r"(?<!\w)\\\*(\w[\w -]*\w|\w)\\\*(?!\w)")
+"""An escaped *word*: docstrings use asterisks for emphasis as well as for products."""
+_CODE = re.compile(r"(`[^`\n]+`)")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&~$!])")
 
 
-def render(tables: Sequence[Table]) -> str:
-    """A heading, a table and its notes, for each table."""
-    return "\n".join(_table(table) for table in tables)
+def render(tables: Sequence[Table | str]) -> str:
+    """A heading, a table and its notes, for each table; a text is a paragraph."""
+    return "\n".join(f"{prose(table)}\n" if isinstance(table, str) else _table(table) for table in tables)
+
+
+def prose(text: str) -> str:
+    """A docstring: indented blocks are equations and stay, the rest is escaped but for *words* and `code`."""
+    return "\n\n".join(
+        block if block.startswith("    ") else "\n".join(map(_prose_line, block.splitlines()))
+        for block in text.split("\n\n")
+    )
+
+
+def _prose_line(line: str) -> str:
+    if line.startswith("    "):
+        return line
+    parts = _CODE.split(line)
+    return "".join(part if _CODE.fullmatch(part) else _escaped(part) for part in parts)
+
+
+def _escaped(part: str) -> str:
+    """Escaped; the spaces at its ends, which `escape` drops, are kept."""
+    lead, trail = part[: len(part) - len(part.lstrip())], part[len(part.rstrip()) :] if part.strip() else ""
+    return lead + _EMPHASIS.sub(r"*\1*", escape(part)) + trail
 
 
 def escape(text: str) -> str:
@@ -22,7 +46,7 @@ def escape(text: str) -> str:
 
 
 def _table(table: Table) -> str:
-    lines = [f"### {escape(table.title)}", ""]
+    lines = [f"### {escape(table.title)}", ""] if table.title else []
     lines.append(_line([escape(column.header) for column in table.columns]))
     lines.append(_line(["---:" if column.align == "right" else "---" for column in table.columns]))
     lines += [_line([escape(cell) for cell in cells]) for cells in table.cells()]

@@ -11,19 +11,24 @@ import io
 import json
 import math
 from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 from harness.system.text import plain
 
 
 def to_json(records: Sequence[Mapping[str, Any]]) -> str:
-    """A list of flat objects."""
+    """A list of objects."""
     return json.dumps(flat(records), indent=1, allow_nan=False, ensure_ascii=True) + "\n"
 
 
-def to_csv(records: Sequence[Mapping[str, Any]]) -> str:
-    """A header line and a line a record; columns in order of first appearance, lists joined by spaces."""
-    columns = list(dict.fromkeys(key for record in records for key in record))
+def to_csv(records: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
+    """A header line and a line a record; columns in order of first appearance, lists joined by spaces.
+
+    `columns` is the header where there are no records.
+    """
+    columns = list(dict.fromkeys(key for record in records for key in record)) or columns
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     if columns:
@@ -40,11 +45,26 @@ def flat(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _finite(record: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in record.items():
-        if isinstance(value, float) and not math.isfinite(value):
+        if isinstance(value, float) and math.isinf(value):
             found |= {key: None, f"{key}_text": str(value)}
         else:
-            found[key] = list(value) if isinstance(value, tuple) else value
+            found[key] = plain_value(value)
     return found
+
+
+def plain_value(value: Any) -> Any:
+    """A value as JSON has it: no NaN and no infinity, times in ISO 8601, decimals as numbers, else text."""
+    if isinstance(value, Decimal):
+        value = float(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(name): plain_value(member) for name, member in value.items()}
+    return [plain_value(member) for member in value] if isinstance(value, list | tuple) else str(value)
 
 
 def cell(value: Any) -> str:

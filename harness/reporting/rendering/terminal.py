@@ -7,29 +7,38 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.reporting.report import Table
-from harness.system.text import plain
+from harness.system.text import harmless, plain
 
 UNLIMITED = 10_000
 GAP = 3
 """Spaces between columns."""
+WIDEST = 300
+"""Characters of a cell: a longer one would make all rows too wide to read. The other formats have all."""
+MANY = 1000
+"""Rows from which a table is not fitted to the terminal: rich would take seconds."""
+_KEPT = "\n\t"
 
 
-def render(tables: Sequence[Table], width: int | None = None) -> str:
+def render(tables: Sequence[Table | str], width: int | None = None) -> str:
     """The tables one below the other. One wider than `width` is cut into several that repeat its key columns."""
-    return "\n".join(_table(table, width) for table in tables)
+    return "\n".join(f"{harmless(t, _KEPT)}\n" if isinstance(t, str) else _table(t, width) for t in tables)
 
 
 def _table(table: Table, width: int | None) -> str:
-    limit = width or UNLIMITED
+    limit = UNLIMITED if width is None or len(table.rows) > MANY else width
     header = [plain(column.header) for column in table.columns]
-    cells = [header, *([plain(cell) for cell in row] for row in table.cells())]
+    cells = [header, *([_cut(plain(cell)) for cell in row] for row in table.cells())]
     widths = [max(map(_length, column)) for column in zip(*cells, strict=True)]
-    parts = [_folded(plain(table.title), limit)]
+    parts = [_folded(plain(table.title), limit)] if table.title else []
     for chosen in _parts(widths, table.keys, limit):
         fits = sum(widths[i] + GAP for i in chosen) - GAP <= limit
         parts.append(_lines(table, cells, chosen, widths) if fits else _folded(_grid(table, cells, chosen), limit))
     parts += [_folded(plain(note), limit) for note in table.notes]
     return "".join(f"{line.rstrip()}\n" for part in parts for line in part.splitlines())
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."
 
 
 def _length(text: str) -> int:
@@ -50,7 +59,7 @@ def _lines(table: Table, cells: Sequence[Sequence[str]], chosen: Sequence[int], 
             (" " * GAP).join(space + text if align == "right" else text + space for text, space, align in padded)
         )
     rule = "\N{BOX DRAWINGS LIGHT HORIZONTAL}" * (sum(widths[i] + GAP for i in chosen) - GAP)
-    return "\n".join([lines[0], rule, *lines[1:]])
+    return "\n".join([lines[0], rule, *lines[1:]] if any(cells[0]) else lines[1:])
 
 
 def _folded(thing: Any, width: int) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def render(tables: Sequence[Table]) -> str:
+def render(tables: Sequence[Table | str]) -> str:
     """A fragment to be put into a page: a <table> with its caption, and its notes as a list, for each table."""
     return page("fragment.html", tables=tables)
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.cli.pages.stationary import curve, reach
 from harness.reporting.report import Figure
+from plugins.verbs.pages.stationary import curve, reach
 
 if TYPE_CHECKING:
-    from harness.cli.pages.stationary import Point
     from harness.contracts.sampler import Sampler
+    from plugins.verbs.pages.stationary import Point
 
 SHARES = np.concatenate([np.geomspace(1e-4, 0.5, 32), np.linspace(0.5, 0.985, 24)[1:]])
 """Of the stability limit, where the curves have points: their ends are steep."""

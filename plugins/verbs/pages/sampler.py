@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.cli.pages.sampler import TERMS, no_conversions, no_curve
-from plugins.verbs.pages.words import Ready, cell, prose, table
+from harness.reporting.rendering.markdown import prose
+from plugins.verbs.pages.facts import TERMS, no_conversions, no_curve
+from plugins.verbs.pages.words import Ready, cell, table
 
 Record = Mapping[str, Any]
 

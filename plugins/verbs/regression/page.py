@@ -55,7 +55,7 @@ def _all(rows: Sequence[Sequence[object]]) -> str:
     return "; ".join(dict.fromkeys(text for text in texts if text))
 
 
-def _dirty(dirty: bool | None) -> str | None:  # noqa: FBT001 - a value of a row
+def _dirty(dirty: bool | None) -> str | None:
     return "with uncommitted changes" if dirty else None
 
 

@@ -304,7 +304,7 @@ def test_rows_whose_data_is_missing_are_left_out_with_the_reason(here, capsys, m
 def test_a_second_command_on_the_suite_waits_and_then_says_who_is_at_it(here, capsys, monkeypatch):
     fabricate(here / "r", write_suite(here), usual)
     (here / "r" / "nights").mkdir()
-    monkeypatch.setattr("harness.cli.nightly.PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("plugins.verbs.nightly.PATIENCE_SECONDS", 0.1)
     with locks.hold(here / "r" / "nights" / "tiny.lock", 1.0):
         assert nightly(here) == 1
     assert "suite tiny is being done by process" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from harness.cli import context
-from harness.cli.options import Json
+from harness.reporting.report import Result, table
 from harness.results.ledger import garbage
 from harness.results.ledger.ledger import TRASH, Ledger
 from harness.system.errors import DataError
@@ -20,8 +20,7 @@ def gc(
     failed: Annotated[
         bool, typer.Option("--failed", help="Also failed attempts at runs that a later attempt finished.")
     ] = False,
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """List what can go from the results folder, and why; with --delete, delete it.
 
     Results, attempts that could be resumed and runs of a worker that runs stay, and so does every file and folder that
@@ -39,14 +38,10 @@ def gc(
             found, notes = garbage.remove(ledger, found, failed=failed)
             notes += _forget(ledger)
     rows = [{"path": str(item.path.relative_to(ledger.root)), "bytes": item.bytes, "why": item.why} for item in found]
-    if as_json:
-        context.print_json(rows)
-    elif rows:
-        context.print_rows(rows, ["bytes", "path", "why"])
-    for note in notes:
-        context.say(f"note: {note}")
     total = f"{context.count(len(found), 'thing')}, {sum(item.bytes for item in found) / 1e6:,.1f} MB"
-    context.say(f"{total} deleted" if delete else f"{total}; nothing was deleted, `bench gc --delete` does that")
+    total += " deleted" if delete else "; nothing was deleted, `bench gc --delete` does that"
+    tables = [table(rows, ["bytes", "path", "why"])] if rows else []
+    return Result(tables, rows, notes=[*(f"note: {note}" for note in notes), total])
 
 
 def _forget(ledger: Ledger) -> list[str]:

@@ -12,6 +12,7 @@ import typer
 
 from harness.cli import context, options, rates
 from harness.cli.launch import absent_data, carry_out, check_size, chosen_devices
+from harness.reporting.report import Result
 from harness.runs.plan import MOST_RUNS
 from harness.system.errors import RunError
 
@@ -31,17 +32,16 @@ def nightly(
     timeout: options.Timeout = None,
     max_runs: options.MaxRuns = MOST_RUNS,
     accept: Annotated[bool, typer.Option("--accept", help="Take what became worse as the new standard.")] = False,
-    as_json: options.Json = False,
-) -> int:
+) -> Result:
     """Run what a suite lacks, publish its reports as pages, and compare with the last night, paired by seed.
 
     Exit code 5 where a row became worse; else 1 where a run failed or diverged. What failed before is run again.
     Interrupted at any point, the same command finishes.
     """
-    from harness.cli.night import conclude
     from harness.reporting.rendering import site
     from harness.results.ledger.ledger import Ledger
     from harness.runs import local
+    from plugins.verbs.regression.conclusion import conclude
     from plugins.verbs.suite import find
 
     limit = options.duration(timeout, "--timeout")
@@ -61,9 +61,10 @@ def nightly(
         outcome = carry_out(list(wanted.values()), places, retry=True, long_is_fine=True, timeout=limit)
         standings = [p.standing if p.standing.cached else ledger.standing(key) for key, p in wanted.items()]
         open_runs = sum(not (standing.cached or standing.failed) for standing in standings)
-        ending = conclude(chosen, entries, out, open_runs=open_runs, accept=accept, as_json=as_json)
+        ending = conclude(chosen, entries, out, open_runs=open_runs, accept=accept)
     failed = any(standing.status != "done" for standing in standings)
-    return ending.regression or outcome.exit_code or int(failed) or ending.fault
+    code = ending.regression or outcome.exit_code or int(failed) or ending.fault
+    return replace(ending.result, exit_code=code)
 
 
 def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str]) -> list[Entry]:

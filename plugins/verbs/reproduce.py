@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli import context, options, rates, results
+from harness.cli import context, options, rates
 from harness.cli.launch import absent_data, carry_out, check_size, chosen_devices
+from harness.reporting.report import Result
 from harness.system.errors import DataError, PluginError, UsageError
 
 if TYPE_CHECKING:
-    from harness.reporting.report import Request
     from harness.results.ledger.ledger import Ledger
     from harness.results.spec import RunSpec
     from harness.results.store import Store
@@ -52,8 +50,7 @@ def reproduce(
         Path | None,
         typer.Option("--export", help="Run nothing: add the results that are here to this folder, as Parquet."),
     ] = None,
-    as_json: options.Json = False,
-) -> int:
+) -> Result:
     """Run what the papers' cells and claims need and the results lack, then print the ledger: reported, ours, verdict.
 
     Where settings are lost, the sweep that is declared in their place is run too. Without --yes, what wants a GPU or
@@ -61,26 +58,26 @@ def reproduce(
     said. The same command again does only what is missing. `bench report reproduction` prints the ledger without
     running anything.
     """
+    from harness.cli.report import load_report
     from harness.reporting.report import Request
     from reports.reproduction.ledger import chosen, sides
 
     if budget not in BUDGETS:
         raise UsageError(f"--budget {budget!r} is not one of {', '.join(BUDGETS)}")
     limit = options.duration(timeout, "--timeout")
-    store = results.opened()
+    store = context.store()
     registry = context.plugins()
     asked = Request(registry=registry, paper=paper, tables=tuple(table or ()))
     cells, claims = chosen(store, paper, asked.tables)
     if export is not None:
-        _export(store, export)
-        return 0
+        return Result(notes=_export(store, export))
     kind, places = _places(devices, workers)
     needed = sides(cells, claims)
     fields = _fields(needed, budget, seeds, kind, places[0], yes=yes)
     failed = [_carry_out(name, found, places, retry, limit, yes=yes) for name, found in fields.items()]
     ran = any(found.planned for found in fields.values())
-    _print(results.opened() if ran else store, asked, as_json=as_json)
-    return int(any(failed))
+    result = load_report("reproduction").build(context.store() if ran else store, asked)
+    return replace(result, notes=(), exit_code=int(any(failed)))
 
 
 def _places(devices: str, workers: int | None) -> tuple[str, list[tuple[str, str]]]:
@@ -193,8 +190,8 @@ def _name(side: Side) -> str:
     return f"{side.task}@{side.protocol}{chains}"
 
 
-def _export(store: Store, folder: Path) -> None:
-    """Put the runs that cells and claims rest on into a folder of Parquet files, beside those that are there."""
+def _export(store: Store, folder: Path) -> list[str]:
+    """Put the runs that cells and claims rest on into a folder of Parquet files, beside those that are there; notes."""
     from harness.reporting.report import Request
     from harness.results.store.published import Published
     from harness.system.files import alone
@@ -214,15 +211,6 @@ def _export(store: Store, folder: Path) -> None:
             )
         left_out = len(merged.run_keys() - keys)
         merged.write(keys, folder)
-    if left_out:
-        context.say(f"note: left out {context.count(left_out, 'run')} of before, which no cell or claim rests on now")
-    context.say(f"{context.count(len(keys), 'run')} in {folder}; `nox -s docs` writes REPRODUCTION.md from them")
-
-
-def _print(store: Store, asked: Request, *, as_json: bool) -> None:
-    from harness.cli.report import load_report
-    from harness.reporting import rendering
-
-    result = load_report("reproduction").build(store, asked)
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    sys.stdout.write(rendering.render(result, "json" if as_json else "table", width))
+    before = f"note: left out {context.count(left_out, 'run')} of before, which no cell or claim rests on now"
+    done = f"{context.count(len(keys), 'run')} in {folder}; `nox -s docs` writes REPRODUCTION.md from them"
+    return [before, done] if left_out else [done]

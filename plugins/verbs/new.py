@@ -16,6 +16,7 @@ from harness.contracts.hook_validation import LONGEST, NAME
 from harness.contracts.parameters import near
 from harness.contracts.registry import KINDS as OFFERED
 from harness.contracts.registry import Registry
+from harness.reporting.report import Result
 from harness.system.errors import UsageError
 from plugins.verbs.scaffold.package import KINDS, Package, write
 
@@ -35,7 +36,7 @@ def new(
     kind: Annotated[str, typer.Argument(help="sampler, schedule, task or report.")],
     name: Annotated[str, typer.Argument(help="Its name: small letters, digits and hyphens.")],
     into: Annotated[Path | None, typer.Option(help="Folder to make the package in; default: here.")] = None,
-) -> None:
+) -> Result:
     """Write a package, as a new folder NAME, that installs, works and passes its checks; then edit it."""
     if kind not in KINDS:
         raise UsageError(f"unknown kind {kind!r:.80}{near(kind, KINDS)}")
@@ -43,9 +44,10 @@ def new(
     folder = write(Package(kind, name), into or Path())
     shown = shlex.quote(str(folder))
     install = "pip install -e " + shlex.quote(f"{folder if folder.is_absolute() else f'./{folder}'}[test]")
-    context.put(f"made the {kind} {name} in {shown}; edit {shlex.quote(str(folder / 'src'))}, then")
-    for command in (install, *NEXT[kind]):
-        context.put(f"  {command.format(name=name, folder=shown)}")
+    commands = [command.format(name=name, folder=shown) for command in (install, *NEXT[kind])]
+    text = f"made the {kind} {name} in {shown}; edit {shlex.quote(str(folder / 'src'))}, then"
+    records = [{"kind": kind, "name": name, "folder": str(folder), "commands": commands}]
+    return Result(["\n".join([text, *(f"  {command}" for command in commands)])], records)
 
 
 def _check_name(name: str, registry: Registry) -> None:

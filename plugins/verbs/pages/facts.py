@@ -1,4 +1,4 @@
-"""The record of a sampler: what it declares, and what follows from its code. `bench show` and its page print it."""
+"""What a sampler declares, and what follows from its code. `bench show` and its page print it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from harness.analysis.conventions import CONVENTIONS, Step
-from harness.cli.classes import loaded
-from harness.cli.pages.offers import head, hyperparameters, text
-from harness.contracts.hookspecs import Method
-from harness.contracts.registry import Offer, Registry
+from harness.contracts.parameters import schema
+from harness.contracts.registry import Offer
 from harness.runs import plugin_metadata
 from harness.system.errors import UsageError
 
@@ -33,10 +31,10 @@ DERIVED = (
 )  # fmt: skip
 
 
-def sampler(offer: Offer, registry: Registry) -> dict[str, Any]:
-    """A sampler: what it is, what it needs and costs, its limits and stationary variance, conversions, laws, methods.
+def facts(offer: Offer, cls: type) -> dict[str, Any]:
+    """What a sampler's class declares, and what follows from its code at the default hyperparameters.
 
-    stability_limit      largest x = h times curvature that is stable, at the defaults; None where it is not linear
+    stability_limit      largest x = h times curvature that is stable; None where it is not linear
     limit_bias           stationary variance over T/curvature as h goes to 0; 1 where the target is exact in that limit
     variance             of N(0, 1) at T = 1 as h goes to 0, adaptation included; None without a stationary law
     stationary_variance  lambda var/T by x, at curvature lambda = 1 and T = 1; with exact gradients, and with gradient
@@ -45,11 +43,8 @@ def sampler(offer: Offer, registry: Registry) -> dict[str, Any]:
     shown                what `bench check` shows of its law, and whether any state is frozen
     laws                 laws of `bench check` that it is exempt from, or that have nothing to say about it
     """
-    cls = loaded(offer)
-    record = {**head(offer), "description": text(offer), "hyperparameters": hyperparameters(offer)}
-    record |= {**declared(cls), "methods": methods(offer, registry)}
-    record |= dict.fromkeys(DERIVED)
-    if any(row["required"] for row in record["hyperparameters"]):
+    record = declared(cls) | dict.fromkeys(DERIVED)
+    if any(field.required for field in schema(cls)):
         return record | {"note": "it has no defaults for all hyperparameters, so what follows from them is not shown"}
     notes: list[str] = []
     made = _asked(cls, notes)
@@ -77,15 +72,6 @@ def declared(thing: Any) -> dict[str, Any]:
         "refresh_every": said["refresh_every"] or None,
         "zero_temperature": OWN_RULE if callable(rule) else rule,
     }  # fmt: skip
-
-
-def methods(offer: Offer, registry: Registry) -> list[dict[str, str]]:
-    """The methods that this sampler is part of."""
-    return [
-        {"method": found.name, "schedule": found.info.schedule, "summary": found.info.summary}
-        for found in registry.offers("methods")
-        if isinstance(found.info, Method) and found.info.sampler.rpartition(":")[2] == offer.name
-    ]
 
 
 def state(made: Any) -> list[dict[str, Any]]:
@@ -219,7 +205,7 @@ def _costs(offer: Offer) -> dict[str, Any]:
 
 
 def _limit_bias(made: Any, record: Mapping[str, Any]) -> float | None:
-    from harness.cli.pages import stationary
+    from plugins.verbs.pages import stationary
 
     limit = record["stability_limit"]
     return stationary.limit_bias(made, None if limit == UNLIMITED else limit)
@@ -234,9 +220,9 @@ def _variance(made: Any) -> float | None:
 
 def _variances(made: Any, record: Mapping[str, Any]) -> list[dict[str, str]]:
     """The small table; nothing where no law is linear."""
-    from harness.cli.pages import stationary
     from harness.engine.gaussian import GaussianTask
     from harness.engine.linear import derive
+    from plugins.verbs.pages import stationary
 
     if made.needs - GaussianTask.provides or not derive(made, 1.0, 1.0).linear:
         return []

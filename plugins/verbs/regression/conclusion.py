@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any
 from harness.cli import context
 from harness.contracts.hookspecs import Info
 from harness.contracts.registry import KINDS
-from harness.reporting.rendering import render
 from harness.reporting.rendering.site import Section, Site, described, is_current, publish
-from harness.reporting.report import Request, Result
+from harness.reporting.report import Request, Result, Table
 from harness.results.environment import HARNESS, requirements
 from harness.results.provenance import package_hash
 from harness.results.store.selection import Selection
 from harness.runs.source import source_hash
 from harness.system.errors import PluginError
 from harness.system.text import plain
-from plugins.verbs.regression import REGRESSION, Change, Entry, History, Night, changes, observe, page, tables
+from plugins.verbs.regression import REGRESSION, Entry, History, changes, observe, page, tables
 from plugins.verbs.regression.changes import flat, settled
 from plugins.verbs.regression.observe import skipped_rows
 
@@ -37,15 +36,16 @@ RESERVED = ("index", "night", "site")
 
 @dataclass(frozen=True)
 class Conclusion:
-    """Exit codes: `regression` is 5 where a row became worse, `fault` 3 where a report could not be made; else 0."""
+    """What changed, and exit codes: `regression` is 5 where a row became worse, `fault` 3 where a report could not be
+    made; else 0.
+    """
 
+    result: Result
     regression: int
     fault: int
 
 
-def conclude(
-    suite: Suite, entries: Sequence[Entry], out: Path, *, open_runs: int, accept: bool, as_json: bool
-) -> Conclusion:
+def conclude(suite: Suite, entries: Sequence[Entry], out: Path, *, open_runs: int, accept: bool) -> Conclusion:
     """Compare with the last night, publish to `out`, tell, and record the night unless `open_runs` are to be done."""
     store = _store(entries)
     tonight, skipped = observe(suite.digest, entries, store), skipped_rows(entries)
@@ -69,9 +69,11 @@ def conclude(
         context.say(f"report {name} could not be made: {problem}")
     if not open_runs:
         history.record(settled(last, tonight, found, accepted=accepted))
-    _tell(last, found, as_json=as_json)
-    context.say(f"{suite.name}: {words}; {'the pages are as before:' if current else 'pages in'} {out / 'index.html'}")
-    return Conclusion(REGRESSION if worse and not accepted else 0, PluginError.exit_code if problems else 0)
+    sentences = "\n".join(plain(tables.sentence(change)) for change in tables.told(found)) if last else ""
+    records = [flat(change) for change in found]
+    note = f"{suite.name}: {words}; {'the pages are as before:' if current else 'pages in'} {out / 'index.html'}"
+    result = Result([sentences] if sentences else [], records, notes=[note])
+    return Conclusion(result, REGRESSION if worse and not accepted else 0, PluginError.exit_code if problems else 0)
 
 
 def _store(entries: Sequence[Entry]) -> Store:
@@ -87,9 +89,12 @@ def _made_from(site: Site, suite: Suite, store: Store) -> str:
     """SHA-256 of all that the pages depend on: the night, the store, which reports, code and versions."""
     registry = context.plugins()
     (section,) = site.sections
-    own = [section.result.notes, *([table.title, table.cells(), table.notes] for table in section.result.tables)]
+    own = [
+        section.result.notes,
+        *([t.title, t.cells(), t.notes] for t in section.result.tables if isinstance(t, Table)),
+    ]
     night = [site.name, site.verdict, site.tone, site.lead, site.facts, own, [*map(dict, section.result.records)]]
-    offers = [offer for kind in KINDS for offer in registry.offers(kind)]
+    offers = [offer for kind in KINDS if kind != "verbs" for offer in registry.offers(kind)]
     code = [[repr(offer), _source(offer)] for offer in offers]
     distributions = {plugin.distribution for plugin in registry.plugins if plugin.packaged}
     versions = [platform.python_version(), requirements((HARNESS, *sorted(distributions)))]
@@ -142,12 +147,3 @@ def _left_out(entries: Sequence[Entry]) -> list[dict[str, Any]]:
             for row, reason in reasons.items()
         ]
     return found
-
-
-def _tell(last: Night | None, found: Sequence[Change], *, as_json: bool) -> None:
-    """What changed, on stdout: a line a change, or every comparison as a record."""
-    if as_json:
-        print(render(Result(records=[flat(change) for change in found]), "json"), end="")
-    elif last is not None:
-        for change in tables.told(found):
-            print(plain(tables.sentence(change)))

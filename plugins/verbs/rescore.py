@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli import context, results
-from harness.cli.options import Json
+from harness.cli import context
+from harness.cli.options import Several
+from harness.cli.options import words as split
 from harness.contracts.parameters import near
+from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import Ledger
 from harness.system.errors import DataError, UsageError
 
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from harness.results.store import Store
     from harness.runs.stale_metrics import Found
 
-Several = Annotated[list[str] | None, typer.Option(help="Only these, a,b,c.")]
 Row = dict[str, Any]
 COLUMNS = ["run", "method", "task", "seed", "metric", "version", "before", "after"]
 
@@ -29,8 +30,7 @@ def rescore(
     metric: Annotated[
         list[str] | None, typer.Option(help="Measure these, a,b,c; default: those that are new or of an older version.")
     ] = None,
-    as_json: Json = False,
-) -> int:
+) -> Result:
     """Measure finished runs anew where a metric of their task was added or has a new version, and say what changed.
 
     It takes the draws that were kept; runs of which not all were, or whose draws have weights, are refused. result.json
@@ -38,11 +38,11 @@ def rescore(
     """
     from harness.runs.stale_metrics import outdated
 
-    store = results.opened()
+    store = context.store()
     if store.aside and store.results.is_dir():
         raise DataError(f"{store.obstacle}; its metrics would stay as they are, so nothing was measured")
     found = outdated(
-        store, context.plugins(), _words(store, "task", task), _words(store, "method", sampler), _split(metric) or ()
+        store, context.plugins(), _words(store, "task", task), _words(store, "method", sampler), split(metric)
     )
     rows: list[Row] = []
     written = [*found.unread]
@@ -55,12 +55,18 @@ def rescore(
         if written:
             store.forget(written)
             store.refresh(context.plugins().papers())
-    if as_json:
-        refused = [{**_about(row), "metric": None, "refused": reason} for row, reason in found.refused]
-        context.print_json([*rows, *refused])
-    else:
-        _print(rows, found)
-    return int(bool(found.refused))
+    refused = [{**_about(row), "metric": None, "refused": reason} for row, reason in found.refused]
+    shown = [
+        {**row, "run": row["run_key"][:12], "version": _version(row), "before": _value(row["before"]),
+         "after": _value(row["after"])}
+        for row in rows
+    ]  # fmt: skip
+    return Result(
+        [table(shown, COLUMNS)] if shown else [],
+        [*rows, *refused],
+        notes=_notes(rows, found),
+        exit_code=int(bool(refused)),
+    )
 
 
 def _measure(found: Found, rows: list[Row], written: list[str]) -> None:
@@ -87,17 +93,12 @@ def _measure(found: Found, rows: list[Row], written: list[str]) -> None:
     call("harness.runs.rescore:rescore", job, asked, listen=listen)
 
 
-def _print(rows: Sequence[Row], found: Found) -> None:
+def _notes(rows: Sequence[Row], found: Found) -> list[str]:
+    notes = []
     if rows:
-        shown = [
-            {**row, "run": row["run_key"][:12], "version": _version(row), "before": _value(row["before"]),
-             "after": _value(row["after"])}
-            for row in rows
-        ]  # fmt: skip
-        context.print_rows(shown, COLUMNS)
-        context.say("note: draws are kept as float32; what a run measured itself, it measured before that rounding")
+        notes = ["note: draws are kept as float32; what a run measured itself, it measured before that rounding"]
     elif not found.refused:
-        context.say("nothing changed: the metrics are those that the tasks have now")
+        notes = ["nothing changed: the metrics are those that the tasks have now"]
     reasons: dict[str, list[Row]] = {}
     for row, reason in found.refused:
         reasons.setdefault(reason, []).append(row)
@@ -106,7 +107,8 @@ def _print(rows: Sequence[Row], found: Found) -> None:
             f"{row['run_key'][:12]} ({row['method']} on {row['task']}, seed {row['seed']})" for row in refused[:3]
         )
         more = f" and {len(refused) - 3} more" if len(refused) > 3 else ""
-        context.say(f"not measured: {named}{more}: {reason}")
+        notes.append(f"not measured: {named}{more}: {reason}")
+    return notes
 
 
 def _about(row: Mapping[str, Any]) -> Row:
@@ -124,14 +126,9 @@ def _value(value: float | None) -> str:
 
 def _words(store: Store, column: str, values: Sequence[str] | None) -> list[str] | None:
     """The names given for a column of the runs; `UsageError` with near matches where no run has one."""
-    words = _split(values)
+    words = split(values) or None
     seen = {row[column] for row in store.rows(f"select distinct {column} from result")}  # noqa: S608 - a fixed name
     for word in words or ():
         if word not in seen:
             raise UsageError(f"there is no finished run of {column} {word!r:.80} here{near(word, seen)}")
     return words
-
-
-def _split(values: Iterable[str] | None) -> list[str] | None:
-    words = [word.strip() for value in values or () for word in value.split(",") if word.strip()]
-    return list(dict.fromkeys(words)) or None

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli import context
-from harness.cli.options import MOST, Json
+from harness.cli.options import MOST
+from harness.reporting.report import Result, Table, table
 from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,8 +24,7 @@ def replay(
         int | None, typer.Option(min=1, max=MOST, help="Only to this step; compares the draws up to it.")
     ] = None,
     anyway: Annotated[bool, typer.Option("--anyway", help="Though code, engine or data are not the same.")] = False,
-    as_json: Json = False,
-) -> int:
+) -> Result:
     """Do a finished run again, aside, and compare bit for bit. Exit code 1 where the bits differ.
 
     A diverged run is shown to diverge again, a failed one to fail again. Nothing in the results is changed.
@@ -54,30 +54,25 @@ def replay(
                 progress.listen(kind, told)
 
         found = replays.replay(asked, job, until, listen)
-    if as_json:
-        context.print_json([_record(found)])
-    else:
-        _print(found)
-    return int(not found.same)
+    return Result(_answer(found), [_record(found)], exit_code=int(not found.same))
 
 
-def _print(found: Replay) -> None:
+def _answer(found: Replay) -> list[Table | str]:
     spec, attempt = found.asked.spec, found.asked.attempt
-    print(f"run {attempt.path.parent.name[:12]}: {spec.method} on {spec.task.name}, seed {spec.seed}; {_ending(found)}")
-    if found.trace:
-        print(found.trace.rstrip())
+    run = f"run {attempt.path.parent.name[:12]}: {spec.method} on {spec.task.name}, seed {spec.seed}; {_ending(found)}"
+    lines = [run, found.trace.rstrip()] if found.trace else [run]
     reach = f" up to step {found.until:,}" if found.until is not None else ""
     if found.compared and not found.differences:
-        print(f"same bits{reach}: {', '.join(found.compared)}")
-    elif found.differences:
-        print(f"not the same bits{reach}:")
-        columns = ["file", "entry", "first at", "kept", "replayed", "differing", "largest difference"]
-        context.print_rows([dict(zip(columns, _cells(one), strict=True)) for one in found.differences], columns)
-        print("\n".join(f"why: {fact}" for fact in found.why()))
-    for lack in found.missing:
-        print(f"not compared: {lack}")
+        lines.append(f"same bits{reach}: {', '.join(found.compared)}")
+    rest = [f"not compared: {lack}" for lack in found.missing]
     if found.same and found.environment:
-        print(f"although {found.why()[-1]}")
+        rest.append(f"although {found.why()[-1]}")
+    if not found.differences:
+        return ["\n".join([*lines, *rest])]
+    lines.append(f"not the same bits{reach}:")
+    columns = ["file", "entry", "first at", "kept", "replayed", "differing", "largest difference"]
+    rows = [dict(zip(columns, _cells(one), strict=True)) for one in found.differences]
+    return ["\n".join(lines), table(rows), "\n".join([*(f"why: {fact}" for fact in found.why()), *rest])]
 
 
 def _ending(found: Replay) -> str:

@@ -13,10 +13,11 @@ import typer
 
 from harness.cli import context
 from harness.cli.classes import loaded
-from harness.cli.options import Json, Set
+from harness.cli.options import Set
 from harness.contracts.hookspecs import Method
 from harness.contracts.parameters import near, schema
 from harness.contracts.registry import Offer, Registry
+from harness.reporting.report import Result, table
 from harness.results.environment import cores
 from harness.system.errors import PluginError, UsageError
 
@@ -34,8 +35,7 @@ COLUMNS = ["name", "law", "outcome", "seconds", "message"]
 def check(
     name: Annotated[list[str], typer.Argument(help="Samplers, schedules, methods (for both of theirs) or tasks.")],
     settings: Set = None,
-    as_json: Json = False,
-) -> int:
+) -> Result:
     """Hold samplers, schedules and tasks, at their defaults or --set, to the laws; exit code 1 where one is broken."""
     from harness.runs.plan import parse_settings
 
@@ -52,11 +52,7 @@ def check(
     context.say(f"checking {', '.join(words)}")
     found = _shared(words, [word for word in words if "sampler" in kinds[word]], given)
     rows = [row for word in words for row in found[word]]
-    if as_json:
-        context.print_json(rows)
-    else:
-        context.print_rows(rows, COLUMNS)
-    return int(any(row["outcome"] == "failed" for row in rows))
+    return Result([table(rows, COLUMNS)], rows, exit_code=int(any(row["outcome"] == "failed" for row in rows)))
 
 
 def _shared(words: list[str], samplers: list[str], given: dict[str, str]) -> dict[str, list[Row]]:
