@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -52,7 +53,7 @@ def _result(rows: list[Row]) -> Result:
         totals[row["status"]] = totals.get(row["status"], 0) + row["runs"]
     counts = ", ".join(f"{number:,} {name}" for name, number in totals.items()) or "no runs"
     text = f"{counts} in {context.current().results}"
-    return Result([*([table(shown, TABLE)] if shown else []), text], [dict(row) for row in rows])
+    return Result([replace(table(shown, TABLE), notes=[text]) if shown else text], [dict(row) for row in rows])
 
 
 def _shown(row: Row) -> dict[str, Any]:

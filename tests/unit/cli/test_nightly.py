@@ -9,7 +9,6 @@ import shutil
 import pytest
 from nights import TINY, fabricate, write_suite
 
-from harness.cli import night
 from harness.cli.app import run
 from harness.reporting.rendering import site as site_pages
 from harness.results import provenance
@@ -20,6 +19,7 @@ from harness.results.store import Store
 from harness.runs import plan
 from harness.runs.source import source_hash
 from harness.system import locks
+from plugins.verbs.regression import conclusion as night
 from plugins.verbs.suite import read
 
 NUDGE = {"sgld": 1.0, "hmc": 2.0}
@@ -111,7 +111,7 @@ INPUTS = {
     "a plugin": lambda _, monkeypatch: monkeypatch.setattr(night, "source_hash", lambda target: f"new {target}"),
     "a version": lambda _, monkeypatch: monkeypatch.setattr(night, "requirements", lambda _: {"matplotlib": "99"}),
     "data is missing": lambda _, monkeypatch: monkeypatch.setattr(
-        "harness.cli.nightly.absent_data", lambda: lambda _: "not here"
+        "plugins.verbs.nightly.absent_data", lambda: lambda _: "not here"
     ),
 }
 """What the pages are made from -> an edit of it. The last night and --accept are in a test of their own."""
@@ -119,7 +119,7 @@ INPUTS = {
 
 def test_pages_are_made_anew_where_anything_that_they_are_made_from_changed(here, monkeypatch, capsys, made):
     fabricate(here / "r", write_suite(here), usual, only=lambda spec: spec.method == "sgld")
-    monkeypatch.setattr("harness.cli.nightly.absent_data", lambda: lambda _: "on holiday")
+    monkeypatch.setattr("plugins.verbs.nightly.absent_data", lambda: lambda _: "on holiday")
     assert nightly(here) == 0
     for what, edit in INPUTS.items():
         assert nightly(here) == 0

@@ -58,7 +58,11 @@ def listed(ledger, capsys):
 def shown(ledger, capsys, *options):
     capsys.readouterr()
     assert run(["--results", str(ledger.root), "status", *options]) == 0
-    return capsys.readouterr().out.splitlines()
+    return [
+        line
+        for line in capsys.readouterr().out.splitlines()
+        if not line.startswith("\N{BOX DRAWINGS LIGHT HORIZONTAL}")
+    ]
 
 
 @pytest.mark.usefixtures("working")
