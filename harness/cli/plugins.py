@@ -63,9 +63,13 @@ def _broken_files(plugin: Plugin, registry: Registry) -> list[str]:
 
 
 def _unknown_parts(plugin: Plugin, registry: Registry) -> list[str]:
-    """Methods that pair a sampler or a schedule that is not there."""
+    """Methods that pair a sampler or a schedule that is not there, and verbs that have the name of one of the core."""
+    from harness.cli.app import VERBS
+
     wrong = []
     for offer in plugin.offers:
+        if offer.kind == "verbs" and offer.name in VERBS:
+            wrong.append(f"verb {offer.name!r} is one of the core, which is meant; rename it")
         for kind in ("samplers", "schedules") if offer.kind == "methods" else ():
             part = getattr(offer.info, kind[:-1])
             if part and part.rpartition(":")[2] not in {known.name for known in registry.offers(kind)}:

@@ -32,6 +32,11 @@ BROKEN = {
     "bad-name": (
         "from harness import Info, hook\n@hook\ndef bench_tasks():\n    return [Info('../<b>', 'bad_name:A')]\n"
     ),
+    "exits-at-import": "import os\nos._exit(0)\n",
+    "core-verb": (
+        "from harness import Info, hook\ndef run(): ...\n"
+        "@hook\ndef bench_verbs():\n    return [Info('run', 'core_verb:run')]\n"
+    ),
     "wrong-argument": "from harness import hook\n@hook\ndef bench_samplers(config):\n    return []\n",
 }
 
@@ -80,6 +85,8 @@ def test_each_broken_plugin_is_a_row_with_its_reason(bench):
         "bad-default": "outside (0, 1]",
         "not-a-list": "must return a list",
         "bad-name": "must match",
+        "exits-at-import": "SystemExit",
+        "core-verb": "verb 'run' is one of the core",
         "wrong-argument": "config",
     }
     for name, reason in reasons.items():
@@ -111,6 +118,24 @@ def test_the_good_plugin_is_run_and_ranked_beside_the_built_ins(bench):
     assert {row["seeds"] for row in ours} == {5}
     assert any(row["rank"] is not None for row in ours), ours
     assert json.loads(bench("show", "sampler", "leimkuhler-matthews", "--json").stdout)
+
+
+def test_a_verb_from_outside_is_a_verb_like_any(bench):
+    done = bench("--help")
+    assert "halves" in done.stdout
+    assert "plugin does-not-import (does-not-import) is left out" in done.stderr
+    assert "plugin exits-at-import (exits-at-import) is left out" in done.stderr
+    assert "--count" in bench("halves", "--help").stdout
+    shown = bench("halves", "0.2")
+    assert [line.split() for line in shown.stdout.splitlines()[-2:]] == [["0", "0.2"], ["1", "0.1"]]
+    assert "made outside" in shown.stderr
+    assert json.loads(bench("halves", "0.2", "--count", "1", "--json").stdout) == [{"i": 0, "step_size": 0.2}]
+    assert bench("halves", "0.2", "--format", "csv").stdout == "i,step_size\n0,0.2\n1,0.1\n"
+    assert bench("halves", "0.2", "--format", "md").stdout.startswith("### Halves\n\n| i | h |")
+    assert r"\caption{Halves}" in bench("halves", "0.2", "--format", "latex").stdout
+    assert "<caption>Halves</caption>" in bench("halves", "0.2", "--format", "html").stdout
+    bench("halves", "0", code=1)
+    bench("halves", "0.2", "--count", "0", code=2)
 
 
 def test_a_one_off_file_is_a_plugin_too(bench, tmp_path):

@@ -98,6 +98,7 @@ QUESTIONS = {
     "tasks": [plugin_metadata.fields, plugin_metadata.protocols, partial(plugin_metadata.task_facts, params={})],
     "methods": [],
     "reports": [],
+    "verbs": [],
 }
 
 

@@ -77,3 +77,25 @@ def test_what_a_plugin_prints_stays_off_stdout(tmp_path, capsys):
     Registry([str(file)])
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "hello\n")
+
+
+HANGS = {
+    "sleeps": "import time; time.sleep(1000)",
+    "spins": "while True: pass",
+    "catches": "import time\nfor _ in range(3):\n    try: time.sleep(1000)\n    except Exception: pass",
+}
+
+
+def test_a_plugin_that_hangs_at_import_is_named_and_left_out(tmp_path, monkeypatch):
+    for name, source in HANGS.items():
+        (tmp_path / f"{name}.py").write_text(source)
+        info = tmp_path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[bench]\n{name} = {name}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("harness.contracts.registry.IMPORT_SECONDS", 1.0)
+    found = Registry()
+    problems = {plugin.name: plugin.problems for plugin in found.plugins if plugin.name in HANGS}
+    assert problems == {name: ["does not import: LateError: it took more than 1 s"] for name in HANGS}
+    assert "sgld" in {offer.name for offer in found.offers("samplers")}
