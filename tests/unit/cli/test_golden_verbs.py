@@ -26,7 +26,7 @@ COMMANDS = [
     ["show", "sgld"], ["show", "csgld"], ["show", "cyclical"], ["show", "mixture5"], ["show", KEY], ["show", "frog"],
     ["plan", *PLAN], ["plan", *PLAN[:-2], "--budget", "frog"], ["status"],
     ["sql", "select method, count(*) as runs from run group by all order by all"], ["sql", "selec"],
-    ["ingest"], ["ingest", "--verify"], ["compare", "sgld", "sgld"], ["compare", "sgld", "frog"],
+    ["ingest"], ["compare", "sgld", "sgld"], ["compare", "sgld", "frog"],
     ["report", "leaderboard"], ["report", "frog"], ["plugins"], ["data", "ls"], ["data", "verify", "frog"],
     ["gc"], ["rescore", "--task", "frog"], ["replay", "123456"], ["check", "frog"], ["new", "frog", "x"],
     ["nightly", "frog", "--out", "site"], ["reproduce", "frog"], ["frog"], [],
