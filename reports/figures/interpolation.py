@@ -68,7 +68,7 @@ class Interpolation(FieldReport):
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
+class JoinedRun:
     """One run: pairs of steps whose draws are joined, and the errors (P,) along each line by kind of statistics."""
 
     label: str
@@ -126,7 +126,7 @@ def _pair(first: NDArray[np.float32], last: NDArray[np.float32]) -> Any:
     return torch.from_numpy(np.stack([first, last]))
 
 
-def _panels(score: FieldScore, request: Request) -> tuple[list[Panel], list[str]]:
+def _panels(score: FieldScore, request: Request) -> tuple[list[JoinedRun], list[str]]:
     panels, missing = [], []
     for group in score.groups:
         label, run = score.labels[group.key], first_done(group)
@@ -143,18 +143,18 @@ def _panels(score: FieldScore, request: Request) -> tuple[list[Panel], list[str]
             ((a.step, b.step), problem.on_line(_pair(a.theta, b.theta), _pair(a.statistics, b.statistics), PLACES))
             for a, b in itertools.pairwise(ends)
         ]
-        panels.append(Panel(label, group, run, lines))
+        panels.append(JoinedRun(label, group, run, lines))
     return panels, missing
 
 
-def _figure(name: str, heading: str, panels: Sequence[Panel]) -> Figure:
+def _figure(name: str, heading: str, panels: Sequence[JoinedRun]) -> Figure:
     columns = min(len(panels), 4)
     lines = -(-len(panels) // columns)
     size = (max(2.7 * columns + 0.5, 6.4), 2.6 * lines + 1.2)
     return Figure(name, lambda canvas: _draw(canvas, panels, columns, heading), size, heading)
 
 
-def _draw(canvas: Any, panels: Sequence[Panel], columns: int, heading: str) -> None:
+def _draw(canvas: Any, panels: Sequence[JoinedRun], columns: int, heading: str) -> None:
     axes = grid(canvas, len(panels), columns, "t, from one draw to the other", "test error (%)")
     handles: dict[str, Any] = {}
     for panel, ax in zip(panels, axes, strict=True):

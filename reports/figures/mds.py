@@ -67,7 +67,7 @@ class Scaling(FieldReport):
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
+class ScaledRun:
     """One run: places (n, 2) of the draws shown, with the cycle and chain (n,) of each, and `NUMBERS`."""
 
     label: str
@@ -87,7 +87,7 @@ class Panel:
         )  # fmt: skip
 
 
-def _panels(score: FieldScore) -> tuple[list[Panel], list[str]]:
+def _panels(score: FieldScore) -> tuple[list[ScaledRun], list[str]]:
     panels, missing = [], []
     for group in score.groups:
         label, run = score.labels[group.key], first_done(group)
@@ -100,11 +100,11 @@ def _panels(score: FieldScore) -> tuple[list[Panel], list[str]]:
         shown = np.unique(np.linspace(0, len(apart) - 1, SHOWN).round().astype(int))
         places, stress = scaled(apart[np.ix_(shown, shown)])
         numbers = {**mean_distances(apart, cycle, chain), "stress": stress}
-        panels.append(Panel(label, group, run, places, cycle[shown], chain[shown], len(apart), numbers))
+        panels.append(ScaledRun(label, group, run, places, cycle[shown], chain[shown], len(apart), numbers))
     return panels, missing
 
 
-def _figure(name: str, heading: str, panels: Sequence[Panel]) -> Figure:
+def _figure(name: str, heading: str, panels: Sequence[ScaledRun]) -> Figure:
     columns = min(len(panels), 4)
     lines = -(-len(panels) // columns)
     return Figure(
@@ -115,7 +115,7 @@ def _figure(name: str, heading: str, panels: Sequence[Panel]) -> Figure:
     )
 
 
-def _draw(canvas: Any, panels: Sequence[Panel], columns: int, heading: str) -> None:
+def _draw(canvas: Any, panels: Sequence[ScaledRun], columns: int, heading: str) -> None:
     axes = grid(canvas, len(panels), columns, "", "", ())
     handles: dict[str, Any] = {}
     for panel, ax in zip(panels, axes, strict=True):

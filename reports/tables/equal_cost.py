@@ -76,7 +76,7 @@ class EqualCost(Report):
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class CostRow:
     """A group, what it cost in all, the total of its class, and how it compares with the first of that class."""
 
     label: str
@@ -104,7 +104,7 @@ class Row:
         return found
 
 
-def _places(scores: Sequence[FieldScore], metric: str | None) -> dict[str, list[Row]]:
+def _places(scores: Sequence[FieldScore], metric: str | None) -> dict[str, list[CostRow]]:
     """The rows of each task, version, protocol and setting of the task, by total and then chains."""
     found: dict[str, list[tuple[FieldScore, Group]]] = {}
     for score in scores:
@@ -113,7 +113,7 @@ def _places(scores: Sequence[FieldScore], metric: str | None) -> dict[str, list[
     return {place: _judged(_classed(_rows(members, metric))) for place, members in found.items()}
 
 
-def _rows(members: Sequence[tuple[FieldScore, Group]], metric: str | None) -> list[Row]:
+def _rows(members: Sequence[tuple[FieldScore, Group]], metric: str | None) -> list[CostRow]:
     bare = [replace(g, settings={n: v for n, v in g.settings.items() if n not in OF_LENGTH}) for _, g in members]
     names = labels(bare)
     rows = []
@@ -122,20 +122,20 @@ def _rows(members: Sequence[tuple[FieldScore, Group]], metric: str | None) -> li
         wanted = (metric,) if metric else (score.primary, *BESIDE)
         metrics = [name for name in dict.fromkeys(wanted) if name in score.metrics]
         if passes is not None and metrics:
-            rows.append(Row(names[group.key], score, group, metrics, group.chains * passes))
+            rows.append(CostRow(names[group.key], score, group, metrics, group.chains * passes))
     return rows
 
 
-def _classed(rows: Sequence[Row]) -> list[Row]:
+def _classed(rows: Sequence[CostRow]) -> list[CostRow]:
     """The rows in order, each with the total of its class, which is that of its cheapest row."""
-    found: list[Row] = []
+    found: list[CostRow] = []
     for row in sorted(rows, key=lambda row: row.total):
         same = found and row.total <= (1 + NEAR) * found[-1].cost
         found.append(replace(row, cost=found[-1].cost if same else row.total))
     return sorted(found, key=lambda row: (row.cost, row.group.chains, row.label, row.group.key))
 
 
-def _judged(rows: Sequence[Row]) -> list[Row]:
+def _judged(rows: Sequence[CostRow]) -> list[CostRow]:
     compared = []
     for _, members in itertools.groupby(rows, key=lambda row: row.cost):
         first, *others = members
@@ -154,7 +154,7 @@ def _words(told: Comparison) -> str:
     return f"{number(told.effect)}{ends} {verdict}" + (f" ({told.withheld})" if told.withheld else "")
 
 
-def _table(place: str, rows: Sequence[Row]) -> Table:
+def _table(place: str, rows: Sequence[CostRow]) -> Table:
     names = list(dict.fromkeys(metric for row in rows for metric in row.metrics))
     fixed = {"total": "total passes", "method": "method", "chains": "chains", "passes": "passes a chain"}
     fixed |= {"seeds": "seeds", "status": "status"}

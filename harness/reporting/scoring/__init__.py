@@ -7,11 +7,10 @@ from harness.reporting.scoring.compare import Comparison, compare, compare_value
 from harness.reporting.scoring.estimates import Estimate, metric_estimate
 from harness.reporting.scoring.formatting import number, with_interval
 from harness.reporting.scoring.groups import Group, Run, differ_in_code
-from harness.reporting.scoring.labels import labels, setting_text, settings_from, title
-from harness.reporting.scoring.loading import load_curves, load_fields, load_groups
+from harness.reporting.scoring.labels import labels, setting_text, settings_from
+from harness.reporting.scoring.loading import load_groups
 from harness.reporting.scoring.record import typical
 from harness.reporting.scoring.score import FieldScore, check_metric, score_fields
-from harness.reporting.scoring.standing import Standing
 
 __all__ = [
     "UNGATED",
@@ -20,22 +19,18 @@ __all__ = [
     "FieldScore",
     "Group",
     "Run",
-    "Standing",
     "check_metric",
     "compare",
     "compare_values",
     "differ_in_code",
     "judge",
     "labels",
-    "load_curves",
-    "load_fields",
     "load_groups",
     "metric_estimate",
     "number",
     "score_fields",
     "setting_text",
     "settings_from",
-    "title",
     "typical",
     "with_interval",
 ]

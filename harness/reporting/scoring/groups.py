@@ -17,27 +17,6 @@ from numpy.typing import NDArray
 
 from harness.results.papers import SWEPT
 
-EXCLUDED = {
-    "seed": "the runs of a group differ in it",
-    "environment.id": "of the other fields of the environment",
-    "environment.bench": "what the harness computes has the number `engine`; a version also covers pages and messages",
-    "environment.python": "runs no arithmetic of a chain",
-    "environment.platform": "numbers agree within rounding, and the law is the same",
-    "environment.cpu": "numbers agree within rounding, and the law is the same",
-    "environment.cores": "threads are fixed for each run",
-    "environment.gpu": "numbers agree within rounding, and the law is the same; settings of a GPU are in the run key",
-    "environment.torch": "numbers agree within rounding, and the law is the same",
-    "environment.device": "which one of its kind; the kind is in the run key",
-    "environment.threads": "sums are made in another order: numbers agree within rounding",
-    "environment.deterministic": "of a run, asked for by the setting of this name, which is in the run key",
-    "environment.cudnn_deterministic": "follows from `deterministic`",
-    "environment.cudnn_benchmark": "of a run on a GPU, asked for by the setting of this name, which is in the run key",
-    "environment.matmul_precision": "of a run on a GPU, asked for by a setting in the run key",
-    "environment.packages": "those that plugins need beyond the harness are in the hashes of their sources",
-    "environment.code": "the hashes of the sources say it of plugins, `engine` of the harness",
-}
-"""What a run's canonical form and its environment (environment.json) have that is no part of a row's identity, and why.
-All else is: it is in the run key and the group key, and it splits a table or shows in a label."""
 CHANGED = ("user", SWEPT)
 """Provenances of settings that are other than usual."""
 
@@ -187,12 +166,12 @@ class Group:
         return dict(sorted(found.items(), key=lambda item: (not item[1].primary, item[0])))
 
 
-Field = tuple[str, int, str, int, str, str]
+FieldKey = tuple[str, int, str, int, str, str]
 """What a table compares within: task, version, protocol, chains, budget, and as JSON the task's settings, source and
 data."""
 
 
-def field_of(group: Group) -> Field:
+def field_of(group: Group) -> FieldKey:
     """The field of comparison that a group belongs to: never pooled with another."""
     task = {name: value for name, value in group.settings.items() if name.startswith(("task.", "task "))}
     settings = json.dumps(task, sort_keys=True)
@@ -207,7 +186,7 @@ def differ_in_code(a: Group, b: Group) -> bool:
 
 def fields(groups: Iterable[Group]) -> list[list[Group]]:
     """The groups, a list a field of comparison, in a fixed order."""
-    found: dict[Field, list[Group]] = {}
+    found: dict[FieldKey, list[Group]] = {}
     for group in groups:
         found.setdefault(field_of(group), []).append(group)
     return [sorted(found[key], key=lambda g: (g.method, g.key)) for key in sorted(found)]

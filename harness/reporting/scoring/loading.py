@@ -23,7 +23,6 @@ from harness.reporting.scoring.groups import (
     Runs,
     TaskCode,
     Value,
-    fields,
 )
 from harness.reporting.scoring.labels import SHORT
 from harness.results.papers import provenance
@@ -144,15 +143,10 @@ def _installed(request: Request, task: str) -> set[str]:
 
 
 def _merge(known: dict[str, Any], record: dict[str, Any]) -> None:
-    """Of records of where one setting is from the last seed's; a user who repeats what was so changes nothing."""
+    """For conflicting origins the last seed wins; a user who restates a default does not override it."""
     for name, origin in record.items():
         if name not in known or origin["provenance"] not in CHANGED:
             known[name] = origin
-
-
-def load_fields(store: Store, request: Request) -> list[list[Group]]:
-    """The groups that the request names, a list a field of comparison."""
-    return fields(load_groups(store, request))
 
 
 def load_curves(store: Store, groups: Iterable[Group], names: Sequence[str]) -> dict[CurveKey, Curve]:

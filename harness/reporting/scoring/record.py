@@ -9,10 +9,10 @@ from typing import Any
 from harness.reporting.scoring.estimates import Estimate
 from harness.reporting.scoring.groups import Group, Run
 from harness.reporting.scoring.labels import settings_from
-from harness.reporting.scoring.standing import Standing
+from harness.reporting.scoring.standing import RankStatus
 
 
-def flat_record(group: Group, label: str, estimate: Estimate, standing: Standing) -> dict[str, Any]:
+def flat_record(group: Group, label: str, estimate: Estimate, standing: RankStatus) -> dict[str, Any]:
     """What the group is, what was measured, where it stands; numbers may be infinite."""
     rank = standing.rank
     return {

@@ -20,7 +20,7 @@ from harness.reporting.scoring.groups import Curve, Group, Run, fields
 from harness.reporting.scoring.labels import labels, title
 from harness.reporting.scoring.loading import AT_ONCE, load_curves, load_groups
 from harness.reporting.scoring.record import account, flat_record
-from harness.reporting.scoring.standing import Standing, standings
+from harness.reporting.scoring.standing import RankStatus, standings
 from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class FieldScore:
         self._curves: dict[str, dict[str, Curve]] = {}
         self._derived: dict[str, tuple[str, str, Cost]] = {}
         self._estimates: dict[tuple[str, str], Estimate | None] = {}
-        self._standings: dict[str, dict[str, Standing]] = {}
+        self._standings: dict[str, dict[str, RankStatus]] = {}
 
     @functools.cached_property
     def metrics(self) -> list[str]:
@@ -88,7 +88,7 @@ class FieldScore:
             self._estimates[place] = self._estimate(group, metric)
         return self._estimates[place]
 
-    def standing(self, group: Group, metric: str) -> Standing:
+    def standing(self, group: Group, metric: str) -> RankStatus:
         """Where the group stands among the field by a metric."""
         if metric not in self._standings:
             estimates = {g.key: self.estimate(g, metric) for g in self.groups}

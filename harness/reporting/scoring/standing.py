@@ -14,7 +14,7 @@ from harness.reporting.scoring.groups import Group
 
 
 @dataclass(frozen=True)
-class Standing:
+class RankStatus:
     """`status` is "ranked", or why not, in words; `rank` only where it is ranked."""
 
     status: str
@@ -28,7 +28,7 @@ class Standing:
 
 def standings(
     field: Sequence[Group], estimates: Mapping[str, Estimate | None], gates: Mapping[str, Gate | None]
-) -> dict[str, Standing]:
+) -> dict[str, RankStatus]:
     """Where each group of a field stands by one metric, by group key.
 
     Unranked are groups with a diverged or failed seed, with fewer than five seeds, without a value in some seed, and
@@ -38,7 +38,7 @@ def standings(
     """
     truth_known = any(gate is not None for gate in gates.values())
     newest = max((e.version for e in estimates.values() if e is not None), default=0)
-    found: dict[str, Standing] = {}
+    found: dict[str, RankStatus] = {}
     for group in field:
         gate = gates.get(group.key)
         reason = (
@@ -49,11 +49,11 @@ def standings(
             or _doubt(gate, truth_known=truth_known)
             or _lack(group, estimates.get(group.key), newest)
         )
-        found[group.key] = Standing(reason or "ranked")
+        found[group.key] = RankStatus(reason or "ranked")
     eligible = {g.key: e for g in field if found[g.key].status == "ranked" and (e := estimates[g.key]) is not None}
     ranks = _ranks(eligible)
     return found | {
-        key: Standing("ranked", ranks[key]) if key in ranks else Standing("unranked: no value for each seed")
+        key: RankStatus("ranked", ranks[key]) if key in ranks else RankStatus("unranked: no value for each seed")
         for key in eligible
     }
 

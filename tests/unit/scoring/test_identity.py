@@ -12,12 +12,33 @@ from fabricated import result
 from specs import made
 
 from harness.reporting.report import Request
-from harness.reporting.scoring.groups import EXCLUDED, differ_in_code, field_of, fields
+from harness.reporting.scoring.groups import differ_in_code, field_of, fields
 from harness.reporting.scoring.labels import labels, title
 from harness.reporting.scoring.loading import load_groups
 from harness.results import environment
 from harness.results.store import Store
 
+EXCLUDED = {
+    "seed": "the runs of a group differ in it",
+    "environment.id": "of the other fields of the environment",
+    "environment.bench": "what the harness computes has the number `engine`; a version also covers pages and messages",
+    "environment.python": "runs no arithmetic of a chain",
+    "environment.platform": "numbers agree within rounding, and the law is the same",
+    "environment.cpu": "numbers agree within rounding, and the law is the same",
+    "environment.cores": "threads are fixed for each run",
+    "environment.gpu": "numbers agree within rounding, and the law is the same; settings of a GPU are in the run key",
+    "environment.torch": "numbers agree within rounding, and the law is the same",
+    "environment.device": "which one of its kind; the kind is in the run key",
+    "environment.threads": "sums are made in another order: numbers agree within rounding",
+    "environment.deterministic": "of a run, asked for by the setting of this name, which is in the run key",
+    "environment.cudnn_deterministic": "follows from `deterministic`",
+    "environment.cudnn_benchmark": "of a run on a GPU, asked for by the setting of this name, which is in the run key",
+    "environment.matmul_precision": "of a run on a GPU, asked for by a setting in the run key",
+    "environment.packages": "those that plugins need beyond the harness are in the hashes of their sources",
+    "environment.code": "the hashes of the sources say it of plugins, `engine` of the harness",
+}
+"""What a run's canonical form and its environment (environment.json) have that is no part of a row's identity, and why.
+All else is: it is in the run key and the group key, and it splits a table or shows in a label."""
 PARAMETERS = {"a": 1.0, "b": None, "name": "x", "flag": False, "many": [1, 2]}
 OTHERS = {
     str: ["y", "y, b=1)", "z" * 8 + "1", "z" * 8 + "2"], int: [2, 3], bool: [True, False],
