@@ -43,7 +43,8 @@ def write_run(
         "name": "cyclical" if method.startswith("c") else "constant",
         "params": params or {"step_size": 0.02, "temperature": 1.0},
     }
-    document["task"] = {**document["task"], **changes.pop("task_part", {})}
+    protocol = changes.get("protocol", document["protocol"])
+    document["task"] = {**document["task"], "protocol": protocol, **changes.pop("task_part", {})}
     document["origins"] = origins if origins is not None else document["origins"]
     document |= changes
     plain = {k: v for k, v in document.items() if k not in {"key", "group", "method", "budget", "origins"}}
