@@ -64,7 +64,6 @@ def measure(*, quick: bool = False) -> list[Record]:
 
 
 def _small(folder: Path, environment: Mapping[str, str], repeats: int) -> list[Record]:
-    """The help, and the same command again over a thousand finished runs."""
     _say("a thousand finished runs")
     made_up.finish(folder / "finished", "sgld", "mixture5", 1000)
     again = ["--results", str(folder / "finished"), *NOTHING_TO_DO, "--seeds", "0-999"]
@@ -168,7 +167,6 @@ def _times(
     repeats: int,
     before: Callable[[], object] = lambda: None,
 ) -> list[float]:
-    """Seconds of a command, `repeats` times after one that does not count."""
     found = []
     for _ in range(repeats + 1):
         before()

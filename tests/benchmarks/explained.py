@@ -26,7 +26,6 @@ def least(record: Mapping[str, Any]) -> float:
 
 
 def profile_table(record: Mapping[str, Any]) -> str:
-    """Nanoseconds of a chain-step by part."""
     lines = [["ns a chain-step", *PARTS, "all", "of the limit"]]
     for row in record["profile"]:
         parts = row["parts"]

@@ -87,7 +87,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def go_on(asked: argparse.Namespace) -> int:
-    """Do the parts that are left, until the time is over."""
     for folder in (asked.out, asked.work):
         folder.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + asked.seconds
@@ -121,7 +120,6 @@ def parts() -> list[str]:
 
 
 def command_of(name: str, asked: argparse.Namespace, record: Record) -> list[str]:
-    """The command of a part."""
     kind, _, rest = name.partition("-")
     if kind == "look":
         how = {**LOOK, **LOOKS[name], "device": asked.device, "steps": asked.steps, "width": asked.width}
@@ -204,7 +202,6 @@ def found(name: str, asked: argparse.Namespace, log: Path, code: int | None) -> 
 
 
 def attempts(asked: argparse.Namespace, method: str | None = None) -> Iterator[Path]:
-    """The directories of the attempts, of one method or of all."""
     for path in sorted((asked.work / "results" / "runs").glob("*/*/*/spec.json")):
         if method is None or json.loads(path.read_text())["method"] == method:
             yield path.parent
@@ -222,7 +219,6 @@ def attempt(folder: Path) -> dict[str, Any]:
 
 
 def pack(asked: argparse.Namespace) -> None:
-    """The small files of all attempts, as one archive."""
     results = asked.work / "results"
     if not (results / "runs").is_dir():
         return

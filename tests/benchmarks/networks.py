@@ -36,7 +36,6 @@ QUICK = {**FULL, "rounds": 2, "width": 8}
 
 
 def images() -> Any:
-    """A set of noise as CIFAR-10 is stored."""
     import torch
 
     from tasks.vision.stored import Images
@@ -133,7 +132,6 @@ def beyond(loop: Any) -> dict[str, float]:
 
 
 def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Rounds of each sampler and of plain SGD beside it."""
     device, times = asked["device"], asked["steps"]
     if device != "cpu":
         from harness.runs.worker import set_up_gpu
@@ -183,7 +181,6 @@ def record(environment: Mapping[str, str], *, quick: bool) -> dict[str, Any]:
 
 
 def section(found: Mapping[str, Any]) -> str:
-    """The section of BENCHMARKS.md."""
     rows = [["", "mode", "ms a step", "SGD, ms", "over SGD", "state", "vectors held, without activations"]]
     goals: list[Goal] = []
     for row in found["rows"]:
@@ -227,7 +224,6 @@ gradient.{quick}
 
 
 def main(asked: Mapping[str, Any]) -> None:
-    """Measure and print."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     pin()

@@ -35,7 +35,6 @@ def measure(chains: int, rounds: int, seconds: float) -> dict[str, list[float]]:
 
 
 def processor_seconds(work: Work) -> float:
-    """Of one block."""
     began = time.process_time()
     work.advance()
     return time.process_time() - began

@@ -131,7 +131,6 @@ draws would take more than 64 MiB on disk, only every n-th draw is stored.
 
 
 def write(record: Mapping[str, Any], root: Path) -> None:
-    """The page, the figures and the numbers, below `root`."""
     folder = root / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "measurements.json").write_text(json.dumps(record, indent=1) + "\n")
@@ -159,7 +158,6 @@ def apart(folder: Path) -> dict[str, str]:
 
 
 def figures(record: Mapping[str, Any], folder: Path) -> None:
-    """Throughput, SVG and PNG."""
     sgld = Table(record["results"], "sgld")
     names = [OURS, PLAIN, BLACKJAX, f"blackjax ({ONE})", f"blackjax ({GRAD})", BY_HAND, "posteriors"]
     rates = {name: {c: r for c in sgld.chains if (r := sgld.median(name, c))} for name in names}
@@ -169,7 +167,6 @@ def figures(record: Mapping[str, Any], folder: Path) -> None:
 
 
 def text(record: Mapping[str, Any], sections: Mapping[str, str] | None = None) -> str:
-    """The page, with the sections of what is measured apart."""
     results = record["results"]
     sgld, sghmc, hmc = (Table(results, method) for method in ("sgld", "sghmc", "hmc"))
     logistic = Table(results, "sgld", "blr-german")
@@ -208,7 +205,6 @@ def text(record: Mapping[str, Any], sections: Mapping[str, str] | None = None) -
 
 
 def both(table: Table) -> str:
-    """Speeds and ratios."""
     return f"{table.markdown()}\n\n{table.ratio_markdown(OURS)}"
 
 
@@ -220,7 +216,6 @@ def business(results: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def about(record: Mapping[str, Any]) -> str:
-    """The machine, the versions, how long it took."""
     here, versions = record["machine"], ", ".join(f"{name} {v}" for name, v in record["versions"].items())
     return (
         f"{here['cpu']}, {here['cores']} cores, {here['platform']}, Python {here['python']}; {versions}. "
@@ -229,7 +224,6 @@ def about(record: Mapping[str, Any]) -> str:
 
 
 def memory_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Peak memory by mode."""
     lines = [["", "kept states", "peak, MiB", "draws on disk, MiB", "seconds"]]
     for row in rows:
         label, states = f"{row['mode']}, {plural(row['chains'])}", f"{row['states']:,}"

@@ -81,7 +81,6 @@ def measure(case: Case, seconds: float) -> dict[str, float]:
 
 
 def watch(loop: Any) -> dict[str, Stopwatch]:
-    """Stopwatches on the parts of a loop that has done a block."""
     watches = {"noise": Stopwatch(loop.noise.draw), "observe": Stopwatch(loop.runs[0].observer.observe)}
     loop.noise.draw = watches["noise"]
     loop.runs[0].observer.observe = watches["observe"]
@@ -92,7 +91,6 @@ def watch(loop: Any) -> dict[str, Stopwatch]:
 
 
 def write(loop: Any, folder: Path) -> None:
-    """What a session does with the draws of a block."""
     from harness.results.ledger.attempt import Attempt
 
     draws = loop.runs[0].fetch()
@@ -101,7 +99,6 @@ def write(loop: Any, folder: Path) -> None:
 
 
 def save(loop: Any, folder: Path) -> None:
-    """What a session does for a checkpoint."""
     from harness.results.ledger.attempt import Attempt
 
     arrays = {name: tensor.numpy() for name, tensor in loop.checkpoint(loop.runs[0]).items()}

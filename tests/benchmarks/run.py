@@ -41,12 +41,10 @@ PEERS = ("blackjax", "jax", "jaxlib", "posteriors", "torch", "numpy")
 
 
 def say(text: str) -> None:
-    """A line of progress."""
     sys.stderr.write(f"{text}\n")
 
 
 def measure_group(cases: Sequence[Case], rounds: int, seconds: float, environment: Mapping[str, str]) -> list[Any]:
-    """Results of some cases measured in turn."""
     first = cases[0]
     say(f"{first.method} on {first.task}, {plural(first.chains)}: {', '.join(case.name for case in cases)}")
     workers, measured = [], []
@@ -112,7 +110,6 @@ def measure_memory(states: int, environment: Mapping[str, str], *, quick: bool) 
 
 
 def measure_samplers(only: Sequence[str], environment: Mapping[str, str], root: Path, *, quick: bool) -> None:
-    """The part of `samplers`, alone: its numbers, and the page with them."""
     record = samplers.measure(environment, quick=quick, only=only)
     page.write_apart(samplers, record, root)
     say(f"measured {len(record['rows'])} samplers in {record['minutes']:.1f} minutes")
@@ -131,7 +128,6 @@ def measure_again(parts: Sequence[str], environment: Mapping[str, str], root: Pa
 
 
 def main() -> None:
-    """Measure, keep the numbers, write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a short pass over all of it, not for the record")
     parser.add_argument("--samplers", nargs="*", metavar="NAME", help="only the update of all samplers, or of these")

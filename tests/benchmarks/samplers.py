@@ -29,13 +29,11 @@ FILE = "samplers.json"
 
 
 def started(name: str, dim: int, core: int, environment: Mapping[str, str]) -> Worker:
-    """The process of one sampler."""
     asked = {"sampler": name, "dim": dim, "chains": CHAINS, "core": core}
     return Worker(name, "update.py", asked, environment, LIMIT)
 
 
 def names(only: Sequence[str]) -> list[str]:
-    """All registered samplers, or those asked for; the reference first."""
     from harness.contracts.registry import registry
 
     found = [offer.name for offer in registry().offers("samplers")]
@@ -85,7 +83,6 @@ def _row(
 
 
 def section(record: Mapping[str, Any]) -> str:
-    """The section of BENCHMARKS.md."""
     quick = " **A quick pass, not for the record.**" if record["quick"] else ""
     return PAGE.format(
         dim=record["dim"], chains=record["chains"], rounds=record["rounds"], minutes=record["minutes"], quick=quick,

@@ -48,7 +48,6 @@ def serve(prepare: Callable[[Case], Work]) -> None:
 
 
 def measure(work: Work, seconds: float) -> dict[str, float]:
-    """Advance for some seconds, whole stretches."""
     began, wall, stretches = time.process_time(), time.perf_counter(), 0
     while time.process_time() - began < seconds:
         work.advance()
@@ -58,7 +57,6 @@ def measure(work: Work, seconds: float) -> dict[str, float]:
 
 
 def timed(act: Callable[[], object]) -> float:
-    """Seconds that `act` takes."""
     began = time.perf_counter()
     act()
     return time.perf_counter() - began

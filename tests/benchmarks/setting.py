@@ -39,7 +39,6 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The row that this case is a number of."""
         extra = [self.form] if self.form else []
         extra += [self.dtype] if self.dtype != "float64" else []
         return f"{self.library} ({', '.join(extra)})" if extra else self.library
@@ -50,7 +49,6 @@ class Case:
         return self.dtype != "float64" or self.form.endswith("observed")
 
     def to_json(self) -> dict[str, object]:
-        """As a flat object."""
         return {**asdict(self), "name": self.name}
 
 
@@ -63,7 +61,6 @@ def pin() -> None:
 
 
 def mixture() -> tuple[np.ndarray, float]:
-    """Means (25, 2) and the variance of mixture25."""
     from tasks.synthetic.mixture25 import Mixture25
 
     task = Mixture25()
@@ -79,7 +76,6 @@ def german() -> tuple[np.ndarray, float]:
 
 
 def step_size(case: Case) -> float:
-    """h of a case."""
     return german()[1] if case.task == "blr-german" else STEP_SIZES[case.method]
 
 

@@ -20,8 +20,6 @@ CHAIN_STEPS = 40_000_000
 
 
 class Silent(Observer):
-    """Looks at nothing."""
-
     def observe(self, draws: Any, weights: Any, steps: Any) -> None:
         pass
 
@@ -36,14 +34,12 @@ class Silent(Observer):
 
 
 def streams(case: Case) -> list[Any]:
-    """The random streams of the chains of one run."""
     from harness.contracts.randomness import Streams
 
     return [Streams(0, chain, (case.task,)) for chain in range(case.chains)]
 
 
 def make_loop(case: Case, *, silent: bool = True) -> Any:
-    """A loop at the start of a long trajectory of constant h."""
     import torch
 
     from plugins.samplers.hmc import HMC

@@ -30,11 +30,9 @@ class Table:
         self.names = list(dict.fromkeys(name for name, _ in self.cells))
 
     def rates(self, name: str, chains: int) -> list[float]:
-        """Repeats, million chain-steps a second; [] where it was not measured or failed."""
         return list(self.cells.get((name, chains), {}).get("rates", []))
 
     def median(self, name: str, chains: int) -> float | None:
-        """Their median."""
         rates = self.rates(name, chains)
         return statistics.median(rates) if rates else None
 
@@ -104,7 +102,6 @@ class Goal(NamedTuple):
     at_least: bool
 
     def row(self) -> list[str]:
-        """Its line of the table: the median decides."""
         wanted = f"{'>=' if self.at_least else '<='} {self.limit:g}"
         if not self.measured:
             return [self.label, wanted, "not measured", ""]
@@ -115,7 +112,6 @@ class Goal(NamedTuple):
 
 
 def goals(record: Mapping[str, Any]) -> str:
-    """All goals with what was measured."""
     sgld = Table(record["results"], "sgld")
     limits = {chains: limit for chains, limit in BLACKJAX_GOALS.items() if chains in sgld.chains}
     over = [(peer, chains, limit) for peer in (BLACKJAX, AUTOMATIC) for chains, limit in limits.items()]
@@ -133,7 +129,6 @@ def goals(record: Mapping[str, Any]) -> str:
 
 
 def commands(records: Sequence[Mapping[str, Any]]) -> str:
-    """The timings of whole commands."""
     lines = [["command", "limit", "measured", "unit", "repeats", "met"]]
     for r in records:
         goal, between = r.get("goal"), r.get("spread")

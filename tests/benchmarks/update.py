@@ -74,11 +74,9 @@ class Update:
         self.changed = sorted(name for name in self.state if after[name] is not self.state[name])
 
     def inputs(self) -> tuple[Any, ...]:
-        """Arguments of `step`."""
         return self.theta, self.state, self.curvature, self.h, self.T, self.noise
 
     def plain(self) -> tuple[Any, Any]:
-        """The step, as the sampler's author wrote it."""
         return self._step(*self.inputs())
 
     def _step(self, theta: Any, state: Any, curvature: Any, h: Any, T: Any, noise: Any) -> tuple[Any, Any]:
@@ -207,7 +205,6 @@ def attempt(question: Callable[[], Any]) -> tuple[dict[str, Any], dict[str, Call
 
 
 def main(asked: Mapping[str, Any]) -> None:
-    """Get ready, then answer."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else []

@@ -48,7 +48,6 @@ class Worker:
         return {}
 
     def close(self) -> None:
-        """End the process."""
         if self.process.poll() is None and self.problem:
             self.process.kill()
         self.process.communicate()

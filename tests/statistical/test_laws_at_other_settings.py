@@ -37,7 +37,7 @@ SETTINGS = [
     ASGLD(a=0.0), ASGLD(a=10.0), ASGLD(a=1000.0), ASGLD(a=20.0, lam=1e-8), ASGLD(a=1.0, beta1=0.5, lam=1.0),
     SGNHT(a=0.05), SGNHT(a=0.1), Santa(anneal=0.0), Santa(anneal=2.0, diffusion=0.0), Santa(lam=1e-8, friction=10.0),
     ContourSGLD(bins=10, high=10.0), ContourSGLD(zeta=2.0, cap=0.5), ContourSGLD(zeta=0.0), NGVI(components=1),
-    NGVI(components=10, spread=0.1), HMC(resample=False), HMC(leapfrog=1, jitter=0.0), SGHMC(friction=0.0),
+    NGVI(components=10, spread=0.1), HMC(resample=False), SGHMC(friction=0.0),
     SGHMC(friction=0.5, gradient_variance=0.5), SGHMC(friction=0.9),
     BAOAB(friction=0.01), BAOAB(friction=0.5), BAOAB(friction=1.0),
     MSGLDCorrected(a=0.0), MSGLDCorrected(a=10.0), MSGLDCorrected(a=10.0, beta1=0.99),

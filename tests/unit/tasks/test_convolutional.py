@@ -15,17 +15,11 @@ from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
 from tasks.networks.resnet import ResNet18
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 N, STEPS = SMALL["train_images"], 5
 LOOPS = {"blocks do not matter", "weights count", "compiled is plain"}
 """Laws that take long: thousands of predictions, a compilation. `bench check cifar10` tries them."""
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def task(cls=Exact, **settings):

@@ -6,13 +6,7 @@ import torch
 from tasks.networks.flat import FlatModule
 from tasks.networks.resnet import ResNet18, resnet50
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_the_networks_have_the_published_numbers_of_weights():

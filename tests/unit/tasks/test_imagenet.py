@@ -17,6 +17,8 @@ from tasks.datasets.imagefolder import crop
 from tasks.networks.flat import FlatModule
 from tasks.vision.imagenet import ImageNet
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 class Tiny(ImageNet):
     """With a network that takes milliseconds."""
@@ -44,14 +46,6 @@ def folder(tmp_path_factory):
                 pixels = generator.integers(0, 256, (*side, 3), dtype=np.uint8)
                 Image.fromarray(pixels).save(place / part / name / f"{i}.JPEG")
     return place
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def task(folder, cls=Tiny, **settings):
