@@ -14,7 +14,7 @@ from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.reporting.scoring import Comparison, FieldScore, Group
-    from harness.reporting.scoring.selectors import Side
+    from harness.reporting.scoring.selectors import Selector
     from harness.results.store import Store
 
     Pairs = list[tuple[Group, Group]]
@@ -57,7 +57,9 @@ def compare(
     return Result([_table(score, rows) for score in scores if _of(score, rows)], rows)
 
 
-def _scores(store: Store, a: str, b: str, task: Sequence[str] | None) -> tuple[list[FieldScore], tuple[Side, Side]]:
+def _scores(
+    store: Store, a: str, b: str, task: Sequence[str] | None
+) -> tuple[list[FieldScore], tuple[Selector, Selector]]:
     from harness.contracts.parameters import near
     from harness.reporting.report import Request
     from harness.reporting.scoring import score_fields
@@ -81,7 +83,7 @@ def _scores(store: Store, a: str, b: str, task: Sequence[str] | None) -> tuple[l
     return chosen, sides
 
 
-def _pairs(score: FieldScore, sides: tuple[Side, Side]) -> Pairs:
+def _pairs(score: FieldScore, sides: tuple[Selector, Selector]) -> Pairs:
     """Every group of one side with every group of the other."""
     from harness.reporting.scoring.selectors import members
 
@@ -126,7 +128,7 @@ def _default(score: FieldScore) -> list[str]:
     return list(dict.fromkeys([*([JOINT, LOW_ERROR] if score.truth_known else []), score.primary]))
 
 
-def _nothing(scores: Sequence[FieldScore], sides: tuple[Side, Side]) -> str:
+def _nothing(scores: Sequence[FieldScore], sides: tuple[Selector, Selector]) -> str:
     """Why no pair was found: where each side was run."""
     from harness.reporting.scoring import differ_in_code
     from harness.reporting.scoring.selectors import members
@@ -148,7 +150,7 @@ def _nothing(scores: Sequence[FieldScore], sides: tuple[Side, Side]) -> str:
     )
 
 
-def _other_code(a: Group, b: Group, sides: tuple[Side, Side]) -> str:
+def _other_code(a: Group, b: Group, sides: tuple[Selector, Selector]) -> str:
     """Why two groups are not compared that were run on the same task with other code or data."""
     lines = [
         f"{found.word} on {group.task_code.text if group.task_code else 'other code'}"

@@ -16,7 +16,7 @@ from harness.reporting.report import Result
 from harness.system.errors import DataError, PluginError
 
 if TYPE_CHECKING:
-    from harness.reporting.report import Report, Request
+    from harness.reporting.report import Figure, Report, Request
     from harness.results.store import Store
 
 
@@ -26,7 +26,9 @@ def report(
     method: Several = None,
     protocol: Several = None,
     metric: Annotated[str | None, typer.Option(help="Rank by this metric.")] = None,
-    out: Annotated[Path | None, typer.Option(help="A file, or a folder for text and figures.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A file, or a folder for text and figures; no figure is drawn without it.")
+    ] = None,
 ) -> Result | None:
     """Make a report: leaderboard, coverage, ess, density, and those of plugins. The ending of --out is a format too."""
     from harness.reporting import rendering
@@ -43,7 +45,8 @@ def report(
     if not result.tables and not result.records and not result.figures:
         notes.append(_nothing(store, name, filtered=bool(task or method or protocol)))
     if out is None:
-        _write(result, context.current().results / "reports", None, "")
+        if result.figures:
+            notes.append(f"{context.count(len(result.figures), 'figure')} not drawn; --out FOLDER writes them")
         return replace(result, notes=notes)
     with foreign(f"report {name} cannot be shown as {form}"):
         text = rendering.render(result, form)
@@ -54,7 +57,7 @@ def report(
         file = file.resolve()  # the text goes where a link leads
         if not file.is_file():
             raise DataError(f"cannot write {file}: it is not an ordinary file; choose another --out")
-    _write(result, file.parent, file, text)
+    _write(file, text, () if form in {"csv", "json"} else result.figures)
     return None
 
 
@@ -138,19 +141,19 @@ def _place(out: Path, name: str, suffix: str) -> Path:
     return out if out.suffix and not out.is_dir() else out / f"{name}{suffix}"
 
 
-def _write(result: Result, folder: Path, file: Path | None, text: str) -> None:
-    """Write the text, where a file for it is given, and the figures into a folder."""
+def _write(file: Path, text: str, drawn: Iterable[Figure]) -> None:
+    """Write the text, and the figures beside it."""
     from harness.reporting.rendering import figures
     from harness.system.files import write_set
 
     names: list[str] = []
-    files = {} if file is None else {file.name: text.encode()}
-    for figure in result.figures:
+    files = {file.name: text.encode()}
+    for figure in drawn:
         names.append(figures.unused(figure.name, names))
         files |= figures.files(figure, names[-1])
     try:
-        write_set(folder, files)
+        write_set(file.parent, files)
     except OSError as error:
-        raise DataError(f"cannot write {error.filename or folder}: {error.strerror}; choose another --out") from error
+        raise DataError(f"cannot write {error.filename or file}: {error.strerror}; choose another --out") from error
     for name in files:
-        context.say(f"wrote {folder / name}")
+        context.say(f"wrote {file.parent / name}")

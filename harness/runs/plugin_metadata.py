@@ -194,7 +194,7 @@ def _write(path: Path, text: str) -> None:
         return
 
 
-def lacking(registry: Registry, method: str, task: str, protocol: str, metric: str | None) -> str:
+def lacking(registry: Registry, method: str, task: str, protocol: str, metric: str | None = None) -> str:
     """What the installed plugins lack of a method on a task under a protocol, and of a metric of it; "" for nothing."""
     if task not in {offer.name for offer in registry.offers("tasks")}:
         return f"no task {task}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness import lacking
 from harness.cli import context, options, rates
 from harness.cli.launch import absent_data, carry_out, check_size, chosen_devices
 from harness.reporting.report import Result
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from harness.results.spec import RunSpec
     from harness.results.store import Store
     from harness.runs.plan import Planned
-    from reports.reproduction.claims import Side
+    from reports.reproduction.claims import Setup
 
 BUDGETS = ("paper", "quick", "smoke")
 
@@ -88,12 +89,11 @@ def _places(devices: str, workers: int | None) -> tuple[str, list[tuple[str, str
 
 
 def _fields(
-    needed: Mapping[Side, str], budget: str, seeds: str | None, kind: str, place: tuple[str, str], *, yes: bool
+    needed: Mapping[Setup, str], budget: str, seeds: str | None, kind: str, place: tuple[str, str], *, yes: bool
 ) -> dict[str, Field]:
     """What is to be run, by task, protocol and chains, planned before anything is run."""
     from harness.results.ledger.ledger import Ledger
     from harness.runs.plan import MOST_RUNS, Request, parse_seeds
-    from reports.reproduction.ledger import missing
 
     ledger = Ledger(context.current().results)
     chosen_seeds = parse_seeds(seeds) if seeds is not None else None
@@ -103,7 +103,7 @@ def _fields(
     fields: dict[str, Field] = {}
     for side, needs in needed.items():
         found = fields.setdefault(_name(side), Field())
-        why = missing(registry, side, None)
+        why = lacking(registry, side.method, side.task, side.protocol)
         if not why and needs and kind == "cpu" and budget == "paper" and not yes:
             why = f"it needs {needs}; --devices cuda:0, or --yes to run it here all the same"
         if not why:
@@ -120,7 +120,7 @@ def _fields(
 
 
 def _plan(
-    side: Side, budget: str, seeds: Sequence[int] | None, kind: str, ledger: Ledger, place: tuple[str, str]
+    side: Setup, budget: str, seeds: Sequence[int] | None, kind: str, ledger: Ledger, place: tuple[str, str]
 ) -> list[Planned]:
     """The runs of a side as published, and at the paper's length those of its declared sweep."""
     from harness.results.papers import sweeps
@@ -185,7 +185,7 @@ def _by_reason(left_out: Mapping[str, str]) -> dict[str, list[str]]:
     return found
 
 
-def _name(side: Side) -> str:
+def _name(side: Setup) -> str:
     chains = f", {side.chains} chains" if side.chains > 1 else ""
     return f"{side.task}@{side.protocol}{chains}"
 

@@ -22,7 +22,7 @@ Finding = Literal["holds", "fails", "undecided", "vacuous"]
 
 
 @dataclass(frozen=True)
-class Side:
+class Setup:
     """What one side of a claim is of."""
 
     method: str
@@ -56,8 +56,8 @@ class Claim:
     table: str
     statement: str
     kind: str
-    better: Side | None
-    worse: Side | None
+    better: Setup | None
+    worse: Setup | None
     metric: str | None
     direction: str | None
     share: int | None
@@ -72,7 +72,7 @@ class Claim:
     beside: tuple[str, ...] = ()
 
     @property
-    def sides(self) -> list[Side]:
+    def sides(self) -> list[Setup]:
         """The sides that a test of it compares; none where there is no test."""
         named = [self.better] if self.kind == "share" else [self.better, self.worse]
         found = [side for side in named if side is not None]
@@ -235,10 +235,10 @@ def _decided(claim: Claim, found: Judged, p: float | None, family: int) -> Judge
     return Judged(finding, reason, found.difference, found.n, p)
 
 
-def _side(method: str | None, task: str | None, protocol: str | None, chains: int | None) -> Side | None:
+def _side(method: str | None, task: str | None, protocol: str | None, chains: int | None) -> Setup | None:
     if method is None or task is None or protocol is None or chains is None:
         return None
-    return Side(method, task, protocol, chains)
+    return Setup(method, task, protocol, chains)
 
 
 def by_table(claims: Sequence[Claim]) -> Mapping[tuple[str, str], list[Claim]]:

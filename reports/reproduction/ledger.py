@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from harness import Group, Request, UsageError, lacking, load_groups, metric_estimate, near
-from reports.reproduction.claims import Claim, Judged, Ours, Side, by_table, judge_family, load_claims
+from reports.reproduction.claims import Claim, Judged, Ours, Setup, by_table, judge_family, load_claims
 from reports.reproduction.reported import (
     UNREPRODUCIBLE,
     Reported,
@@ -111,10 +111,10 @@ def chosen(store: Store, paper: str | None = None, tables: Sequence[str] = ()) -
 def reproduction(store: Store, request: Request) -> Reproduction:
     """The ledger of what the request names: `paper` and `tables`, and the tasks, methods, protocols of cells."""
     cells, claims = chosen(store, request.paper, request.tables)
-    groups: dict[Side, list[Group]] = {}
+    groups: dict[Setup, list[Group]] = {}
     earlier = earlier_settings(store)
     for group in load_groups(store, Request()):
-        groups.setdefault(Side(group.method, group.task, group.protocol, group.chains), []).append(group)
+        groups.setdefault(Setup(group.method, group.task, group.protocol, group.chains), []).append(group)
     families = []
     for members in by_table(claims).values():
         families += _claims(members, groups, request.registry)
@@ -124,9 +124,9 @@ def reproduction(store: Store, request: Request) -> Reproduction:
     )
 
 
-def sides(cells: Iterable[Reported], claims: Iterable[Claim]) -> dict[Side, str]:
+def sides(cells: Iterable[Reported], claims: Iterable[Claim]) -> dict[Setup, str]:
     """What must be run for cells and claims, each with what it needs beyond a CPU."""
-    found: dict[Side, str] = {}
+    found: dict[Setup, str] = {}
     for cell in cells:
         if (side := _of(cell)) is not None and cell.metric:
             found.setdefault(side, cell.needs or "")
@@ -134,11 +134,6 @@ def sides(cells: Iterable[Reported], claims: Iterable[Claim]) -> dict[Side, str]
         for side in claim.sides:
             found.setdefault(side, claim.needs or "")
     return found
-
-
-def missing(registry: Registry, side: Side, metric: str | None) -> str:
-    """What the installed plugins lack of a side and its metric; "" where they have all."""
-    return lacking(registry, side.method, side.task, side.protocol, metric)
 
 
 def _aged_cell(entry: CellEntry, earlier: Callable[[Group], list[str]]) -> CellEntry:
@@ -158,7 +153,7 @@ def _earlier(changed: Sequence[str]) -> str:
     return f"our runs are at settings that the paper's file had earlier: {'; '.join(changed)}"
 
 
-def _cell(cell: Reported, groups: dict[Side, list[Group]], registry: Registry | None) -> CellEntry:
+def _cell(cell: Reported, groups: dict[Setup, list[Group]], registry: Registry | None) -> CellEntry:
     side = _of(cell)
     members = groups.get(side, []) if side is not None and cell.metric else []
     others = [_ours(group, cell.metric) for group in members if group.budget != "paper" and group.done]
@@ -182,14 +177,14 @@ def _not_run(*why: str) -> str:
     return f"{NOT_RUN} ({told})" if told else NOT_RUN
 
 
-def _claims(claims: Sequence[Claim], groups: dict[Side, list[Group]], registry: Registry | None) -> list[ClaimEntry]:
+def _claims(claims: Sequence[Claim], groups: dict[Setup, list[Group]], registry: Registry | None) -> list[ClaimEntry]:
     ours = [_sides(claim, groups) for claim in claims]
     judged = judge_family(claims, ours)
     entries = [_claim(*each, registry) for each in zip(claims, ours, judged, strict=True)]
     return [_beside_sweep(entry, groups) for entry in entries]
 
 
-def _beside_sweep(entry: ClaimEntry, groups: dict[Side, list[Group]]) -> ClaimEntry:
+def _beside_sweep(entry: ClaimEntry, groups: dict[Setup, list[Group]]) -> ClaimEntry:
     """The entry with what declared sweeps of its sides say."""
     claim = entry.claim
     if entry.judged is None or len(claim.sides) != len(entry.ours) or None in entry.ours:
@@ -240,12 +235,14 @@ def _own_names(claim: Claim, ours: Sequence[Ours | None]) -> list[str]:
 
 
 def _why_not(
-    ours: Ours | None, registry: Registry | None, side: Side | None, metric: str | None, needs: str | None
+    ours: Ours | None, registry: Registry | None, side: Setup | None, metric: str | None, needs: str | None
 ) -> str:
     """Why a cell or a side of a claim has no value of ours."""
     if ours is not None:
         return _unmeasured(ours)
-    lacks = missing(registry, side, metric) if registry is not None and side is not None else ""
+    lacks = ""
+    if registry is not None and side is not None:
+        lacks = lacking(registry, side.method, side.task, side.protocol, metric)
     return lacks or (f"needs {needs}" if needs else "")
 
 
@@ -269,7 +266,7 @@ def _best(groups: Sequence[Group], metric: str | None) -> Ours | None:
     return _ours(max(published, key=_weight), metric) if published and metric is not None else None
 
 
-def _sides(claim: Claim, groups: dict[Side, list[Group]]) -> list[Ours | None]:
+def _sides(claim: Claim, groups: dict[Setup, list[Group]]) -> list[Ours | None]:
     """Our runs of each side of a claim: the best pair on the same code and data of the task, if there is one."""
     members = [[g for g in groups.get(side, []) if as_published(g)] for side in claim.sides]
     pairs = [pair for pair in itertools.product(*members) if not _other_code(pair)] if len(members) == 2 else []
@@ -293,13 +290,13 @@ def _ours(group: Group, metric: str | None) -> Ours:
     return Ours(group, metric_estimate(group, metric) if metric else None)
 
 
-def _of(cell: Reported) -> Side | None:
+def _of(cell: Reported) -> Setup | None:
     if cell.method is None or cell.task is None or cell.protocol is None or cell.chains is None:
         return None
-    return Side(cell.method, cell.task, cell.protocol, cell.chains)
+    return Setup(cell.method, cell.task, cell.protocol, cell.chains)
 
 
-def _named(request: Request, found: Iterable[Side | None]) -> bool:
+def _named(request: Request, found: Iterable[Setup | None]) -> bool:
     """Whether the request's tasks, methods and protocols take in one of some sides."""
     filters = {"task": request.tasks, "method": request.methods, "protocol": request.protocols}
     asked = {name: words for name, words in filters.items() if words}

@@ -64,6 +64,23 @@ class Drawn(Report):
 
 
 @pytest.mark.usefixtures("results")
+def test_figures_are_drawn_where_a_place_for_them_is_named(tmp_path, monkeypatch, capsys):
+    def refuse(_):
+        raise AssertionError("nobody asked for it")
+
+    made = Result(records=[{"a": 1}], figures=[Figure("f", refuse)])
+    monkeypatch.setattr(
+        "harness.cli.report.load_report", lambda _: type("Fails", (Drawn,), {"build": lambda *_: made})()
+    )
+    report("density")
+    assert "1 figure not drawn; --out FOLDER writes them" in capsys.readouterr().err
+    report("density", out=tmp_path / "a.csv")
+    monkeypatch.setattr("harness.cli.report.load_report", lambda _: Drawn())
+    report("density", out=tmp_path / "here")
+    assert {path.name for path in (tmp_path / "here").iterdir()} == {"density.txt", "f.svg", "f.png"}
+
+
+@pytest.mark.usefixtures("results")
 def test_on_a_full_disk_the_old_files_stay(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("harness.cli.report.load_report", lambda _: Drawn())
     report("density", out=tmp_path / "a.md")

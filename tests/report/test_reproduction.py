@@ -21,7 +21,7 @@ from harness.system.files import read_set
 from plugins.papers import bench_papers
 from plugins.verbs.reproduce import _plan
 from reports.published import FOLDER, counts, page, with_counts
-from reports.reproduction.claims import Side
+from reports.reproduction.claims import Setup
 from reports.reproduction.ledger import label, reproduction
 from reports.reproduction.report import ReproductionLedger
 from reports.reproduction.reported import load_cells
@@ -133,7 +133,7 @@ def test_a_user_who_repeats_what_is_so_changes_nothing(tmp_path):
 
 def test_a_declared_sweep_is_run_at_the_papers_length_alone(tmp_path):
     def planned(budget):
-        side = Side("sgld", "blr-australian", "csgmcmc", 1)
+        side = Setup("sgld", "blr-australian", "csgmcmc", 1)
         return [run.spec for run in _plan(side, budget, [0], "cpu", Ledger(tmp_path), ("cpu", "cpu"))]
 
     first, *rest = planned("paper")

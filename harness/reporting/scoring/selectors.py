@@ -20,7 +20,7 @@ KEY = re.compile(r"[0-9a-fA-F]{6,64}")
 
 
 @dataclass(frozen=True)
-class Side:
+class Selector:
     """One side of a comparison: `word` as given, the method whose groups it is among, and the one group or label."""
 
     word: str
@@ -29,25 +29,25 @@ class Side:
     label: str = ""
 
 
-def side(store: Store, word: str, offered: Iterable[str]) -> Side:
+def side(store: Store, word: str, offered: Iterable[str]) -> Selector:
     """What a word means among the runs of a store; `offered` are the methods that could be run.
 
     Raises `UsageError` with near matches for an unknown name, and for a key that begins several groups.
     """
     seen = {row["method"] for row in store.rows("select distinct method from result")}
     if word in seen:
-        return Side(word, word)
+        return Selector(word, word)
     if KEY.fullmatch(word):
         return _by_key(store, word.lower())
     method = word.partition(" (")[0]
     if method in seen and word.endswith(")"):
-        return Side(word, method, label=word)
+        return Selector(word, method, label=word)
     if word in set(offered):
         raise UsageError(f"{word} has no finished run in {store.results}; bench run --sampler {word} --task ...")
     raise UsageError(f"there is no row {word!r:.80} in {store.results}{near(word, seen)}")
 
 
-def members(found: Side, field: Sequence[Group]) -> tuple[list[Group], list[Group]]:
+def members(found: Selector, field: Sequence[Group]) -> tuple[list[Group], list[Group]]:
     """The groups of a field that a side means; then those of older code, which a method's name leaves out."""
     if found.key:
         return [group for group in field if group.key == found.key], []
@@ -62,14 +62,14 @@ def members(found: Side, field: Sequence[Group]) -> tuple[list[Group], list[Grou
     return chosen, [group for group in own if group not in chosen]
 
 
-def _by_key(store: Store, prefix: str) -> Side:
+def _by_key(store: Store, prefix: str) -> Selector:
     rows = store.rows(
         "select distinct group_key, method, task, protocol from result "
         "where starts_with(group_key, ?) or starts_with(run_key, ?) order by all",
         [prefix, prefix],
     )
     if len(rows) == 1:
-        return Side(prefix, rows[0]["method"], key=rows[0]["group_key"])
+        return Selector(prefix, rows[0]["method"], key=rows[0]["group_key"])
     if rows:
         several = ", ".join(f"{r['group_key'][:12]} ({r['method']} on {r['task']}@{r['protocol']})" for r in rows[:5])
         raise UsageError(f"{prefix} begins {len(rows)} rows, give more of it: {several}")

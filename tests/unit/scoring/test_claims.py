@@ -6,9 +6,9 @@ import pytest
 
 from harness.reporting.scoring.estimates import averaged
 from harness.reporting.scoring.groups import Value
-from reports.reproduction.claims import Claim, Ours, Side, judge_family
+from reports.reproduction.claims import Claim, Ours, Setup, judge_family
 
-SIDE = Side("a", "t", "p", 1)
+SIDE = Setup("a", "t", "p", 1)
 
 
 def claim(kind="ordering", direction="min", **changes):
