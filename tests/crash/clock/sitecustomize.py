@@ -28,6 +28,8 @@ class _Kind(type(_real)):
 
 
 class _Datetime(_real, metaclass=_Kind):
+    __slots__ = ()  # compiled modules look at its size
+
     @classmethod
     def now(cls, tz=None):
         return _real.now(tz) + dt.timedelta(seconds=_off())
