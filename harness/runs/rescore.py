@@ -69,7 +69,7 @@ def _one(item: Asked, code: Mapping[str, Any]) -> dict[str, Any]:
     result = attempt.result()
     if result is None or result["status"] != "done":
         raise RunError("it is not a finished run")
-    newer, _ = rescored.read(item.path, read_bytes(item.path / "result.json"))
+    newer, _ = rescored.read(item.path)
     before = {record["name"]: record for record in (newer or result)["metrics"]}
     task: Task = instance(item.spec.task.target, item.spec.task.params)
     outcome = _measure(item.spec, task, result, _draws(attempt, result))

@@ -16,7 +16,6 @@ from harness.results.store import Store
 from harness.runs.plugin_metadata import task_facts
 from harness.runs.stored_spec import installed, offer, recorded_spec
 from harness.system.errors import BenchError, UsageError
-from harness.system.files import read_bytes
 
 KINDS = ("sampler", "schedule", "task")
 _DONE = """
@@ -90,5 +89,5 @@ def outdated(
 
 def _on_disk(folder: Path) -> set[str]:
     """The metrics, with their versions, in what was measured anew before."""
-    record, _ = rescored.read(folder, read_bytes(folder / "result.json"))
+    record, _ = rescored.read(folder)
     return {f"{metric['name']} {metric['version']}" for metric in record["metrics"]} if record else set()

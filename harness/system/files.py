@@ -24,6 +24,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from harness.system.errors import DataError
+from harness.system.text import is_text
 
 SEAL = "sha256"
 FILES = "files"
@@ -306,10 +307,31 @@ def _opened(path: Path | str) -> tuple[int, int]:
 def read_json(path: Path) -> dict[str, Any] | None:
     """The record at `path`; None where it is missing, cut off or no object."""
     try:
-        record = json.loads(read_record(path))
-    except (OSError, ValueError, RecursionError):
+        return parse_json(read_record(path))
+    except (OSError, ValueError):
         return None
-    return record if isinstance(record, dict) else None
+
+
+def parse_json(content: bytes) -> dict[str, Any]:
+    """A JSON object; `ValueError` for anything else, and for what JSON has not: NaN, infinity, halves of characters."""
+    try:
+        record = _DECODER.decode(content.decode())
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
+    if not isinstance(record, dict):
+        raise ValueError("it is not a JSON object")  # noqa: TRY004 - of the content, not of an argument
+    if _HALF.search(content) and not is_text(json.dumps(record, ensure_ascii=False)):
+        raise ValueError("it holds half a character, which is no text")
+    return record
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+"""How JSON writes half of a character beyond the basic plane: alone it is no text."""
 
 
 def sealed(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any
 from harness.results.records import FAILED, FINAL, RESUMABLE
 from harness.results.spec import RunSpec
 from harness.system.errors import DataError
-from harness.system.files import read_bytes, read_record, regular, seal_holds, sealed, write_json, write_whole
+from harness.system.files import (
+    parse_json,
+    read_bytes,
+    read_record,
+    regular,
+    seal_holds,
+    sealed,
+    write_json,
+    write_whole,
+)
 
 if TYPE_CHECKING:  # imported where arrays are read or written: to see that there is nothing to do needs none
     import numpy as np
@@ -200,21 +209,29 @@ class Attempt:
     def read_result(self) -> tuple[dict[str, Any] | None, str]:
         """The result, or what is wrong with it; (None, "") while there is none."""
         try:
-            record = json.loads(read_record(self.path / "result.json"))
-            damage = _damage(record, self.id)
+            record = parse_json(self.content("result.json"))
         except FileNotFoundError:
             return None, ""
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError) as error:
             return None, f"result.json does not read: {error}"
+        damage = _damage(record, self.id)
         return (None, f"result.json {damage}") if damage else (record, "")
+
+    def content(self, name: str) -> bytes:
+        """The content of a record; `OSError` where there is none. By text: to make thousands of Paths is slow."""
+        return read_record(f"{self.path}/{name}")
 
     def events(self) -> list[dict[str, Any]]:
         """The events whose lines are whole, in order; each has at least a name and a time."""
+        return [event for _, event in self.numbered_events()]
+
+    def numbered_events(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The events with the numbers of their lines. A kill may cut a line short; a resumed worker writes the next."""
         try:
-            lines = read_record(self.path / "events.jsonl").splitlines()
+            lines = self.content("events.jsonl").splitlines()
         except OSError:
-            return []
-        return [event for event in map(_event, lines) if event]
+            return
+        yield from ((i, event) for i, line in enumerate(lines) if (event := _event(line)) is not None)
 
     def last_event(self) -> str:
         """The name of the last whole event."""
@@ -250,10 +267,10 @@ def read_checkpoint(path: Path) -> dict[str, np.ndarray] | None:
 def _event(line: bytes) -> dict[str, Any] | None:
     """The event of a line; None where it was cut off or damaged."""
     try:
-        record = json.loads(line)
+        record = parse_json(line)
         datetime.fromisoformat(record["time"])
         return record if isinstance(record["event"], str) else None
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return None
 
 
@@ -268,10 +285,8 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _damage(record: Any, attempt: str) -> str:
+def _damage(record: Mapping[str, Any], attempt: str) -> str:
     """What is wrong with the record of a result; "" where nothing is."""
-    if not isinstance(record, dict):
-        return "is not a JSON object"
     if not seal_holds(record):
         return "is altered: its checksum is not its own"
     if record.get("attempt") != attempt:

@@ -7,13 +7,12 @@ holds its checksum too, and it is written first: a crash leaves the old pair or 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.system.files import read_record, seal_holds, sealed, write_json, write_whole
+from harness.system.files import parse_json, read_record, seal_holds, sealed, write_json, write_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,22 +48,19 @@ def write(
                 path.unlink()
 
 
-def read(folder: Path, result: bytes) -> tuple[dict[str, Any] | None, str]:
-    """The record beside a result of this content, or what is wrong with it; (None, "") where there is none."""
+def read(folder: Path) -> tuple[dict[str, Any] | None, str]:
+    """The record beside a result, or what is wrong with it; (None, "") where there is none."""
+    from harness.results.ledger.attempt import checksum
+
     try:
-        record = json.loads(read_record(folder / FILE))
+        record = parse_json(read_record(f"{folder}/{FILE}"))
     except FileNotFoundError:
         return None, ""
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         return None, f"{FILE} does not read: {error}"
-    whole = isinstance(record, dict) and isinstance(record.get("metrics"), list) and "sha256" in record
+    whole = isinstance(record.get("metrics"), list) and "sha256" in record
     if not whole or not isinstance(record.get("files"), dict) or not seal_holds(record):
         return None, f"{FILE} is damaged"
-    if record.get("attempt") != folder.name or record.get("result") != hashlib.sha256(result).hexdigest():
+    if record.get("attempt") != folder.name or record.get("result") != checksum(folder / "result.json"):
         return None, f"{FILE} belongs to another result"
     return record, ""
-
-
-def curves_file(record: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Name and checksum of the file of curves, where there is one."""
-    return next(iter(record["files"].items()), None)

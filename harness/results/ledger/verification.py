@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from harness.results import environment
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt, checksum
 from harness.results.spec import KEY_VERSION, recorded_key
-from harness.system.files import read_bytes, read_json, read_record
+from harness.system.files import read_json
 
 DRAWS = "draws.safetensors"
 
@@ -112,7 +111,7 @@ def _of_draws(attempt: Attempt, spec: Mapping[str, Any], result: Mapping[str, An
 
 def _of_rescored(attempt: Attempt) -> Iterator[Problem]:
     """What `bench rescore` put beside the result."""
-    record, damage = rescored.read(attempt.path, read_bytes(attempt.path / "result.json"))
+    record, damage = rescored.read(attempt.path)
     remedy = "delete it, then `bench ingest --rebuild`; `bench rescore` makes it again"
     if damage:
         yield Problem(attempt.path / rescored.FILE, damage.removeprefix(f"{rescored.FILE} "), remedy)
@@ -123,18 +122,12 @@ def _of_rescored(attempt: Attempt) -> Iterator[Problem]:
 def _of_events(attempt: Attempt) -> Iterator[tuple[str, str]]:
     """A line that a crash cut off has no end and is no damage; one that has an end and does not read is."""
     try:
-        lines = read_record(attempt.path / "events.jsonl").splitlines()
+        lines = attempt.content("events.jsonl").splitlines()
     except OSError:
         lines = []
-    for number, line in enumerate(lines, 1):
-        if line.endswith(b"}") and not _reads(line):
-            yield "events.jsonl", f"line {number} does not read"
+    whole = {i for i, _ in attempt.numbered_events()}
+    for i, line in enumerate(lines):
+        if line.endswith(b"}") and i not in whole:
+            yield "events.jsonl", f"line {i + 1} does not read"
     if not {"finished", "failed"} & {event["event"] for event in attempt.events()}:
         yield "events.jsonl", "is missing or cut short: it does not tell of the end"
-
-
-def _reads(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False

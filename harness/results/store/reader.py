@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.results.ledger import rescored
-from harness.results.records import FAILED, FINAL, columns_of
+from harness.results.ledger.attempt import Attempt
+from harness.results.records import columns_of
 from harness.results.spec import PARTS
-from harness.results.store.record import load, parse
 from harness.system.columns import Malformed, Row, dump, pick, row
-from harness.system.files import read_bytes, read_record, seal_holds
+from harness.system.files import parse_json, read_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,40 +63,50 @@ def read(results: Path, path: str) -> Record:
 
     The status of an unfinished attempt is left "orphaned": whether a worker has it, the lock says.
     """
-    folder = results / path
-    place = str(folder)  # joined as text: of hundreds of attempts, making Path objects takes its time
-    text = _required(f"{place}/spec.json")
-    spec = load(text, "spec.json")
-    concluded = _text(f"{place}/result.json")
-    record = Record(folder.name, folder.parent.name, concluded is not None)
+    attempt = Attempt(results / path)
+    content, spec = _document(attempt, "spec.json")
+    result, damage = attempt.read_result()
+    if damage:
+        raise Malformed(f"{damage}; the run's command does it again")
+    record = Record(attempt.id, attempt.path.parent.name, result is not None)
     if spec.get("key") != record.run_key:
         raise Malformed(f"spec.json is of run {spec.get('key')!r:.20}, not of the folder's")
     record.rows = {
-        "run": [_run(record, spec)],
-        "event": _events(record, _text(f"{place}/events.jsonl") or ""),
-        **_environment(_text(f"{place}/environment.json")),
-    }
+        "run": [_run(record, spec)], "event": [*_events(record, attempt)], **_environment(_environment_of(attempt)),
+    }  # fmt: skip
     record.rows["task_version"] = [row(columns_of("task_version"), record.rows["run"][0], "spec.json")]
     given = {"attempt": record.attempt, "run_key": record.run_key, "concluded": record.concluded, "path": path}
     given["environment"] = _first(record.rows["environment"], "environment")
-    if concluded is None:
-        result: Mapping[str, Any] = {"status": "orphaned", "started": _first_time(record), "seconds": {}}
+    if result is None:
+        result = {"status": "orphaned", "started": _first_time(record), "seconds": {}}
     else:
-        result = load(concluded, "result.json")
-        if _altered(text, pick(result, "files", dict, "result.json").get("spec.json")):
+        if result.get("key") != record.run_key:
+            raise Malformed("result.json is of another run than the folder's")
+        digest = pick(result, "files", dict, "result.json").get("spec.json")
+        if digest is not None and hashlib.sha256(content).hexdigest() != digest:
             raise Malformed("spec.json is altered: its checksum is not the one in result.json")
-        _check_result(record, result)
         record.rows["metric"] = _metrics(record, result)
-        record.rows["artifact"] = _artifacts(record, result, folder)
-        record.curves = _curves(record, folder / CURVES, result.get("files", {}).get(CURVES))
-        _take_rescored(record, folder, concluded)
+        record.rows["artifact"] = _artifacts(record, result, attempt.path)
+        record.curves = _curves(record, attempt.path / CURVES, result.get("files", {}).get(CURVES))
+        _take_rescored(record, attempt.path)
     record.rows["attempt"] = [row(columns_of("attempt"), result, "result.json", **given)]
     return record
 
 
-def _take_rescored(record: Record, folder: Path, result: str) -> None:
+def _document(attempt: Attempt, name: str) -> tuple[bytes, dict[str, Any]]:
+    """The content of a record that must be there, and the record."""
+    try:
+        content = attempt.content(name)
+        return content, parse_json(content)
+    except FileNotFoundError:
+        raise Malformed(f"{name} is missing") from None
+    except ValueError as error:
+        raise Malformed(f"{name} does not read: {error}") from None
+
+
+def _take_rescored(record: Record, folder: Path) -> None:
     """Put what was measured anew from the kept draws in the place of the result's metrics and curves."""
-    newer, damage = rescored.read(folder, result.encode())
+    newer, damage = rescored.read(folder)
     try:
         if newer is not None:
             files = newer["files"]
@@ -107,10 +118,6 @@ def _take_rescored(record: Record, folder: Path, result: str) -> None:
         damage = str(malformed)
     if damage:
         record.notes.append(f"{damage}; the metrics of result.json count, and `bench rescore` measures anew")
-
-
-def _altered(text: str, digest: str | None) -> bool:
-    return digest is not None and hashlib.sha256(text.encode()).hexdigest() != digest
 
 
 _RUN = columns_of("run")
@@ -130,12 +137,22 @@ def _run(record: Record, spec: Mapping[str, Any]) -> Row:
     return row(_RUN, spec, "spec.json", recorded_by=record.attempt, execution=execution)
 
 
+def _environment_of(attempt: Attempt) -> bytes | None:
+    try:
+        return attempt.content("environment.json")
+    except FileNotFoundError:  # the worker ended before it had written it
+        return None
+
+
 @lru_cache(maxsize=64)
-def _environment(text: str | None) -> dict[str, list[Row]]:
-    """Hundreds of attempts share one environment: its text is parsed once."""
-    if text is None:  # the worker ended before it had written it
+def _environment(content: bytes | None) -> dict[str, list[Row]]:
+    """Hundreds of attempts share one environment: it is parsed once."""
+    if content is None:
         return {"environment": [], "plugin": []}
-    document = load(text, "environment.json")
+    try:
+        document = parse_json(content)
+    except ValueError as error:
+        raise Malformed(f"environment.json does not read: {error}") from None
     rest = {name: value for name, value in document.items() if name != "id"}
     digest = hashlib.sha256(dump(rest).encode()).hexdigest()  # the id, where that is what it should be
     given = {"environment": digest, "document": document}
@@ -148,28 +165,12 @@ def _environment(text: str | None) -> dict[str, list[Row]]:
     return {"environment": [environment], "plugin": plugins}
 
 
-def _events(record: Record, text: str) -> list[Row]:
-    """The lines that are whole: a kill may cut one short, and a resumed worker writes on after it."""
-    rows = []
-    for i, line in enumerate(text.splitlines()):
-        try:
-            event = parse(line)
-            detail = {key: value for key, value in event.items() if key not in ("time", "event")}
+def _events(record: Record, attempt: Attempt) -> Iterator[Row]:
+    for i, event in attempt.numbered_events():
+        detail = {key: value for key, value in event.items() if key not in ("time", "event")}
+        with suppress(Malformed):
             given = {"attempt": record.attempt, "i": i, "detail": detail}
-            rows.append(row(columns_of("event"), event, "events.jsonl", **given))
-        except (ValueError, AttributeError, RecursionError, Malformed):
-            continue
-    return rows
-
-
-def _check_result(record: Record, result: Mapping[str, Any]) -> None:
-    if not seal_holds(result):
-        raise Malformed("result.json is altered: its checksum is not its own; the run's command does it again")
-    if (result.get("attempt"), result.get("key")) != (record.attempt, record.run_key):
-        raise Malformed("result.json is of another attempt or run than the folder's")
-    if result.get("status") not in FINAL + FAILED:
-        known = ", ".join(FINAL + FAILED)
-        raise Malformed(f"result.json: status {result.get('status')!r:.40} is not one of {known}")
+            yield row(columns_of("event"), event, "events.jsonl", **given)
 
 
 def _metrics(record: Record, result: Mapping[str, Any]) -> list[Row]:
@@ -228,21 +229,6 @@ def _curve(record: Record, name: str, arrays: Mapping[str, Any]) -> Curve:
     if not y.size:  # a header can give it any number of chains
         x, y = x[:0], y.reshape(0, 0)
     return Curve(record.attempt, name, x.astype("float64"), y.astype("float64"))
-
-
-def _required(path: str) -> str:
-    text = _text(path)
-    if text is None:
-        raise Malformed(f"{path.rpartition('/')[2]} is missing")
-    return text
-
-
-def _text(path: str) -> str | None:
-    """The text of a file; None where there is none."""
-    try:
-        return read_record(path).decode(errors="replace")
-    except FileNotFoundError:
-        return None
 
 
 def _first(rows: list[Row], name: str) -> Any:
