@@ -6,20 +6,20 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from harness.contracts.task import Metric
+from harness.system.columns import columns
+
 if TYPE_CHECKING:
     from harness.contracts.task import Array, Outcome, Task
 
 
 def metric_records(task: Task, values: Mapping[str, float | None]) -> list[dict[str, Any]]:
     """The metrics of a task, in its order; a value that is missing or not finite does not exist."""
+    about = columns(Metric)
     return [
         {
-            "name": metric.name,
+            **{name: getattr(metric, name) for name in about},
             "value": _finite(values.get(metric.name)),
-            "version": metric.version,
-            "unit": metric.unit,
-            "direction": metric.direction,
-            "target": metric.target,
             "primary": metric is task.metrics[0],
         }
         for metric in task.metrics
