@@ -25,9 +25,10 @@ from typing import Any
 from harness.contracts.plugin_errors import told
 from harness.results.environment import cores, memory_limit
 from harness.runs.plan import Planned
-from harness.runs.worker import GRACE_SECONDS, Job, work
+from harness.runs.worker import GRACE_SECONDS, Job, serve
 from harness.system.errors import BenchError, RunError, UsageError
 
+WORK = "harness.runs.worker:run"
 DAY = 86_400.0
 KILLED_SECONDS = 5.0
 """For the kernel to take away a killed process; one that hangs in a device driver may take longer."""
@@ -218,7 +219,7 @@ def _born(target: Callable[..., None], arguments: tuple[Any, ...]) -> tuple[Any,
 
 def _start(job: Job, device: str, slot: str) -> _Child:
     placed = Job(**{**vars(job), "device": device, "slot": slot})
-    process, ours = born(work, placed)
+    process, ours = born(serve, WORK, (placed,), True)
     return _Child(placed, process, ours, time.monotonic())
 
 
@@ -243,6 +244,8 @@ def _take(child: _Child, listen: Listener, outcome: Outcome) -> bool:
         if not child.ended:
             _mourn(child, listen, outcome)
         return True
+    if kind == "device lost":
+        payload = {**payload, "message": f"{child.job.slot}: {payload['message']}"}
     if kind == "progress":
         child.progress = payload
     elif kind in ("finished", "suspended"):

@@ -6,6 +6,7 @@ It never opens the store. When its parent dies or asks it to stop, it writes che
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
 import threading
@@ -68,23 +69,28 @@ class Stop:
         self.reason = self.reason or reason
 
 
-def work(job: Job, pipe: Connection) -> None:
-    """Entry point of the child process. Sends (kind, payload) messages; the last one is ("end", ...)."""
+def serve(function: str, arguments: tuple[Any, ...], patient: bool, pipe: Connection) -> None:  # noqa: FBT001 - by pickle
+    """Entry point of every child process: "package.module:name"(*arguments, send), and its `Stop` where it is patient.
+
+    Sends (kind, payload) messages. The last is "end" with what the function returned as `value`, "failed" or
+    "device lost". When the parent dies, a patient child has the grace time to stop; another one ends at once.
+    """
     stop = Stop()
     for number in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C and a closed terminal: the launcher's to answer
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: stop.ask("preempted"))
+    if patient:
+        signal.signal(signal.SIGTERM, lambda *_: stop.ask("preempted"))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # the fork server blocks it
-    threading.Thread(target=_watch, args=(pipe, stop), daemon=True).start()
+    threading.Thread(target=_watch, args=(pipe, stop, patient), daemon=True).start()
     send = _sender(pipe)
     os.dup2(2, 1)  # what a plugin prints must not mix with results on stdout
     try:
         from harness.runs import preload
 
         preload.check()
-        with ExitStack() as stack:
-            _run(job, stack, stop, send)
-        send("end", {})
+        module, _, name = function.partition(":")
+        work = getattr(importlib.import_module(module), name)
+        send("end", {"value": work(*arguments, send, stop) if patient else work(*arguments, send)})
     except BenchError as error:
         held = isinstance(error, HeldError)
         trace = traceback.format_exc()
@@ -92,21 +98,24 @@ def work(job: Job, pipe: Connection) -> None:
     except BaseException as error:  # noqa: BLE001 - whatever it was, the launcher must hear of it
         from harness.runs.failure import lost_device
 
-        lost = lost_device(error)
-        if lost:
-            send("device lost", {"message": f"{job.slot}: {lost}"})
-            return
-        message = f"worker failed: {told(error)}"
-        send("failed", {"message": message, "exit_code": 1, "held": False, "traceback": traceback.format_exc()})
+        message, trace = lost_device(error), traceback.format_exc()
+        kind, message = ("device lost", message) if message else ("failed", f"worker failed: {told(error)}")
+        send(kind, {"message": message, "exit_code": 1, "held": False, "traceback": trace})
 
 
-def _watch(pipe: Connection, stop: Stop) -> None:
+def run(job: Job, send: Callable[[str, dict[str, Any]], None], stop: Stop) -> None:
+    """Do the runs of a job that are not done yet."""
+    with ExitStack() as stack:
+        _run(job, stack, stop, send)
+
+
+def _watch(pipe: Connection, stop: Stop, patient: bool = True) -> None:  # noqa: FBT001, FBT002 - of a thread
     """Stop at a message, which says why, or at end of file: the parent is dead. After the grace time end by SIGKILL."""
     reason = "cancelled"
     with contextlib.suppress(EOFError, OSError):
         reason = pipe.recv()
     stop.ask(reason)
-    time.sleep(GRACE_SECONDS)
+    time.sleep(GRACE_SECONDS if patient else 0)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
