@@ -101,7 +101,7 @@ def plan(registry: Registry, request: Request, ledger: Ledger, measure: Measure 
     for spec, pair in expand(registry, request, measure):
         if spec.key not in planned:
             task = plugin_metadata.task_facts(pair.task, spec.task.params)
-            passes = spec.steps * passes_per_step(pair, spec.sampler.params, spec.task.params)
+            passes = _passes(pair, spec.sampler.params, spec.task.params, spec.steps)
             standing = ledger.standing(spec.key)
             planned[spec.key] = Planned(spec, standing, passes, task["max_block"][spec.device], data_files(task))
     return list(planned.values())
@@ -157,6 +157,11 @@ def passes_per_step(pair: Pair, sampler_params: Mapping[str, Any], task_params: 
     share = task["batch_terms"] / task["terms"]
     refreshing = 1 / sampler["refresh_every"] if sampler["refresh_every"] else 0
     return float(sampler["gradients_per_step"] * share + sampler["full_gradients_per_step"] + refreshing)
+
+
+def _passes(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any], steps: int) -> float:
+    """Cost of a run in passes through the data, the full gradients of `init` included."""
+    return _at_start(pair, sampler_params) + steps * passes_per_step(pair, sampler_params, task_params)
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -224,7 +229,7 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings
             steps = max(least, int(amount * rate(replace(settings, run={**settings.run, "compile": "compiled"}))))
     if not 1 <= steps <= MOST_STEPS:
         size = "less than one step" if steps < 1 else f"more than {MOST_STEPS:,} steps"
-        at_start = _at_start(pair, settings)
+        at_start = _at_start(pair, settings.sampler_params)
         spent = f" after the {at_start} data passes that {pair.sampler.name} spends at the start" if at_start else ""
         raise UsageError(f"--budget {budget!r} is {size}{spent}")
     return steps
@@ -262,8 +267,7 @@ def _label(budget: str, steps: int, pair: Pair, settings: Settings) -> str:
     names = [name for name, length in _named_steps(pair, settings).items() if length == steps and name not in own]
     if names:
         return names[0]
-    at_start = _at_start(pair, settings)
-    passes = at_start + steps * passes_per_step(pair, settings.sampler_params, settings.task_params)
+    passes = _passes(pair, settings.sampler_params, settings.task_params, steps)
     return f"gradients={passes:.10g}" if budget.startswith("steps=") else budget
 
 
@@ -277,14 +281,14 @@ def _named_steps(pair: Pair, settings: Settings) -> dict[str, int]:
     }
 
 
-def _at_start(pair: Pair, settings: Settings) -> int:
-    return int(plugin_metadata.sampler_facts(pair.sampler, settings.sampler_params)["full_gradients_at_start"])
+def _at_start(pair: Pair, params: Mapping[str, Any]) -> int:
+    return int(plugin_metadata.sampler_facts(pair.sampler, params)["full_gradients_at_start"])
 
 
 def _affordable(passes: float, pair: Pair, settings: Settings) -> int:
     """Steps that so many data passes buy after the full gradients of `init`; a rounding error does not cost one."""
     return int(
-        (passes - _at_start(pair, settings))
+        (passes - _at_start(pair, settings.sampler_params))
         / passes_per_step(pair, settings.sampler_params, settings.task_params)
         * (1 + 1e-12)
     )

@@ -118,6 +118,9 @@ def test_full_gradients_of_init_are_paid_by_the_budget(tmp_path):
 
     # Of 150 passes 101 are spent at the start, or 1 without the descent; a step costs two gradients of a tenth.
     assert steps(budget="gradients=150").steps == 49 * 5
+    how = Request(["sgld-cv"], ["blr-heart"], [0], budget="gradients=150", given={"task.batch": "27"})
+    (planned,) = plan(registry(), how, Ledger(tmp_path))
+    assert planned.passes == pytest.approx(150)
     assert steps(budget="gradients=150", given={"sampler.descent": "0"}).steps == 149 * 5
     assert steps(budget="steps=245").budget == "gradients=150"
     with pytest.raises(UsageError, match="less than one step after the 101 data passes that sgld-cv spends"):
