@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from harness.cli import context
 from harness.cli.context import count, say
 from harness.system.text import harmless
 
@@ -67,19 +68,19 @@ class Progress:
         elif kind == "finished" and payload["status"] not in ("done", "diverged"):
             name = f"{self.label[payload['key']]}, seed {self.seed[payload['key']]}"
             self._print(f"{payload['status']}: {name}: {payload['reason']}")
+            self._trace(payload.get("traceback"))
         elif kind == "device lost":
             say(f"lost {payload['message']}; it is used no more, and its runs go on elsewhere")
         elif kind in ("held", "failed", "died", "stopping"):
             if payload["message"] not in self.told:  # several blocks may fail for one reason
                 self.told.add(payload["message"])
                 self._print(f"bench: {payload['message']}")
-            if payload.get("traceback"):
-                self._trace(payload["traceback"])
+            self._trace(payload.get("traceback"))
 
-    def _trace(self, text: str) -> None:
-        from harness.cli.context import current
-
-        if current().debug:
+    def _trace(self, text: str | None) -> None:
+        """Where in the worker an error was raised, once, if --debug asks for it."""
+        if text and context.current().debug and text not in self.told:
+            self.told.add(text)
             self._print(text)
 
     def _advance(self, payload: dict[str, Any]) -> None:

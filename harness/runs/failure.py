@@ -81,7 +81,7 @@ def fail_all(
                     "started": attempt.started(), "finished": now(), "seconds": dict(seconds), "steps_done": position,
                 }
             )  # fmt: skip
-        send("finished", {"key": spec.key, "status": status, "reason": reason})
+        send("finished", {"key": spec.key, "status": status, "reason": reason, "traceback": trace})
 
 
 def _failure(error: BaseException) -> tuple[str, str]:

@@ -182,14 +182,15 @@ def _folder() -> Path:
 def _read(path: Path) -> str | None:
     """The text of a fact; None where the file is missing, or is not what was written."""
     record = read_json(path) or {}
-    return json.dumps(record["fact"]) if "fact" in record and SEAL in record and seal_holds(record) else None
+    fact = record.get("fact")
+    return fact if isinstance(fact, str) and SEAL in record and seal_holds(record) else None
 
 
 def _write(path: Path, text: str) -> None:
     """Best effort: a cache that cannot be written only costs time."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, sealed({"fact": json.loads(text)}), sync=False)
+        write_json(path, sealed({"fact": text}), sync=False)
     except OSError:
         return
 

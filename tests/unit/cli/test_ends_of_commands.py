@@ -14,6 +14,8 @@ import pytest
 from harness.cli import context, rates
 from harness.cli.app import run
 from harness.cli.launch import ended
+from harness.reporting.rendering import render
+from harness.reporting.report import Result, table
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.store import connection
@@ -125,9 +127,9 @@ def test_nouns_are_counted():
     assert context.count(0, "seed") == "0 seeds"
 
 
-def test_rows_are_harmless_on_a_terminal(capsys):
-    context.print_rows([{"a": "x\x1b[31m\ny\u202e  z"}, {"a": None}], ["a"])
-    assert capsys.readouterr().out == "a\nx[31m y  z\n\n"
+def test_rows_are_harmless_on_a_terminal():
+    shown = render(Result([table([{"a": "x\x1b[31m\ny\u202e  z"}, {"a": None}], ["a"])]), "table").splitlines()
+    assert [shown[0], *shown[2:]] == ["a", "x[31m y z", ""]
 
 
 def test_a_plan_says_which_runs_have_a_checkpoint(tmp_path, capsys):

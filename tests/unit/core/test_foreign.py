@@ -10,7 +10,7 @@ from harness import Info, PluginError, Truth
 from harness.cli.app import run
 from harness.contracts.plugin_errors import told
 from harness.contracts.registry import registry
-from harness.runs.source import source_hash
+from harness.runs.source import content_hash
 
 PLUGIN = """
 from dataclasses import dataclass
@@ -21,11 +21,21 @@ from harness import Info, Truth, hook
 from plugins.samplers.sgld import SGLD
 from tasks.synthetic.mixture5 import Mixture5
 
+calls = []
 
 @dataclass(frozen=True, kw_only=True)
 class Asking(SGLD):
     def step(self, theta, state, potential, h, T, noise):
         return theta - h * potential.hessian(theta), state
+
+
+@dataclass(frozen=True, kw_only=True)
+class Late(SGLD):
+    def step(self, theta, state, potential, h, T, noise):
+        calls.append(1)
+        if len(calls) > 40:  # not while it is looked at, but when it runs
+            raise ValueError("my own mistake")
+        return theta - 0.0 * potential.grad(theta), state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +46,7 @@ class Old(Mixture5):
 
 @hook
 def bench_samplers():
-    return [Info("asking", "asking_plugin:Asking")]
+    return [Info("asking", "asking_plugin:Asking"), Info("late", "asking_plugin:Late")]
 
 
 @hook
@@ -49,11 +59,11 @@ def bench_tasks():
 def command(tmp_path):
     plugin = tmp_path / "asking_plugin.py"
     plugin.write_text(PLUGIN)
-    given = ["--budget", "steps=20", "--seeds", "0", "--set", "schedule.step_size=0.1"]
+    given = ["--budget", "steps=200", "--seeds", "0", "--set", "schedule.step_size=0.1"]
     yield ["--results", str(tmp_path / "results"), "--plugin", str(plugin), "run", *given]
     sys.modules.pop("asking_plugin", None)
     registry.cache_clear()
-    source_hash.cache_clear()
+    content_hash.cache_clear()
 
 
 def test_a_run_says_what_a_potential_has(command, capfd):
@@ -68,6 +78,20 @@ def test_a_run_says_what_to_write_for_an_old_signature(command, capfd):
     assert "sgld on old cannot begin: TypeError: " in found
     assert "'sd'; write Truth(mean, covariance, z3, z4, mean_mcse, sd_mcse, how, quantiles) or Truth.normal(" in found
     assert "Traceback" not in found
+
+
+def test_debug_shows_the_line_of_the_author_in_a_worker(command, capfd):
+    """Its step is the identity, whose stability limit is infinite: the facts about it are JSON all the same."""
+    asked = [*command, "--sampler", "late", "--task", "mixture5"]
+    assert run(asked) == 1
+    said = capfd.readouterr().err
+    assert "ValueError: my own mistake" in said
+    assert "Traceback" not in said
+    assert run([*asked, "--retry", "--debug"]) == 1
+    said = capfd.readouterr().err
+    assert said.count("Traceback (most recent call last)") == 1
+    line = PLUGIN[: PLUGIN.index("raise ValueError")].count("\n") + 1
+    assert f'asking_plugin.py", line {line}, in step' in said
 
 
 def error_of(call):
