@@ -10,17 +10,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from harness.analysis import diagnostics, statistics
-    from harness.contracts.chain_sequence import ChainSequence
-    from harness.contracts.data import DataFile
+    from harness.contracts.chain_sequence import ChainSequence, epochs
+    from harness.contracts.data import DataFile, data_root, locate
     from harness.contracts.hookspecs import Info, Method, hook
-    from harness.contracts.observers import MOMENT_METRICS, MomentObserver
+    from harness.contracts.layout import Block, Layout
+    from harness.contracts.models import DataProblem, DataTask, DensityProblem, DensityTask, Rows
+    from harness.contracts.observers import (
+        MOMENT_METRICS,
+        PREDICTIVE_METRICS,
+        MomentErrors,
+        MomentObserver,
+        PredictiveObserver,
+        draw_grid,
+        finite_or_none,
+        from_tensors,
+        pick,
+        steps_of_draws,
+        to_tensors,
+    )
     from harness.contracts.parameters import Configurable, near, param
     from harness.contracts.randomness import Streams
-    from harness.contracts.registry import Registry, registry
+    from harness.contracts.registry import Registry, load_plugin, registry
     from harness.contracts.sampler import Noise, Potential, Sampler
     from harness.contracts.sampler_law import SamplerLaw
     from harness.contracts.schedule import Schedule, Trajectory
-    from harness.contracts.task import Cost, Metric, Observer, Outcome, Problem, Protocol, Task, Truth
+    from harness.contracts.task import Cost, Metric, Observer, Outcome, Problem, Protocol, Task, Truth, quantile_levels
     from harness.engine import linear
     from harness.reporting.rendering import render
     from harness.reporting.report import Column, Figure, Records, Report, Request, Result, Table
@@ -48,18 +62,22 @@ if TYPE_CHECKING:
     from harness.results.store import Store
     from harness.results.store.published import Published
     from harness.runs.plugin_metadata import lacking
+    from harness.runs.reference import hmc_draws, truth_record, write_truth
     from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError
     from harness.system.files import write_set
 
 _HOME = {
-    "harness.contracts.chain_sequence": ("ChainSequence",),
-    "harness.contracts.data": ("DataFile",),
+    "harness.contracts.chain_sequence": ("ChainSequence", "epochs"),
+    "harness.contracts.data": ("DataFile", "data_root", "locate"),
     "harness.system.errors": ("BenchError", "DataError", "PluginError", "RunError", "UsageError"),
     "harness.contracts.hookspecs": ("Info", "Method", "hook"),
-    "harness.contracts.observers": ("MOMENT_METRICS", "MomentObserver"),
+    "harness.contracts.observers": (
+        "MOMENT_METRICS", "MomentObserver", "PREDICTIVE_METRICS", "MomentErrors", "PredictiveObserver", "draw_grid",
+        "finite_or_none", "from_tensors", "pick", "steps_of_draws", "to_tensors",
+    ),
     "harness.contracts.parameters": ("Configurable", "near", "param"),
     "harness.contracts.randomness": ("Streams",),
-    "harness.contracts.registry": ("Registry", "registry"),
+    "harness.contracts.registry": ("Registry", "registry", "load_plugin"),
     "harness.reporting.rendering": ("render",),
     "harness.reporting.report": ("Column", "Figure", "Records", "Report", "Request", "Result", "Table"),
     "harness.reporting.scoring": (
@@ -76,7 +94,12 @@ _HOME = {
     "harness.contracts.sampler": ("Noise", "Potential", "Sampler"),
     "harness.contracts.sampler_law": ("SamplerLaw",),
     "harness.contracts.schedule": ("Schedule", "Trajectory"),
-    "harness.contracts.task": ("Cost", "Metric", "Observer", "Outcome", "Problem", "Protocol", "Task", "Truth"),
+    "harness.contracts.task": (
+        "Cost", "Metric", "Observer", "Outcome", "Problem", "Protocol", "Task", "Truth", "quantile_levels",
+    ),
+    "harness.contracts.layout": ("Block", "Layout"),
+    "harness.contracts.models": ("DataProblem", "DataTask", "DensityProblem", "DensityTask", "Rows"),
+    "harness.runs.reference": ("hmc_draws", "truth_record", "write_truth"),
 }  # fmt: skip
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 _LIBRARIES = {
@@ -87,14 +110,17 @@ _LIBRARIES = {
 """Modules that are public as a whole."""
 
 __all__ = [
-    "MOMENT_METRICS", "UNGATED", "BenchError", "ChainSequence", "Column", "Comparison", "Configurable", "Cost",
-    "DataError", "DataFile", "Estimate", "FieldScore", "Figure", "Group", "Info", "Method", "Metric",
-    "MomentObserver", "Noise", "Observer", "Outcome", "PluginError", "Potential", "Problem", "Protocol", "Published",
-    "Records", "Registry", "Report", "Request", "Result", "Run", "RunError", "Sampler", "SamplerLaw", "Schedule",
-    "Store", "Streams", "Table", "Task", "Trajectory", "Truth", "UsageError", "check_metric", "compare",
-    "compare_values", "diagnostics", "hook", "judge", "labels", "lacking", "linear", "load_groups", "metric_estimate",
-    "near", "number", "param", "registry", "render", "score_fields", "setting_text", "settings_from", "statistics",
-    "typical", "with_interval", "write_set",
+    "MOMENT_METRICS", "PREDICTIVE_METRICS", "UNGATED", "BenchError", "Block", "ChainSequence", "Column", "Comparison",
+    "Configurable", "Cost", "DataError", "DataFile", "DataProblem", "DataTask", "DensityProblem", "DensityTask",
+    "Estimate", "FieldScore", "Figure", "Group", "Info", "Layout", "Method", "Metric", "MomentErrors", "MomentObserver",
+    "Noise", "Observer", "Outcome", "PluginError", "Potential", "PredictiveObserver", "Problem", "Protocol",
+    "Published", "Records", "Registry", "Report", "Request", "Result", "Rows", "Run", "RunError", "Sampler",
+    "SamplerLaw", "Schedule", "Store", "Streams", "Table", "Task", "Trajectory", "Truth", "UsageError", "check_metric",
+    "compare", "compare_values", "data_root", "diagnostics", "draw_grid", "epochs", "finite_or_none", "from_tensors",
+    "hmc_draws", "hook", "judge", "labels", "lacking", "linear", "load_groups", "load_plugin", "locate",
+    "metric_estimate", "near", "number", "param", "pick", "quantile_levels", "registry", "render", "score_fields",
+    "setting_text", "settings_from", "statistics", "steps_of_draws", "to_tensors", "truth_record", "typical",
+    "with_interval", "write_set", "write_truth",
 ]  # fmt: skip
 
 

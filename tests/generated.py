@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 
 from tasks.vision.cifar import Cifar10
-from tasks.vision.stored import Images
+from tasks.vision.convolutional import Images
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,7 +87,7 @@ def _chosen(names: list[str] | None) -> dict[DataFile, list[str]]:
 
 def _presence(file: DataFile) -> str:
     try:
-        size = (files.root() / file.path).stat().st_size
+        size = (files.data_root() / file.path).stat().st_size
     except OSError:
         return "missing"
     return "present" if size == file.size else f"size is {size}, not {file.size}"
@@ -95,7 +95,7 @@ def _presence(file: DataFile) -> str:
 
 def _row(file: DataFile, tasks: list[str], status: str) -> dict[str, Any]:
     return {
-        "dataset": file.dataset, "path": str(files.root() / file.path), "bytes": file.size, "status": status,
+        "dataset": file.dataset, "path": str(files.data_root() / file.path), "bytes": file.size, "status": status,
         "tasks": ", ".join(tasks), "sha256": file.sha256, "licence": file.licence, "urls": " ".join(file.urls),
     }  # fmt: skip
 

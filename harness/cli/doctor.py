@@ -105,7 +105,7 @@ def _database(results: Path) -> Iterator[Answer]:
 
 
 def _data() -> Iterator[Answer]:
-    root = files.root()
+    root = files.data_root()
     source = "BENCH_DATA" if os.environ.get("BENCH_DATA") else "the user's cache; BENCH_DATA names another"
     yield (
         "data folder",

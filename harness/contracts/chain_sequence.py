@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from harness.contracts.randomness import load_states, states
 
 if TYPE_CHECKING:
+    from numpy.random import Generator as NumpyGenerator
     from torch import Tensor
 
-    from harness.contracts.randomness import Generator
+    from harness.contracts.randomness import Generator, Streams
 
 
 class ChainSequence:
@@ -63,3 +64,26 @@ class ChainSequence:
         load_states(self.generators, state["generators"])
         self._refill()
         self._place = int(state["place"][0])
+
+
+def filled(n: int, lanes: int) -> int:
+    """n, rounded up to a multiple of `lanes`."""
+    return -(-n // lanes) * lanes
+
+
+def epochs(streams: Sequence[Streams], terms: int, batch: int, lanes: int = 1) -> ChainSequence:
+    """Minibatches of each chain: stretches of its own permutations of the terms, from its "order" stream.
+
+    An element is (C, n filled up to a multiple of `lanes`) indices; the empty places of it, and of the last batch of an
+    epoch where it is short, hold the number of terms, one past the last.
+    """
+    import torch
+
+    batches = -(-terms // batch)
+
+    def draw(generator: NumpyGenerator) -> Tensor:
+        order = torch.full((batches * batch,), terms)
+        order[:terms] = torch.from_numpy(generator.permutation(terms))
+        return torch.nn.functional.pad(order.view(batches, batch), (0, -batch % lanes), value=terms)
+
+    return ChainSequence([s.numpy("order") for s in streams], draw)

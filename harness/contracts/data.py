@@ -45,7 +45,7 @@ class DataFile:
             )
 
 
-def root() -> Path:
+def data_root() -> Path:
     """The data root: BENCH_DATA, else the user's cache."""
     chosen = os.environ.get("BENCH_DATA")
     if chosen:
@@ -63,7 +63,7 @@ def digest(path: Path) -> str:
 
 def problem(file: DataFile) -> str | None:
     """What is wrong with the local copy of a file: None, or "missing", "truncated ...", "altered ..."."""
-    path = root() / file.path
+    path = data_root() / file.path
     try:
         size = path.stat().st_size
         if size < file.size:
@@ -82,9 +82,9 @@ def locate(file: DataFile) -> Path:
     """The checked local path of a file; raises `DataError` where it is missing or not the declared one."""
     wrong = problem(file)
     if wrong is None:
-        return root() / file.path
+        return data_root() / file.path
     raise DataError(
-        f"data set {file.dataset}: {root() / file.path} is {wrong}; "
+        f"data set {file.dataset}: {data_root() / file.path} is {wrong}; "
         f"`bench data fetch {file.dataset}` gets it, or set BENCH_DATA to the folder that has it"
     )
 
@@ -92,11 +92,11 @@ def locate(file: DataFile) -> Path:
 def fetch(file: DataFile) -> Path:
     """Download a file to the data root, checked; a good local copy is left alone."""
     if problem(file) is None:
-        return root() / file.path
+        return data_root() / file.path
     import pooch
     from pooch.downloaders import choose_downloader
 
-    target = root() / file.path
+    target = data_root() / file.path
     failures = []
     for url in file.urls:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -146,6 +146,71 @@ class MomentObserver(Observer):
         """Go on from `state`."""
         self.errors.load(state)
         self.seen = int(from_tensors(state, "moments")["seen"])
+
+
+PREDICTIVE_METRICS = (
+    Metric("test_error", "min", "%", "test error of the posterior mean of the predicted probabilities"),
+    Metric("nll", "min", "nats", "negative log-likelihood of a test row under the posterior mean"),
+    Metric("single_test_error", "min", "%", "test error of a single draw, mean over the draws"),
+)
+"""What `PredictiveObserver` reports: a task that uses it lists these among its metrics."""
+
+
+class PredictiveObserver(Observer):
+    """Scores of the posterior mean of predicted probabilities on held-out rows; draws are not kept.
+
+    predict  theta (C, D) -> probabilities (C, M, K) of the classes of the M held-out rows
+    labels   their classes (M,)
+
+    Curves over data passes at about 200 log-spaced draws, of all chains together (1, n): test_error, nll.
+    """
+
+    def __init__(
+        self, predict: Callable[[Tensor], Tensor], labels: NDArray[Any], trajectory: Trajectory, cost: Cost
+    ) -> None:
+        self.predict, self.labels = predict, np.asarray(labels, dtype=np.int64)
+        self.grid = draw_grid(trajectory)
+        self.passes = cost.after(steps_of_draws(trajectory, self.grid).astype(np.float64))
+        self.total = np.zeros((len(self.labels), 1))
+        self.sums = np.zeros(3)  # draws seen, their weights, weighted errors of single draws
+        self.scores = np.full((2, len(self.grid)), np.nan)
+
+    def observe(self, draws: Tensor, weights: Tensor, steps: NDArray[np.int64]) -> None:
+        """Add a block of draws."""
+        for theta, w in zip(draws, weights.double().cpu().numpy(), strict=True):
+            p = self.predict(theta).double().cpu().numpy()
+            self.total = self.total + np.tensordot(w, p, 1)
+            self.sums += [1, w.sum(), w @ (p.argmax(2) != self.labels).mean(axis=1)]
+            at = np.searchsorted(self.grid, self.sums[0])
+            if self.grid[min(at, len(self.grid) - 1)] == self.sums[0]:
+                self.scores[:, at] = self._scores()
+
+    def _scores(self) -> tuple[float, float]:
+        mean = self.total / self.sums[1]
+        with np.errstate(divide="ignore"):
+            likelihood = -np.log(mean[np.arange(len(mean)), self.labels]).mean()
+        return 100 * float((mean.argmax(axis=1) != self.labels).mean()), float(likelihood)
+
+    def outcome(self) -> Outcome:
+        """The metrics `PREDICTIVE_METRICS`, none of which has a value before the first draw, and the curves."""
+        if not self.sums[1] > 0:
+            return Outcome({metric.name: None for metric in PREDICTIVE_METRICS})
+        values = (*self._scores(), 100 * self.sums[2] / self.sums[1])
+        metrics = {m.name: finite_or_none(v) for m, v in zip(PREDICTIVE_METRICS, values, strict=True)}
+        done = int((self.grid <= self.sums[0]).sum())
+        names = ("test_error", "nll")
+        return Outcome(
+            metrics, {n: (self.passes[:done], y[None, :done]) for n, y in zip(names, self.scores, strict=True)}
+        )
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that `load` needs."""
+        return to_tensors({"predictive": {"total": self.total, "sums": self.sums, "scores": self.scores}})
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state`."""
+        own = from_tensors(state, "predictive")
+        self.total, self.sums, self.scores = own["total"], own["sums"], own["scores"]
 
 
 def steps_of_draws(trajectory: Trajectory, counts: NDArray[np.int64]) -> NDArray[np.int64]:

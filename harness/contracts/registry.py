@@ -218,6 +218,12 @@ def load(target: str) -> Any:
         raise PluginError(f"{target} does not load: {error}") from error
 
 
+def load_plugin(kind: str, name: str) -> Any:
+    """The class of a plugin by its name: `load_plugin("samplers", "hmc")`."""
+    info = registry().find(kind, name).info
+    return load(getattr(info, "target", ""))
+
+
 def law_of(sampler: type) -> SamplerLaw:
     """The `SamplerLaw` that was offered with a sampler's class, or with the nearest class that it derives from."""
     registry()

@@ -15,6 +15,8 @@ from harness.contracts.parameters import Configurable
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from harness.contracts.layout import Layout
+
     State = dict[str, Tensor]
 
 
@@ -65,6 +67,10 @@ class Potential(Protocol):
         """
 
     @property
+    def layout(self) -> Layout:
+        """Names and shapes of a network's weights within theta. For samplers that declare the need "layout"."""
+
+    @property
     def full(self) -> Potential:
         """U on all the data: each call costs one pass through the data."""
 
@@ -82,7 +88,7 @@ class Sampler(Configurable):
     gradient_at              "start" where the first gradient of a step is at the theta that it is given; "end" where
                              the last is at the theta that it returns, and is kept in the state for the next step
     refresh_every            `refresh` is called before every so many steps; 0: never
-    needs                    what it asks of a potential beyond gradients ("terms", "scores", "metric")
+    needs                    what it asks of a potential beyond gradients ("terms", "scores", "metric", "layout")
     adaptive                 state entries that the linear law holds fixed (psgld's V)
     zero_temperature         the optimiser that a step equals at T = 0: the name of one that is known ("sgd",
                              "heavy-ball", "adam", ...), or a function (sampler, theta, memory, g, h) -> (theta, memory)

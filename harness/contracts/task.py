@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from harness.contracts.layout import Layout
     from harness.contracts.randomness import Streams
     from harness.contracts.schedule import Trajectory
 
@@ -152,7 +153,14 @@ class Truth:
         sd = np.sqrt(((along @ covariance) * along).sum(axis=1))
         third = np.zeros(len(along))
         return cls(
-            mean, covariance, third, third + 3, zero, zero, how, (along @ mean)[:, None] + sd[:, None] * ndtri(levels())
+            mean,
+            covariance,
+            third,
+            third + 3,
+            zero,
+            zero,
+            how,
+            (along @ mean)[:, None] + sd[:, None] * ndtri(quantile_levels()),
         )
 
     @classmethod
@@ -177,6 +185,22 @@ class Truth:
         moments = {"mean_mcse": zero, "sd_mcse": zero, **known}
         return cls(mean, covariance, np.array(third), np.array(fourth), how=how, **moments)
 
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Truth:
+        """The truth in a stored record of long HMC: moments, the covariance's lower triangle, and how it was made."""
+        import numpy as np
+
+        lower = np.zeros((len(record["mean"]),) * 2)
+        lower[np.tril_indices(len(lower))] = np.concatenate(record["covariance"])
+        where = record["sampler"].get("coordinates")
+        how = (
+            f"HMC{f' in coordinates {where}' if where else ''}, {record['chains']} chains of {record['draws']} draws: "
+            f"R-hat {record['rhat']:.4f}, ESS {record['ess_z']:.0f} (z) and {record['ess_z2']:.0f} (z^2) or more along "
+            f"every direction, acceptance {record['acceptance']:.2f}; {record['command']}"
+        )
+        moments = {name: np.array(record[name]) for name in ("mean", "z3", "z4", "mean_mcse", "sd_mcse")}
+        return cls(**moments, covariance=lower + np.tril(lower, -1).T, how=how)
+
     @property
     def sd(self) -> Array:
         """Of each coordinate (D,)."""
@@ -197,7 +221,7 @@ def directions(covariance: Array) -> Array:
     return found(covariance)
 
 
-def levels() -> Array:
+def quantile_levels() -> Array:
     """(j - 1/2) / 40, j = 1 ... 40: the levels of a truth's quantiles."""
     import numpy as np
 
@@ -262,6 +286,9 @@ class Problem(ABC):
     block_limit: int | None = None
     """Most steps between two looks at what the problem carries; 1 where an observer must see the buffers of a draw."""
 
+    layout: Layout | None = None
+    """The weights of a network within theta, where the task provides "layout"."""
+
     under_normal_prior: Tensor | None = None
     """The coordinates (D,) whose prior is the task's N(0, I / prior_precision), True and False; None: all of them."""
 
@@ -320,7 +347,7 @@ class Task(Configurable):
     protocols  the first is the default
     metrics    the first is the primary one
     datasets   files it reads, with checksums
-    provides   what samplers may need beyond gradients: "terms", "scores", "metric"
+    provides   what samplers may need beyond gradients: "terms", "scores", "metric", "layout"
     opaque     whether the compiler leaves energy and gradient as they are, and compiles the sampler's step alone; on a
                GPU, steps of these tasks are recorded as a CUDA graph unless a setting says otherwise
     given      what those of them are that cost a sampler no gradients, "metric": stated on the rows that use them

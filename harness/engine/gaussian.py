@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from harness.contracts.layout import Block, Layout
 from harness.contracts.parameters import param
 from harness.contracts.randomness import load_states, states
 from harness.contracts.task import Cost, Metric, Observer, Outcome, Problem, Protocol, Task
@@ -48,6 +49,7 @@ class GaussianProblem(Problem):
         axes: Tensor | None = None,
     ) -> None:
         self.dim = curvature.shape[-1]
+        self.layout = Layout((Block("theta", (self.dim,)),))
         self.curvature = curvature
         self.scale = scale
         self.variance = variance
@@ -127,7 +129,7 @@ class GaussianTask(Task):
 
     protocols: ClassVar[Sequence[Protocol]] = ()
     metrics: ClassVar[Sequence[Metric]] = ()
-    provides: ClassVar[frozenset[str]] = frozenset({"terms", "scores", "metric"})
+    provides: ClassVar[frozenset[str]] = frozenset({"terms", "scores", "metric", "layout"})
 
     curvatures: tuple[float, ...] = param((0.5, 1.0, 2.0), meaning="lambda, eigenvalues of the Hessian")
     scale: float = param(1.0, "(0, inf)", "c, multiplies U")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from harness.contracts.sampler import Sampler, State
     from harness.contracts.schedule import Trajectory
-    from harness.contracts.task import Batch, Problem, Task
+    from harness.contracts.task import Batch, Observer, Problem, Task
     from harness.engine.stepping import Advanced
 
 
@@ -56,6 +56,7 @@ class Loop:
 
     `streams` has one entry a row, run after run; `mode` is how steps are executed (see `stepping`); `weights`
     is "equal", or "step-size" for draws that weigh as much as the step that made them, times the sampler's weights.
+    `observer` makes the runs' observers in place of the problem's own.
     `advance_block` does one block; `position` counts finished steps.
     """
 
@@ -71,6 +72,7 @@ class Loop:
         weights: str = "equal",
         device: str = "cpu",
         draw_stride: int = 1,
+        observer: Callable[[slice, Trajectory, Cost], Observer] | None = None,
     ) -> None:
         self.sampler = sampler
         self.trajectory = trajectory
@@ -97,7 +99,7 @@ class Loop:
         length = min(self.noise.block_length(self.problem.dim), self.problem.block_limit or len(trajectory))
         self.ends = dict(cut(trajectory, length, sampler.refresh_every))
         self.runs = [
-            Run(rows, self.problem.observer(rows, trajectory, self.cost), draw_stride)
+            Run(rows, (observer or self.problem.observer)(rows, trajectory, self.cost), draw_stride)
             for rows in (slice(r, r + chains) for r in range(0, len(streams), chains))
         ]
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import DataError
-from harness.contracts.data import root
+from harness import DataError, data_root
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +38,7 @@ class ImageFolder:
     def __init__(self, folder: str | None, part: str, classes: int) -> None:
         import torchvision
 
-        place = (Path(folder) if folder else root() / "imagenet") / part
+        place = (Path(folder) if folder else data_root() / "imagenet") / part
         if not place.is_dir():
             raise DataError(f"there is no folder {place}. {HOW}")
         try:

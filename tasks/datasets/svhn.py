@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import DataError, DataFile
-from harness.contracts.data import locate
+from harness import DataError, DataFile, locate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

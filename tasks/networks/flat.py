@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from harness import Block, Layout
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -30,6 +32,7 @@ class FlatModule:
         self.shapes = {name: leaf.shape for name, leaf in self.module.named_parameters()}
         self.sizes = [shape.numel() for shape in self.shapes.values()]
         self.dim = sum(self.sizes)
+        self.layout = Layout(tuple(Block(n, tuple(_last(p).shape)) for n, p in self.module.named_parameters()))
         self.buffer_shapes = {name: leaf.shape for name, leaf in self.module.named_buffers()}
         self.buffer_sizes = [shape.numel() for shape in self.buffer_shapes.values()]
         self.buffer_dim = sum(self.buffer_sizes)

@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from harness import Block, Layout
+
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
@@ -21,8 +23,12 @@ class MLP:
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.shapes = list(itertools.pairwise(sizes))
-        self.splits = [n for into, out in self.shapes for n in (into * out, out)]
-        self.dim = sum(self.splits)
+        pairs = enumerate(self.shapes, 1)
+        self.layout = Layout(
+            tuple(b for k, (i, o) in pairs for b in (Block(f"weight{k}", (o, i)), Block(f"bias{k}", (o,))))
+        )
+        self.splits = [block.size for block in self.layout.blocks]
+        self.dim = self.layout.dim
 
     def start(self, generator: Generator) -> Tensor:
         """Weights and biases uniform on +-1/sqrt(inputs of the layer), as torch's own layers start: (D,) float32."""

@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import Observer, Outcome
-from harness.analysis.diagnostics import (
-    bulk_ess,
-    configurational_temperature,
-    directional_temperatures,
-    rank_normalised_split_rhat,
-    reference_ess,
-    tail_ess,
-)
-from harness.contracts.observers import MomentErrors, finite_or_none, from_tensors, pick, to_tensors
+from harness import MomentErrors, Observer, Outcome, diagnostics, finite_or_none, from_tensors, pick, to_tensors
 from tasks.regression.laplace import gradient, laplace
 
 if TYPE_CHECKING:
@@ -24,7 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Cost, Trajectory
-    from tasks.regression.blr import LogisticTask
+    from tasks.regression.logistic import Logistic
 
     Array = NDArray[np.float64]
 
@@ -33,13 +24,13 @@ TEMPERATURE_DRAWS = 20_000
 
 
 class LogisticObserver(Observer):
-    """Metrics of `LogisticTask`, the curves of `MomentErrors`, and chain_ess (C, D): the paper's ESS of each chain.
+    """Metrics of `Logistic`, the curves of `MomentErrors`, and chain_ess (C, D): the paper's ESS of each chain.
 
     Effective sizes and R-hat are of the draws as they come, whatever their weights; errors and temperatures weigh
     them. Memory: the kept draws of the run, 8 bytes a number.
     """
 
-    def __init__(self, task: LogisticTask, chains: int, trajectory: Trajectory, cost: Cost) -> None:
+    def __init__(self, task: Logistic, chains: int, trajectory: Trajectory, cost: Cost) -> None:
         self.task = task
         self.errors = MomentErrors(task.truth(), trajectory, cost)
         kept = int(np.count_nonzero(trajectory.keep))
@@ -62,14 +53,14 @@ class LogisticObserver(Observer):
         x = self.draws[: self.seen]
         if self.seen >= 4:
             moments = self.errors.moments
-            chain_ess = reference_ess(x, moments.mean, moments.sd)
+            chain_ess = diagnostics.reference_ess(x, moments.mean, moments.sd)
             curves["chain_ess"] = (np.arange(moments.dim, dtype=np.float64), chain_ess)
             values |= {
                 "paper_ess_median": np.median(chain_ess, axis=1).mean(),
                 "paper_ess_mean": chain_ess.mean(),
-                "ess_bulk": bulk_ess(x).min(),
-                "ess_tail": tail_ess(x).min(),
-                "rhat": rank_normalised_split_rhat(x).max(),
+                "ess_bulk": diagnostics.bulk_ess(x).min(),
+                "ess_tail": diagnostics.tail_ess(x).min(),
+                "rhat": diagnostics.rank_normalised_split_rhat(x).max(),
             }
         return Outcome({m.name: finite_or_none(values.get(m.name)) for m in self.task.metrics}, curves)
 
@@ -81,8 +72,8 @@ class LogisticObserver(Observer):
         design, centre = self.task.design(), self.errors.moments.mean
         with np.errstate(over="ignore", invalid="ignore"):
             slopes = gradient(design, chosen)
-            along = directional_temperatures(chosen, slopes, centre, laplace(design).eigenvectors)
-            mean = configurational_temperature(chosen, slopes, centre)
+            along = diagnostics.directional_temperatures(chosen, slopes, centre, laplace(design).eigenvectors)
+            mean = diagnostics.configurational_temperature(chosen, slopes, centre)
         return {"temperature": float(mean), "temperature_min": along.min(), "temperature_max": along.max()}
 
     def state(self) -> dict[str, Tensor]:

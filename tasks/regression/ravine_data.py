@@ -12,7 +12,7 @@ from harness import Truth
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from harness.contracts.randomness import Streams
+    from harness import Streams
 
     Array = NDArray[np.float64]
 

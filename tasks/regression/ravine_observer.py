@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import MOMENT_METRICS, MomentObserver, Outcome
-from harness.contracts.observers import finite_or_none, from_tensors, to_tensors
+from harness import MOMENT_METRICS, MomentObserver, Outcome, finite_or_none, from_tensors, to_tensors
 from tasks.regression.ravine_data import TRUE
 
 if TYPE_CHECKING:

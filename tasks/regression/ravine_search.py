@@ -23,11 +23,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from harness import Info
-from harness.contracts.randomness import Streams
-from harness.contracts.registry import load, registry
+from harness import Streams, load_plugin
 from tasks.regression import ravine_data as data
-from tasks.regression.ravine import NAME, Ravine, slope
+from tasks.regression.ravine import NAME, Ravine
 from tasks.regression.ravine_observer import NEAR
 
 if TYPE_CHECKING:
@@ -83,17 +81,20 @@ def settings(method: str, c: float) -> tuple[float, dict[str, Any]]:
     return 1e-4 * c, {"a": 10.0, "beta1": 0.99} if method == "msgld" else {}
 
 
+TASK = Ravine()
+
+
 class Batch:
     """The potential of one step for chains that lie reading by reading, each reading over all data sets."""
 
     terms = data.N
 
-    def __init__(self, rows: tuple[Tensor, Tensor, Tensor, int]) -> None:
-        self.rows = rows
+    def __init__(self, rows: Any, scale: int) -> None:
+        self.rows, self.scale = rows, scale
 
     def grad(self, x: Tensor) -> Tensor:
         """grad U on the minibatch, (C, 2)."""
-        return slope(x, *self.rows)
+        return x - self.scale * TASK.grad(x, self.rows)
 
 
 class Normals:
@@ -128,11 +129,9 @@ def _means(method: str, c: float, readings: Sequence[Reading], steps: int, burn_
     import torch
 
     torch.set_num_threads(1)
-    info = registry().find("samplers", method).info
-    assert isinstance(info, Info)
     step_size, parameters = settings(method, c)
-    sampler: Sampler = load(info.target)(**parameters)
-    problem = Ravine().build([Streams(seed, 0, (NAME,)) for seed in SEEDS], "cpu")
+    sampler: Sampler = load_plugin("samplers", method)(**parameters)
+    problem = TASK.build([Streams(seed, 0, (NAME,)) for seed in SEEDS], "cpu")
     sets, noise = len(SEEDS), Normals(0)
 
     k = np.arange(1, steps + 1, dtype=np.float64)
@@ -148,12 +147,12 @@ def _means(method: str, c: float, readings: Sequence[Reading], steps: int, burn_
     state: dict[str, Tensor] = {}
     with torch.no_grad():
         for start in range(0, steps, 100):
-            places = problem.draw_batches(min(100, steps - start))["place"]
-            for offset, place in enumerate(places):
+            indices = problem.draw_batches(min(100, steps - start))["index"]
+            for offset, index in enumerate(indices):
                 at = start + offset
-                *parts, scale = problem.rows(sets, {"place": place})
-                x, rest, present = (part.repeat(len(readings), 1) for part in parts)
-                potential: Any = Batch((x, rest, present, scale))
+                rows = problem.rows(slice(sets), {"index": index})
+                repeated = {name: rows[name].repeat(len(readings), 1) for name in ("x", "rest", "present")}
+                potential: Any = Batch(repeated, problem.batches)
                 if at == 0:
                     state = sampler.init(theta, potential, h[0], T, noise)  # type: ignore[arg-type]
                 theta, state = sampler.step(theta, state, potential, h[at], T, noise)  # type: ignore[arg-type]

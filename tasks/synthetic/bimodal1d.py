@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import MOMENT_METRICS, Metric, MomentObserver, Observer, Outcome, Protocol, Task, Truth, param
-from harness.contracts.observers import from_tensors, to_tensors
-from harness.contracts.task import levels
-from tasks.synthetic.density import DensityProblem
+from harness import (
+    MOMENT_METRICS,
+    DensityTask,
+    Metric,
+    MomentObserver,
+    Observer,
+    Outcome,
+    Protocol,
+    Truth,
+    from_tensors,
+    param,
+    quantile_levels,
+    to_tensors,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from torch import Tensor
 
     from harness import Cost, Trajectory
-    from harness.contracts.randomness import Streams
 
     Array = NDArray[np.float64]
 
@@ -31,25 +40,8 @@ EDGES = np.linspace(-3, 3, 61)
 """Of the histogram that is compared with the density."""
 
 
-class BimodalProblem(DensityProblem):
-    """U(theta) = theta^4 - 2 theta^2."""
-
-    def __init__(self, task: Bimodal1D, streams: Sequence[Streams], device: str) -> None:
-        super().__init__(1, task.gradient_noise, task.box, streams, device)
-
-    def plain_energy(self, theta: Tensor) -> Tensor:
-        square = theta[:, 0] * theta[:, 0]
-        return square * square - 2 * square
-
-    def plain_gradient(self, theta: Tensor) -> Tensor:
-        return 4 * theta * (theta * theta - 1)
-
-    def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
-        return BimodalObserver(trajectory, cost)
-
-
 @dataclass(frozen=True, kw_only=True)
-class Bimodal1D(Task):
+class Bimodal1D(DensityTask):
     """pi(theta) proportional to exp(2 theta^2 - theta^4): modes at -1 and 1, a barrier of 1; N(0, V) gradient noise.
 
     The slides compare 15,000 iterations of sgld, sghmc and hmc on a density with two modes, by pictures of the density
@@ -62,7 +54,6 @@ class Bimodal1D(Task):
     """
 
     box: ClassVar = 2.0
-    provides: ClassVar = frozenset({"terms"})
     protocols: ClassVar = (
         Protocol(
             "csgmcmc-slides",
@@ -76,10 +67,20 @@ class Bimodal1D(Task):
         *MOMENT_METRICS,
     )
 
-    gradient_noise: float = param(2.0, "[0, inf)", "sqrt(V)", source="Chen et al. 2014, figure 1: V = 4")
+    gradient_noise: float = param(2.0, "[0, inf)", "sqrt(V)", source="Chen et al. 2014, figure 1: V = 4")  # type: ignore[misc]
 
     def dim(self) -> int:
         return 1
+
+    def energy(self, theta: Tensor) -> Tensor:
+        square = theta[:, 0] * theta[:, 0]
+        return square * square - 2 * square
+
+    def grad(self, theta: Tensor) -> Tensor:
+        return 4 * theta * (theta * theta - 1)
+
+    def observer(self, chains: int, trajectory: Trajectory, cost: Cost) -> Observer:
+        return BimodalObserver(trajectory, cost)
 
     def curvature(self) -> float:
         return 8.0
@@ -91,11 +92,8 @@ class Bimodal1D(Task):
 
     def truth(self) -> Truth:
         mass = _density(GRID)
-        quantiles = np.interp(levels(), (np.cumsum(mass) - mass / 2) / mass.sum(), GRID)[None]
+        quantiles = np.interp(quantile_levels(), (np.cumsum(mass) - mass / 2) / mass.sum(), GRID)[None]
         return Truth.of_points(GRID[:, None], mass, "quadrature by the trapezoid rule", quantiles=quantiles)
-
-    def build(self, streams: Sequence[Streams], device: str) -> BimodalProblem:
-        return BimodalProblem(self, streams, device)
 
 
 @functools.cache

@@ -2,53 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import MOMENT_METRICS, Metric, MomentObserver, Observer, Outcome, Protocol, Task, Truth, param
-from harness.contracts.observers import finite_or_none, from_tensors, to_tensors
-from tasks.synthetic.density import DensityProblem
+from harness import (
+    MOMENT_METRICS,
+    DensityTask,
+    Metric,
+    MomentObserver,
+    Observer,
+    Outcome,
+    Protocol,
+    Truth,
+    finite_or_none,
+    from_tensors,
+    param,
+    to_tensors,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from torch import Tensor
 
     from harness import Cost, Trajectory
-    from harness.contracts.randomness import Streams
 
     Array = NDArray[np.float64]
 
 SLIDES = "slides on cyclical SG-MCMC: 15,000 iterations; numbers of the target are ours, after Chen et al. 2014"
 
 
-class GaussianProblem(DensityProblem):
-    """U(theta) = theta' P theta / 2, P the inverse of the covariance; coordinate by coordinate."""
-
-    def __init__(self, task: Gaussian2D, streams: Sequence[Streams], device: str) -> None:
-        super().__init__(2, task.gradient_noise, task.box, streams, device)
-        self.task = task
-        self.precision = np.linalg.inv(task.covariance).tolist()
-
-    def plain_gradient(self, theta: Tensor) -> Tensor:
-        import torch
-
-        x, y = theta[:, 0], theta[:, 1]
-        (a, b), (c, d) = self.precision
-        return torch.stack([a * x + b * y, c * x + d * y], dim=1)
-
-    def plain_energy(self, theta: Tensor) -> Tensor:
-        slope = self.plain_gradient(theta)
-        return (theta[:, 0] * slope[:, 0] + theta[:, 1] * slope[:, 1]) / 2
-
-    def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
-        return GaussianObserver(self.task, trajectory, cost)
-
-
 @dataclass(frozen=True, kw_only=True)
-class Gaussian2D(Task):
+class Gaussian2D(DensityTask):
     """N(0, S) with unit variances and correlation rho, its gradients with N(0, V I) noise: one mode, one long axis.
 
     The slides compare sgld, sghmc with friction, and hmc with and without drawing the momentum anew, by pictures of
@@ -60,7 +48,6 @@ class Gaussian2D(Task):
     """
 
     box: ClassVar = 3.0
-    provides: ClassVar = frozenset({"terms"})
     protocols: ClassVar = (
         Protocol("csgmcmc-slides", SLIDES, {"smoke": 1_500, "quick": 5_000, "paper": 15_000}),
     )  # fmt: skip
@@ -74,7 +61,9 @@ class Gaussian2D(Task):
     )  # fmt: skip
 
     rho: float = param(0.9, "(-1, 1)", "correlation", source="Chen et al. 2014, figure 3")
-    gradient_noise: float = param(1.0, "[0, inf)", "sqrt(V), on each coordinate", source="Chen et al. 2014, figure 3")
+    gradient_noise: float = param(  # type: ignore[misc]
+        1.0, "[0, inf)", "sqrt(V), on each coordinate", source="Chen et al. 2014, figure 3"
+    )
 
     @property
     def covariance(self) -> Array:
@@ -83,6 +72,26 @@ class Gaussian2D(Task):
 
     def dim(self) -> int:
         return 2
+
+    def grad(self, theta: Tensor) -> Tensor:
+        import torch
+
+        x, y = theta[:, 0], theta[:, 1]
+        (a, b), (c, d) = self.precision
+        return torch.stack([a * x + b * y, c * x + d * y], dim=1)
+
+    def energy(self, theta: Tensor) -> Tensor:
+        slope = self.grad(theta)
+        return (theta[:, 0] * slope[:, 0] + theta[:, 1] * slope[:, 1]) / 2
+
+    @functools.cached_property
+    def precision(self) -> list[list[float]]:
+        """The inverse of S, as numbers."""
+        found: list[list[float]] = np.linalg.inv(self.covariance).tolist()
+        return found
+
+    def observer(self, chains: int, trajectory: Trajectory, cost: Cost) -> Observer:
+        return GaussianObserver(self, trajectory, cost)
 
     def curvature(self) -> float:
         return 1 / (1 - abs(self.rho))
@@ -95,9 +104,6 @@ class Gaussian2D(Task):
 
     def truth(self) -> Truth:
         return Truth.normal(np.zeros(2), self.covariance)
-
-    def build(self, streams: Sequence[Streams], device: str) -> GaussianProblem:
-        return GaussianProblem(self, streams, device)
 
 
 class GaussianObserver(MomentObserver):

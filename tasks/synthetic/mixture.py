@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import MOMENT_METRICS, Metric, Observer, Task, Truth, param
-from harness.analysis.diagnostics import directions
-from harness.contracts.task import levels
-from tasks.synthetic.density import DensityProblem
+from harness import (
+    MOMENT_METRICS,
+    DensityProblem,
+    DensityTask,
+    Metric,
+    Observer,
+    Truth,
+    diagnostics,
+    param,
+    quantile_levels,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from torch import Tensor
 
-    from harness import Cost, Trajectory
-    from harness.contracts.randomness import Streams
+    from harness import Cost, Streams, Trajectory
 
     Array = NDArray[np.float64]
 
@@ -45,8 +51,7 @@ class MixtureProblem(DensityProblem):
 
         means = torch.tensor(task.means, dtype=torch.float64, device=device)
         weights = torch.tensor(task.weights, dtype=torch.float64, device=device)
-        super().__init__(means.shape[1], task.gradient_noise, task.box, streams, device)
-        self.task = task
+        super().__init__(task, streams, device)
         self.precision = 1 / task.variance
         self.pull = means.T.contiguous() * self.precision
         self.offset = weights.log() - means.square().sum(1) * self.precision / 2
@@ -79,14 +84,9 @@ class MixtureProblem(DensityProblem):
         shares = (logits - logits.amax(0)).exp()
         return ((shares * self.pull[:, :, None]).sum(1) / shares.sum(0)).T
 
-    def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
-        from tasks.synthetic.observer import MixtureObserver
-
-        return MixtureObserver(self.task, rows.stop - rows.start, trajectory, cost)
-
 
 @dataclass(frozen=True, kw_only=True)
-class MixtureTask(Task):
+class MixtureTask(DensityTask):
     """A mixture of M equally weighted isotropic Gaussians; a subclass is its numbers.
 
     centres   the M means
@@ -96,10 +96,8 @@ class MixtureTask(Task):
 
     centres: ClassVar[tuple[tuple[float, ...], ...]]
     variance: ClassVar[float]
-    box: ClassVar[float]
-    provides: ClassVar = frozenset({"terms"})
 
-    gradient_noise: float = param(
+    gradient_noise: float = param(  # type: ignore[misc]
         1.0, "[0, inf)", "sd of the normal noise on each coordinate of grad U", source="Kim et al. 2022, 4.1"
     )
     radius: float = param(
@@ -140,7 +138,7 @@ class MixtureTask(Task):
         w, v = self.weights, self.variance
         mean = w @ self.means
         covariance = (self.means - mean).T * w @ (self.means - mean) + v * np.eye(self.dim())
-        along = directions(covariance)
+        along = diagnostics.directions(covariance)
         a = (self.means - mean) @ along.T  # (M, K)
         sd = np.sqrt(w @ (a**2 + v))
         exact = np.zeros_like(mean)
@@ -161,7 +159,12 @@ class MixtureTask(Task):
 
         sd = math.sqrt(self.variance)
         grid = np.arange(centres.min() - 6 * sd, centres.max() + 6 * sd, sd / 50)
-        return np.interp(levels(), ndtr((grid[:, None] - centres) / sd) @ self.weights, grid)
+        return np.interp(quantile_levels(), ndtr((grid[:, None] - centres) / sd) @ self.weights, grid)
+
+    def observer(self, chains: int, trajectory: Trajectory, cost: Cost) -> Observer:
+        from tasks.synthetic.observer import MixtureObserver
+
+        return MixtureObserver(self, chains, trajectory, cost)
 
     def build(self, streams: Sequence[Streams], device: str) -> MixtureProblem:
         return MixtureProblem(self, streams, device)

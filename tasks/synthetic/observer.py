@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import Observer, Outcome
-from harness.analysis.diagnostics import ModeCounts, wasserstein2
-from harness.contracts.observers import (
+from harness import (
     MomentErrors,
+    Observer,
+    Outcome,
+    diagnostics,
     draw_grid,
     finite_or_none,
     from_tensors,
@@ -48,7 +49,7 @@ class MixtureObserver(Observer):
     def __init__(self, task: MixtureTask, chains: int, trajectory: Trajectory, cost: Cost) -> None:
         self.task = task
         self.errors = MomentErrors(task.truth(), trajectory, cost)
-        self.modes = ModeCounts(task.means, task.radius, task.variance)
+        self.modes = diagnostics.ModeCounts(task.means, task.radius, task.variance)
         self.grid = draw_grid(trajectory)
         self.steps = steps_of_draws(trajectory, self.grid).astype(np.float64)
         self.covered = np.full(len(self.grid), np.nan)
@@ -104,7 +105,7 @@ class MixtureObserver(Observer):
         with np.errstate(over="ignore"):
             if not np.isfinite(np.square(chosen).sum()):
                 return None
-        return wasserstein2(chosen, exact_draws(self.task, REFERENCE_SEED))
+        return diagnostics.wasserstein2(chosen, exact_draws(self.task, REFERENCE_SEED))
 
     def state(self) -> dict[str, Tensor]:
         own = {
@@ -133,4 +134,4 @@ def baseline(task: MixtureTask) -> float:
     """The mean Wasserstein-2 distance of other exact draws to those that the runs are compared with."""
     reference = exact_draws(task, REFERENCE_SEED)
     others = (exact_draws(task, REFERENCE_SEED + 1 + k) for k in range(BASELINE_SETS))
-    return float(np.mean([wasserstein2(other, reference) for other in others]))
+    return float(np.mean([diagnostics.wasserstein2(other, reference) for other in others]))

@@ -12,9 +12,9 @@ from tasks.datasets.svhn import SVHN, svhn
 from tasks.vision.metrics import classifier_metrics
 
 if TYPE_CHECKING:
-    from harness.contracts.randomness import Streams
+    from harness import Streams
     from tasks.networks.flat import FlatModule
-    from tasks.vision.stored import Images, StoredClassifier
+    from tasks.vision.convolutional import Images, ModuleClassifier
 
 EPOCH_64 = 782
 """Batches of 64 that 50,000 images make."""
@@ -58,7 +58,7 @@ class Cifar(Task):
     sd: ClassVar[tuple[float, float, float]]
     dtype: ClassVar[str] = "float32"
     opaque: ClassVar = True
-    provides: ClassVar = frozenset({"terms"})
+    provides: ClassVar = frozenset({"terms", "layout"})
     protocols: ClassVar = (
         Protocol(
             "csgmcmc",
@@ -162,7 +162,7 @@ class Cifar(Task):
         """The images of a set: "train", "test", or one of `strangers`."""
         import torch
 
-        from tasks.vision.stored import Images
+        from tasks.vision.convolutional import Images
 
         if name == "svhn":
             pixels = svhn()
@@ -172,17 +172,16 @@ class Cifar(Task):
         limit = {"train": self.train_images, "test": self.test_images}.get(name)
         return Images(torch.from_numpy(pixels[:limit, :: self.every, :: self.every]), torch.from_numpy(labels[:limit]))
 
-    def build(self, streams: Sequence[Streams], device: str) -> StoredClassifier:
+    def build(self, streams: Sequence[Streams], device: str) -> ModuleClassifier:
         import torch
 
-        from tasks.vision.convolutional import Model
-        from tasks.vision.stored import StoredClassifier
+        from tasks.vision.convolutional import Model, ModuleClassifier
 
         model = Model(
             self.network(), self.classes, self.mean, self.sd, self.prior_precision, self.precision,
             getattr(torch, self.dtype),
         )  # fmt: skip
-        return StoredClassifier(
+        return ModuleClassifier(
             model,
             {name: self.images(name) for name in ("train", "test", *self.strangers())},
             streams,

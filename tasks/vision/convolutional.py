@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
-from tasks.vision.augment import normalise
+from tasks.vision.augment import crop_and_flip, normalise
 from tasks.vision.observer import ClassifierObserver
 from tasks.vision.problem import Classifier
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness import Cost, Trajectory
-    from harness.contracts.randomness import Streams
+    from harness import Cost, Streams, Trajectory
     from tasks.networks.flat import FlatModule
 
     Batch = dict[str, Tensor]
@@ -25,6 +23,14 @@ if TYPE_CHECKING:
 
 STRETCH = 500
 """Images that are predicted at once."""
+
+
+@dataclass(frozen=True)
+class Images:
+    """A set of images (n, H, W, channels) uint8 and their classes (n,) int64, which mean nothing for unseen sets."""
+
+    pixels: Tensor
+    labels: Tensor
 
 
 @dataclass(frozen=True)
@@ -55,15 +61,15 @@ class ModuleClassifier(Classifier):
     of the images as they are, in stretches; batch normalisation uses each stretch's own statistics, as in training,
     and leaves the running ones alone.
 
-    A module is no code that could be compiled along with the sampler's step: the task is `opaque`. A subclass reads
-    the images, bytes (n, H, W, channels); `watched` are arguments of `ClassifierObserver`.
+    A module is no code that could be compiled along with the sampler's step: the task is `opaque`. Images lie whole on
+    the device, as bytes: `sets` are "train", "test" and the unseen ones. Those of a training step are cropped by up to
+    `reach` pixels to each side and flipped. `watched` are arguments of `ClassifierObserver`.
     """
 
     def __init__(
         self,
         model: Model,
-        labels: Mapping[str, Tensor],
-        unseen: Sequence[str],
+        sets: Mapping[str, Images],
         streams: Sequence[Streams],
         device: str,
         *,
@@ -71,16 +77,17 @@ class ModuleClassifier(Classifier):
         reach: int = 0,
         watched: Mapping[str, int | None] | None = None,
     ) -> None:
-        super().__init__(streams, device, terms=len(labels["train"]), batch=batch, reach=reach)
+        super().__init__(streams, device, terms=len(sets["train"].labels), batch=batch, reach=reach)
         self.index_device = "cpu"  # how many images there are is read at every step, and must not wait for a GPU
         self.model = model
         self.mean = torch.tensor(model.mean, dtype=model.dtype, device=device)
         self.sd = torch.tensor(model.sd, dtype=model.dtype, device=device)
         self.network = model.network
-        self.dim = model.network.dim
+        self.dim, self.layout = model.network.dim, model.network.layout
         self.classes = model.classes
-        self.labels = {name: leaf.to(device) for name, leaf in labels.items()}
-        self.unseen = unseen
+        self.labels = {name: sets[name].labels.to(device) for name in ("train", "test")}
+        self.pixels = {name: images.pixels.to(device) for name, images in sets.items()}
+        self.unseen = [name for name in sets if name not in self.labels]
         self.watched = watched or {}
         starts = [self.network.start(s.torch("init")) for s in streams]
         self._start = torch.stack([weights for weights, _ in starts]).to(device, model.dtype)
@@ -94,16 +101,20 @@ class ModuleClassifier(Classifier):
         """On a GPU, a single step's batch as it will be used, without empty places: the step may be recorded."""
         if self.device == "cpu" or len(batch["index"]) > 1:
             return batch
-        size = int((batch["index"][0, 0] >= 0).sum())
+        size = int((batch["index"][0, 0] < self.terms).sum())
         return {name: leaf[:, :, :size].to(self.device, non_blocking=True) for name, leaf in batch.items()}
 
-    @abstractmethod
     def _batch(self, c: int, batch: Batch, size: int) -> Part:
         """The images of chain c's batch as a training step sees them, and their classes; `size` of them."""
+        index = batch["index"][c, :size].to(self.device, non_blocking=True)
+        pixels = self.pixels["train"][index]
+        if self.reach:
+            pixels = crop_and_flip(pixels, batch["shift"][c, :size], batch["flip"][c, :size], self.reach)
+        return pixels, self.labels["train"][index]
 
-    @abstractmethod
     def _stretches(self, name: str, length: int) -> Iterator[Tensor]:
         """The images of a set as they are, in order, so many at a time."""
+        yield from self.pixels[name].split(length)
 
     def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> ClassifierObserver:
         return ClassifierObserver(self, rows, trajectory, cost, **self.watched)  # type: ignore[arg-type]
@@ -153,7 +164,7 @@ class ModuleClassifier(Classifier):
         """Images and classes of chain c, each with the number of terms of U that its mean loss stands for."""
         if batch is not None:
             index = batch["index"][c]
-            size = len(index) if index.is_cuda else int((index >= 0).sum())
+            size = len(index) if index.is_cuda else int((index < self.terms).sum())
             pixels, labels = self._batch(c, batch, size)
             yield self.batches * size, (self._read(pixels), labels)
             return

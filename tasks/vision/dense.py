@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,8 +12,7 @@ from tasks.vision.problem import Classifier
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness import Cost, Observer, Trajectory
-    from harness.contracts.randomness import Streams
+    from harness import Cost, Observer, Streams, Trajectory
     from tasks.networks.mlp import MLP
     from tasks.vision.dense_task import DenseTask
 
@@ -31,12 +30,16 @@ class DenseClassifier(Classifier):
     an epoch; the prior is added on the flat vector. Training inputs are not augmented. The rows of a chain's batch
     beyond a short one's end are computed and weigh nothing. The compiler leaves them alone: a few large products gain
     nothing.
+
+    Where the task's prior changes after `first_steps` steps, blocks are of one step. In the second stage the rows stand
+    in a batch twice, as `index` and as `second`, so that a batch tells by itself which stage it is of. All the data are
+    under the second prior.
     """
 
     def __init__(self, task: DenseTask, network: MLP, streams: Sequence[Streams], device: str) -> None:
         super().__init__(streams, device, terms=task.terms(), batch=task.batch_terms())
         self.task, self.network = task, network
-        self.dim = network.dim
+        self.dim, self.layout = network.dim, network.layout
         self.classes = task.classes
         self.unseen = task.unseen
         self.dtype: torch.dtype = getattr(torch, task.dtype)
@@ -47,13 +50,20 @@ class DenseClassifier(Classifier):
         self.shift = torch.as_tensor(shift, device=device, dtype=self.dtype)
         self.scale = torch.as_tensor(scale, device=device, dtype=self.dtype)
         self.buffers = torch.zeros((len(streams), 0), device=device)
+        self.step = torch.zeros(len(streams), dtype=torch.int64)
+        if task.first_steps() is not None:
+            self.block_limit = 1
+            self.under_normal_prior = task.under_normal_prior(device)
 
     def initial(self) -> Tensor:
         rows = [self.network.start(s.torch("init")) for s in self.streams]
         return torch.stack(rows).to(self.device, self.dtype)
 
     def draw_batches(self, steps: int) -> Batch:
-        return {"index": super().draw_batches(steps)["index"]}
+        self.step = self.step + steps
+        batch = {"index": super().draw_batches(steps)["index"]}
+        first = self.task.first_steps()
+        return batch if first is None or int(self.step[0]) <= first else batch | {"second": batch["index"]}
 
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
         total = self.prior(theta, batch)
@@ -84,19 +94,23 @@ class DenseClassifier(Classifier):
 
     def prior(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """-log p(theta) (C,) but for a constant."""
-        return self.task.prior_precision / 2 * theta.square().sum(1)
+        return self.task.minus_log_prior(theta, first=self._first(batch))
 
     def prior_gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """Its gradient (C, D)."""
-        return self.task.prior_precision * theta
+        return self.task.prior_gradient(theta, first=self._first(batch))
+
+    @staticmethod
+    def _first(batch: Batch | None) -> bool:
+        return batch is not None and "second" not in batch
 
     def _parts(self, batch: Batch | None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Inputs (C, n, inputs), classes and weights of the terms (C, n); C = 1 where all chains share them."""
         x, y = self.inputs["train"], self.labels["train"]
         if batch is not None:
             index = batch["index"]
-            weights = self.batches * (index >= 0).to(self.dtype)
-            rows = index.clamp(min=0)
+            weights = self.batches * (index < self.terms).to(self.dtype)
+            rows = index.clamp(max=self.terms - 1)
             yield self._read(x[rows]), y[rows], weights
             return
         for start in range(0, self.terms, STRETCH):
@@ -112,9 +126,15 @@ class DenseClassifier(Classifier):
             yield self.network.logits(theta, self._read(x)).log_softmax(2).float()
 
     def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
-        from tasks.vision.observer import ClassifierObserver
+        return self.task.watch(self, rows, trajectory, cost)
 
-        return ClassifierObserver(self, rows, trajectory, cost, **self.task.watched())
+    def state(self) -> dict[str, Tensor]:
+        return super().state() | ({} if self.task.first_steps() is None else {"step": self.step})
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        super().load(state)
+        if "step" in state:
+            self.step = state["step"].cpu().clone()
 
 
 def _loss(logs: Tensor, y: Tensor, weights: Tensor) -> Tensor:

@@ -13,9 +13,11 @@ from harness import Task, UsageError, param
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+    from torch import Tensor
 
-    from harness.contracts.randomness import Streams
+    from harness import Cost, Streams, Trajectory
     from tasks.vision.dense import DenseClassifier
+    from tasks.vision.observer import ClassifierObserver
 
     Data = tuple[NDArray[Any], NDArray[np.int64]]
 
@@ -47,7 +49,7 @@ class DenseTask(Task):
     unseen: ClassVar[Sequence[str]] = ()
     observed: ClassVar[Mapping[str, Any]] = {}
     few: ClassVar[int | None] = None
-    provides: ClassVar = frozenset({"terms"})
+    provides: ClassVar = frozenset({"terms", "layout"})
     dtype: ClassVar[str] = "float32"
     opaque: ClassVar = True
 
@@ -84,6 +86,28 @@ class DenseTask(Task):
     def watched(self) -> dict[str, Any]:
         """What the observer is told."""
         return {**self.observed, **({"train": True, "by_cycle": True} if self.by_cycle else {})}
+
+    def watch(self, problem: DenseClassifier, rows: slice, trajectory: Trajectory, cost: Cost) -> ClassifierObserver:
+        """The observer of a run."""
+        from tasks.vision.observer import ClassifierObserver
+
+        return ClassifierObserver(problem, rows, trajectory, cost, **self.watched())
+
+    def first_steps(self) -> int | None:
+        """Steps until the prior changes; None: it does not."""
+        return None
+
+    def minus_log_prior(self, theta: Tensor, *, first: bool) -> Tensor:
+        """-log p(theta) (C,) but for a constant; `first`: before the prior changes, where it does."""
+        return self.prior_precision / 2 * theta.square().sum(1)
+
+    def prior_gradient(self, theta: Tensor, *, first: bool) -> Tensor:
+        """Its gradient (C, D)."""
+        return self.prior_precision * theta
+
+    def under_normal_prior(self, device: str) -> Tensor:
+        """Which coordinates (D,) have the normal prior always, where the prior changes."""
+        raise NotImplementedError
 
     @abstractmethod
     def read(self, name: str) -> Data:

@@ -12,7 +12,7 @@ from harness import DataError, Protocol, Task, UsageError, param
 from tasks.vision.metrics import classifier_metrics
 
 if TYPE_CHECKING:
-    from harness.contracts.randomness import Streams
+    from harness import Streams
     from tasks.networks.flat import FlatModule
     from tasks.vision.streamed import StreamedClassifier
 
@@ -36,7 +36,7 @@ class ImageNet(Task):
     sd: ClassVar = (0.229, 0.224, 0.225)
     dtype: ClassVar[str] = "float32"
     opaque: ClassVar = True
-    provides: ClassVar = frozenset({"terms"})
+    provides: ClassVar = frozenset({"terms", "layout"})
     metrics: ClassVar = classifier_metrics(top=True)
     protocols: ClassVar = (
         Protocol(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,11 +15,12 @@ from tasks.vision.metrics import classifier_metrics
 from tasks.vision.notmnist import EPOCH, digits, moments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from torch import Tensor
 
-    from harness.contracts.randomness import Streams
+    from harness import Cost, Trajectory
+    from tasks.vision.dense import DenseClassifier
     from tasks.vision.dense_task import Data
-    from tasks.vision.sparse import SparseClassifier
+    from tasks.vision.observer import ClassifierObserver
 
 SHARE = 0.4
 """Of a run with the normal prior: 100 of 250 epochs."""
@@ -94,8 +96,60 @@ class MnistSparse(DenseTask):
     def moments(self) -> tuple[float, float]:
         return moments()
 
-    def build(self, streams: Sequence[Streams], device: str) -> SparseClassifier:
-        from tasks.networks.mlp import MLP
-        from tasks.vision.sparse import SparseClassifier
+    def first_steps(self) -> int:
+        return self.dense_steps
 
-        return SparseClassifier(self, MLP(self.sizes), streams, device)
+    def minus_log_prior(self, theta: Tensor, *, first: bool) -> Tensor:
+        import torch
+
+        normal = self.prior_precision / 2 * theta.square()
+        if first:
+            return normal.sum(1)
+        square = theta.square() / 2
+        spike = math.log1p(-self.inclusion) - math.log(2 * math.pi * self.spike) / 2 - square / self.spike
+        slab = math.log(self.inclusion) - math.log(2 * math.pi * self.slab) / 2 - square / self.slab
+        return torch.where(self.connections(theta.device), -torch.logaddexp(spike, slab), normal).sum(1)
+
+    def prior_gradient(self, theta: Tensor, *, first: bool) -> Tensor:
+        """With w = theta_i and r = 1 / (1 + exp(log_odds - w^2 (1/spike - 1/slab) / 2)), the odds of the slab,
+
+        -d log pi / d theta_i = theta_i (r / slab + (1 - r) / spike).
+        """
+        import torch
+
+        if first:
+            return self.prior_precision * theta
+        narrow, wide = 1 / self.spike, 1 / self.slab
+        odds = theta.square().mul_((narrow - wide) / 2).sub_(self.log_odds).sigmoid_()
+        each = odds.mul_(narrow - wide).neg_().add_(narrow)
+        return theta * torch.where(self.connections(theta.device), each, self.prior_precision)
+
+    def connections(self, device: Any) -> Tensor:
+        """Which coordinates are connection weights, (D,)."""
+        return _connections(tuple(self.sizes), str(device))
+
+    def under_normal_prior(self, device: str) -> Tensor:
+        return ~self.connections(device)
+
+    def kept(self, theta: Tensor) -> Tensor:
+        """The share of connection weights of each chain that the slab explains better, (C,)."""
+        import torch
+
+        weights = self.connections(theta.device)
+        large = (theta.abs() >= self.threshold) & weights
+        return large.sum(1, dtype=torch.float64) / weights.sum()
+
+    def watch(self, problem: DenseClassifier, rows: slice, trajectory: Trajectory, cost: Cost) -> ClassifierObserver:
+        from tasks.vision.observer import ClassifierObserver
+
+        return ClassifierObserver(problem, rows, trajectory, cost, share_kept=self.kept, **self.watched())
+
+
+@functools.lru_cache(maxsize=4)
+def _connections(sizes: tuple[int, ...], device: str) -> Tensor:
+    import torch
+
+    from tasks.networks.mlp import MLP
+
+    blocks = MLP(sizes).layout.blocks
+    return torch.cat([torch.full((b.size,), len(b.shape) == 2, device=device) for b in blocks])

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from harness import Observer, Outcome
-from harness.analysis.diagnostics.calibration import brier, ece, error_rate, nll, top_accuracy
-from harness.analysis.diagnostics.ood import entropy
-from harness.contracts.observers import finite_or_none
+from harness import Observer, Outcome, diagnostics, finite_or_none
 from tasks.vision.scores import disagreements, mean_disagreements, unseen_values
 from tasks.vision.sketch import WIDTH, sketch
 
@@ -40,6 +37,7 @@ class ClassifierObserver(Observer):
     last     draws whose accuracies are averaged (`lastN_test_accuracy`, N = 5); none: all that are (`test_accuracy`)
     train    whether these are taken through the training images too
     average  only the last so many draws enter the posterior mean, single-draw means and disagreements; none: all
+    share_kept  the share of the weights of theta (C, D) that are kept, (C,): its mean over averaged draws is `sparsity`
     by_cycle whether the mean prediction of each cycle of each chain is kept too, for cycle weights
 
     Curves over data passes, errors in percent: test_error and nll of the posterior mean so far (1, n);
@@ -62,6 +60,7 @@ class ClassifierObserver(Observer):
         train: bool = False,
         average: int | None = None,
         by_cycle: bool = False,
+        share_kept: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         self.problem, self.rows = problem, rows
         self.train = train
@@ -89,6 +88,9 @@ class ClassifierObserver(Observer):
             "sketch": torch.zeros((points, self.chains, WIDTH), device=self.device),
             "buffers": problem.buffers.new_zeros((points, self.chains, problem.buffers.shape[1])),
         }
+        self.share_kept = share_kept
+        if share_kept:
+            self.tensors["kept"] = self._zeros(1)
         if by_cycle:
             self.tensors["cycle_sums"] = self._zeros(len(self.cycle_numbers), self.chains, images, problem.classes)
             self.tensors["cycle_weights"] = self._zeros(len(self.cycle_numbers), self.chains, 1, 1)
@@ -121,6 +123,8 @@ class ClassifierObserver(Observer):
             own["weight"] += weight.sum()
             own["single"] += torch.stack([(weight * error).sum(), (weight * loss).sum()])
             self._add("test", weight, logs)
+            if self.share_kept:
+                own["kept"] += (weight * self.share_kept(theta)).sum()
             if "cycle_sums" in own:
                 own["cycle_weights"][self.place[seen]] += weight[:, None, None]
                 own["cycle_sums"][self.place[seen]] += weight[:, None, None] * logs.exp()
@@ -170,22 +174,23 @@ class ClassifierObserver(Observer):
         mean = {name: (total.cpu().numpy() / own["weight"][0]) for name, total in self.sums.items()}
         singles = own["single"] / own["weight"][0]
         counted = max(1, int(own["seen"][0]) - self.first_last)
-        entropies = {name: entropy(p) for name, p in mean.items()}
+        entropies = {name: diagnostics.ood.entropy(p) for name, p in mean.items()}
         averaged = np.arange(points) * self.stride >= self.first_averaged
         pairs = disagreements(own["predicted"][:points][averaged].reshape(-1, len(labels)))
         cycle = np.repeat(self.cycle[:points], self.chains)
         values: dict[str, float | None] = {
-            "test_error": 100 * error_rate(mean["test"], labels),
-            "nll": nll(mean["test"], labels),
-            "ece": ece(mean["test"], labels),
-            "brier": brier(mean["test"], labels),
+            "test_error": 100 * diagnostics.calibration.error_rate(mean["test"], labels),
+            "nll": diagnostics.calibration.nll(mean["test"], labels),
+            "ece": diagnostics.calibration.ece(mean["test"], labels),
+            "brier": diagnostics.calibration.brier(mean["test"], labels),
             "single_test_error": 100 * singles[0],
             "single_nll": singles[1],
             f"{self.prefix}test_accuracy": 100 * (1 - own["last"][0] / counted),
             f"{self.prefix}train_accuracy": 100 * (1 - own["last"][1] / counted) if self.train else None,
             **mean_disagreements(pairs, np.repeat(self.cycle[:points][averaged], self.chains)),
-            **{f"top{k}": 100 * top_accuracy(mean["test"], labels, k) for k in (1, 5)},
+            **{f"top{k}": 100 * diagnostics.calibration.top_accuracy(mean["test"], labels, k) for k in (1, 5)},
             **unseen_values(mean, entropies),
+            **({"sparsity": 100 * (own["kept"] / own["weight"])[0]} if self.share_kept else {}),
         }
         curves = {
             name: (self.passes[:points], own["curves"][k, :points, : 1 if k < 2 else None].T.copy())

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import ChainSequence, Problem
+from harness import ChainSequence, Problem, epochs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Cost, Observer, Trajectory
-    from harness.contracts.randomness import Streams
+    from harness import Cost, Observer, Streams, Trajectory
 
     Batch = dict[str, Tensor]
 
@@ -32,7 +31,7 @@ class Classifier(Problem):
 
     What a step meets comes from the streams "order" and "data", an epoch at a time, whatever the sampler:
 
-        index  (steps, C, n) int64    rows of the training set, -1 in the empty places of a short batch
+        index  (steps, C, n) int64    rows of the training set, N in the empty places of a short batch
         shift  (steps, C, n, 2) uint8 and flip (steps, C, n) bool, where images are augmented (`reach` > 0)
 
     classes  K
@@ -56,16 +55,8 @@ class Classifier(Problem):
         self.batch = batch
         self.batches = -(-terms // batch)
         self.reach = reach
-        self._order = ChainSequence([s.numpy("order") for s in streams], self._draw_order)
+        self._order = epochs(streams, terms, batch)
         self._changes = ChainSequence([s.numpy("data") for s in streams], self._draw_changes) if reach else None
-
-    def _draw_order(self, generator: np.random.Generator) -> Tensor:
-        """An epoch's images, (m, n)."""
-        import torch
-
-        order = torch.full((self.batches * self.batch,), -1)
-        order[: self.terms] = torch.from_numpy(generator.permutation(self.terms))
-        return order.view(self.batches, self.batch)
 
     def _draw_changes(self, generator: np.random.Generator) -> Tensor:
         """An epoch's shifts down and right, in 0 .. 2 reach, and flips, (m, n, 3) uint8."""

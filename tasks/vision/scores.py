@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.analysis.diagnostics.ood import aupr, auroc, fpr95
+from harness import diagnostics
 from tasks.vision.metrics import LOW_ENTROPY
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ def unseen_values(mean: Mapping[str, Array], entropies: Mapping[str, Array]) -> 
         found[f"low_entropy_mass_{name}"] = float((entropies[name] < LOW_ENTROPY).mean())
         scores = {"": (entropies["test"], entropies[name]), "_maxprob": (-mean["test"].max(1), -mean[name].max(1))}
         for suffix, (seen, unseen) in scores.items():
-            found[f"auroc{suffix}_{name}"] = auroc(seen, unseen)
-            found[f"aupr{suffix}_{name}"] = aupr(seen, unseen)
-            found[f"fpr95{suffix}_{name}"] = fpr95(seen, unseen)
+            found[f"auroc{suffix}_{name}"] = diagnostics.ood.auroc(seen, unseen)
+            found[f"aupr{suffix}_{name}"] = diagnostics.ood.aupr(seen, unseen)
+            found[f"fpr95{suffix}_{name}"] = diagnostics.ood.fpr95(seen, unseen)
     return found
 
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from tasks.vision.convolutional import ModuleClassifier
+from tasks.vision.convolutional import Images, ModuleClassifier
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness.contracts.randomness import Streams
+    from harness import Streams
     from tasks.datasets.imagefolder import ImageFolder
     from tasks.vision.convolutional import Batch, Model, Part
 
@@ -51,7 +51,8 @@ class StreamedClassifier(ModuleClassifier):
         self.folders = folders
         self.rows = {"train": np.arange(len(folders["train"].paths)), "test": chosen}
         labels = {name: torch.from_numpy(folders[name].labels[rows]) for name, rows in self.rows.items()}
-        super().__init__(model, labels, (), streams, device, batch=batch, reach=1, watched=watched)
+        sets = {name: Images(torch.empty(0), found) for name, found in labels.items()}  # pixels are read when needed
+        super().__init__(model, sets, streams, device, batch=batch, reach=1, watched=watched)
         self.pool = ThreadPoolExecutor(threads, "decode")
         self.pending: dict[bytes, list[Pixels]] = {}
 
@@ -82,7 +83,7 @@ class StreamedClassifier(ModuleClassifier):
         key = seed.numpy().tobytes()
         if key not in self.pending:
             train = self.folders["train"]
-            pairs = [(int(i), int(s)) for i, s in zip(index, seed, strict=True) if i >= 0]
+            pairs = [(int(i), int(s)) for i, s in zip(index, seed, strict=True) if i < self.terms]
             self.pending[key] = [self.pool.submit(train.training, i, s) for i, s in pairs]
             while len(self.pending) > 2 * (AHEAD + 1) * len(self.streams):
                 for forgotten in self.pending.pop(next(iter(self.pending))):

@@ -38,7 +38,7 @@ QUICK = {**FULL, "rounds": 2, "width": 8}
 def images() -> Any:
     import torch
 
-    from tasks.vision.stored import Images
+    from tasks.vision.convolutional import Images
 
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (IMAGES, 32, 32, 3), dtype=torch.uint8, generator=generator)

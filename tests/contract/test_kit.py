@@ -19,7 +19,7 @@ HOT = """
 import pytest
 from plugins.laws import SamplerLaws, TaskLaws
 from own_sampler.sampler import OwnSamplerSampler
-from own_task.task import CorrelatedProblem, OwnTaskTask
+from own_task.task import OwnTaskTask
 
 
 class Hot(OwnSamplerSampler):
@@ -41,14 +41,9 @@ class TestNothing(SamplerLaws):
         return None
 
 
-class Steep(CorrelatedProblem):
-    def gradient(self, theta, batch):
-        return 1.1 * super().gradient(theta, batch)
-
-
 class SteepTask(OwnTaskTask):
-    def build(self, streams, device):
-        return Steep(self, streams, device)
+    def grad(self, theta):
+        return 1.1 * super().grad(theta)
 
 
 class TestSteep(TaskLaws):

@@ -10,11 +10,12 @@ import pytest
 import torch
 from planted import maker
 
+from harness import DataProblem
 from harness.contracts.task import Problem
 from plugins.laws import task_laws as laws
 from plugins.laws.law import Skip
 from tasks.datasets import uci
-from tasks.regression.blr import LogisticProblem, LogisticTask
+from tasks.regression.blr import LogisticTask
 from tasks.regression.laplace import laplace
 from tasks.synthetic.mixture import MixtureProblem
 from tasks.synthetic.mixture5 import Mixture5
@@ -30,7 +31,7 @@ class Small(LogisticTask):
     file: ClassVar = uci.HEART
     positive: ClassVar = 1
     shape: ClassVar = (53, 4)
-    problem: ClassVar = LogisticProblem
+    problem: ClassVar = DataProblem
 
     def design(self):
         return np.random.default_rng(0).standard_normal(self.shape)
@@ -47,19 +48,26 @@ def small(problem):
 
 
 made = maker(globals())
-TermsOverBatch = made("TermsOverBatch", LogisticProblem,
-    _scale="1 if batch is None else self.terms / self.task.batch_terms()")  # fmt: skip
-ScaledPrior = made("ScaledPrior", LogisticProblem,
-    energy="energy if batch is None else energy + (self.batches - 1) * theta.square().sum(1) / 2",
+TermsOverBatch = made("TermsOverBatch", DataProblem,
+    scale="1 if batch is None else self.terms / self.task.batch_terms()")  # fmt: skip
+ScaledPrior = made("ScaledPrior", DataProblem,
+    energy="energy if batch is None else energy - (self.batches - 1) * self.task.log_prior(theta)",
     gradient="gradient if batch is None else gradient + (self.batches - 1) * theta")  # fmt: skip
 PriorTwice = made(
-    "PriorTwice", LogisticProblem, energy="energy + theta.square().sum(1) / 2", gradient="gradient + theta"
+    "PriorTwice",
+    DataProblem,
+    energy="energy - self.task.log_prior(theta)",
+    gradient="gradient + self.task.prior_gradient(theta)",
 )
-NotAPartition = made("NotAPartition", LogisticProblem, _draw_epoch="torch.where(_draw_epoch == 3, 4, _draw_epoch)")
-WrongGradient = made("WrongGradient", LogisticProblem, gradient="gradient - theta / 2")
-ForgetsPlace = made("ForgetsPlace", LogisticProblem,
+NotAPartition = made(
+    "NotAPartition",
+    DataProblem,
+    draw_batches="{name: torch.where(leaf == 3, 4, leaf) for name, leaf in draw_batches.items()}",
+)
+WrongGradient = made("WrongGradient", DataProblem, gradient="gradient - theta / 2")
+ForgetsPlace = made("ForgetsPlace", DataProblem,
     load="super().load({**state, 'place': torch.zeros_like(state['place'])})")  # fmt: skip
-MixesChains = made("MixesChains", LogisticProblem, gradient="gradient + 0 * theta.mean(0)")
+MixesChains = made("MixesChains", DataProblem, gradient="gradient + 0 * theta.mean(0)")
 
 
 @pytest.mark.parametrize(
@@ -77,26 +85,26 @@ MixesChains = made("MixesChains", LogisticProblem, gradient="gradient + 0 * thet
     ],
 )
 def test_a_bug_in_a_minibatch_potential_is_caught(problem, law):
-    law(small(LogisticProblem))
+    law(small(DataProblem))
     with pytest.raises(AssertionError, match="usual cause"):
         law(small(problem))
 
 
-OneStreamForAll = made("OneStreamForAll", LogisticProblem,
+OneStreamForAll = made("OneStreamForAll", DataProblem,
     __init__="super().__init__(task, [streams[0]] * len(streams), device)")  # fmt: skip
-StartsWithoutItsSeed = made("StartsWithoutItsSeed", LogisticProblem,
+StartsWithoutItsSeed = made("StartsWithoutItsSeed", DataProblem,
     initial="torch.randn((len(self.streams), self.dim), generator=torch.Generator().manual_seed(0)).double()"
 )  # fmt: skip
-BatchOfAnotherChain = made("BatchOfAnotherChain", LogisticProblem,
+BatchOfAnotherChain = made("BatchOfAnotherChain", DataProblem,
     draw_batches="{name: leaf.roll(1, dims=1) for name, leaf in draw_batches.items()}")  # fmt: skip
-StartOfAllSeeds = made("StartOfAllSeeds", LogisticProblem,
+StartOfAllSeeds = made("StartOfAllSeeds", DataProblem,
     initial="rows = [torch.randn(self.dim, generator=torch.Generator().manual_seed(s.chain)) for s in self.streams]; "
     "torch.stack(rows).double()")  # fmt: skip
 
 
 @pytest.mark.parametrize("problem", [OneStreamForAll, StartsWithoutItsSeed, BatchOfAnotherChain, StartOfAllSeeds])
 def test_a_stream_that_is_not_the_chain_s_own_is_caught(problem):
-    laws.law_chains_have_their_own_streams(small(LogisticProblem))
+    laws.law_chains_have_their_own_streams(small(DataProblem))
     with pytest.raises(AssertionError, match="usual cause"):
         laws.law_chains_have_their_own_streams(small(problem))
 
@@ -175,7 +183,7 @@ def test_a_task_without_a_truth_has_none_to_check():
         laws.law_truth_by_another_route(Untold())
 
 
-class Regression(LogisticProblem):
+class Regression(DataProblem):
     """A likelihood that grows as fast as its prior, whose precision is an attribute of the task's class."""
 
     def energy(self, theta, batch):

@@ -13,7 +13,7 @@ HOME = Path(harness.__file__).parent
 ORDER = ("system", "analysis", "contracts", "engine", "results", "runs", "reporting", "cli")
 """Each imports only those before it. An import for types counts."""
 OUTSIDE = ("plugins", "tasks", "reports", "tests")
-PUBLIC_ONLY = ("reports",)
+PUBLIC_ONLY = ("reports", "tasks")
 """Packages that use what is public in `harness`, as a stranger's does."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.analysis.diagnostics import calibration, ood
 from harness.analysis.diagnostics.bias import MeanVariance, RunningMoments, mean_error, variance_ratio
 from harness.analysis.diagnostics.calibration import error_rate, nll
 from harness.analysis.diagnostics.coverage import ModeCounts
@@ -35,6 +36,7 @@ __all__ = [
     "Split",
     "bootstrap_low_error",
     "bulk_ess",
+    "calibration",
     "configurational_temperature",
     "directional_temperatures",
     "directions",
@@ -49,6 +51,7 @@ __all__ = [
     "mean_error",
     "nll",
     "norm_interval",
+    "ood",
     "rank_normalised_split_rhat",
     "reference_ess",
     "split_b2",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness.contracts import sampler as contract
+    from harness.contracts.layout import Layout
     from harness.contracts.task import Batch, Problem
 
     Gate = Callable[[Tensor], None]
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 class Potential:
     """What a sampler is handed: the contract of `harness.Potential` and nothing else.
 
-    `scores` and `metric` raise `PluginError` where the sampler does not declare that it needs them.
+    `scores`, `metric` and `layout` raise `PluginError` where the sampler does not declare that it needs them.
     """
 
-    __slots__ = ("full", "grad", "metric", "scores", "terms", "value_and_grad")
+    __slots__ = ("full", "grad", "layout_or_refuse", "metric", "scores", "terms", "value_and_grad")
 
     def __init__(self, potential: contract.Potential, sampler: contract.Sampler, *, full: bool = False) -> None:
         needs, owner = sampler.needs, type(sampler).__name__
@@ -51,12 +52,23 @@ class Potential:
                 raise _undeclared(owner, "metric")
             return potential.metric(x)
 
+        def layout() -> Layout:
+            if "layout" not in needs:
+                raise _undeclared(owner, "layout")
+            return potential.layout
+
         self.terms = potential.terms
+        self.layout_or_refuse = layout
         self.grad = grad
         self.value_and_grad = value_and_grad
         self.scores = scores
         self.metric = metric
         self.full: Potential = self if full else Potential(potential.full, sampler, full=True)
+
+    @property
+    def layout(self) -> Layout:
+        """Names and shapes of a network's weights within theta."""
+        return self.layout_or_refuse()
 
 
 def _undeclared(owner: str, need: str) -> PluginError:
@@ -92,6 +104,12 @@ class BoundPotential:
     def metric(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The inverse metric (C, D, D) and its divergence (C, D) at x."""
         return self._problem.metric(x)
+
+    @property
+    def layout(self) -> Layout:
+        """That of the problem, which has one where its task provides it."""
+        assert self._problem.layout is not None
+        return self._problem.layout
 
     @property
     def full(self) -> BoundPotential:

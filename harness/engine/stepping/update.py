@@ -24,6 +24,7 @@ from harness.engine.stepping.potential import Potential
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from harness.contracts.layout import Layout
     from harness.contracts.sampler import Sampler, State
     from harness.contracts.task import Batch
     from harness.engine.stepping.potential import BoundPotential, CountingPotential
@@ -121,6 +122,11 @@ class Opaque:
     def metric(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Not there: it is of the size of theta squared."""
         raise NotImplementedError("no metric where single steps are compiled; --set run.compile=plain")
+
+    @property
+    def layout(self) -> Layout:
+        """That of the problem."""
+        return self._potential.layout
 
     @property
     def full(self) -> Opaque:

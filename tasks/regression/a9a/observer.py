@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import Outcome
-from harness.analysis.diagnostics import configurational_temperature, directional_temperatures
-from harness.contracts.observers import finite_or_none, pick
+from harness import Outcome, diagnostics, finite_or_none, pick
 from tasks.regression.a9a.task import held_out, signed_design
 from tasks.regression.laplace import gradient, laplace
 from tasks.regression.observer import LogisticObserver
@@ -52,8 +50,8 @@ class A9aObserver(LogisticObserver):
         design = signed_design()
         with np.errstate(over="ignore", invalid="ignore"):
             slopes = np.concatenate([gradient(design, part) for part in np.array_split(chosen, -(-len(chosen) // 50))])
-            along = directional_temperatures(chosen, slopes, centre, laplace(design).eigenvectors)
-            mean = configurational_temperature(chosen, slopes, centre)
+            along = diagnostics.directional_temperatures(chosen, slopes, centre, laplace(design).eigenvectors)
+            mean = diagnostics.configurational_temperature(chosen, slopes, centre)
         return {"temperature": float(mean), "temperature_min": along.min(), "temperature_max": along.max()}
 
 

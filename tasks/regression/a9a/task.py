@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import functools
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import Metric, Observer, Protocol, Truth, param
+from harness import DataProblem, Metric, Observer, Protocol, param
 from tasks.datasets import libsvm
-from tasks.regression.blr import LogisticProblem, LogisticTask, truth_of
+from tasks.regression.logistic import Logistic
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Cost, Trajectory
-    from harness.contracts.randomness import Streams
+    from harness import Cost, Streams, Trajectory
 
     Array = NDArray[np.float64]
     Batch = dict[str, Tensor]
@@ -28,8 +26,8 @@ if TYPE_CHECKING:
 FEATURES = 123
 
 
-class A9aProblem(LogisticProblem):
-    """The logistic potential; its observer also predicts the test set.
+class A9aProblem(DataProblem):
+    """The logistic potential.
 
     On all the data the margins of all chains are one matrix product, ten times as fast as chain by chain: there the
     bits, not the numbers, depend on how many chains advance together. On minibatches they do not.
@@ -48,19 +46,14 @@ class A9aProblem(LogisticProblem):
         """U (C,) and grad U (C, D) on all the data."""
         import torch
 
-        rows = self.rows[: self.terms]
+        rows = self.arrays["a"][: self.terms]
         margins = theta @ rows.T
         energy = theta.square().sum(1) / 2 - torch.nn.functional.logsigmoid(margins).sum(1)
         return energy, theta - (-margins).sigmoid() @ rows
 
-    def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
-        from tasks.regression.a9a.observer import A9aObserver
-
-        return A9aObserver(self.task, rows.stop - rows.start, trajectory, cost)
-
 
 @dataclass(frozen=True, kw_only=True)
-class A9a(LogisticTask):
+class A9a(Logistic):
     """Income above 50,000 in the Adult census set: 32,561 rows, 123 binary covariates and bias; 16,281 rows to test.
 
     Covariates are taken as they are, 0 or 1. The first paper on SGLD has, as it is remembered (it was not at hand), a
@@ -72,9 +65,7 @@ class A9a(LogisticTask):
     Source: M. Welling, Y. W. Teh, "Bayesian Learning via Stochastic Gradient Langevin Dynamics", ICML 2011, 5.2.
     """
 
-    file: ClassVar = libsvm.A9A
     datasets: ClassVar = (libsvm.A9A, libsvm.A9A_TEST)
-    positive: ClassVar = 1
     shape: ClassVar = (32_561, FEATURES + 1)
     protocols: ClassVar = (
         Protocol(
@@ -87,21 +78,23 @@ class A9a(LogisticTask):
     metrics: ClassVar[Sequence[Metric]] = (  # type: ignore[assignment]
         Metric("test_nll", "min", "nat", "negative log likelihood of a test row under the posterior mean predictive"),
         Metric("test_accuracy", "max", "1", "share of test rows that the posterior mean predictive gets right"),
-        *LogisticTask.metrics,
+        *Logistic.metrics,
     )
 
     batch: int | None = param(
         10, "[1, inf)", "n, terms in a minibatch; none: all of them", source="Welling and Teh 2011, as remembered"
-    )
+    )  # type: ignore[misc]
 
     def design(self) -> Array:
         return signed_design()
 
-    def curvature(self) -> float:
-        return float(stored_truth()["hessian_eigenvalues"][1])
+    def record(self) -> Path:
+        return Path(__file__).parent / "truth.json"
 
-    def truth(self) -> Truth:
-        return truth_of(stored_truth())
+    def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> Observer:
+        from tasks.regression.a9a.observer import A9aObserver
+
+        return A9aObserver(self, chains.stop - chains.start, trajectory, cost)
 
     def build(self, streams: Sequence[Streams], device: str) -> A9aProblem:
         return A9aProblem(self, streams, device)
@@ -119,10 +112,3 @@ def held_out() -> tuple[Array, NDArray[np.bool_]]:
     """The test part: rows (M, D), the bias column last, and whether each is positive (M,)."""
     covariates, labels = libsvm.load(libsvm.A9A_TEST, FEATURES)
     return np.column_stack([covariates, np.ones(len(labels))]), labels > 0
-
-
-@functools.cache
-def stored_truth() -> Mapping[str, Any]:
-    """The record that `python -m tasks.regression.a9a.truth` wrote."""
-    record: dict[str, Any] = json.loads((Path(__file__).parent / "truth.json").read_text())
-    return record

@@ -2,80 +2,67 @@
 
 The Hessian of U at the mode has eigenvalues from 1 to some 40,000, so HMC runs in the coordinates z = R^-1 (theta -
 mode), R R' the inverse Hessian there: nearly a standard normal in 124 dimensions. As `tasks.regression.truth` it is the
-harness's own HMC in the harness's own loop, and what it finds is written only if it passes the same thresholds.
+harness's own HMC, and what it finds is written only if it passes the same thresholds.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import Problem, Task
-from harness.engine.gaussian import Recorder
+from harness import DensityProblem, DensityTask, hmc_draws, truth_record, write_truth
+from tasks.datasets import libsvm
 from tasks.regression.a9a.task import A9a, signed_design
 from tasks.regression.laplace import laplace
-from tasks.regression.truth import hmc_draws, record, write
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Generator, Tensor
 
-    from harness import Cost, Trajectory
-    from harness.contracts.randomness import Streams
+    from harness import Streams
+
+    Batch = dict[str, Tensor]
 
 CHAINS = 16
 BURN_IN = 100
 DRAWS = 3000
 SAMPLER = {"leapfrog": 3, "jitter": 0.4, "acceptance": 0.8}
-COMMAND = "python -m tasks.regression.a9a.truth"
 
 
-class WhitenedProblem(Problem):
+class WhitenedProblem(DensityProblem):
     """U(mode + R z) as a function of z. One matrix product for all chains: its bits depend on how many there are."""
 
-    def __init__(self, streams: Sequence[Streams]) -> None:
+    @functools.cached_property
+    def parts(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The mode (D,), R (D, D), and the rows of the design (N, D)."""
         import torch
 
-        design = signed_design()
-        mode, values, vectors = laplace(design)
-        self.streams = list(streams)
-        self.dim = len(mode)
-        self.mode = torch.from_numpy(mode)
-        self.root = torch.from_numpy(vectors / np.sqrt(values))
-        self.rows = torch.from_numpy(design)
+        mode, values, vectors = laplace(signed_design())
+        return torch.from_numpy(mode), torch.from_numpy(vectors / np.sqrt(values)), torch.from_numpy(signed_design())
 
-    def positions(self, z: Tensor) -> Tensor:
-        """theta (C, D) at z (C, D)."""
-        return self.mode + z @ self.root.T
-
-    def initial(self) -> Tensor:
+    def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
         import torch
 
-        rows = [torch.randn(self.dim, generator=s.torch("init"), dtype=torch.float64) for s in self.streams]
-        return 2 * torch.stack(rows)
+        mode, root, rows = self.parts
+        x = mode + theta @ root.T
+        margins = x @ rows.T
+        energy = -torch.nn.functional.logsigmoid(margins).sum(1) + x.square().sum(1) / 2
+        slope = x - (-margins).sigmoid() @ rows
+        return energy, slope @ root
 
-    def energy(self, theta: Tensor, batch: Any) -> Tensor:
+    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
         return self.energy_and_gradient(theta, batch)[0]
 
-    def energy_and_gradient(self, theta: Tensor, batch: Any) -> tuple[Tensor, Tensor]:
-        import torch
-
-        x = self.positions(theta)
-        margins = x @ self.rows.T
-        energy = -torch.nn.functional.logsigmoid(margins).sum(1) + x.square().sum(1) / 2
-        slope = x - (-margins).sigmoid() @ self.rows
-        return energy, slope @ self.root
-
-    def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Recorder:
-        return Recorder()
+    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        return self.energy_and_gradient(theta, batch)[1]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Whitened(Task):
-    """The posterior of a9a in whitened coordinates, whose draws are only recorded."""
+class Whitened(DensityTask):
+    """The posterior of a9a in whitened coordinates."""
 
     protocols: ClassVar = ()
     metrics: ClassVar = ()
@@ -83,8 +70,13 @@ class Whitened(Task):
     def dim(self) -> int:
         return A9a.shape[1]
 
+    def start(self, generator: Generator) -> Tensor:
+        import torch
+
+        return 2 * torch.randn(self.dim(), generator=generator, dtype=torch.float64)
+
     def build(self, streams: Sequence[Streams], device: str) -> WhitenedProblem:
-        return WhitenedProblem(streams)
+        return WhitenedProblem(self, streams, device)
 
 
 def main() -> None:
@@ -92,13 +84,15 @@ def main() -> None:
     z = hmc_draws(Whitened(), SAMPLER, 1.0, chains=CHAINS, burn_in=BURN_IN, draws=DRAWS)
     mode, values, vectors = laplace(signed_design())
     draws = mode + z @ (vectors / np.sqrt(values)).T
-    found = {
-        **record(A9a(), draws),
-        "command": COMMAND,
-        "sampler": {"name": "hmc", **SAMPLER, "coordinates": "whitened by the Hessian at the mode"},
-        "burn_in": BURN_IN,
+    stated = {**SAMPLER, "coordinates": "whitened by the Hessian at the mode"}
+    record = {
+        "dataset": "a9a",
+        "data_sha256": libsvm.A9A.sha256,
+        "command": "python -m tasks.regression.a9a.truth",
+        **truth_record(draws, "a9a", stated, BURN_IN),
+        "hessian_eigenvalues": [float(values[0]), float(values[-1])],
     }
-    write(Path(__file__).parent / "truth.json", found)
+    write_truth(A9a().record(), record)
 
 
 if __name__ == "__main__":

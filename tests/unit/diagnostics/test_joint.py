@@ -8,7 +8,7 @@ import pytest
 from harness import Truth, UsageError
 from harness.analysis.diagnostics import JointMoments, directions, eigenvalue_intervals, gate, norm_interval
 from harness.analysis.diagnostics.joint import DISTANCE, DISTANCE_LIMIT, GREATEST, LEAST, MEAN, WITHIN, Bracket
-from harness.contracts.task import levels
+from harness.contracts.task import quantile_levels
 
 COVARIANCE = np.array([[1.0, 0.9], [0.9, 1.0]])
 
@@ -40,7 +40,7 @@ def test_a_truth_knows_its_moments_along_the_directions():
     np.testing.assert_allclose(found.z4, 3, atol=5 * np.sqrt(96 / 50_000))  # Var z^4 = 96
     for direction, cuts in zip(exact.directions, exact.quantiles, strict=True):
         below = (draws @ direction[:, None] < cuts).mean(axis=0)
-        np.testing.assert_allclose(below, levels(), atol=5 * np.sqrt(0.25 / 50_000))
+        np.testing.assert_allclose(below, quantile_levels(), atol=5 * np.sqrt(0.25 / 50_000))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_the_sums_are_those_of_the_definition_however_blocks_are_cut():
     again = observed(draws[:0], weights[:0], truth, [])
     again.load(found.state())
     np.testing.assert_array_equal(again.distribution_error(), found.distribution_error())
-    cuts, p = truth.quantiles, levels()
+    cuts, p = truth.quantiles, quantile_levels()
     for k in (0, 5):
         below = (draws @ truth.directions[k] <= cuts[k, :, None, None]) * weights  # (m, n, C)
         share = (below.sum(axis=1) / weights.sum(axis=0)).T

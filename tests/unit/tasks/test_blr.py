@@ -12,8 +12,9 @@ from harness.system.errors import DataError, RunError, UsageError
 from plugins.laws.routes import importance_sampling
 from tasks.datasets import uci
 from tasks.regression import truth
-from tasks.regression.blr import LANES, Australian, German, Heart, stored_truth
+from tasks.regression.blr import Australian, German, Heart
 from tasks.regression.laplace import gradient, hessian, laplace
+from tasks.regression.logistic import stored_truth
 from tasks.regression.observer import LogisticObserver
 
 pytestmark = pytest.mark.data
@@ -65,7 +66,7 @@ def test_the_truth_agrees_with_importance_sampling(name):
     assert (np.abs(other.mean[own] - stated.mean) < 5 * np.hypot(other.mean_error[own], stated.mean_mcse)).all()
     assert (np.abs(other.sd[own] - stated.sd) < 5 * np.hypot(other.sd_error[own], stated.sd_mcse)).all()
     assert (other.mean_error[own] < 0.02 * stated.sd).all()
-    record = stored_truth(name)
+    record = stored_truth(TASKS[name].record())
     assert record["rhat"] < 1.01
     assert min(record["ess_z"], record["ess_z2"]) > 10_000  # along every direction
     assert len(stated.z4) == len(stated.directions) > 3 * task.dim()
@@ -112,7 +113,7 @@ def test_every_epoch_is_a_partition_in_another_order(batch):
     batches = -(-270 // batch)
     assert task.steps_per_epoch() == batches
     index = build(task).draw_batches(2 * batches)["index"]
-    assert index.shape[2] % LANES == 0
+    assert index.shape[2] % task.lanes == 0
     terms = index.view(2, batches, 2, -1).movedim(2, 1).reshape(4, -1)
     for epoch in terms:
         assert sorted(epoch[epoch < 270].tolist()) == list(range(270))

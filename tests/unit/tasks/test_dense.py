@@ -144,14 +144,14 @@ def test_the_prior_of_two_widths_and_its_gradient():
     both = task.inclusion * norm.pdf(w, scale=task.slab**0.5) + (1 - task.inclusion) * norm.pdf(
         w, scale=task.spike**0.5
     )
-    connections = made_up.connections.numpy()
+    connections = task.connections("cpu").numpy()
     assert connections.sum() == 20 * 6 + 6 * 6 + 6 * 10
     expected = np.where(connections, -np.log(both), w**2 / 2).sum()
     energy = made_up.prior(theta, None)
     assert float(energy.detach()) == pytest.approx(expected)
     (slope,) = torch.autograd.grad(energy.sum(), theta)
     assert torch.allclose(made_up.prior_gradient(theta.detach(), None), slope, rtol=1e-9, atol=1e-12)
-    assert float(made_up.kept(theta.detach())) == pytest.approx((np.abs(w) >= task.threshold)[connections].mean())
+    assert float(task.kept(theta.detach())) == pytest.approx((np.abs(w) >= task.threshold)[connections].mean())
 
 
 def test_the_prior_changes_after_the_dense_steps_and_a_restored_problem_knows_where_it_is():

@@ -9,7 +9,7 @@ import torch
 from harness.analysis.diagnostics import Moments
 from harness.contracts.randomness import Streams
 from harness.contracts.schedule import Trajectory
-from harness.contracts.task import Cost, levels
+from harness.contracts.task import Cost, quantile_levels
 from tasks.synthetic.mixture5 import Mixture5
 from tasks.synthetic.mixture25 import Mixture25
 from tasks.synthetic.observer import SAMPLE, MixtureObserver
@@ -79,7 +79,7 @@ def test_the_stated_moments_are_those_of_exact_draws(task):
     assert z.std(axis=0) == pytest.approx(1, rel=5 * math.sqrt((truth.z4.max() - 1) / 4 / n))
     for direction, cuts in zip(truth.directions, truth.quantiles, strict=True):
         below = (draws @ direction[:, None] < cuts).mean(axis=0)
-        assert below == pytest.approx(levels(), abs=5 * 0.5 / math.sqrt(n))
+        assert below == pytest.approx(quantile_levels(), abs=5 * 0.5 / math.sqrt(n))
     for power, stated in ((3, truth.z3), (4, truth.z4)):
         spread = (z**power).std(axis=0) / math.sqrt(n)
         assert (np.abs((z**power).mean(axis=0) - stated) < 5 * spread).all()

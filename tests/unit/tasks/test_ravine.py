@@ -27,14 +27,13 @@ def streams(seed, chain=0):
 
 def test_a_run_has_the_data_of_its_seed_whatever_its_chain():
     problem = Ravine().build([streams(4), streams(4, 1), streams(5)], "cpu")
-    assert len(problem.x) == 2
-    assert problem.own.tolist() == [0, 0, 1]
-    assert np.array_equal(problem.x[0, : data.N].numpy(), data.simulate(streams(4))[0])
+    assert problem.first.tolist() == [0, 0, data.N + 1]
+    assert np.array_equal(problem.arrays["x"][: data.N].numpy(), data.simulate(streams(4))[0])
 
 
 def test_data_seed_gives_every_run_the_data_of_that_seed():
     fixed = Ravine(data_seed=4).build([streams(9)], "cpu")
-    assert np.array_equal(fixed.x[0, : data.N].numpy(), data.simulate(streams(4))[0])
+    assert np.array_equal(fixed.arrays["x"][: data.N].numpy(), data.simulate(streams(4))[0])
     assert np.array_equal(Ravine(data_seed=4).truth().mean, data.truth(streams(4)).mean)
     assert Ravine().truth() is None
 

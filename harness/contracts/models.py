@@ -1,0 +1,409 @@
+"""The two bases that tasks are made from: a density in closed form, and a posterior of data.
+
+A task says what is its own (an energy; a likelihood, a prior and arrays) and may say what it knows better (a gradient,
+starting points, an observer). Batches, scaling, streams, checkpoints, automatic differentiation and padding are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from harness.contracts.chain_sequence import ChainSequence, epochs, filled
+from harness.contracts.observers import MOMENT_METRICS, MomentObserver, PredictiveObserver
+from harness.contracts.task import Cost, Observer, Problem, Task
+from harness.system.errors import PluginError, UsageError
+
+if TYPE_CHECKING:
+    import torch
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from harness.contracts.layout import Layout
+    from harness.contracts.randomness import Streams
+    from harness.contracts.schedule import Trajectory
+
+    Batch = dict[str, Tensor]
+
+STRETCH = 1000
+"""Steps whose gradient noise is drawn at once; another length gives other numbers."""
+
+GROUP_NUMBERS = 200_000
+"""Most numbers of the rows of a group of chains at once: beyond it memory is mapped anew in each step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DensityTask(Task):
+    """A density exp(-U(theta)): a subclass defines `dim`, `energy`, `protocols` and `metrics`, and `truth` if known.
+
+    box             chains start uniformly on [-box, box]^D
+    gradient_noise  sd of the normal noise that each step adds to each coordinate of grad U
+    """
+
+    box: ClassVar[float] = 3.0
+    gradient_noise: ClassVar[float] = 0.0
+    provides: ClassVar[frozenset[str]] = frozenset({"terms"})
+
+    def energy(self, theta: Tensor) -> Tensor:
+        """U (C,) at theta (C, D), each chain on its own: sum over the last axis, do not multiply matrices."""
+        raise NotImplementedError(f"{type(self).__name__} has no energy")
+
+    def grad(self, theta: Tensor) -> Tensor:
+        """grad U (C, D); by automatic differentiation of `energy` unless overridden."""
+        import torch
+
+        return torch.func.grad(lambda x: self.energy(x).sum())(theta)
+
+    def start(self, generator: torch.Generator) -> Tensor:
+        """The starting point (D,) of a chain, from its own generator and on that generator's device."""
+        import torch
+
+        uniform = torch.rand(self.dim(), generator=generator, dtype=torch.float64, device=generator.device)
+        return self.box * (2 * uniform - 1)
+
+    def observer(self, chains: int, trajectory: Trajectory, cost: Cost) -> Observer:
+        """What turns the draws of a run into metrics: errors of moments against `truth`, unless overridden."""
+        return _moment_observer(self, trajectory, cost)
+
+    def build(self, streams: Sequence[Streams], device: str) -> DensityProblem:
+        """The problem of `len(streams)` chains."""
+        return DensityProblem(self, streams, device)
+
+
+class DensityProblem(Problem):
+    """U(theta) + <tilt, theta>, the tilt N(0, gradient_noise^2 I) anew in each step; the full U has no tilt."""
+
+    def __init__(self, task: DensityTask, streams: Sequence[Streams], device: str) -> None:
+        self.task = task
+        self.dim = task.dim()
+        self.streams = list(streams)
+        self.device = device
+        self.tilts: ChainSequence | None = None
+        if task.gradient_noise > 0:
+            self.tilts = ChainSequence([s.numpy("order") for s in streams], self._draw_tilts)
+
+    def _draw_tilts(self, generator: np.random.Generator) -> Tensor:
+        import torch
+
+        return torch.from_numpy(self.task.gradient_noise * generator.standard_normal((STRETCH, self.dim)))
+
+    def plain_energy(self, theta: Tensor) -> Tensor:
+        """U (C,) without a tilt."""
+        return self.task.energy(theta)
+
+    def plain_gradient(self, theta: Tensor) -> Tensor:
+        """grad U (C, D) without a tilt."""
+        return self.task.grad(theta)
+
+    def initial(self) -> Tensor:
+        """`start` of each chain, (C, D)."""
+        return _starts(self.task, self.streams, self.device)
+
+    def draw_batches(self, steps: int) -> Batch:
+        """The tilts of the next steps, (steps, C, D)."""
+        return {} if self.tilts is None else {"tilt": self.tilts.take(steps).to(self.device)}
+
+    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """U (C,), tilted where there is a batch."""
+        value = self.plain_energy(theta)
+        return value if not batch else value + (batch["tilt"] * theta).sum(1)
+
+    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """grad U (C, D)."""
+        gradient = self.plain_gradient(theta)
+        return gradient if not batch else gradient + batch["tilt"]
+
+    def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
+        """U (C,) and grad U (C, D)."""
+        return self.energy(theta, batch), self.gradient(theta, batch)
+
+    def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
+        """The task's."""
+        return self.task.observer(rows.stop - rows.start, trajectory, cost)
+
+    def state(self) -> dict[str, Tensor]:
+        """Where the tilts are."""
+        return {} if self.tilts is None else self.tilts.state()
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state`."""
+        if self.tilts is not None:
+            self.tilts.load(state)
+
+
+class Rows:
+    """The rows of the arrays that a step looks at: `rows["x"]` is (C, n, ...), or (1, n, ...) for all the data.
+
+    Batches are filled up to one length with rows of zeros; `rows["present"]` is 0 there and 1 elsewhere.
+    """
+
+    def __init__(self, arrays: Mapping[str, Tensor], index: Tensor | None) -> None:
+        self.arrays, self.index = arrays, index
+
+    def __getitem__(self, name: str) -> Tensor:
+        array = self.arrays[name]
+        if self.index is None:
+            return array[None]
+        return array.take(self.index) if array.ndim == 1 else array[self.index]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataTask(Task):
+    """A posterior: a subclass defines `dim`, `arrays`, `log_likelihood`, `protocols`, `metrics`, and a prior.
+
+        U(theta) = -sum_{i=1..N} log p(row_i | theta) - log p(theta)
+
+    A minibatch is the next n rows of the chain's own permutation of the N rows. m = ceil(N/n) of them are an epoch, the
+    last one short, and each is scaled by m: the mean of the gradients of an epoch is grad U exactly.
+
+    prior_precision  of a prior N(0, I / prior_precision); with another prior leave it None and define `log_prior`
+    batch            n; None: all rows. Declare it as a parameter (`harness.param`) to make it a setting
+    lanes            batches are filled up to a multiple of this, so that the rows of each chain lie alike in the vector
+                     unit, and a chain's bits do not depend on the others; 1 for networks
+    """
+
+    batch: ClassVar[int | None] = None
+    lanes: ClassVar[int] = 16
+    provides: ClassVar[frozenset[str]] = frozenset({"terms"})
+
+    def __post_init__(self) -> None:
+        """Refuse a batch of more rows than there are."""
+        super().__post_init__()
+        if self.batch is not None and self.batch > self.terms():
+            name = self.datasets[0].dataset if self.datasets else "the data"
+            raise UsageError(f"task.batch = {self.batch} is more than the {self.terms()} rows of {name}")
+
+    def arrays(self, part: str) -> Mapping[str, NDArray[Any]]:
+        """The data: named arrays of N rows. Floats get the task's dtype, other types stay.
+
+        `part` is "train", or "test" for the held-out rows of a task that has `predict`; "label" is then their class.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no arrays")
+
+    def log_likelihood(self, theta: Tensor, rows: Rows) -> Tensor:
+        """log p(row | theta), (C, n), at theta (C, D); finite on a row of zeros. Chains must not interact."""
+        raise NotImplementedError(f"{type(self).__name__} has no log_likelihood")
+
+    def log_prior(self, theta: Tensor) -> Tensor:
+        """log p(theta) (C,) up to a constant: N(0, I / prior_precision) unless overridden."""
+        return -(self._precision() / 2) * theta.square().sum(1)
+
+    def predict(self, theta: Tensor, rows: Rows) -> Tensor:
+        """The probabilities of the classes of each row, (C, n, K). For `PREDICTIVE_METRICS`."""
+        raise NotImplementedError(f"{type(self).__name__} has no predict")
+
+    def grad(self, theta: Tensor, rows: Rows) -> Tensor:
+        """The gradient (C, D) of the sum of log_likelihood * present; automatic unless overridden."""
+        return self.value_and_grad(theta, rows)[1]
+
+    def value_and_grad(self, theta: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+        """log_likelihood (C, n) and `grad` (C, D); override it where both at once are cheaper than each."""
+        import torch
+
+        if type(self).grad is not DataTask.grad:
+            return self.log_likelihood(theta, rows), self.grad(theta, rows)
+
+        def total(x: Tensor) -> tuple[Tensor, Tensor]:
+            each = self.log_likelihood(x, rows)
+            return (each * rows["present"]).sum(), each
+
+        gradient, each = torch.func.grad(total, has_aux=True)(theta)
+        return each, gradient
+
+    def prior_gradient(self, theta: Tensor) -> Tensor:
+        """The gradient (C, D) of -log_prior."""
+        import torch
+
+        if type(self).log_prior is not DataTask.log_prior:
+            return torch.func.grad(lambda x: -self.log_prior(x).sum())(theta)
+        precision = self._precision()
+        return theta if precision == 1 else precision * theta
+
+    def scores(self, theta: Tensor, rows: Rows) -> Tensor:
+        """The gradient of -log_likelihood * present of each row, (C, n, D). For tasks that provide "scores"."""
+        raise NotImplementedError(f"{type(self).__name__} has no scores")
+
+    def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """The inverse metric (C, D, D) and its divergence (C, D). For tasks that provide "metric"."""
+        raise NotImplementedError(f"{type(self).__name__} has no metric")
+
+    def layout(self) -> Layout | None:
+        """The blocks of theta, for tasks that provide "layout"."""
+        return None
+
+    def start(self, generator: torch.Generator) -> Tensor:
+        """The starting point (D,) of a chain, from its own generator; a draw from N(0, I) unless overridden."""
+        import torch
+
+        return torch.randn(self.dim(), generator=generator, dtype=torch.float64, device=generator.device)
+
+    def terms(self) -> int:
+        """N. Override it with a number where reading the data takes long."""
+        return len(next(iter(self.arrays("train").values())))
+
+    def batch_terms(self) -> int:
+        """n."""
+        return self.terms() if self.batch is None else self.batch
+
+    def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> Observer:
+        """What turns draws into metrics: on held-out rows where there is `predict`, else against `truth`."""
+        if type(self).predict is not DataTask.predict:
+            return PredictiveObserver(problem.predictions, self.arrays("test")["label"], trajectory, cost)
+        return _moment_observer(self, trajectory, cost)
+
+    def build(self, streams: Sequence[Streams], device: str) -> DataProblem:
+        """The problem of `len(streams)` chains."""
+        return DataProblem(self, streams, device)
+
+    def _precision(self) -> float:
+        if self.prior_precision is None:
+            raise PluginError(f"{type(self).__name__} has no prior: set prior_precision or define log_prior")
+        return self.prior_precision
+
+
+class DataProblem(Problem):
+    """The potential of a `DataTask`: what its docstring says, for C chains."""
+
+    def __init__(self, task: DataTask, streams: Sequence[Streams], device: str) -> None:
+        import torch
+
+        self.task = task
+        self.streams = list(streams)
+        self.device = device
+        self.layout = task.layout()
+        self.dim, self.terms, self.batches = task.dim(), task.terms(), task.steps_per_epoch()
+        self.arrays = self.read()
+        self.row_numbers = max(leaf[0].numel() for leaf in self.arrays.values())
+        self.epochs: ChainSequence | None = None
+        if task.batch is not None:
+            self.epochs = epochs(streams, self.terms, task.batch_terms(), task.lanes)
+        self._check_blank_row(getattr(torch, task.dtype))
+
+    def read(self) -> dict[str, Tensor]:
+        """The arrays of the task with a row of zeros behind them, and "present"."""
+        return self.tensors(self.task.arrays("train"), filled(self.terms + 1, self.task.lanes))
+
+    def tensors(self, arrays: Mapping[str, NDArray[Any]], length: int) -> dict[str, Tensor]:
+        """Arrays on the device, filled up with zeros to `length` rows, and "present"."""
+        import torch
+
+        dtype = getattr(torch, self.task.dtype)
+        found = {"present": torch.zeros(length, dtype=dtype, device=self.device)}
+        for name, array in arrays.items():
+            leaf = torch.from_numpy(np.asarray(array)).to(self.device)
+            found[name] = torch.zeros((length, *leaf.shape[1:]), dtype=leaf.dtype, device=self.device)
+            found[name][: len(leaf)] = leaf
+            found[name] = found[name].to(dtype) if leaf.is_floating_point() else found[name]
+            found["present"][: len(leaf)] = 1
+        return found
+
+    def _check_blank_row(self, dtype: torch.dtype) -> None:
+        import torch
+
+        theta = torch.zeros((1, self.dim), dtype=dtype, device=self.device)
+        blank = Rows(self.arrays, torch.full((1, self.task.lanes), self.terms, device=self.device))
+        if not torch.isfinite(self.task.log_likelihood(theta, blank)).all():
+            raise PluginError(
+                f"{type(self.task).__name__}.log_likelihood is not finite on a row of zeros at theta = 0; short "
+                "batches are filled up with rows of zeros, which weigh nothing: make it finite there"
+            )
+
+    def initial(self) -> Tensor:
+        """`start` of each chain, (C, D)."""
+        return _starts(self.task, self.streams, self.device)
+
+    def draw_batches(self, steps: int) -> Batch:
+        """Indices of rows, (steps, C, n filled up); N in the empty places."""
+        return {} if self.epochs is None else {"index": self.epochs.take(steps).to(self.device)}
+
+    def rows(self, chains: slice, batch: Batch | None) -> Rows:
+        """The rows that these chains look at."""
+        return Rows(self.arrays, batch["index"][chains] if batch else None)
+
+    def scale(self, batch: Batch | None) -> int:
+        """What the sum over a batch is multiplied by."""
+        return self.batches if batch else 1
+
+    def _groups(self, theta: Tensor, batch: Batch | None) -> Iterator[tuple[Tensor, Rows]]:
+        """Chains in groups, of bounded memory, with their rows."""
+        width = batch["index"].shape[1] if batch else len(self.arrays["present"])
+        size = max(1, GROUP_NUMBERS // (width * self.row_numbers))
+        for start in range(0, len(theta), size):
+            chains = slice(start, min(start + size, len(theta)))
+            yield theta[chains], self.rows(chains, batch)
+
+    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """U (C,)."""
+        sums = [(self.task.log_likelihood(x, r) * r["present"]).sum(1) for x, r in self._groups(theta, batch)]
+        return -self.scale(batch) * _joined(sums) - self.task.log_prior(theta)
+
+    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """grad U (C, D)."""
+        likelihood = _joined([self.task.grad(x, rows) for x, rows in self._groups(theta, batch)])
+        return self.task.prior_gradient(theta) - self.scale(batch) * likelihood
+
+    def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
+        """U (C,) and grad U (C, D)."""
+        sums, slopes = [], []
+        for x, rows in self._groups(theta, batch):
+            each, slope = self.task.value_and_grad(x, rows)
+            sums.append((each * rows["present"]).sum(1))
+            slopes.append(slope)
+        scale = self.scale(batch)
+        energy = -scale * _joined(sums) - self.task.log_prior(theta)
+        return energy, self.task.prior_gradient(theta) - scale * _joined(slopes)
+
+    def scores(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """Those of the rows of a batch, (C, n, D), without the prior."""
+        n = self.task.batch_terms() if batch else self.terms
+        return _joined([self.task.scores(x, rows) for x, rows in self._groups(theta, batch)])[:, :n]
+
+    def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """The task's."""
+        return self.task.metric(theta)
+
+    def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
+        """The task's."""
+        return self.task.observer(self, rows, trajectory, cost)
+
+    def predictions(self, theta: Tensor) -> Tensor:
+        """`predict` on the held-out rows, (C, M, K)."""
+        if not hasattr(self, "held_out"):
+            arrays = self.task.arrays("test")
+            self.held_out = self.tensors(arrays, len(arrays["label"]))
+        return self.task.predict(theta, Rows(self.held_out, None))
+
+    def state(self) -> dict[str, Tensor]:
+        """Where each chain is in its epoch."""
+        return {} if self.epochs is None else self.epochs.state()
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state`."""
+        if self.epochs is not None:
+            self.epochs.load(state)
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    import torch
+
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def _starts(task: DensityTask | DataTask, streams: Sequence[Streams], device: str) -> Tensor:
+    import torch
+
+    starts = torch.stack([task.start(s.torch("init", device)) for s in streams])
+    return starts.to(getattr(torch, task.dtype))
+
+
+def _moment_observer(task: Task, trajectory: Trajectory, cost: Cost) -> MomentObserver:
+    truth = task.truth()
+    if truth is None:
+        raise PluginError(
+            f"{type(task).__name__} has no truth to compare moments with ({MOMENT_METRICS[0].name} and the others); "
+            "define `truth`, or `observer` for metrics of its own"
+        )
+    return MomentObserver(truth, trajectory, cost)

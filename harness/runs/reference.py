@@ -1,0 +1,112 @@
+"""The moments of a target by long HMC: what a task without a closed form states as its truth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.analysis.diagnostics import bulk_ess, rank_normalised_split_rhat
+from harness.contracts.randomness import Streams
+from harness.contracts.registry import load_plugin
+from harness.contracts.schedule import Trajectory
+from harness.contracts.task import Truth
+from harness.results.spec import ENGINE
+from harness.system.errors import RunError
+from harness.system.files import write_whole
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from harness.contracts.task import Task
+
+    Array = NDArray[np.float64]
+
+SEED = 0
+RHAT_LIMIT = 1.01
+ESS_LIMIT = 10_000
+"""What a truth has to reach along every direction: its moments are then known to 1 % of a standard deviation."""
+
+
+def hmc_draws(
+    task: Task, settings: Mapping[str, Any], step_size: float, *, chains: int, burn_in: int, draws: int
+) -> Array:
+    """Draws (n, C, D) of a task by hmc with these settings, its step adapted from `step_size` in the burn-in.
+
+    Deterministic. `RunError` where a chain is lost.
+    """
+    import torch
+
+    from harness.engine.gaussian import Recorder
+    from harness.engine.loop import Loop
+
+    torch.set_num_threads(1)
+    steps = burn_in + draws
+    everywhere = np.ones(steps, dtype=bool)
+    trajectory = Trajectory(
+        step_size=np.full(steps, step_size),
+        temperature=np.ones(steps),
+        keep=everywhere,
+        evaluate=everywhere,
+        cycle=np.zeros(steps, dtype=np.int64),
+        burn_in=~everywhere,
+    ).with_burn_in(burn_in)
+    recorder = Recorder()
+    streams = [Streams(SEED, c) for c in range(chains)]
+    sampler = load_plugin("samplers", "hmc")(**settings)
+    loop = Loop(task, sampler, trajectory, streams, chains, observer=lambda *_: recorder)
+    while not loop.finished:
+        loop.advance_block()
+    if lost := loop.runs[0].divergence:
+        raise RunError(f"{type(task).__name__}: chain {lost.chain} was lost at step {lost.step}")
+    return np.asarray(recorder.draws())
+
+
+def truth_record(draws: Array, name: str, sampler: Mapping[str, Any], burn_in: int) -> dict[str, Any]:
+    """The record that `Truth.of_record` reads, of draws (n, C, D). `RunError` where they are not good enough."""
+    truth = Truth.of_points(draws.reshape(-1, draws.shape[2]))
+    ess, ess2, rhat = _quality(draws - truth.mean, truth.directions)
+    if not (rhat < RHAT_LIMIT and min(ess.min(), ess2.min()) > ESS_LIMIT):
+        raise RunError(f"{name}: R-hat {rhat:.4f}, least ESS {ess.min():.0f} (z), {ess2.min():.0f} (z^2): run longer")
+    accepted = (draws[1:] != draws[:-1]).any(axis=2).mean(axis=0)
+    own = slice(draws.shape[2])
+    return {
+        "sampler": {"name": "hmc", **sampler},
+        "engine": ENGINE,
+        "seed": SEED,
+        "chains": draws.shape[1],
+        "burn_in": burn_in,
+        "draws": len(draws),
+        "rhat": rhat,
+        "ess_z": float(ess.min()),
+        "ess_z2": float(ess2.min()),
+        "acceptance": float(accepted.mean()),
+        "acceptance_worst_chain": float(accepted.min()),
+        "divergences": 0,
+        "mean": truth.mean.tolist(),
+        "covariance": [row[: i + 1].tolist() for i, row in enumerate(truth.covariance)],
+        "z3": truth.z3.tolist(),
+        "z4": truth.z4.tolist(),
+        "mean_mcse": (truth.sd / np.sqrt(ess[own])).tolist(),
+        "sd_mcse": (truth.sd / 2 * np.sqrt((truth.z4[own] - 1) / ess2[own])).tolist(),
+    }
+
+
+def _quality(centred: Array, along: Array) -> tuple[Array, Array, float]:
+    """Bulk ESS of z and of z^2 (K,) of draws (n, C, D) along directions (K, D), and the worst R-hat of all."""
+    parts = []
+    for few in np.array_split(along, -(-len(along) // 16)):  # a rank transform of all of them takes gigabytes
+        z = centred @ few.T
+        worst = [rank_normalised_split_rhat(f).max() for f in (z, z**2)]
+        parts.append((bulk_ess(z), bulk_ess(z**2), max(worst)))
+    ess, ess2, rhat = zip(*parts, strict=True)
+    return np.concatenate(ess), np.concatenate(ess2), float(max(rhat))
+
+
+def write_truth(path: Path, record: Mapping[str, Any]) -> None:
+    """The record as JSON, an entry a line."""
+    lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in record.items()]
+    write_whole(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
