@@ -4,10 +4,14 @@ Python imports a module of this name at start where it is on the path; only the 
 Monotonic clocks are left alone, as a kernel leaves them when somebody sets the time.
 """
 
+import contextlib
 import datetime as dt
 import os
 import time
 from pathlib import Path
+
+with contextlib.suppress(ImportError):
+    import pandas  # noqa: F401, ICN001 - sklearn imports it; its compiled classes must derive from the real datetime
 
 _time, _time_ns, _gmtime, _localtime, _real = time.time, time.time_ns, time.gmtime, time.localtime, dt.datetime
 
