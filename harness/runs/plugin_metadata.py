@@ -163,7 +163,7 @@ def _cached(offer: Offer, kind: str, params: Mapping[str, Any], make: Callable[[
         text = _read(path)
         if text is None:
             with foreign(f"{target} ({offer.distribution})"):
-                text = json.dumps(make())
+                text = json.dumps(make(), allow_nan=False)  # a default that is not a number
             _write(path, text)
         _known[key] = text
     return json.loads(_known[key])

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from fuzz.budget import cases
 from fuzz.hostile import control
-from fuzz.modules import ENTRIES, HEAD, METADATA, modules
+from fuzz.modules import CLASSES, ENTRIES, HEAD, INFOS, METADATA, modules
 from fuzz.running import ends_well
 from hypothesis import given
 from hypothesis import strategies as st
@@ -113,6 +113,15 @@ def use(registry):
                     question(offer)
             with contextlib.suppress(BenchError):
                 find_pair(registry, offer.name, "mixture5" if kind != "tasks" else offer.name)
+
+
+def test_every_broken_class_is_asked_for_its_facts(tmp_path):
+    for i, source in enumerate(CLASSES):
+        info = f"[Info('broken{i}', 'broken{i}:A', 'what it does')]"
+        hooks = "".join(f"@hook\ndef bench_{kind}():\n    return {info}\n" for kind in INFOS)
+        install(tmp_path, f"broken{i}", HEAD + source + hooks)
+    with importable(tmp_path), contextlib.redirect_stderr(io.StringIO()):
+        use(Registry())
 
 
 SAMPLER = """

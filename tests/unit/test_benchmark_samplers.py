@@ -84,7 +84,7 @@ def test_the_section_says_what_was_measured(samplers):
     record = {"quick": False, "dim": 2**20, "chains": 1000, "rounds": 2, "minutes": 6.0, "rows": rows}
     text = samplers.section(record)
     assert "| one | 1 | 1 | 2 (2 to 2) | 2 (2 to 2) | 24 | 1.33 (1.33 to 1.33) | 100 (100 to 100) |" in text
-    assert "Compiled, all keep to it. Plain, it is exceeded by two by 1.5." in text
+    assert "Compiled, all samplers meet it. Plain, it is exceeded by two by 1.5." in text
     assert "- gone: killed" in text
     assert "- wide: flat vector: needs scores" in text
     assert "| wide |  |" in text
