@@ -187,7 +187,7 @@ def test_fields_are_never_pooled_nor_compared(tmp_path, changes):
         ({"params": {"step_size": 0.01, "temperature": 1.0}}, "sgld (schedule.step_size=0.01)"),
         ({"dtype": "float32"}, "sgld (run.dtype=float32)"),
         ({"burn_in": 500}, "sgld (run.burn_in=500)"),
-        ({"engine": 2}, "sgld (engine=2)"),
+        ({"engine": 99}, "sgld (engine=99)"),
         ({"device": "cuda", "tf32": True}, "sgld (run.device=cuda, run.tf32=True)"),
     ],
     ids=["step size", "dtype", "burn-in", "engine", "device"],

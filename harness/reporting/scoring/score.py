@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -39,18 +39,31 @@ class FieldScore:
     """
 
     def __init__(
-        self, store: Store, field: Sequence[Group], others: Sequence[Group], found: Mapping[str, Accuracy]
+        self,
+        store: Store,
+        field: Sequence[Group],
+        others: Sequence[Group],
+        found: Callable[[], Mapping[str, Accuracy]],
     ) -> None:
         self.groups = list(field)
         self.title = title(field, others)
         self.labels = labels(field)
-        self.gates: dict[str, Gate | None] = {g.key: accuracy.judge(g, found[g.key].findings) for g in field}
-        self._accuracy = found
+        self._found = found
         self._store = store
         self._curves: dict[str, dict[str, Curve]] = {}
         self._derived: dict[str, tuple[str, str, Cost]] = {}
         self._estimates: dict[tuple[str, str], Estimate | None] = {}
         self._standings: dict[str, dict[str, RankStatus]] = {}
+
+    @property
+    def _accuracy(self) -> Mapping[str, Accuracy]:
+        """By group key; found when it is first asked for, as a figure of draws needs none."""
+        return self._found()
+
+    @functools.cached_property
+    def gates(self) -> dict[str, Gate | None]:
+        """Whether each group may be ranked by what a wrong law inflates; None where no truth is known."""
+        return {group.key: accuracy.judge(group, self._accuracy[group.key].findings) for group in self.groups}
 
     @functools.cached_property
     def metrics(self) -> list[str]:
@@ -201,7 +214,11 @@ def score_fields(store: Store, request: Request, kind: type[S]) -> list[S]: ...
 def score_fields(store: Store, request: Request, kind: type[FieldScore] = FieldScore) -> Sequence[FieldScore]:
     """The fields that the request names, in a fixed order, each scored on its own; as a subclass where one is given."""
     groups = load_groups(store, request)
-    found = {key: judged for part in _parts(groups) for key, judged in _accuracies(store, part).items()}
+
+    @functools.cache
+    def found() -> Mapping[str, Accuracy]:
+        return {key: judged for part in _parts(groups) for key, judged in _accuracies(store, part).items()}
+
     return [kind(store, field, groups, found) for field in fields(groups)]
 
 
