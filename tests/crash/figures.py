@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
-import platform
 import statistics
 from collections import Counter
 from datetime import UTC, datetime
-from pathlib import Path
 
 from crash.invariants import COUNTS
+
+from harness.results.environment import collect
 
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 PACKAGES = ("sgmcmc-bench", "torch", "numpy", "duckdb", "safetensors")
@@ -18,14 +17,9 @@ PACKAGES = ("sgmcmc-bench", "torch", "numpy", "duckdb", "safetensors")
 
 def machine():
     """Where a campaign ran: processor, cores, system, versions."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return {
-        "cpu": models[0] if models else platform.machine(),
-        "cores": len(os.sched_getaffinity(0)),
-        "system": f"{platform.system()} {platform.release()}",
-        "versions": {"python": platform.python_version()} | {n: importlib.metadata.version(n) for n in PACKAGES},
-    }
+    here = collect("cpu", ())
+    versions = {"python": here["python"]} | {name: importlib.metadata.version(name) for name in PACKAGES}
+    return {"cpu": here["cpu"], "cores": here["cores"], "system": here["platform"], "versions": versions}
 
 
 def write(path, report):

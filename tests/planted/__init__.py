@@ -10,9 +10,8 @@ part's own name is the right value. `before` changes the arguments of the right 
 and `state`. What is no text is an attribute of the class.
 
 `says` is a part of what the first law has to say; a bug that is found by an error of the harness, and not by the law's
-own comparison, must have it. A bug that no law finds yet has `awaits`, the law that should; one that no law can find
-has `unseen`, the reason and what else finds it; one that leaves the sampler's law and cost as they are has `right`, the
-reason.
+own comparison, must have it. A bug that no law can find has `unseen`, the reason and what else finds it; one that
+leaves the sampler's law and cost as they are has `right`, the reason.
 """
 
 from __future__ import annotations
@@ -40,7 +39,6 @@ class Bug:
     kind: str
     laws: tuple[str, ...]
     what: str
-    awaits: str = ""
     unseen: str = ""
     right: str = ""
     says: str = ""
@@ -57,8 +55,8 @@ def plant(sampler, kind, laws, what, **reasons):
     """Declare a class to be a planted bug."""
     found = Bug(sampler, kind, tuple(laws.split()), what, **reasons)
     assert kind in KINDS
-    outcomes = (found.laws, found.awaits, found.unseen, found.right)
-    assert sum(map(bool, outcomes)) == 1, "found, awaiting a law, out of sight, or right"
+    outcomes = (found.laws, found.unseen, found.right)
+    assert sum(map(bool, outcomes)) == 1, "found, out of sight, or right"
     BUGS.append(found)
     return sampler
 
@@ -84,8 +82,8 @@ def planter(names):
     """`bug` for a module with these global names."""
     made = maker(names)
 
-    def bug(name, bases, kind, laws, what, *, awaits="", unseen="", right="", says="", **parts):
-        plant(made(name, bases, **parts), kind, laws, what, awaits=awaits, unseen=unseen, right=right, says=says)
+    def bug(name, bases, kind, laws, what, *, unseen="", right="", says="", **parts):
+        plant(made(name, bases, **parts), kind, laws, what, unseen=unseen, right=right, says=says)
 
     return bug
 

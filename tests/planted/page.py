@@ -41,10 +41,6 @@ def page():
     lines += ["", "## Found", "", "| kind | bug | what is wrong | found by |", "|---|---|---|---|"]
     for kind in KINDS:
         lines += [f"| {kind} | {bug.name} | {bug.what} | {bug.laws[0]} |" for bug in found if bug.kind == kind]
-    if any(bug.awaits for bug in BUGS):
-        lines += ["", "## Not found yet", "", "| kind | bug | what is wrong | the law that should find it |"]
-        lines += ["|---|---|---|---|"]
-        lines += [f"| {bug.kind} | {bug.name} | {bug.what} | {bug.awaits} |" for bug in BUGS if bug.awaits]
     for title, reason in ("What no law can find", "unseen"), ("What leaves the sampler correct", "right"):
         lines += ["", f"## {title}", "", "| kind | bug | what is wrong | why, and what finds it |", "|---|---|---|---|"]
         of_title = [(bug, getattr(bug, reason)) for bug in BUGS]

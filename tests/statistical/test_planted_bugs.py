@@ -53,17 +53,6 @@ def first_failure(bug):
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize(
-    "bug",
-    [pytest.param(bug, marks=pytest.mark.xfail(reason=bug.awaits, strict=True)) for bug in BUGS if bug.awaits],
-    ids=lambda bug: bug.name,
-)
-def test_a_bug_that_awaits_its_law_is_found_by_none(bug):
-    assert first_failure(bug) is not None
-
-
-@pytest.mark.slow
-@pytest.mark.statistical
 @pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.unseen or bug.right], ids=lambda bug: bug.name)
 def test_what_no_law_can_find_or_is_right_is_found_by_none(bug):
     assert first_failure(bug) is None
