@@ -215,7 +215,7 @@ def test_files_of_any_content(tmp_path, content):
 BODIES = (
     "raise Base('x')",
     "return 5",
-    "return Result(records=[{'a': [float('nan')]}])",
+    "return Result(records=[5])",
     "return Result(tables=[5])",
     "raise Mute()",
     "sys.exit(1)",
@@ -232,7 +232,7 @@ def test_reports_that_fail_are_plugin_errors(tmp_path, body):
     words = ["--plugin", str(file), "report", "r", "--format", form]
     _, out, err = ends_well(tmp_path / "results", *words, codes={3})
     assert out == ""
-    assert "report r" in err
+    assert "report r" in err or "the result cannot be shown as" in err
 
 
 def test_pages_of_classes_that_do_harm_are_shown(site):
