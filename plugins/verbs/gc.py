@@ -9,10 +9,10 @@ import typer
 
 from harness.cli import context
 from harness.reporting.report import Result, table
-from harness.results.ledger import garbage
 from harness.results.ledger.ledger import TRASH, Ledger
 from harness.system.errors import DataError
 from harness.system.locks import hold
+from plugins.verbs.upkeep import garbage
 
 
 def gc(

@@ -12,7 +12,7 @@ from harness.reporting.report import Result, Table, table
 from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.runs.replay import Replay
+    from plugins.verbs.upkeep.replay import Replay
 
 COORDINATES = 8
 """Of a position, as many as are shown."""
@@ -32,8 +32,8 @@ def replay(
     from harness.cli.progress import Progress
     from harness.results.ledger.ledger import Ledger
     from harness.results.ledger.lookup import concluded_attempt
-    from harness.runs import replay as replays
     from harness.runs.worker import Job
+    from plugins.verbs.upkeep import replay as replays
 
     here = context.current()
     ledger = Ledger(here.results)

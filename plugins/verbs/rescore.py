@@ -18,7 +18,7 @@ from harness.system.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from harness.results.store import Store
-    from harness.runs.stale_metrics import Found
+    from plugins.verbs.upkeep.stale_metrics import Found
 
 Row = dict[str, Any]
 COLUMNS = ["run", "method", "task", "seed", "metric", "version", "before", "after"]
@@ -36,7 +36,7 @@ def rescore(
     It takes the draws that were kept; runs of which not all were, or whose draws have weights, are refused. result.json
     stays as it is: what is measured goes beside it, and counts from then on. Exit code 1 where a run was refused.
     """
-    from harness.runs.stale_metrics import outdated
+    from plugins.verbs.upkeep.stale_metrics import outdated
 
     store = context.store()
     if store.aside and store.results.is_dir():
@@ -71,9 +71,9 @@ def rescore(
 
 def _measure(found: Found, rows: list[Row], written: list[str]) -> None:
     """Let a worker measure; `rows`, `written` and `found.refused` grow as it goes."""
-    from harness.runs.rescore import Asked
     from harness.runs.subprocess_call import call
     from harness.runs.worker import Job
+    from plugins.verbs.upkeep.rescore import Asked
 
     here = context.current()
     names = tuple(sorted({plugin.distribution for plugin in context.plugins().plugins if plugin.packaged}))
@@ -90,7 +90,7 @@ def _measure(found: Found, rows: list[Row], written: list[str]) -> None:
             written.append(row["attempt"])
 
     asked = [Asked(run.attempt.path, run.spec, run.metrics) for run in found.runs]
-    call("harness.runs.rescore:rescore", job, asked, listen=listen)
+    call("plugins.verbs.upkeep.rescore:rescore", job, asked, listen=listen)
 
 
 def _notes(rows: Sequence[Row], found: Found) -> list[str]:

@@ -15,11 +15,11 @@ from crash.scene import TRANSIENT, contents
 from crash.workload import fingerprint, sha256
 
 from harness.contracts.registry import registry
-from harness.results.ledger import garbage
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import FINAL
 from harness.results.store import Store, schema
+from plugins.verbs.upkeep import garbage
 
 COUNTS = {
     "lost": "runs without a result",

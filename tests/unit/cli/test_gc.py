@@ -111,7 +111,7 @@ def test_it_deletes_nothing_where_locks_is_a_link(ledger, tmp_path, capsys):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from harness.results.ledger import garbage
+from plugins.verbs.upkeep import garbage
 from harness.results.ledger.ledger import Ledger
 left = int(sys.argv[2])
 def step(event, arguments):

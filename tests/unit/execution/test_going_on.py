@@ -17,7 +17,6 @@ import torch
 
 from harness.cli.app import run as bench
 from harness.contracts.registry import registry
-from harness.results.ledger import garbage
 from harness.results.ledger.attempt import WORK, Attempt, read_checkpoint
 from harness.results.ledger.ledger import Ledger
 from harness.runs import local
@@ -26,6 +25,7 @@ from harness.runs.plan import Request, plan
 from harness.runs.session import Session
 from harness.runs.worker import Job, Stop, _advance
 from harness.system.errors import DataError
+from plugins.verbs.upkeep import garbage
 
 COMMAND = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "steps=3000"]
 

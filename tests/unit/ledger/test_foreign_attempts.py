@@ -21,9 +21,9 @@ from harness.results.ledger.ledger import Ledger
 from harness.results.ledger.lookup import concluded_attempt
 from harness.results.store import Store
 from harness.results.store.reader import MOST_BYTES_OF_CURVES
-from harness.runs.bitwise import differing_arrays
 from harness.system import files
 from harness.system.errors import DataError, RunError
+from plugins.verbs.upkeep.bitwise import differing_arrays
 
 CONTENT = "the secret of a file that is not in the folder"
 RECORDS = ("spec.json", "result.json", "events.jsonl", "environment.json", "curves.safetensors")

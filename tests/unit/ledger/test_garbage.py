@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from specs import made as spec
 
-from harness.results.ledger import garbage
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.system.locks import hold
+from plugins.verbs.upkeep import garbage
 
 HERE = {"id": "e"}
 KEY = spec().key

@@ -14,7 +14,6 @@ from harness.contracts.registry import Registry
 from harness.results import spec as specs
 from harness.results.ledger.attempt import Attempt, checksum
 from harness.results.spec import RunSpec
-from harness.runs.bitwise import FILES, Difference, differing_arrays, differing_results, draws_until
 from harness.runs.local import Listener
 from harness.runs.plan import data_files
 from harness.runs.plugin_metadata import task_facts
@@ -23,9 +22,10 @@ from harness.runs.subprocess_call import call
 from harness.runs.worker import Job
 from harness.system.errors import DataError, UsageError
 from harness.system.files import read_json
+from plugins.verbs.upkeep.bitwise import FILES, Difference, differing_arrays, differing_results, draws_until
 
 KINDS = ("sampler", "schedule", "task")
-RERUN = "harness.runs.rerun:rerun"
+RERUN = "plugins.verbs.upkeep.rerun:rerun"
 
 
 @dataclass(frozen=True)
