@@ -295,7 +295,7 @@ def _version(db: DuckDBPyConnection, path: Path) -> int:
         )
     if 0 < named < schema.VERSION:
         raise Older(f"has the tables of an earlier version (schema {named}, this one has {schema.VERSION})")
-    if found != whole:
+    if not named or found != whole:
         raise foreign
     return named
 
