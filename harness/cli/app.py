@@ -14,7 +14,8 @@ import typer.core
 import typer.main
 
 from harness.cli import context, front, repeat
-from harness.system.errors import BenchError, DataError, PluginError, UsageError, why
+from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError, why
+from harness.system.memory import memory_limit
 
 INTERRUPTED = 130
 LONGEST = 2000
@@ -39,6 +40,10 @@ EVERYWHERE = (
     "With every command: --results DIR, --plugin FILE, --format table|json|csv|markdown|latex|html, --json, --csv, "
     "--debug; see `bench --help`."
 )
+RUNNING = ("run", "reproduce", "nightly", "replay", "rescore", "check")
+"""The verbs that use torch."""
+GIB_TO_RUN, GIB_TO_READ = 4, 2
+"""Of address space; measured on two cores: runs need 3 to 4, readers 1.4. With less, libraries abort by themselves."""
 
 
 class Verbs(typer.core.TyperGroup):
@@ -113,6 +118,7 @@ app = _app(
 
 @app.callback()
 def options(
+    ctx: typer.Context,
     results: Annotated[
         Path | None, typer.Option("--results", help="Folder of the results; else BENCH_RESULTS, else ./bench-results.")
     ] = None,
@@ -125,6 +131,8 @@ def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; or BENCH_DEBUG=1.")] = False,
 ) -> None:
     """Set what all verbs share."""
+    if found := memory_limit(GIB_TO_RUN if ctx.invoked_subcommand in RUNNING else GIB_TO_READ):
+        raise RunError(f"too little memory for `bench {ctx.invoked_subcommand}`; {found}")
     folder = results or Path(os.environ.get("BENCH_RESULTS") or "bench-results")
     shown = debug or bool(os.environ.get("BENCH_DEBUG"))
     asked = {"--json": "json"} if as_json else {}
@@ -174,8 +182,6 @@ def _message(error: BaseException) -> tuple[str, int]:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {why(error)}", DataError.exit_code
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":  # of Python, of DuckDB
-        from harness.results.environment import memory_limit
-
         return f"not enough memory; {memory_limit() or 'end other programs, or use a larger machine'}", 1
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return "interrupted; the same command goes on where it stopped", INTERRUPTED

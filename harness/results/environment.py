@@ -12,7 +12,6 @@ import importlib.metadata
 import json
 import os
 import platform
-import resource
 import sys
 import warnings
 from collections.abc import Iterable, Mapping
@@ -148,14 +147,6 @@ def _version(name: str) -> str | None:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def memory_limit() -> str:
-    """What to do where the address space of this process is limited; "" where it is not."""
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit == resource.RLIM_INFINITY:
-        return ""
-    return f"its address space is limited to {limit / 2**30:.1f} GiB: raise the limit (`ulimit -v`)"
 
 
 def cores() -> int:

@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.contracts.plugin_errors import told
-from harness.results.environment import cores, memory_limit
+from harness.results.environment import cores
 from harness.runs.plan import Planned
 from harness.runs.worker import GRACE_SECONDS, Job, serve
 from harness.system.errors import BenchError, RunError, UsageError
+from harness.system.memory import memory_limit
 
 WORK = "harness.runs.worker:run"
 DAY = 86_400.0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from harness.contracts.plugin_errors import told
-from harness.results.environment import memory_limit
 from harness.system.errors import RunError
+from harness.system.memory import memory_limit
 
 _failure = ""
 try:

@@ -155,25 +155,21 @@ def load_curves(store: Store, groups: Iterable[Group], names: Sequence[str]) -> 
     attempts = [run.attempt for group in groups for run in group.runs] if there else []
     if not attempts:
         return {}
-    try:
-        return _read_curves(store, attempts, names, frugal=True)
-    except MemoryError:  # curves of that many chains that the database holds few rows at a time
-        return _read_curves(store, attempts, names, frugal=False)
+    return store.frugally(lambda db: _read_curves(db, attempts, names))
 
 
-def _read_curves(store: Store, attempts: Sequence[str], names: Sequence[str], *, frugal: bool) -> dict[CurveKey, Curve]:
+def _read_curves(db: DuckDBPyConnection, attempts: Sequence[str], names: Sequence[str]) -> dict[CurveKey, Curve]:
     import pyarrow as pa
 
     found: dict[CurveKey, Curve] = {}
     axes: dict[bytes, NDArray[np.float64]] = {}
-    with store.reading(frugal=frugal) as db:
-        for start in range(0, len(attempts), AT_ONCE):
-            answer = db.sql(_CURVES, params=[attempts[start : start + AT_ONCE], list(names)])
-            for part in pa.RecordBatchReader.from_stream(answer):
-                xs, ys = (_lists(part.column(name)) for name in ("x", "y"))
-                keys = zip(part.column("attempt").to_pylist(), part.column("name").to_pylist(), strict=True)
-                for key, x, y in zip(keys, xs, ys, strict=True):
-                    found[key] = axes.setdefault(x.tobytes(), x.copy()), y.reshape(-1, len(x))  # a view, freed with all
+    for start in range(0, len(attempts), AT_ONCE):
+        answer = db.sql(_CURVES, params=[attempts[start : start + AT_ONCE], list(names)])
+        for part in pa.RecordBatchReader.from_stream(answer):
+            xs, ys = (_lists(part.column(name)) for name in ("x", "y"))
+            keys = zip(part.column("attempt").to_pylist(), part.column("name").to_pylist(), strict=True)
+            for key, x, y in zip(keys, xs, ys, strict=True):
+                found[key] = axes.setdefault(x.tobytes(), x.copy()), y.reshape(-1, len(x))  # a view, freed with all
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from harness.results.ledger.ledger import TRASH
 from harness.results.records import TABLES
 from harness.results.store import connection, schema
 from harness.results.store.changes import Known, News, damaged_since, known, news
-from harness.results.store.connection import Busy, Damaged, Foreign, Refused
+from harness.results.store.connection import Answer, Busy, Damaged, Foreign, Refused
 from harness.results.store.ingest import Redone, batches, forget, ingest
 from harness.results.store.scan_cache import keep, look
 from harness.system.errors import DataError, UsageError
@@ -144,21 +144,26 @@ class Store:
 
     def fingerprint(self) -> list[tuple[Any, ...]]:
         """For each table the number of its rows and the sum of their hashes: whatever a report may read changes it."""
-        with self._reading() as db:
-            queries = [
-                f"select count(*), sum(hash({', '.join(table.columns)})) from {name}"  # noqa: S608 - names of ours
-                for name, table in TABLES.items()
-                if table.of
-            ]
-            return [row for query in queries for row in db.execute(query).fetchall()]
+        queries = [
+            f"select count(*), sum(hash({', '.join(table.columns)})) from {name}"  # noqa: S608 - names of ours
+            for name, table in TABLES.items()
+            if table.of
+        ]
+        return self.frugally(lambda db: [row for query in queries for row in db.execute(query).fetchall()])
+
+    def frugally(self, work: Callable[[DuckDBPyConnection], Answer]) -> Answer:
+        """What `work` returns on a connection that has little memory; where that does not do, on one that has more."""
+        try:
+            with self._reading(frugal=True) as db:
+                return work(db)
+        except MemoryError:
+            with self._reading() as db:
+                return work(db)
 
     @contextmanager
-    def reading(self, *, frugal: bool = False) -> Iterator[DuckDBPyConnection]:
-        """One connection for several queries, which may make temporary tables but change nothing.
-
-        If `frugal`, DuckDB has little memory to read in: `MemoryError` where a query needs more.
-        """
-        with self._reading(frugal=frugal) as db:
+    def reading(self) -> Iterator[DuckDBPyConnection]:
+        """One connection for several queries, which may make temporary tables but change nothing."""
+        with self._reading() as db:
             yield db
 
     def _refresh(self, papers: list[Path]) -> list[str]:
