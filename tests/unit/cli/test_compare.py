@@ -98,7 +98,7 @@ def test_rows_of_one_method_are_told_apart_by_their_label(answer, bench, results
 def test_of_several_versions_of_the_code_a_method_means_the_newest(bench, results):
     for seed in SEEDS:
         write_run(
-            results, seed=seed, metrics={"modes_covered": 9.0 + seed % 2}, curves=moments(), number=9, engine=2
+            results, seed=seed, metrics={"modes_covered": 9.0 + seed % 2}, curves=moments(), number=9, engine=99
         )  # fmt: skip
     code, out, err = bench("compare", "csgld", "sgld", "--metric", "modes_covered", "--json")
     assert code == 0
