@@ -12,7 +12,7 @@ from harness.engine.loop import Loop
 from plugins.laws.law import trajectory
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
-from tasks.synthetic.gaussian2d import Gaussian2D, GaussianProblem
+from tasks.synthetic.gaussian2d import Gaussian2D
 
 CHAINS = 400
 AXES = np.array([[1.0, 1.0], [1.0, -1.0]]) / np.sqrt(2)
@@ -22,10 +22,8 @@ CURVATURES = (1 / 1.9, 1 / 0.1)
 class Recorded(Gaussian2D):
     """gaussian2d with its draws recorded."""
 
-    def build(self, streams, device):
-        problem = GaussianProblem(self, streams, device)
-        problem.observer = lambda *_: Recorder()
-        return problem
+    def observer(self, *_):
+        return Recorder()
 
 
 def last_draws(task, sampler, path, chains=CHAINS):

@@ -25,7 +25,9 @@ def test_what_is_no_whole_idx_file_is_refused(content):
         idx.parse(content)
 
 
-@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(CONTENT)[:-9], gzip.compress(b"GIF89a")])
+@pytest.mark.parametrize(
+    "content", [b"no gzip", gzip.compress(CONTENT)[:-9], gzip.compress(b"GIF89a")], ids=["no gzip", "cut", "no IDX"]
+)
 def test_a_file_that_is_not_what_it_says_is_a_data_error(tmp_path, monkeypatch, content):
     monkeypatch.setenv("BENCH_DATA", str(tmp_path))
     path = tmp_path / idx.KMNIST_TEST.path
