@@ -13,16 +13,16 @@ def bench_reports() -> list[Info]:
         Info("coverage", "reports.tables.coverage:Coverage", "modes found, with their masses and spreads"),
         Info("curves", "reports.figures.curves:Curves", "errors against data passes and against seconds"),
         Info("cycle-beta", "reports.tables.cycle_beta:CycleBeta", "the number of cycles and the share of exploration"),
-        Info("cycle-weights", "reports.tables.cycle_weights:CycleWeights", "cycles weighed by likelihood, and equally"),
+        Info("cycle-weights", "reports.tables.cycle_weights:CycleWeights", "cycles weighted by likelihood and equally"),
         Info("cycles", "reports.figures.cycles:Cycles", "error of the ensemble against the number of cycles"),
         Info("density", "reports.figures.density:Density", "a target in one or two dimensions and draws"),
         Info("entropy", "reports.figures.entropy:Entropy", "predictive entropy on unseen images, and their detection"),
         Info(
             "equal-cost", "reports.tables.equal_cost:EqualCost", "parallel chains and one chain at the same total cost"
         ),
-        Info("ess", "reports.tables.ess:EffectiveSize", "effective sample sizes, beside bias and temperature"),
+        Info("ess", "reports.tables.ess:EffectiveSize", "effective sample sizes, with bias and temperature"),
         Info("interpolation", "reports.figures.interpolation:Interpolation", "test error between draws of two cycles"),
-        Info("leaderboard", "reports.tables.leaderboard:Leaderboard", "who is best on each task, and who cannot rank"),
+        Info("leaderboard", "reports.tables.leaderboard:Leaderboard", "the ranking of samplers on each task"),
         Info("mds", "reports.figures.mds:Scaling", "draws in the space of weights, by multidimensional scaling"),
         Info(
             "reproduction",

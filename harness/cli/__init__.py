@@ -17,7 +17,7 @@ def main(arguments: list[str] | None = None) -> None:
 
         code = run(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:  # outside of what `run` answers itself: while it is imported, or a second time
-        print("bench: interrupted; the same command goes on where it stopped", file=sys.stderr)
+        print("bench: interrupted; repeat the command to resume", file=sys.stderr)
         code = 130
     sys.exit(code)
 

@@ -22,15 +22,15 @@ LONGEST = 2000
 """Characters of a message: it may quote what was given. A longer one loses its middle."""
 VERBS = {
     "run": "Run samplers on tasks.",
-    "plan": "Say what `run` would do, and what it would cost.",
-    "status": "Show the workers that run and how far they are.",
+    "plan": "Show what `run` would do and what it would cost.",
+    "status": "Show running workers and their progress.",
     "ls": "List samplers, schedules, methods, tasks, reports, suites, runs.",
     "show": "Show one task, sampler, method, schedule or run.",
     "report": "Make a report: leaderboard, coverage, ess, density ...",
     "compare": "Compare two rows, paired by seed.",
     "sql": "Query the results database, read-only.",
-    "ingest": "Bring the database up to date with the runs on disk.",
-    "plugins": "List the plugins and what is wrong with them.",
+    "ingest": "Update the database from the runs on disk.",
+    "plugins": "List plugins and their problems.",
     "doctor": "Check versions, folders, data sets, plugins and GPU.",
     "data": "List, fetch and verify the data sets that tasks read.",
 }
@@ -110,7 +110,7 @@ def _app(**options: Any) -> typer.Typer:
 
 app = _app(
     name="bench",
-    help="Benchmark stochastic-gradient MCMC samplers: same tasks, seeds and budgets, honest intervals.",
+    help="Benchmark stochastic-gradient MCMC samplers on the same tasks, seeds and budgets.",
     no_args_is_help=True,
     cls=Verbs,
 )
@@ -120,15 +120,15 @@ app = _app(
 def options(
     ctx: typer.Context,
     results: Annotated[
-        Path | None, typer.Option("--results", help="Folder of the results; else BENCH_RESULTS, else ./bench-results.")
+        Path | None, typer.Option("--results", help="Results folder; default: BENCH_RESULTS, else ./bench-results.")
     ] = None,
-    plugin: Annotated[list[str] | None, typer.Option("--plugin", help="A one-off plugin file.", is_eager=True)] = None,
+    plugin: Annotated[list[str] | None, typer.Option("--plugin", help="Load a plugin file.", is_eager=True)] = None,
     form: Annotated[
-        str, typer.Option("--format", help="Of the result: table (default), json, csv, markdown, latex or html.")
+        str, typer.Option("--format", help="Output format: table (default), json, csv, markdown, latex or html.")
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Short for --format json: a list of objects.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Short for --format csv.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; or BENCH_DEBUG=1.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks (or set BENCH_DEBUG=1).")] = False,
 ) -> None:
     """Set what all verbs share."""
     if found := memory_limit(GIB_TO_RUN if ctx.invoked_subcommand in RUNNING else GIB_TO_READ):
@@ -184,7 +184,7 @@ def _message(error: BaseException) -> tuple[str, int]:
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":  # of Python, of DuckDB
         return f"not enough memory; {memory_limit() or 'end other programs, or use a larger machine'}", 1
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
-        return "interrupted; the same command goes on where it stopped", INTERRUPTED
+        return "interrupted; repeat the command to resume", INTERRUPTED
     return f"internal error: {type(error).__name__}: {error}; --debug shows where", 1
 
 

@@ -25,22 +25,22 @@ Row = dict[str, Any]
 def compare(
     a: Annotated[str, typer.Argument(help="A method, a row's label, or the beginning of a group or run key.")],
     b: Annotated[str, typer.Argument(help="What to compare it with.")],
-    task: Annotated[list[str] | None, typer.Option(help="Only these tasks, a,b,c; TASK@PROTOCOL too.")] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Only these tasks, a,b,c; also TASK@PROTOCOL.")] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(help="These, a,b,c; default: the joint error, gradients to low error, and the primary metric."),
+        typer.Option(help="Metrics, a,b,c; default: the joint error, gradients to low error, and the primary metric."),
     ] = None,
 ) -> Result:
-    """Compare two rows on every task, protocol, budget and number of chains that both were run on.
+    """Compare two rows on every task, protocol, budget and number of chains on which both were run.
 
-    Runs are paired by seed. The differences A - B have a t interval; the joint error, gradients to low error and
-    ess_mse, which are no means over seeds, have the ratio A / B with a bootstrap interval over seeds. p is by
-    permutation from 10 pairs on, by a paired t on 3 to 9, and Holm's correction is over all comparisons made here.
+    Runs are paired by seed. Differences A - B have a t interval. The joint error, gradients to low error and ess_mse,
+    which are not means over seeds, have the ratio A / B with a bootstrap interval over seeds. p is from a permutation
+    test for 10 pairs or more, from a paired t test for 3 to 9, with Holm's correction over all comparisons printed.
     """
     from harness.reporting.scoring import judge
 
     if a == b:
-        raise UsageError(f"A and B are both {a!r}; rows of one method are told apart by label or group key")
+        raise UsageError(f"A and B are both {a!r}; give a label or group key to compare rows of one method")
     scores, sides = _scores(context.store(), a, b, task)
     wanted = _metrics(scores, metric)
     found = [
@@ -91,7 +91,7 @@ def _pairs(score: FieldScore, sides: tuple[Selector, Selector]) -> Pairs:
     if not left or not right:
         return []
     for group in [*older, *old]:
-        context.say(f"note: {score.title}: {group.key[:12]} ({group.method}) is of older code and left out")
+        context.say(f"note: {score.title}: {group.key[:12]} ({group.method}) was run with older code and is left out")
     pairs = [(x, y) for x in left for y in right if x.key != y.key]
     return sorted(pairs, key=lambda pair: [score.labels[group.key] for group in pair])
 

@@ -37,7 +37,7 @@ def verify(names: Names = None) -> Result:
     """Check the files against their SHA-256. Exit code 4 where one is missing or altered."""
     rows = [_row(file, tasks, files.problem(file) or "ok") for file, tasks in _chosen(names).items()]
     bad = sum(row["status"] != "ok" for row in rows)
-    note = f"{bad} of {len(rows)} files are not as declared; `bench data fetch` gets them"
+    note = f"{bad} of {len(rows)} files are not as declared; `bench data fetch` downloads them"
     return replace(_result(rows), notes=[note] if bad else [], exit_code=DataError.exit_code if bad else 0)
 
 

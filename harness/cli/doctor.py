@@ -66,7 +66,7 @@ def _results() -> Iterator[Answer]:
     place = next(folder for folder in (results, *results.parents) if folder.exists())
     elsewhere = "choose another folder by --results DIR or BENCH_RESULTS"
     writable = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
-    found = str(results) if place == results else f"{results} (not there yet)"
+    found = str(results) if place == results else f"{results} (does not exist yet)"
     yield "results folder", "ok" if writable else "problem", found, "" if writable else f"not writable: {elsewhere}"
     try:
         Ledger(results).check_version()
@@ -77,7 +77,7 @@ def _results() -> Iterator[Answer]:
     yield _space(place)
     kind = filesystem(place)
     local = kind not in NETWORK
-    remedy = "" if local else f"runs are refused there, kernel locks cannot be trusted: {elsewhere}"
+    remedy = "" if local else f"runs are refused there, kernel locks are unreliable: {elsewhere}"
     yield "file system", "ok" if local else "warning", kind or "unknown", remedy
     yield from _database(results)
 
@@ -151,7 +151,7 @@ def _gpu() -> Iterator[Answer]:
         return
     if not torch.cuda.is_available():
         built = torch.version.cuda
-        remedy = "" if built is None else "runs go to the CPU; for a GPU, nvidia-smi must see it"
+        remedy = "" if built is None else "runs go to the CPU; nvidia-smi must list a GPU for it to be used"
         yield "GPU", "ok", "none that torch can use", remedy
         return
     for i in range(torch.cuda.device_count()):

@@ -14,12 +14,12 @@ from harness.system.errors import DataError, UsageError
 
 
 def ingest(
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Make the database anew from the runs.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild the database from the runs.")] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read every file and compare checksums and database; change nothing.")
+        bool, typer.Option("--verify", help="Check all checksums, and the database against a rebuild.")
     ] = False,
 ) -> Result:
-    """Ingest what is new. Reading verbs do it themselves; with --rebuild the database is made anew from the ledger."""
+    """Update the database from the runs. Reading commands do this themselves; --rebuild rebuilds it completely."""
     if rebuild and verify:
         raise UsageError("--rebuild and --verify exclude each other; give one after the other")
     ledger = Ledger(context.current().results)
@@ -32,9 +32,7 @@ def ingest(
     for note in notes:
         context.say(f"note: {note}")
     if store.aside and store.results.is_dir():
-        raise DataError(
-            f"{store.path} was not brought up to date; the runs are safe, and the same command does it later"
-        )
+        raise DataError(f"{store.path} could not be updated; the runs are safe, repeat the command later")
     rows = store.rows("select status, count(*) as attempts from attempt group by status order by status")
     return Result([table(rows, ["status", "attempts"])], rows)
 

@@ -79,7 +79,7 @@ def _tell_what_is_left(missing: Sequence[Planned]) -> None:
     for (method, task, step, steps), seeds in [*begun.items()][:SHOWN]:
         context.say(f"{method} on {task}, seed{'s' * (len(seeds) > 1)} {ranges(seeds)}: from step {step} of {steps}")
     more = [f"{len(begun) - SHOWN} more lines like these"] if len(begun) > SHOWN else []
-    context.say("; ".join([*more, f"{context.count(left, 'run')} left, {anew} of them not begun"]))
+    context.say("; ".join([*more, f"{context.count(left, 'run')} left, {anew} of them not started"]))
 
 
 def _tell_the_size(missing: Sequence[Planned]) -> None:
@@ -122,10 +122,10 @@ def chosen_devices(text: str) -> tuple[str, list[str]]:
         if not re.fullmatch("cpu|cuda(:[0-9]{0,4})?", word):
             raise UsageError(f"--devices {text!r}: {word!r} is neither cpu nor cuda:N")
     if not found:
-        raise UsageError("--devices names nothing")
+        raise UsageError("--devices is empty")
     kinds = {word.partition(":")[0] for word in found}
     if len(kinds) > 1:
-        raise UsageError(f"--devices {text!r}: CPU and GPU give other random numbers, so a command takes one kind")
+        raise UsageError(f"--devices {text!r}: CPU and GPU give different random numbers; choose one kind")
     return kinds.pop(), list(dict.fromkeys("cuda:0" if word == "cuda" else word for word in found))
 
 

@@ -34,7 +34,7 @@ where ($1 is null or list_contains($1, task))
 order by task, protocol, method, budget, chains, seed, run_key
 """
 
-Filter = Annotated[str | None, typer.Option(help="Of runs: only these, a,b,c.")]
+Filter = Annotated[str | None, typer.Option(help="Only runs with these, a,b,c.")]
 
 
 def ls(

@@ -21,16 +21,16 @@ Samplers = Annotated[list[str], typer.Option("--sampler", help="Samplers or meth
 Tasks = Annotated[list[str], typer.Option("--task", help="Tasks, a,b,c; TASK@PROTOCOL picks a protocol.")]
 Seeds = Annotated[str | None, typer.Option("--seeds", help="0-9 or 0,3,7; default: the protocol's.")]
 Chains = Annotated[
-    int | None, typer.Option("--chains", min=1, max=100_000, help="Chains a run; default: the protocol's.")
+    int | None, typer.Option("--chains", min=1, max=100_000, help="Chains per run; default: the protocol's.")
 ]
 Budget = Annotated[
     str, typer.Option("--budget", help="smoke, quick, paper, steps=N, gradients=N (data passes) or seconds=N.")
 ]
 Set = Annotated[list[str] | None, typer.Option("--set", help="Settings, as in sampler.a=5 task.batch=64.")]
 Sweep = Annotated[list[str] | None, typer.Option("--sweep", help="KEY=A,B,C: a run for each value.")]
-ScheduleName = Annotated[str | None, typer.Option("--schedule", help="Schedule, in place of the usual one.")]
+ScheduleName = Annotated[str | None, typer.Option("--schedule", help="Schedule to use instead of the default one.")]
 Workers = Annotated[
-    int | None, typer.Option("--workers", min=1, max=256, help="Worker processes; default: one a core.")
+    int | None, typer.Option("--workers", min=1, max=256, help="Worker processes; default: one per core.")
 ]
 Devices = Annotated[str, typer.Option("--devices", help="cpu, or cuda:0,cuda:1,...")]
 AnyDevices = Annotated[
@@ -39,14 +39,14 @@ AnyDevices = Annotated[
 Timeout = Annotated[
     str | None,
     typer.Option(
-        "--timeout", help="Longest work of runs that advance together: 2h, 30m, 90s, 90; then they end as timeout."
+        "--timeout", help="Time limit for runs that advance together: 2h, 30m, 90s or 90; longer runs end as timeout."
     ),
 ]
 MaxRuns = Annotated[
     int,
-    typer.Option("--max-runs", min=1, max=MOST, help="The most runs that this command may plan; more are refused."),
+    typer.Option("--max-runs", min=1, max=MOST, help="Maximum number of runs; a larger plan is refused."),
 ]
-Several = Annotated[list[str] | None, typer.Option(help="Only these, a,b,c; all without it.")]
+Several = Annotated[list[str] | None, typer.Option(help="Only these, a,b,c; default: all.")]
 
 
 def request(
@@ -67,7 +67,7 @@ def request(
     swept = {name: values.split(",") for name, values in parse_settings(sweep or [], "--sweep").items()}
     both = sorted(set(given) & set(swept))
     if both:
-        raise UsageError(f"{both[0]} stands in --set and in --sweep; keep one")
+        raise UsageError(f"{both[0]} is in both --set and --sweep; keep one")
     return Request(
         samplers=_some(sampler, "--sampler"),
         tasks=_some(task, "--task"),
@@ -106,5 +106,5 @@ def check_known(kind: str, names: Iterable[str], known: Collection[str]) -> None
 def _some(values: list[str], option: str) -> list[str]:
     found = words(values)
     if not found:
-        raise UsageError(f"{option} names nothing")
+        raise UsageError(f"{option} is empty")
     return found

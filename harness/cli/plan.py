@@ -1,4 +1,4 @@
-"""`bench plan`: what a run command would do, what is there already and why not the rest, and what that costs."""
+"""`bench plan`: what a run command would do: which runs are done, why the others are not, and their cost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def plan(
     devices: options.AnyDevices = "auto",
     max_runs: options.MaxRuns = MOST_RUNS,
 ) -> Result:
-    """Say what `bench run` with the same options would do, and what it would cost. Runs nothing."""
+    """Show what `bench run` with the same options would do and what it would cost. Runs nothing."""
     from harness.results.ledger.ledger import Ledger
     from harness.runs.plan import plan as make_plan
 
@@ -77,7 +77,7 @@ def _why(item: Any) -> str:
     if status == "damaged":
         return f"done before, but {reason}; it is run again"
     resumable = item.standing.attempt is not None and any(True for _ in item.standing.attempt.checkpoints())
-    return f"{status}: goes on from its checkpoint" if resumable else f"{status} without a checkpoint: starts anew"
+    return f"{status}: resumes from its checkpoint" if resumable else f"{status} without a checkpoint: starts again"
 
 
 def _difference(spec: Any) -> str:

@@ -11,7 +11,7 @@ from harness.system.errors import PluginError, UsageError
 
 
 def plugins() -> Result:
-    """List the plugins. Each offer is loaded and made from its defaults; what fails is a row with its reason."""
+    """List the plugins. Each is loaded and created from its defaults; a failure is a row with its reason."""
     rows = listing(context.plugins())
     notes = [f"{row['distribution']} ({row['plugin']}): {row['problems']}" for row in rows if row["problems"]]
     return Result([table(rows, ["plugin", "distribution", "version", "status", "offers"])], rows, notes=notes)

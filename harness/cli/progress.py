@@ -70,7 +70,7 @@ class Progress:
             self._print(f"{payload['status']}: {name}: {payload['reason']}")
             self._trace(payload.get("traceback"))
         elif kind == "device lost":
-            say(f"lost {payload['message']}; it is used no more, and its runs go on elsewhere")
+            say(f"lost {payload['message']}; it is not used again, and its runs continue on other devices")
         elif kind in ("held", "failed", "died", "stopping"):
             if payload["message"] not in self.told:  # several blocks may fail for one reason
                 self.told.add(payload["message"])

@@ -28,7 +28,7 @@ def known(results: Path, device: str) -> Measure:
     def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float:
         found = _read(_path(results, _specs(pair, settings, how, device)[0], device))
         if found is None:
-            raise UsageError("--budget seconds=N was not measured here yet; `bench run` does that")
+            raise UsageError("--budget seconds=N needs a measured speed; `bench run` measures it")
         return found
 
     return measure

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def report(
     name: Annotated[str, typer.Argument(help="The report; `bench ls reports` lists them.")],
-    task: Annotated[list[str] | None, typer.Option(help="Only these tasks, a,b,c; TASK@PROTOCOL too.")] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Only these tasks, a,b,c; also TASK@PROTOCOL.")] = None,
     method: Several = None,
     protocol: Several = None,
     metric: Annotated[str | None, typer.Option(help="Rank by this metric.")] = None,

@@ -30,17 +30,17 @@ def run(
     devices: options.AnyDevices = "auto",
     draws: Annotated[
         str,
-        typer.Option("--draws", help="Kept draws on disk: all, none, or some (64 MiB a run, none of 100,000 weights)."),
+        typer.Option("--draws", help="Draws kept on disk: all, none, or some (64 MiB per run, none for networks)."),
     ] = "some",
     retry: Annotated[bool, typer.Option("--retry", help="Run failed runs again.")] = False,
     timeout: options.Timeout = None,
     preemptible: Annotated[
-        bool, typer.Option("--preemptible", help="Exit with 0 where a scheduler ends this command (SIGTERM).")
+        bool, typer.Option("--preemptible", help="Exit with 0 if a scheduler stops this command (SIGTERM).")
     ] = False,
     max_runs: options.MaxRuns = MOST_RUNS,
-    yes: Annotated[bool, typer.Option("--yes", help="Go on even if it takes over a day.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Run even if it takes over a day.")] = False,
 ) -> Result:
-    """Run samplers on tasks. The same command again does only what is missing; more seeds run only the new ones."""
+    """Run samplers on tasks. The same command again runs only what is missing; more seeds run only the new ones."""
     from harness.results.ledger.ledger import Ledger
     from harness.runs import local
     from harness.runs.plan import plan
@@ -61,7 +61,7 @@ def run(
     except local.PreemptedError:
         if not preemptible:
             raise
-        return Result(notes=["ended by SIGTERM; the same command goes on from the checkpoints"])
+        return Result(notes=["ended by SIGTERM; repeat the command to resume"])
     rows = Records(lambda: _rows(planned, ledger))
     standings = [p.standing if p.standing.cached else ledger.standing(p.spec.key) for p in planned]
     failed = any(standing.status != "done" for standing in standings)

@@ -57,7 +57,7 @@ def _record(kind: str, name: str, registry: Registry) -> dict[str, Any]:
 
     if kind == "run":
         if not KEY.fullmatch(name):
-            raise UsageError(f"{name!r} is no run key: give 6 to 64 of its hexadecimal digits")
+            raise UsageError(f"{name!r} is not a run key: give 6 to 64 hexadecimal digits")
         store = context.store()
         return run.run(store, run.key(store, name), registry)
     offer = registry.find(f"{kind}s", name)

@@ -15,10 +15,10 @@ MOST_ROWS = 100_000
 
 
 def sql(
-    query: Annotated[str, typer.Argument(help="One query, in DuckDB's SQL; `show tables` lists what there is.")],
-    timeout: Annotated[str, typer.Option("--timeout", help="Longest time of the query: 2h, 30m, 90s, 90.")] = "1m",
+    query: Annotated[str, typer.Argument(help="One query, in DuckDB's SQL; `show tables` lists the tables.")],
+    timeout: Annotated[str, typer.Option("--timeout", help="Time limit for the query: 2h, 30m, 90s or 90.")] = "1m",
     max_rows: Annotated[
-        int, typer.Option("--max-rows", min=1, max=MOST, help="The most rows of an answer; a larger one is refused.")
+        int, typer.Option("--max-rows", min=1, max=MOST, help="Maximum number of rows; a larger answer is refused.")
     ] = MOST_ROWS,
 ) -> Result:
     """Query the results, read-only: no writing, no files, no extensions. docs/data-dictionary.md says what is where."""

@@ -22,9 +22,9 @@ TABLE = ("status", "method", "task", "chains", "seeds", "step", "steps/s", "left
 
 
 def status(
-    watch: Annotated[bool, typer.Option("--watch", help="Go on showing it, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep showing it until Ctrl-C.")] = False,
 ) -> Result | None:
-    """Show the workers that run and how far they are, what was interrupted, and how many runs ended how."""
+    """Show running workers and their progress, interrupted runs, and the number of runs by status."""
     ledger = Ledger(context.current().results)
     ledger.check_version()
     settled: dict[str, str] = {}

@@ -85,7 +85,7 @@ def locate(file: DataFile) -> Path:
         return data_root() / file.path
     raise DataError(
         f"data set {file.dataset}: {data_root() / file.path} is {wrong}; "
-        f"`bench data fetch {file.dataset}` gets it, or set BENCH_DATA to the folder that has it"
+        f"`bench data fetch {file.dataset}` downloads it, or set BENCH_DATA to the folder that contains it"
     )
 
 
@@ -128,7 +128,7 @@ def _checked(stream: IO[bytes], sha256: str) -> Iterator[bytes]:
         found.update(part)
         yield part
     if found.hexdigest() != sha256:
-        raise ValueError(f"what came has the SHA-256 {found.hexdigest()[:12]}..., not {sha256[:12]}...")
+        raise ValueError(f"the download has the SHA-256 {found.hexdigest()[:12]}..., not {sha256[:12]}...")
 
 
 def checksum(files: Sequence[DataFile]) -> str:

@@ -171,7 +171,7 @@ def _interval(text: str) -> tuple[float, float]:
     """The ends of "[low, high)"; raises `ValueError` where it is none."""
     low, comma, high = text[1:-1].partition(",")
     if text[0] not in "([" or text[-1] not in ")]" or not comma or not float(low) <= float(high):
-        raise ValueError(f"allowed = {text!r} is no interval, as in '(0, 1]' or '[1, inf)'")
+        raise ValueError(f"allowed = {text!r} is not an interval, as in '(0, 1]' or '[1, inf)'")
     return float(low), float(high)
 
 

@@ -72,7 +72,7 @@ class Registry:
         known = entries()
         self.plugins = [self._load_entry(entry) for entry in known.found]
         self.plugins += [
-            Plugin(Path(place).name, UNKNOWN, "", place, problems=[f"its entry points do not read: {why}"])
+            Plugin(Path(place).name, UNKNOWN, "", place, problems=[f"its entry points cannot be read: {why}"])
             for place, why in known.unreadable.items()
         ]
         self.plugins += [self._load_file(Path(name)) for name in files]
@@ -151,11 +151,11 @@ class Registry:
         if spec is None or spec.loader is None:
             raise UsageError(f"--plugin {path}: no such Python file")
         if not name.isidentifier():
-            raise UsageError(f"--plugin {path}: {name!r} is no name for a module; rename the file")
+            raise UsageError(f"--plugin {path}: {name!r} is not a valid module name; rename the file")
         known = sys.modules.get(name)
         there = known.__spec__ if known is not None else importlib.util.find_spec(name)
         if there is not None and there.origin is not None and Path(there.origin).resolve() != path.resolve():
-            raise UsageError(f"--plugin {path}: a module named {name!r} is there already; rename the file")
+            raise UsageError(f"--plugin {path}: a module named {name!r} already exists; rename the file")
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
@@ -233,7 +233,7 @@ def law_of(sampler: type) -> SamplerLaw:
         return SamplerLaw()
     law = load(target)
     if not (isinstance(law, type) and issubclass(law, SamplerLaw)):
-        raise PluginError(f"{target}, offered as the law of {sampler.__name__}, is no harness.SamplerLaw")
+        raise PluginError(f"{target}, offered as the law of {sampler.__name__}, is not a harness.SamplerLaw")
     return law()
 
 
@@ -248,7 +248,7 @@ def _call(manager: pluggy.PluginManager, plugin: Plugin, hook: str, kind: type) 
 
 
 def _check_shadowing(value: str) -> None:
-    """The built-in rooms have plain names; say so where another module stands in front of one."""
+    """The built-in packages have plain names; report a module that shadows one of them."""
     room = value.partition(".")[0].partition(":")[0]
     if room not in ROOMS:
         return
@@ -258,5 +258,5 @@ def _check_shadowing(value: str) -> None:
     if found != home:
         raise ImportError(
             f"the package {room!r} of sgmcmc-bench is shadowed by {found or 'another module'}; "
-            "run from another folder, or take that one off PYTHONPATH"
+            "run from another folder, or remove that one from PYTHONPATH"
         )

@@ -63,7 +63,7 @@ class Trajectory:
         kept = remaining[min(thin, len(remaining)) - 1 :: thin]
         if not len(kept):
             raise UsageError(
-                f"nothing is kept: {steps} steps, burn-in {burn_in}, thinning {thin} and the schedule leave no draw; "
+                f"no draw is kept: {steps} steps, burn-in {burn_in}, thinning {thin} and the schedule leave no draw; "
                 "ask for more steps or less burn-in"
             )
         keep = np.zeros(steps, dtype=bool)

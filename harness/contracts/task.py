@@ -67,7 +67,7 @@ class Metric:
 
     def __post_init__(self) -> None:
         here = f"metric {self.name!r:.80}"
-        _require(_is_name(self.name), here, "its name is not a word in small letters, digits, - and _")
+        _require(_is_name(self.name), here, "its name is not a word of lower-case letters, digits, - and _")
         _require(self.direction in DIRECTIONS, here, f"direction {self.direction!r:.40} is not max, min or target")
         _require(_is_whole(self.version, 1), here, f"version {self.version!r:.40} is not a whole number of at least 1")
 
@@ -96,10 +96,10 @@ class Protocol:
 
     def __post_init__(self) -> None:
         here = f"protocol {self.name!r:.80}"
-        _require(_is_name(self.name), here, "its name is not a word in small letters, digits, - and _")
+        _require(_is_name(self.name), here, "its name is not a word of lower-case letters, digits, - and _")
         _require(len(self.budgets) > 0 and len(self.seeds) > 0, here, "it has no budget or no seed")
         for name, gradients in self.budgets.items():
-            _require(_is_name(name), here, f"the budget {name!r:.40} has a name that is no word in small letters")
+            _require(_is_name(name), here, f"the budget {name!r:.40} has a name that is not a lower-case word")
             _require(_is_whole(gradients, 1), here, f"budget {name}: {gradients!r:.40} is not a number of gradients")
         for name in self.budget_settings:
             _require(name in self.budgets, here, f"settings are stated for a budget {name!r:.40} that it has not")

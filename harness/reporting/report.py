@@ -99,7 +99,7 @@ class Request:
 
 
 class Records(Sequence[Mapping[str, Any]]):
-    """Records that are made when somebody looks: a table on a terminal needs none of the many that a report has."""
+    """Records that are computed on first use: a table on a terminal needs none of them."""
 
     def __init__(self, make: Callable[[], Sequence[Mapping[str, Any]]]) -> None:
         self._make = functools.cache(make)

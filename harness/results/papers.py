@@ -38,7 +38,7 @@ def provenance(origin: Mapping[str, Any]) -> str:
 def settings_for(registry: Registry, offers: Iterable[Offer]) -> list[dict[str, Any]]:
     """The settings of all papers, each with the distribution that has it.
 
-    A file that does not read stops the runs of its own plugin's offers, not others'.
+    A file that cannot be read stops the runs of its own plugin's offers, not others'.
     """
     own = {offer.distribution for offer in offers}
     found: list[dict[str, Any]] = []

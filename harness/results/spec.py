@@ -151,11 +151,11 @@ def from_record(record: Mapping[str, Any]) -> RunSpec:
         found["origins"] = {name: Origin(**origin) for name, origin in record["origins"].items()}
         return RunSpec(**found)
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"is not a whole record of a run: {error}") from None
+        raise ValueError(f"is not a complete record of a run: {error}") from None
 
 
 def recorded_key(record: Mapping[str, Any]) -> str:
-    """The key of the run that a stored record describes, made anew from its parts; "" where parts are missing."""
+    """The key of the run that a stored record describes, computed again from its parts; "" where parts are missing."""
     try:
         parts = {name: record[name] for name in ("key_version", "engine")}
         for f in fields(RunSpec):

@@ -1,4 +1,4 @@
-"""How runs end that have no result: a status that says why, or an error that leaves them to be gone on with."""
+"""How runs without a result end: a status with the reason, or an error after which they can be resumed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOST = (
 
 
 class DiskError(DataError):
-    """Results could not be written. `full`: for lack of space, and what is there can be gone on with."""
+    """Results could not be written. `full`: for lack of space, and the run can be resumed."""
 
     full = False
 

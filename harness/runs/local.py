@@ -127,7 +127,7 @@ def launch(
     try:
         while waiting or children:
             if not free and not children:
-                text = "no device is left; the same command goes on when there is one again"
+                text = "no device is left; repeat the command when one is available again"
                 outcome.failures.append((1, text))
                 listen("failed", {"message": text})
                 break
@@ -149,7 +149,7 @@ def launch(
         _count_unfinished(queue, listen, outcome)
     except _TerminatedError:
         _stop(children, listen, outcome, "preempted")
-        raise PreemptedError("ended by SIGTERM; the same command goes on where it stopped") from None
+        raise PreemptedError("ended by SIGTERM; repeat the command to resume") from None
     except BaseException:
         _stop(children, listen, outcome, "cancelled")
         raise
@@ -163,7 +163,7 @@ def _count_unfinished(queue: Sequence[Job], listen: Listener, outcome: Outcome) 
     runs = [spec.key for job in queue if not job.measure_steps for spec in job.specs]
     number = len(set(runs) - outcome.statuses.keys())
     if number and not outcome.failures:
-        text = f"{number} of {len(runs)} runs did not finish; the same command goes on with them"
+        text = f"{number} of {len(runs)} runs did not finish; repeat the command to resume"
         outcome.failures.append((1, text))
         listen("failed", {"message": text})
 
@@ -265,7 +265,7 @@ def _mourn(child: _Child, listen: Listener, outcome: Outcome) -> None:
     """Note a worker that died without a word."""
     child.process.join()
     child.ended = True
-    text = f"a worker died (exit code {child.process.exitcode}); the same command goes on from its last checkpoint"
+    text = f"a worker exited unexpectedly (exit code {child.process.exitcode}); repeat the command to resume"
     outcome.failures.append((1, text))
     listen("died", {"message": text})
 
@@ -282,7 +282,7 @@ def _refuse_long(children: Sequence[_Child], waiting: Sequence[Job], workers: in
         raise UsageError(
             f"this would take about {seconds / 3600:.0f} hours "
             f"({steps} steps at {slowest:.3g} a second, {workers} workers); "
-            "add --yes to run it all the same, or ask for --budget smoke, quick, steps=N or seconds=N; "
+            "add --yes to run it anyway, or ask for --budget smoke, quick, steps=N or seconds=N; "
             "what was done so far is kept"
         )
 

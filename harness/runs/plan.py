@@ -221,7 +221,7 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings
         steps = _affordable(amount, pair, settings)
     else:
         if rate is None:
-            raise UsageError(f"--budget {budget!r} must be measured; `bench run` does that")
+            raise UsageError(f"--budget {budget!r} needs a measured speed; `bench run` measures it")
         steps = int(amount * rate(settings))
         how = _machine(pair, settings, device)
         if settings.run["compile"] is None and choose(None, steps, **how) == "compiled":

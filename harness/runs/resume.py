@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from harness.contracts.task import Task
 
 DRAW_BYTES = 64 * 2**20
-"""Most bytes of draws that a run keeps unless it is asked for all; longer runs keep every so-many-th."""
+"""Most bytes of draws that a run keeps unless it is asked for all; longer runs keep every n-th."""
 
 CHECKED = 100_000
 """Steps that a sampler checks at once: as Python's numbers they take four times their memory."""

@@ -151,7 +151,7 @@ class Session:
         self.seconds["checkpoint"] += time.perf_counter() - began
 
     def suspend(self, reason: str) -> None:
-        """Stop here: a checkpoint, where there is anything to keep, and an event; the same command goes on from it."""
+        """Stop here: a checkpoint, where there is anything to keep, and an event; the same command resumes from it."""
         self.check_folders()
         if self.loop.position:
             self.checkpoint()

@@ -119,7 +119,7 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
         **_dotted("run", run),
     }.items():
         if name in usual and origins[name].provenance == "user" and usual[name].value == value:
-            origins[name] = usual[name]  # a command that repeats what is so changes nothing
+            origins[name] = usual[name]  # restating a default does not override it
     return Settings(schedule, sampler_params, schedule_params, task_params, run, dict(sorted(origins.items())))
 
 
@@ -192,7 +192,7 @@ def _untuned_step(
     task_params: Mapping[str, Any],
     origins: dict[str, Origin],
 ) -> None:
-    """Where nobody states a step size: a share of the stability limit, marked as untuned."""
+    """Without a stated step size: a share of the stability limit, marked as untuned."""
     wanted = [spec for spec in plugin_metadata.fields(schedule) if spec.name == "step_size" and spec.required]
     if not wanted or "schedule.step_size" in origins:
         return

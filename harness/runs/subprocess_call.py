@@ -26,7 +26,7 @@ def call(function: str, *arguments: Any, listen: Listener) -> Any:
                 kind, payload = ours.recv()
             except (EOFError, OSError):
                 process.join()
-                raise RunError(f"the worker died (exit code {process.exitcode})") from None
+                raise RunError(f"the worker exited unexpectedly (exit code {process.exitcode})") from None
             if kind == "end":
                 return payload["value"]
             if kind in {"failed", "device lost"}:

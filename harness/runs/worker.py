@@ -312,7 +312,7 @@ def _check_locks(session: Any, stop: Stop, send: Callable[[str, dict[str, Any]],
     path = session.lost_file()
     if path is not None and not session.finished:
         stop.ask("orphaned")
-        message = f"the lock file {path} was deleted or replaced, so its worker stopped; the same command goes on"
+        message = f"the lock file {path} was deleted or replaced, so its worker stopped; repeat the command to resume"
         send("failed", {"message": message, "exit_code": 1, "held": False})
 
 

@@ -169,7 +169,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
 def alone(folder: Path) -> Iterator[None]:
     """Keep other commands from writing a set into `folder`, by a kernel lock on the folder itself.
 
-    Raises `DataError` where another command does. A file system without locks keeps nobody out.
+    Raises `DataError` where another command does. A file system without locks excludes no command.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -321,7 +321,7 @@ def parse_json(content: bytes) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise ValueError("it is not a JSON object")  # noqa: TRY004 - of the content, not of an argument
     if _HALF.search(content) and not is_text(json.dumps(record, ensure_ascii=False)):
-        raise ValueError("it holds half a character, which is no text")
+        raise ValueError("it contains half a character, which is not text")
     return record
 
 

@@ -1,7 +1,7 @@
 """Kernel locks held by workers: the kernel frees them when a process ends, so nothing has to be cleaned up.
 
 The holder deletes a lock file when it gives the lock back. Whoever locks a file that has lost its name in the meantime
-tries again, so two processes never hold the lock of one name. If somebody else deletes or replaces the file or folder,
+tries again, so two processes never hold the lock of one name. If a process deletes or replaces the file or folder,
 `Lock.lost` tells its holder. The next process takes over what a killed holder left.
 """
 
@@ -54,7 +54,7 @@ class Lock:
         if self.lost():
             raise LostError(
                 f"{self.path} was deleted or replaced while a worker wrote to it; the worker stopped and wrote no more "
-                "there. The same command goes on from the latest checkpoint that is left"
+                "there. Repeat the command to resume from the latest checkpoint"
             )
 
 
@@ -88,7 +88,7 @@ def hold_folder(path: Path, patience: float) -> Iterator[Lock]:
 
 @contextmanager
 def _given_back(lock: Lock, delete: Callable[[], None]) -> Iterator[None]:
-    """Delete what was held, unless somebody else replaced it, and give the lock back."""
+    """Delete what was held, unless another process replaced it, and give the lock back."""
     try:
         yield
     finally:

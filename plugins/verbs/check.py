@@ -36,7 +36,7 @@ def check(
     name: Annotated[list[str], typer.Argument(help="Samplers, schedules, methods (for both of theirs) or tasks.")],
     settings: Set = None,
 ) -> Result:
-    """Hold samplers, schedules and tasks, at their defaults or --set, to the laws; exit code 1 where one is broken."""
+    """Check samplers, schedules and tasks, at their defaults or --set, against the laws; exit code 1 if one fails."""
     from harness.runs.plan import parse_settings
 
     words = list(dict.fromkeys(name))

@@ -1,4 +1,4 @@
-"""`bench gc`: list what lies in the results folder and nobody will ask for again; delete it if told to."""
+"""`bench gc`: list or delete unreferenced files in the results folder."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from plugins.verbs.upkeep import garbage
 def gc(
     delete: Annotated[bool, typer.Option("--delete", help="Delete what is listed.")] = False,
     failed: Annotated[
-        bool, typer.Option("--failed", help="Also failed attempts at runs that a later attempt finished.")
+        bool, typer.Option("--failed", help="Also failed attempts of runs that a later attempt finished.")
     ] = False,
 ) -> Result:
-    """List what can go from the results folder, and why; with --delete, delete it.
+    """List what can be deleted from the results folder, and why; with --delete, delete it.
 
-    Results, attempts that could be resumed and runs of a worker that runs stay, and so does every file and folder that
-    is not named and shaped as one of bench's own. Links are not followed. If it is interrupted, give it again.
+    Kept are results, attempts that can be resumed, runs with a running worker, and all files and folders that do not
+    have the names and structure that bench writes. Links are not followed. If it is interrupted, repeat the command.
     """
     ledger = Ledger(context.current().results)
     ledger.check_version()
@@ -32,7 +32,7 @@ def gc(
     notes: list[str] = []
     if delete and found:
         if ledger.locks.is_symlink():
-            raise DataError(f"{ledger.locks} is a link, and nothing is deleted through one; put a folder in its place")
+            raise DataError(f"{ledger.locks} is a link, and nothing is deleted through a link; replace it by a folder")
         ledger.locks.mkdir(exist_ok=True)
         with hold(ledger.lock("gc"), garbage.PATIENCE_SECONDS):
             found, notes = garbage.remove(ledger, found, failed=failed)

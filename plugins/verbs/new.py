@@ -34,8 +34,8 @@ NEXT = {
 
 def new(
     kind: Annotated[str, typer.Argument(help="sampler, schedule, task or report.")],
-    name: Annotated[str, typer.Argument(help="Its name: small letters, digits and hyphens.")],
-    into: Annotated[Path | None, typer.Option(help="Folder to make the package in; default: here.")] = None,
+    name: Annotated[str, typer.Argument(help="Name: lower-case letters, digits and hyphens.")],
+    into: Annotated[Path | None, typer.Option(help="Folder to create the package in; default: here.")] = None,
 ) -> Result:
     """Write a package, as a new folder NAME, that installs, works and passes its checks; then edit it."""
     if kind not in KINDS:
@@ -51,7 +51,7 @@ def new(
 
 
 def _check_name(name: str, registry: Registry) -> None:
-    """Raise `UsageError` where a package of this name could not be installed beside what is there."""
+    """Raise `UsageError` where a package of this name could not be installed next to the existing ones."""
     if not NAME.fullmatch(name) or name.endswith("-") or len(name) > LONGEST:
         raise UsageError(
             f"name {name!r:.80} must match {NAME.pattern}, not end in a hyphen, and be at most {LONGEST} long"

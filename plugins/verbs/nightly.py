@@ -26,17 +26,17 @@ PATIENCE_SECONDS = 5.0
 
 def nightly(
     suite: Annotated[str, typer.Argument(help="A suite's name (`bench ls suites`), or a file, my.toml.")],
-    out: Annotated[Path, typer.Option("--out", help="The folder of the pages.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the pages.")],
     workers: options.Workers = None,
     devices: options.Devices = "cpu",
     timeout: options.Timeout = None,
     max_runs: options.MaxRuns = MOST_RUNS,
-    accept: Annotated[bool, typer.Option("--accept", help="Take what became worse as the new standard.")] = False,
+    accept: Annotated[bool, typer.Option("--accept", help="Accept worse results as the new standard.")] = False,
 ) -> Result:
-    """Run what a suite lacks, publish its reports as pages, and compare with the last night, paired by seed.
+    """Run what a suite lacks, write its reports as pages, and compare with the last night, paired by seed.
 
-    Exit code 5 where a row became worse; else 1 where a run failed or diverged. What failed before is run again.
-    Interrupted at any point, the same command finishes.
+    Exit code 5 if a row became worse, else 1 if a run failed or diverged. Runs that failed before are run again. After
+    an interruption the same command finishes the work.
     """
     from harness.reporting.rendering import site
     from harness.results.ledger.ledger import Ledger
@@ -97,5 +97,5 @@ def _alone(folder: Path, name: str) -> Iterator[None]:
             yield
     except HeldError as error:
         raise RunError(
-            f"suite {name} is being done by {holder(path)}; wait for it, then give the command again"
+            f"suite {name} is being run by {holder(path)}; wait until it has finished, then repeat the command"
         ) from error

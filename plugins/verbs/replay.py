@@ -21,13 +21,13 @@ COORDINATES = 8
 def replay(
     run: Annotated[str, typer.Argument(help="The beginning of a run key (6 digits at least), or an attempt.")],
     until: Annotated[
-        int | None, typer.Option(min=1, max=MOST, help="Only to this step; compares the draws up to it.")
+        int | None, typer.Option(min=1, max=MOST, help="Stop at this step; compare the draws up to it.")
     ] = None,
-    anyway: Annotated[bool, typer.Option("--anyway", help="Though code, engine or data are not the same.")] = False,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Repeat it even if code, engine or data changed.")] = False,
 ) -> Result:
-    """Do a finished run again, aside, and compare bit for bit. Exit code 1 where the bits differ.
+    """Repeat a finished run separately and compare bit for bit. Exit code 1 if the bits differ.
 
-    A diverged run is shown to diverge again, a failed one to fail again. Nothing in the results is changed.
+    A diverged run must diverge again, a failed run must fail again. The results are not changed.
     """
     from harness.cli.progress import Progress
     from harness.results.ledger.ledger import Ledger

@@ -34,30 +34,30 @@ class Field:
 
 
 def reproduce(
-    paper: Annotated[str | None, typer.Argument(help="csgmcmc, adaptive-drift; both without it.")] = None,
+    paper: Annotated[str | None, typer.Argument(help="csgmcmc or adaptive-drift; default: both.")] = None,
     table: Annotated[
         list[str] | None, typer.Option("--table", help="Only these tables: 4, 'Figure 3'; repeat it for several.")
     ] = None,
     budget: Annotated[
-        str, typer.Option("--budget", help="paper; or quick, smoke, which are shown apart and get no verdict.")
+        str, typer.Option("--budget", help="paper; or quick, smoke, listed separately without a verdict.")
     ] = "paper",
     seeds: options.Seeds = None,
     workers: options.Workers = None,
     devices: options.Devices = "cpu",
     retry: Annotated[bool, typer.Option("--retry", help="Run failed runs again.")] = False,
     timeout: options.Timeout = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Run also what wants a GPU, or takes over a day.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Also run what needs a GPU or takes over a day.")] = False,
     export: Annotated[
         Path | None,
-        typer.Option("--export", help="Run nothing: add the results that are here to this folder, as Parquet."),
+        typer.Option("--export", help="Run nothing; add the existing results to this folder, as Parquet."),
     ] = None,
 ) -> Result:
-    """Run what the papers' cells and claims need and the results lack, then print the ledger: reported, ours, verdict.
+    """Run what the papers' cells and claims still need, then print the ledger: reported, ours, verdict.
 
-    Where settings are lost, the sweep that is declared in their place is run too. Without --yes, what wants a GPU or
-    would take over a day is left out, and always what the plugins or the data on this machine lack; which and why is
-    said. The same command again does only what is missing. `bench report reproduction` prints the ledger without
-    running anything.
+    If a paper's settings are lost, the sweep declared in their place is run too. Runs that need a GPU or take over a
+    day are skipped without --yes, and runs whose plugins or data are missing are always skipped; the skipped runs are
+    listed with the reason. The same command again runs only what is missing. `bench report reproduction` prints the
+    ledger without running anything.
     """
     from harness.cli.report import load_report
     from harness.reporting.report import Request
@@ -105,7 +105,7 @@ def _fields(
         found = fields.setdefault(_name(side), Field())
         why = lacking(registry, side.method, side.task, side.protocol)
         if not why and needs and kind == "cpu" and budget == "paper" and not yes:
-            why = f"it needs {needs}; --devices cuda:0, or --yes to run it here all the same"
+            why = f"it needs {needs}; --devices cuda:0, or --yes to run it here anyway"
         if not why:
             try:
                 planned = _plan(side, budget, chosen_seeds, kind, ledger, place)
@@ -200,17 +200,17 @@ def _export(store: Store, folder: Path) -> list[str]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"{folder} cannot be made: {error.strerror}; choose another --export") from error
+        raise DataError(f"{folder} cannot be created: {error.strerror}; choose another --export") from error
     with alone(folder):
         merged = Published(folder, context.plugins().papers(), store)
         keys = reproduction(merged, Request()).run_keys
         if not keys:
             raise DataError(
-                f"nothing was written to {folder}: no cell or claim rests on a run that is there or in "
-                f"{store.results}; `bench reproduce` does those that are needed"
+                f"nothing was written to {folder}: no cell or claim uses a run in it or in "
+                f"{store.results}; `bench reproduce` does the runs that are needed"
             )
         left_out = len(merged.run_keys() - keys)
         merged.write(keys, folder)
-    before = f"note: left out {context.count(left_out, 'run')} of before, which no cell or claim rests on now"
+    before = f"note: left out {context.count(left_out, 'run')} that no cell or claim uses any more"
     done = f"{context.count(len(keys), 'run')} in {folder}; `nox -s docs` writes REPRODUCTION.md from them"
     return [before, done] if left_out else [done]

@@ -28,19 +28,19 @@ def rescore(
     task: Several = None,
     sampler: Several = None,
     metric: Annotated[
-        list[str] | None, typer.Option(help="Measure these, a,b,c; default: those that are new or of an older version.")
+        list[str] | None, typer.Option(help="Compute these, a,b,c; default: new ones and those of an older version.")
     ] = None,
 ) -> Result:
-    """Measure finished runs anew where a metric of their task was added or has a new version, and say what changed.
+    """Compute added or changed metrics of finished runs, and show what changed.
 
-    It takes the draws that were kept; runs of which not all were, or whose draws have weights, are refused. result.json
-    stays as it is: what is measured goes beside it, and counts from then on. Exit code 1 where a run was refused.
+    It uses the kept draws. Runs with missing or weighted draws are refused. result.json does not change: the new
+    metrics are stored next to it and replace its own in reports. Exit code 1 if a run was refused.
     """
     from plugins.verbs.upkeep.stale_metrics import outdated
 
     store = context.store()
     if store.aside and store.results.is_dir():
-        raise DataError(f"{store.obstacle}; its metrics would stay as they are, so nothing was measured")
+        raise DataError(f"{store.obstacle}; its metrics could not be updated, so nothing was computed")
     found = outdated(
         store, context.plugins(), _words(store, "task", task), _words(store, "method", sampler), split(metric)
     )
@@ -49,7 +49,7 @@ def rescore(
     try:
         if found.runs:
             Ledger(store.results).prepare()
-            context.say(f"measuring {context.count(len(found.runs), 'run')} anew")
+            context.say(f"computing metrics of {context.count(len(found.runs), 'run')}")
             _measure(found, rows, written)
     finally:
         if written:
@@ -96,9 +96,9 @@ def _measure(found: Found, rows: list[Row], written: list[str]) -> None:
 def _notes(rows: Sequence[Row], found: Found) -> list[str]:
     notes = []
     if rows:
-        notes = ["note: draws are kept as float32; what a run measured itself, it measured before that rounding"]
+        notes = ["note: draws are kept as float32; metrics computed during the run used the unrounded draws"]
     elif not found.refused:
-        notes = ["nothing changed: the metrics are those that the tasks have now"]
+        notes = ["nothing changed: all metrics are current"]
     reasons: dict[str, list[Row]] = {}
     for row, reason in found.refused:
         reasons.setdefault(reason, []).append(row)

@@ -49,13 +49,13 @@ def find(registry: Registry, name: str) -> Suite:
     if paths:
         raise UsageError(f"suite {name!r} is offered several times; give a path: {', '.join(map(str, paths))}")
     names = {path.stem for _, path in known}
-    raise UsageError(f"unknown suite {name!r:.80}{near(name, names)} A file of your own is given by its path, my.toml.")
+    raise UsageError(f"unknown suite {name!r:.80}{near(name, names)} Give a file of your own by its path, my.toml.")
 
 
 def read(path: Path) -> Suite:
     """The suite in a file; `UsageError` says file, entry and key where something is wrong."""
     if not NAME.fullmatch(path.stem):
-        raise UsageError(f"{path}: a suite's file is named as {NAME.pattern}.toml, for it names folders too")
+        raise UsageError(f"{path}: the file name of a suite must match {NAME.pattern}.toml")
     try:
         document = read_toml(path)
     except OSError as error:
@@ -105,7 +105,7 @@ def _entry(place: str, run: Mapping[str, Any]) -> Request:
             raise UsageError(f"{place}: settings.{name} = {value!r:.60} is not a value; a list belongs in sweep")
     both = sorted(given.keys() & sweep.keys())
     if both:
-        raise UsageError(f"{place}: {both[0]} stands in settings and in sweep; keep one")
+        raise UsageError(f"{place}: {both[0]} is in both settings and sweep; keep one")
     if "schedule" in run and given.setdefault("schedule", name := _text(place, run, "schedule")) != name:
         raise UsageError(f"{place}: schedule is given twice, here and in settings; keep one")
     return Request(
@@ -129,7 +129,7 @@ def _budget(place: str, run: Mapping[str, Any]) -> str:
     budget = _text(place, run, "budget")
     if budget.startswith("seconds"):
         raise UsageError(
-            f"{place}: budget = {budget!r} would be another number of steps in every night; "
+            f"{place}: budget = {budget!r} would be a different number of steps a night; "
             "say smoke, quick, paper, steps=N or gradients=N"
         )
     return budget

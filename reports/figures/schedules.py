@@ -20,7 +20,7 @@ POINTS = 20_000
 class Schedules(FieldReport):
     """A figure for each task, protocol, number of chains and budget: h and T at every step, and which draws are kept.
 
-    The trajectory is made anew from the settings of the runs, burn-in and thinning included: it is a function of them.
+    The trajectory is computed from the settings of the runs, burn-in and thinning included: it is a function of them.
     """
 
     name: ClassVar[str] = "schedules"

@@ -216,7 +216,7 @@ def _share(claim: Claim, values: Sequence[float]) -> Judged:
     ours, n = round(sum(values)), len(values)
     theirs, trials = claim.share or 0, claim.trials or 0
     if not 0 <= theirs <= trials:
-        return Judged("undecided", f"{theirs} of {trials} is no share", None, n)
+        return Judged("undecided", f"{theirs} of {trials} is not a share", None, n)
     p = float(fisher_exact([[ours, n - ours], [theirs, trials - theirs]])[1])
     difference = ours / n - (theirs / trials if trials else 0.0)
     return Judged("undecided", f"{ours} of {n} against {theirs} of {trials}, Fisher's exact test", difference, n, p)

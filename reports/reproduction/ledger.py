@@ -46,7 +46,7 @@ class CellEntry:
 
     @property
     def at_papers_settings(self) -> bool:
-        """Whether ours has a value, and nothing of ours stands in for what the paper does not state."""
+        """Whether our runs have a value, at settings that are all stated by the paper."""
         return self.ours is not None and _measured(self.ours) and not own_settings(self.ours.group, self.cell.ours)
 
 
@@ -254,7 +254,7 @@ def _unmeasured(ours: Ours) -> str:
     group = ours.group
     if group.diverged or group.failed:
         return f"{len(group.diverged)} of our runs diverged, {len(group.failed)} failed"
-    return (ours.estimate.remark if ours.estimate is not None else "") or "our runs have not measured it"
+    return (ours.estimate.remark if ours.estimate is not None else "") or "our runs do not have this metric"
 
 
 def _best(groups: Sequence[Group], metric: str | None) -> Ours | None:

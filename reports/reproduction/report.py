@@ -29,7 +29,7 @@ MOST_NAMES = 3
 FINDINGS = ("holds", "holds at our settings", "fails", "fails at our settings", "undecided", "vacuous", "not run")
 RULE = (
     "match: within Welch's bound of the printed value, and our 95 % interval is narrow enough for the table's smallest "
-    "claimed gap; inconclusive: neither a match nor a mismatch can be said; one run gets no verdict"
+    "claimed gap; inconclusive: neither is shown; one run gets no verdict"
 )
 CLAIM_RULE = (
     "a claim holds or fails where p < .05 by Holm over the claims of its table: sign flips over seeds from 10 seeds, "
@@ -41,7 +41,7 @@ OWN_RULE = (
     "at our settings: the runs rest on a setting or another choice that the paper does not state and that is ours, so "
     "what holds or fails is a finding of our own; a cell of that kind is inconclusive at best"
 )
-OURS = "they rest on choices of ours"
+OURS = "they depend on our choices"
 VACUOUS_RULE = "vacuous: that a method never succeeds, where the methods that should succeed fail as well"
 
 
@@ -59,7 +59,7 @@ class ReproductionLedger(Report):
             claims = [entry for entry in found.claims if _place(entry) == (paper, label)]
             tables += [_cells(f"{paper}, {label}", cells)] if cells else []
             tables += [_claims(f"{paper}, {label}: claims", claims)] if claims else []
-            tables += _beside(f"{paper}, {label}: beside it", claims)
+            tables += _beside(f"{paper}, {label}: related values", claims)
         others = [*_tried(found), *_others(found)]
         return Result(tables=[*tables, *others], records=Records(lambda: _records(found)))
 

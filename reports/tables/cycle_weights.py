@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 CURVES = ("single_train_nll", "test_error")
 KEPT = ("cycle_predictions", "cycle_numbers", "test_labels", "train_terms", "cycle", "chain")
 NUMBERS = {
-    "test_error_equal": "error, equal (%)", "test_error_harmonic": "error, weighed (%)",
-    "nll_equal": "NLL, equal", "nll_harmonic": "NLL, weighed", "largest_weight": "largest weight", "gap": "gap (nats)",
+    "test_error_equal": "error, equal (%)", "test_error_harmonic": "error, weighted (%)",
+    "nll_equal": "NLL, equal", "nll_harmonic": "NLL, weighted", "largest_weight": "largest weight", "gap": "gap (nats)",
 }  # fmt: skip
 HOW = "`bench run --set task.by_cycle=true` keeps what it needs"
 
@@ -45,7 +45,7 @@ class CycleWeights(FieldReport):
     """
 
     name: ClassVar[str] = "cycle-weights"
-    summary: ClassVar[str] = "cycles weighed by their likelihood, against equal weights"
+    summary: ClassVar[str] = "cycles weighted by their likelihood, compared with equal weights"
 
     def build(self, store: Store, request: Request) -> Result:
         made = super().build(store, request)
@@ -136,7 +136,7 @@ def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
     ]
     columns += [Column(name, words, "right", ".4g") for name, words in NUMBERS.items()]
     notes = [
-        "means over seeds; weighed: by the harmonic mean of likelihoods, which has infinite variance",
-        "gap: log weight of the best cycle less that of the second",
+        "means over seeds; weighted: by the harmonic mean of likelihoods, which has infinite variance",
+        "gap: log weight of the best cycle minus that of the second",
     ]
     return Table(heading, columns, records, notes)

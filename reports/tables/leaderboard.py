@@ -28,7 +28,7 @@ NOTE = (
     "joint error: b2 at the end, the squared error of a chain's averages of z, z^2 and, where exact draws exist, of "
     "the shares below quantiles, in units of their variance, averaged over chains x seeds, in the worst direction; "
     "bootstrap interval over seeds; gradients to low error: data passes until the median of b2 over chains x seeds, "
-    "each in its own worst direction, is below 0.01 for good; got there: share of chains below 0.01 at the end"
+    "each in its own worst direction, is below 0.01 for good; reached it: share of chains below 0.01 at the end"
 )
 COMPANIONS = (
     *wide.JOINT_LAW, "temperature", wide.SPREAD, "mode_mass_tv",
@@ -48,7 +48,7 @@ class Leaderboard(Report):
     """
 
     name: ClassVar[str] = "leaderboard"
-    summary: ClassVar[str] = "who is best on each task, and who cannot rank"
+    summary: ClassVar[str] = "the ranking of samplers on each task"
 
     def build(self, store: Store, request: Request) -> Result:
         scores = scores_beside_papers(store, request)
@@ -94,7 +94,7 @@ def _table(score: PaperScore, by: str) -> Table:
             "bias\N{SUPERSCRIPT TWO} + variance": lambda group: _split(score, group),
             "gradients to low error": lambda group: _cost(score, group),
             "rank by gradients": wide.rank_cell(score, COST),
-            "got there": lambda group: _share(score, group),
+            "reached it": lambda group: _share(score, group),
         }
         notes.append(NOTE)
     own = dict.fromkeys([by, score.primary])

@@ -153,7 +153,7 @@ def given_notes(score: FieldScore) -> list[str]:
 
 
 def provenance_notes(groups: Sequence[Group], labels: Mapping[str, str]) -> list[str]:
-    """Which settings nobody chose for the task, and which the user did."""
+    """Which settings are untuned defaults, and which the user chose."""
     kinds = {"untuned default": "untuned", "set by the user": "user"}
     return [
         f"{labels[group.key]}: {words}: {', '.join(found)}"

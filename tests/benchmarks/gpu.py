@@ -298,7 +298,7 @@ def execute(command: Sequence[str], log: Path, seconds: float, environment: Mapp
 
 
 def again(why: str) -> int:
-    say(f"{why}; the same command goes on")
+    say(f"{why}; repeat the command to resume")
     return 3
 
 

@@ -11,7 +11,7 @@ from harness.results.ledger.attempt import Attempt
 from harness.runs.local import GRACE_SECONDS
 
 INTERRUPTED = 130
-GOES_ON = "; the same command goes on where it stopped"
+GOES_ON = "; repeat the command to resume"
 PAUSES = (0.0, 0.01, 0.1, 0.5, 1.0)
 
 

@@ -164,7 +164,7 @@ def test_metadata_that_do_not_read_hide_no_plugin(site):
         registry = Registry()
     assert built_in(registry) == WELL
     rows = {plugin.name: plugin for plugin in registry.plugins}
-    assert "its entry points do not read: UnicodeDecodeError" in rows["broken5-1.0.dist-info"].problems[0]
+    assert "its entry points cannot be read: UnicodeDecodeError" in rows["broken5-1.0.dist-info"].problems[0]
     assert rows["harmful"].offers
 
 

@@ -355,7 +355,7 @@ def test_a_query_without_end_is_ended_by_ctrl_c(folder):
         finally:
             process.kill()
     assert (process.returncode, out) == (130, "")
-    assert err == "bench: interrupted; the same command goes on where it stopped\n"
+    assert err == "bench: interrupted; repeat the command to resume\n"
 
 
 def _seconds_of_work(pid):

@@ -366,10 +366,10 @@ def test_a_set_that_is_not_whole_is_an_error_and_stays_as_it_is(copied, tmp_path
         (copied / "manifest.json").unlink()
     DAMAGES[damage](copied)
     before = content(copied)
-    with pytest.raises(DataError, match=r"is not a whole set of published results: .*; restore its files"):
+    with pytest.raises(DataError, match=r"is not a complete set of published results: .*; restore its files"):
         Published(copied).rows("select * from run")
     assert run(["--results", str(tmp_path / "none"), "reproduce", "--export", str(copied)]) == 4
-    assert "is not a whole set of published results" in capsys.readouterr().err
+    assert "is not a complete set of published results" in capsys.readouterr().err
     assert content(copied) == before
 
 
@@ -387,12 +387,12 @@ def test_runs_that_an_export_leaves_out_are_counted(tmp_path, capsys):
     out.mkdir()
     Published(out, more=runs).write([row["run_key"] for row in runs.rows("select run_key from run")], out)
     assert run(["--results", str(tmp_path / "none"), "reproduce", "--export", str(out)]) == 0
-    assert "left out 1 run of before" in capsys.readouterr().err
+    assert "left out 1 run that no cell" in capsys.readouterr().err
     assert len(Published(out).run_keys()) == 8
 
 
 def test_nothing_published_is_no_set_of_no_runs(tmp_path, capsys):
-    with pytest.raises(DataError, match="holds no published results"):
+    with pytest.raises(DataError, match="contains no published results"):
         Published(tmp_path).rows("select * from run")
     assert run(["--results", str(tmp_path / "none"), "reproduce", "--export", str(tmp_path / "out")]) == 4
     assert "nothing was written" in capsys.readouterr().err

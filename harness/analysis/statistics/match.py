@@ -51,7 +51,7 @@ def match_cell(
     if not np.isfinite(x).all():
         return Match("inconclusive", "a value of ours is not finite", difference)
     if error is None and x.min() == x.max():
-        return Match("inconclusive", "neither ours nor theirs shows how much it varies", difference)
+        return Match("inconclusive", "neither value has an error", difference)
     our_se = float(x.std(ddof=1)) / float(np.sqrt(len(x)))
     bounds = {
         reading: t_multiplier(df, level) * float(np.hypot(our_se, se)) + _ROUNDING * abs(theirs)

@@ -31,7 +31,7 @@ def key(store: Store, prefix: str) -> str:
         return str(found[0]["run_key"])
     if found:
         several = ", ".join(f"{r['run_key'][:12]} ({r['method']} on {r['task']}, seed {r['seed']})" for r in found[:5])
-        raise UsageError(f"{prefix} begins {len(found)} run keys, give more of it: {several}")
+        raise UsageError(f"{prefix} matches {len(found)} runs; give more digits: {several}")
     raise UsageError(f"there is no run {prefix} in {store.results}; `bench ls runs` lists them")
 
 

@@ -44,7 +44,7 @@ def task(offer: Offer) -> dict[str, Any]:
     try:
         made = cls()
     except Exception as error:  # noqa: BLE001 - a plugin may fail in any way, and its page is still worth showing
-        return record | {"note": f"it cannot be made from its defaults: {type(error).__name__}: {error}"}
+        return record | {"note": f"it cannot be created from its defaults: {type(error).__name__}: {error}"}
     notes: list[str] = []
     record |= {
         "dimension": _asked(made.dim, notes),

@@ -33,7 +33,7 @@ LANES = 16
 """Chains are filled up to a multiple: what the widest vector registers hold, twice over for float64."""
 
 FEWEST = 2
-"""Steps of a compiled block; a single one is done plainly, for torch would compile it anew."""
+"""Steps of a compiled block; a single one is done plainly, because torch would compile it again."""
 
 INLINED = 16
 """Operations that are written out where a value is used again; torch's 30 makes ten leapfrog steps a minute's work."""

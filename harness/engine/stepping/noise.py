@@ -107,7 +107,7 @@ class DirectNoise:
         import torch
 
         if not self.generators:
-            raise PluginError("a sampler asks for noise after the call that it was handed to; use the one of each call")
+            raise PluginError("a sampler uses a noise source after its call has ended; use the one passed to each call")
         self.slots.append(slot)
         fill = torch.randn if slot.kind == "normal" else torch.rand
         rows = [fill(slot.shape, generator=g, dtype=slot.dtype, device=g.device) for g in self.generators]

@@ -175,18 +175,18 @@ class CountingPotential(BoundPotential):
         return self._full
 
     def take_counts(self) -> tuple[int, int]:
-        """Calls on the batch and on all the data since the last time; counting starts anew."""
+        """Calls on the batch and on all the data since the last time; counting restarts."""
         full = self.full
         counts = self.calls, full.calls
         self.calls = full.calls = 0
         return counts
 
     def end(self) -> None:
-        """Refuse all later calls: nobody counts them."""
+        """Refuse all later calls, because they are not counted."""
 
         def refuse(_: Tensor) -> None:
             raise PluginError(
-                f"{self.owner} calls a potential{_asked_at()} after the call that it was handed to; "
+                f"{self.owner} calls a potential{_asked_at()} after its call has ended; "
                 "use the one that is passed to each call"
             )
 

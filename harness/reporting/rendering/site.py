@@ -48,7 +48,7 @@ class Section:
 class Site:
     """All that is published. The first section stands before the others, without a heading of its own.
 
-    verdict   what it comes to, in a few words; `tone` is "good", "bad" or "plain"
+    verdict   a summary in a few words; `tone` is "good", "bad" or "plain"
     lead      sentences below it
     facts     (label, text): when, versions, machine
     """

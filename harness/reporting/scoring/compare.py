@@ -151,7 +151,7 @@ def compare_values(
         return replace(made, withheld=few)
     tested = test(apart)
     method = f"{tested.method}, of log ratios by seed" if scale == "ratio" else tested.method
-    aimless = "no value of it is the best" if direction == "target" and target is None else ""
+    aimless = "the metric has no best value" if direction == "target" and target is None else ""
     return replace(made, p=tested.p, test=method, withheld=aimless)
 
 
@@ -275,7 +275,7 @@ def _of_rows(made: Comparison, metric: str, axis: Rows, a: Sequence[Rows], b: Se
     whole = [_statistic(np.concatenate(side), axis, metric) for side in (a, b)]
     made = replace(made, a=whole[0], b=whole[1])
     if not any(map(math.isfinite, whole)) or not all(end > 0 for end in whole):
-        return replace(made, withheld="one of them is zero" if metric == ESS_MSE else "neither gets there")
+        return replace(made, withheld="one of them is zero" if metric == ESS_MSE else "neither reaches low error")
     ratio = _ratio(*whole)
     made = replace(made, effect=ratio)
     if len(made.pairs) > 1:
@@ -285,11 +285,11 @@ def _of_rows(made: Comparison, metric: str, axis: Rows, a: Sequence[Rows], b: Se
         made = replace(made, low=low, high=high, interval="bootstrap 95 %")
     each = [[_statistic(rows, axis, metric) for rows in side] for side in (a, b)]
     if FEWEST <= len(a) < PERMUTATION_SEEDS and not all(0 < x < math.inf for side in each for x in side):
-        return replace(made, withheld=f"a seed never gets there: a test needs {PERMUTATION_SEEDS} pairs, not {len(a)}")
+        return replace(made, withheld=f"a seed never reaches it: a test needs {PERMUTATION_SEEDS} pairs, not {len(a)}")
     x, y = (dict(zip(made.pairs, side, strict=True)) for side in each)
     tested = compare_values(x, y, made.direction, scale="ratio")
     other = tested.p is not None and {tested.favours, made.favours} == {"a", "b"}
-    withheld = "seeds one by one speak for the other side" if other else tested.withheld
+    withheld = "the differences by seed have the other sign" if other else tested.withheld
     return replace(made, p=tested.p, test=tested.test, withheld=withheld)
 
 

@@ -60,7 +60,7 @@ def title(field: Sequence[Group], others: Sequence[Group] = ()) -> str:
 
 
 def _grouped(number: str) -> str:
-    """150000 as 150,000; what is no number, as another tool may have it in its records, as it is."""
+    """150000 as 150,000; other values, as another tool may record them, unchanged."""
     try:
         return f"{float(number):,.12g}"
     except ValueError:

@@ -72,7 +72,7 @@ def _by_key(store: Store, prefix: str) -> Selector:
         return Selector(prefix, rows[0]["method"], key=rows[0]["group_key"])
     if rows:
         several = ", ".join(f"{r['group_key'][:12]} ({r['method']} on {r['task']}@{r['protocol']})" for r in rows[:5])
-        raise UsageError(f"{prefix} begins {len(rows)} rows, give more of it: {several}")
+        raise UsageError(f"{prefix} matches {len(rows)} rows; give more digits: {several}")
     raise UsageError(f"there is no run or row {prefix} in {store.results}; `bench ls runs` lists them")
 
 

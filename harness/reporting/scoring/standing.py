@@ -79,7 +79,7 @@ def _lack(group: Group, estimate: Estimate | None, newest: int) -> str:
         remark = estimate.remark if estimate is not None else "not measured"
         return f"unranked: {remark or 'no value'}"
     if estimate.direction == "target" and estimate.target is None:
-        return "unranked: no value of it is the best"
+        return "unranked: the metric has no best value"
     if estimate.version != newest or estimate.measured < len(group.runs):
         return "unranked: some seeds have an older version of the metric"
     return ""

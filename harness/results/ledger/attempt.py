@@ -195,7 +195,7 @@ class Attempt:
     def conclude(self, result: Mapping[str, Any]) -> None:
         """Write result.json with the checksums of the other files and its own: the attempt is final from here on."""
         if (self.path / "result.json").exists():
-            raise ValueError(f"{self.path} is concluded already")
+            raise ValueError(f"{self.path} is already concluded")
         files = {path.name: checksum(path) for path in sorted(self.path.iterdir()) if _lasts(path.name)}
         self.event("finished" if result["status"] in FINAL else "failed", status=result["status"])
         write_json(self.path / "result.json", sealed({**result, "attempt": self.id, "files": files}))
@@ -213,7 +213,7 @@ class Attempt:
         except FileNotFoundError:
             return None, ""
         except (OSError, ValueError) as error:
-            return None, f"result.json does not read: {error}"
+            return None, f"result.json cannot be read: {error}"
         damage = _damage(record, self.id)
         return (None, f"result.json {damage}") if damage else (record, "")
 
@@ -288,11 +288,11 @@ def checksum(path: Path) -> str:
 def _damage(record: Mapping[str, Any], attempt: str) -> str:
     """What is wrong with the record of a result; "" where nothing is."""
     if not seal_holds(record):
-        return "is altered: its checksum is not its own"
+        return "is altered: its checksum does not match"
     if record.get("attempt") != attempt:
         return f"is of another attempt ({record.get('attempt')!r:.40})"
     if record.get("status") not in FINAL + FAILED:
-        return f"has the status {record.get('status')!r:.40}, which there is not"
+        return f"has the status {record.get('status')!r:.40}, which is unknown"
     return ""
 
 

@@ -81,7 +81,7 @@ class Ledger:
         kind = filesystem(self.root)
         if kind in NETWORK:
             raise DataError(
-                f"{self.root} is on a network file system ({kind}), whose locks cannot be trusted; "
+                f"{self.root} is on a network file system ({kind}), whose locks are unreliable; "
                 "choose a local folder by --results DIR or BENCH_RESULTS"
             )
 

@@ -30,9 +30,9 @@ def concluded_attempt(ledger: Ledger, text: str) -> Attempt:
         raise UsageError(f"{text!r} is neither a run key (6 to 64 hexadecimal digits of it) nor an attempt's name")
     result, damage = attempt.read_result()
     if damage:
-        raise DataError(f"{attempt.path}: {damage}; the run's command does it again")
+        raise DataError(f"{attempt.path}: {damage}; the run's command repeats it")
     if result is None:
-        raise UsageError(f"attempt {attempt.id} is not concluded; its command goes on with it")
+        raise UsageError(f"attempt {attempt.id} is not finished; repeat its command to resume it")
     return attempt
 
 
@@ -43,7 +43,7 @@ def run_key(ledger: Ledger, prefix: str) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise UsageError(f"{prefix} begins {len(found)} run keys, give more of it: {_listed(ledger, found)}")
+        raise UsageError(f"{prefix} matches {len(found)} runs; give more digits: {_listed(ledger, found)}")
     raise UsageError(f"there is no run {prefix} in {ledger.root}; `bench ls runs` lists them")
 
 
@@ -62,7 +62,7 @@ def _counting(ledger: Ledger, key: str) -> Attempt:
     concluded = [attempt for attempt in ledger.attempts(key) if (attempt.path / "result.json").exists()]
     if concluded:
         return concluded[-1]
-    raise UsageError(f"run {key[:12]} is {standing.status}: it has no result yet; its command goes on with it")
+    raise UsageError(f"run {key[:12]} is {standing.status}: it has no result yet; repeat its command to resume it")
 
 
 def _listed(ledger: Ledger, keys: Iterable[str]) -> str:

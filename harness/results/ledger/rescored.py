@@ -1,4 +1,4 @@
-"""What was measured anew from an attempt's kept draws: rescored.json beside result.json, which stays as it is.
+"""Metrics computed again from an attempt's kept draws: rescored.json, next to an unchanged result.json.
 
 It names the result that it belongs to, the code that measured, and a file of curves by its checksum. That file's name
 holds its checksum too, and it is written first: a crash leaves the old pair or the new one.
@@ -57,7 +57,7 @@ def read(folder: Path) -> tuple[dict[str, Any] | None, str]:
     except FileNotFoundError:
         return None, ""
     except (OSError, ValueError) as error:
-        return None, f"{FILE} does not read: {error}"
+        return None, f"{FILE} cannot be read: {error}"
     whole = isinstance(record.get("metrics"), list) and "sha256" in record
     if not whole or not isinstance(record.get("files"), dict) or not seal_holds(record):
         return None, f"{FILE} is damaged"

@@ -30,16 +30,16 @@ def problems(key: str, attempt: Attempt) -> Iterator[Problem]:
     spec = read_json(attempt.path / "spec.json") or {}
     result, damage = attempt.read_result()
     if damage:
-        remedy = "give the run's command again, which does it anew; then `bench gc --delete` takes this attempt away"
+        remedy = "repeat the run's command, which runs it again; then `bench gc --delete` deletes this attempt"
         yield Problem(attempt.path / "result.json", damage.removeprefix("result.json "), remedy)
         return
     found = [*_of_records(attempt, key, spec)]
     if result is not None:
         found += [*_of_files(attempt, key, result), *_of_events(attempt)]
         found += [] if found else _of_draws(attempt, spec, result)
-        remedy = "delete its folder, give the run's command again, then `bench ingest --rebuild`"
+        remedy = "delete its folder, repeat the run's command, then `bench ingest --rebuild`"
     else:
-        remedy = "give the run's command again, which begins a new attempt"
+        remedy = "repeat the run's command, which starts a new attempt"
     told: set[str] = set()
     for name, what in found:
         if name not in told:  # one line a file: the first thing found wrong with it
@@ -51,11 +51,11 @@ def problems(key: str, attempt: Attempt) -> Iterator[Problem]:
 
 def _of_records(attempt: Attempt, key: str, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if not spec:
-        yield "spec.json", "does not read"
+        yield "spec.json", "cannot be read"
     elif spec.get("key") != key:
         yield "spec.json", f"is of run {str(spec.get('key'))[:12]}, not of the folder's"
     elif spec.get("key_version") == KEY_VERSION and recorded_key(spec) != key:
-        yield "spec.json", "is altered: its parts do not make the run's key"
+        yield "spec.json", "is altered: its parts do not match the run's key"
     try:
         whole = environment.is_whole(read_json(attempt.path / "environment.json") or {})
     except (TypeError, ValueError, RecursionError):
@@ -76,11 +76,11 @@ def _unlike(attempt: Attempt, files: Mapping[str, Any]) -> Iterator[tuple[str, s
     for name, digest in files.items():
         try:
             if Path(name).name != name or checksum(attempt.path / name) != digest:
-                yield name, "is altered: its checksum is not the recorded one"
+                yield name, "is altered: its checksum does not match the recorded one"
         except FileNotFoundError:
             yield name, "is missing"
         except OSError as error:
-            yield name, f"does not read: {error.strerror or error}"
+            yield name, f"cannot be read: {error.strerror or error}"
 
 
 def _of_draws(attempt: Attempt, spec: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -102,7 +102,7 @@ def _of_draws(attempt: Attempt, spec: Mapping[str, Any], result: Mapping[str, An
         with safe_open(attempt.path / DRAWS, framework="numpy") as file:
             draws, steps = (file.get_slice(name).get_shape() for name in ("draws", "steps"))
     except (OSError, SafetensorError) as error:
-        yield DRAWS, f"does not read: {error}"
+        yield DRAWS, f"cannot be read: {error}"
         return
     chains = spec.get("chains")
     if len(draws) != 3 or draws[:2] != [stored, chains] or steps != [stored]:
@@ -112,7 +112,7 @@ def _of_draws(attempt: Attempt, spec: Mapping[str, Any], result: Mapping[str, An
 def _of_rescored(attempt: Attempt) -> Iterator[Problem]:
     """What `bench rescore` put beside the result."""
     record, damage = rescored.read(attempt.path)
-    remedy = "delete it, then `bench ingest --rebuild`; `bench rescore` makes it again"
+    remedy = "delete it, then `bench ingest --rebuild`; `bench rescore` writes it again"
     if damage:
         yield Problem(attempt.path / rescored.FILE, damage.removeprefix(f"{rescored.FILE} "), remedy)
     for name, what in _unlike(attempt, record["files"]) if record else []:
@@ -120,7 +120,7 @@ def _of_rescored(attempt: Attempt) -> Iterator[Problem]:
 
 
 def _of_events(attempt: Attempt) -> Iterator[tuple[str, str]]:
-    """A line that a crash cut off has no end and is no damage; one that has an end and does not read is."""
+    """A line that a crash cut off has no end and is no damage; one that has an end and cannot be read is."""
     try:
         lines = attempt.content("events.jsonl").splitlines()
     except OSError:
@@ -128,6 +128,6 @@ def _of_events(attempt: Attempt) -> Iterator[tuple[str, str]]:
     whole = {i for i, _ in attempt.numbered_events()}
     for i, line in enumerate(lines):
         if line.endswith(b"}") and i not in whole:
-            yield "events.jsonl", f"line {i + 1} does not read"
+            yield "events.jsonl", f"line {i + 1} cannot be read"
     if not {"finished", "failed"} & {event["event"] for event in attempt.events()}:
-        yield "events.jsonl", "is missing or cut short: it does not tell of the end"
+        yield "events.jsonl", "is missing or truncated: the end of the run is not recorded"

@@ -102,7 +102,7 @@ def news(results: Path, have: Known, papers: Iterable[Path]) -> News:
     if gone and (results / "runs").is_dir():
         found.gone = len(gone)
         found.notes.append(
-            f"{len(gone)} attempts are no longer in {results / 'runs'}; `bench ingest --rebuild` forgets them"
+            f"{len(gone)} attempts are no longer in {results / 'runs'}; `bench ingest --rebuild` removes them"
         )
     paths = list(papers)
     if paths and {paper_files.checksum(paths)} != have.papers:

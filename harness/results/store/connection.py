@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 Answer = TypeVar("Answer")
-REBUILD = "`bench ingest --rebuild` sets it aside and makes the database anew from the runs"
+REBUILD = "`bench ingest --rebuild` moves it aside and rebuilds the database from the runs"
 PATIENCE = 2.0
 """Seconds to wait for another process to close the database: an ingest takes a fraction of one."""
 

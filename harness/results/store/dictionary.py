@@ -12,7 +12,7 @@ from harness.system.files import write_whole
 HEADER = """# Data dictionary
 
 The tables and views of `results.duckdb`, as `bench sql` sees them. Generated from `harness/results/records.py` by
-`python -m harness.results.store.dictionary`; a test keeps it equal.
+`python -m harness.results.store.dictionary`; a test checks this page.
 """
 
 

@@ -97,7 +97,7 @@ class Published(Store):
         except (OSError, ValueError) as error:
             raise _broken(self.results, str(error)) from error
         if not found and self.more is None:
-            raise DataError(f"{self.results} holds no published results; `bench reproduce --export` writes them")
+            raise DataError(f"{self.results} contains no published results; `bench reproduce --export` writes them")
         if found and (missing := sorted(names.keys() - found.keys())):
             raise _broken(self.results, f"{', '.join(missing)} is missing")
         return {table: found[name] for name, table in names.items() if found}
@@ -117,7 +117,7 @@ def _file(table: str) -> str:
 
 def _broken(folder: Path, why: str) -> DataError:
     return DataError(
-        f"{folder} is not a whole set of published results: {why}; restore its files (git checkout), "
+        f"{folder} is not a complete set of published results: {why}; restore its files (git checkout), "
         "or delete them and export all runs again"
     )
 
@@ -130,7 +130,7 @@ def _load(db: DuckDBPyConnection, table: str, content: bytes, folder: Path) -> N
         db.register("incoming", pyarrow.parquet.read_table(pyarrow.BufferReader(content)))
         db.execute(f"insert into {table} by name select * from incoming")  # noqa: S608 - one of the tables above
     except (OSError, pyarrow.ArrowException, duckdb.Error) as error:
-        raise _broken(folder, f"{_file(table)} does not read: {str(error).splitlines()[0]}") from error
+        raise _broken(folder, f"{_file(table)} cannot be read: {str(error).splitlines()[0]}") from error
     db.unregister("incoming")
 
 

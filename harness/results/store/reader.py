@@ -67,7 +67,7 @@ def read(results: Path, path: str) -> Record:
     content, spec = _document(attempt, "spec.json")
     result, damage = attempt.read_result()
     if damage:
-        raise Malformed(f"{damage}; the run's command does it again")
+        raise Malformed(f"{damage}; the run's command repeats it")
     record = Record(attempt.id, attempt.path.parent.name, result is not None)
     if spec.get("key") != record.run_key:
         raise Malformed(f"spec.json is of run {spec.get('key')!r:.20}, not of the folder's")
@@ -84,7 +84,7 @@ def read(results: Path, path: str) -> Record:
             raise Malformed("result.json is of another run than the folder's")
         digest = pick(result, "files", dict, "result.json").get("spec.json")
         if digest is not None and hashlib.sha256(content).hexdigest() != digest:
-            raise Malformed("spec.json is altered: its checksum is not the one in result.json")
+            raise Malformed("spec.json is altered: its checksum does not match result.json")
         record.rows["metric"] = _metrics(record, result)
         record.rows["artifact"] = _artifacts(record, result, attempt.path)
         record.curves = _curves(record, attempt.path / CURVES, result.get("files", {}).get(CURVES))
@@ -101,11 +101,11 @@ def _document(attempt: Attempt, name: str) -> tuple[bytes, dict[str, Any]]:
     except FileNotFoundError:
         raise Malformed(f"{name} is missing") from None
     except ValueError as error:
-        raise Malformed(f"{name} does not read: {error}") from None
+        raise Malformed(f"{name} cannot be read: {error}") from None
 
 
 def _take_rescored(record: Record, folder: Path) -> None:
-    """Put what was measured anew from the kept draws in the place of the result's metrics and curves."""
+    """Replace the result's metrics and curves by those computed again from the kept draws."""
     newer, damage = rescored.read(folder)
     try:
         if newer is not None:
@@ -117,7 +117,7 @@ def _take_rescored(record: Record, folder: Path) -> None:
     except Malformed as malformed:
         damage = str(malformed)
     if damage:
-        record.notes.append(f"{damage}; the metrics of result.json count, and `bench rescore` measures anew")
+        record.notes.append(f"{damage}; the metrics of result.json are used; `bench rescore` computes new ones")
 
 
 _RUN = columns_of("run")
@@ -152,7 +152,7 @@ def _environment(content: bytes | None) -> dict[str, list[Row]]:
     try:
         document = parse_json(content)
     except ValueError as error:
-        raise Malformed(f"environment.json does not read: {error}") from None
+        raise Malformed(f"environment.json cannot be read: {error}") from None
     rest = {name: value for name, value in document.items() if name != "id"}
     digest = hashlib.sha256(dump(rest).encode()).hexdigest()  # the id, where that is what it should be
     given = {"environment": digest, "document": document}
@@ -213,11 +213,11 @@ def _curves(record: Record, path: Path, digest: str | None) -> list[Curve]:
             return []
         raise Malformed(f"{path.name} is missing, or not readable: {error.strerror}") from None
     if digest is not None and hashlib.sha256(content).hexdigest() != digest:
-        raise Malformed(f"{path.name} is truncated or altered: its checksum is not the one in result.json")
+        raise Malformed(f"{path.name} is truncated or altered: its checksum does not match result.json")
     try:
         arrays = load_arrays(content)
     except Exception as error:  # noqa: BLE001 - the library's own error, or a header that lies
-        raise Malformed(f"{path.name} does not read: {error}") from None
+        raise Malformed(f"{path.name} cannot be read: {error}") from None
     names = sorted(name.removesuffix("/x") for name in arrays if name.endswith("/x"))
     return [_curve(record, name, arrays) for name in names]
 

@@ -1,4 +1,4 @@
-"""What lies in the results folder: the attempt directories."""
+"""The attempt directories in a results folder."""
 
 from __future__ import annotations
 

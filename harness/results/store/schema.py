@@ -1,4 +1,4 @@
-"""The tables of the store, as the records declare them, and its views. A database can always be made anew."""
+"""The tables of the store, as the records declare them, and its views. A database can always be rebuilt."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Store:
         return self._instead is not None
 
     def rebuild(self, papers: Iterable[Path] = ()) -> list[str]:
-        """Make the database anew from the ledger; the old one is replaced when the new one is whole."""
+        """Rebuild the database from the ledger; the old one is replaced when the new one is complete."""
         try:
             return self._rebuild(papers)
         except (Busy, Refused, OSError) as error:
@@ -82,7 +82,7 @@ class Store:
         new = aside(self.path)
         notes = []
         try:
-            state = self._strange()  # waits until nobody has it open
+            state = self._strange()  # waits until no process has it open
             _fill(new, found)
             if state is not None:
                 notes = self._set_aside(state)
@@ -105,7 +105,7 @@ class Store:
         except Damaged as state:
             raise DataError(f"{self.path} {state}; {connection.REBUILD}") from state
         except (Busy, Refused) as obstacle:
-            raise DataError(f"{obstacle}; `bench ingest --rebuild` reads all anew, once it is free") from obstacle
+            raise DataError(f"{obstacle}; run `bench ingest --rebuild` once it is free") from obstacle
 
     def table(
         self, query: str, parameters: Sequence[Any] = (), *, most: int | None = None, seconds: float | None = None
@@ -229,7 +229,7 @@ class Store:
         return [f"{self.path} {state}; it is now {aside.name}, and the database was rebuilt from the runs"]
 
     def _strange(self) -> Damaged | None:
-        """What is wrong with the database, if anything. Waits until nobody has it open."""
+        """What is wrong with the database, if anything. Waits until no process has it open."""
         try:
             with connection.reading(self.path):
                 return None
@@ -254,7 +254,7 @@ def _fill(path: Path, found: News, redone: Redone | None = None) -> None:
 def _check_query(db: DuckDBPyConnection, query: str) -> None:
     """Raise `UsageError` unless it is one statement, and one that reads; that it can do no more is the connection's."""
     if not is_text(query):
-        raise UsageError("the query failed: it holds bytes that are no text")
+        raise UsageError("the query failed: it contains bytes that are not text")
     statements = db.extract_statements(query)
     if len(statements) != 1:
         raise UsageError(f"one query at a time; there {'are' if statements else 'is'} {len(statements) or 'none'} here")
@@ -265,7 +265,7 @@ def _check_query(db: DuckDBPyConnection, query: str) -> None:
     if kind not in READING:
         raise UsageError(
             f"the query failed: results are read-only here, and this is {kind}; "
-            "what reads is select, from, show, describe, summarize, pivot, explain"
+            "allowed are select, from, show, describe, summarize, pivot, explain"
         )
 
 

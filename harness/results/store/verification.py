@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from harness.results.store.store import Store
 
-REBUILD = "`bench ingest --rebuild` makes it anew"
+REBUILD = "`bench ingest --rebuild` rebuilds it"
 SHOWN = 3
 
 Key = tuple[Any, ...]
@@ -44,7 +44,7 @@ def problems(store: Store, papers: Iterable[Path]) -> list[Problem]:
                 raise DataError(f"{store.path} has no tables; `bench ingest` makes them")
             have, there = known(db), _prints(db)
     except Older as state:
-        raise DataError(f"{store.path} {state}; `bench ingest` makes it anew") from state
+        raise DataError(f"{store.path} {state}; `bench ingest` rebuilds it") from state
     except Damaged as state:
         return [Problem(store.path, str(state), REBUILD)]
     except (Busy, Refused) as obstacle:

@@ -239,7 +239,7 @@ _LISTENING: list[tuple[frozenset[str], list[str]]] = []
 
 @cache
 def _hook() -> None:
-    """Audit hooks stay for ever: there is one, which is deaf unless somebody listens."""
+    """Audit hooks stay for ever: there is one, which does nothing unless a run is watched."""
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
         if not _LISTENING:
@@ -285,7 +285,7 @@ def _leaves_nothing(sampler: Sampler, first: Tensor) -> None:
         if before.get(name) != value:
             raise Broken(f"a run leaves something behind in {name}, where the next run would find it")
     if not same(_run(sampler, 0), first):
-        raise Broken("a run is another after a run of another target, with another seed, in the same process")
+        raise Broken("a run differs after a run on another target, with another seed, in the same process")
 
 
 def _memory(sampler: Sampler) -> dict[str, str]:

@@ -119,7 +119,7 @@ def _answers_finely(sampler: Sampler, h: float) -> None:
                     ROUNDED,
                 )
         if name in ("theta", "the noise") and not answers[0].any():
-            raise Broken(f"a step answers to no change of {FINE:g} in {name}: it rounds or ignores it", ROUNDED)
+            raise Broken(f"a step does not respond to a change of {FINE:g} in {name}: it rounds or ignores it", ROUNDED)
 
 
 def _noise_is_normal(sampler: Sampler, h: float) -> None:

@@ -40,7 +40,7 @@ def families(sampler: Sampler) -> list[Sequence[Experiment]]:
     sampler = frozen(sampler)
     known = exact.experiments(sampler)
     if known is None:
-        raise Skip("not linear and no Metropolis kernel: its loop is held by the law whole-law")
+        raise Skip("not linear and not a Metropolis kernel: the law whole-law tests its loop")
     return [known]
 
 

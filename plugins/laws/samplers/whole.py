@@ -187,7 +187,7 @@ def _without(sampler: Sampler, frozen: float | None, *, own: bool) -> None:
             "limit_bias declares no stationary law, the sampler is not linear, and it ships no law of its own: nothing "
             "is shown of it (see harness.SamplerLaw)"
         )
-    raise Skip("it declares no stationary law; real-loop holds its path")
+    raise Skip("it declares no stationary law; real-loop tests its path")
 
 
 def optimiser(sampler: Sampler) -> None:

@@ -45,7 +45,7 @@ def facts(offer: Offer, cls: type) -> dict[str, Any]:
     """
     record = declared(cls) | dict.fromkeys(DERIVED)
     if any(field.required for field in schema(cls)):
-        return record | {"note": "it has no defaults for all hyperparameters, so what follows from them is not shown"}
+        return record | {"note": "some hyperparameters have no default, so results that depend on them are not shown"}
     notes: list[str] = []
     made = _asked(cls, notes)
     if made is not None:
@@ -235,5 +235,5 @@ def _asked(question: Callable[[], Any], notes: list[str]) -> Any:
     try:
         return question()
     except Exception as error:  # noqa: BLE001 - a plugin may fail in any way, and its page is still worth showing
-        notes.append(f"not all that follows from the defaults is shown: {type(error).__name__}: {error}")
+        notes.append(f"some results at the defaults are missing: {type(error).__name__}: {error}")
         return None

@@ -30,15 +30,13 @@ def page(record: Record) -> str:
         "## Facts",
         _facts(record),
         *_block("Hyperparameters", record["hyperparameters"], HYPERPARAMETERS, "None."),
-        *_block("State", record["state"], STATE, "None: the position is all that it carries from step to step."),
+        *_block("State", record["state"], STATE, "None: only the position is kept from step to step."),
         "## Stationary variance",
         *_variance(record),
         "## Step size in other conventions",
         *_conversions(record),
-        *_block(
-            "What is shown of its law", record["shown"], {"law": "law", "shown": "what `bench check` shows"}, "Nothing."
-        ),
-        *_block("Laws that it is not held to", record["laws"], _same("law", "outcome", "reason"), ALL_LAWS),
+        *_block("What was verified", record["shown"], {"law": "law", "shown": "what `bench check` shows"}, "Nothing."),
+        *_block("Exemptions from laws", record["laws"], _same("law", "outcome", "reason"), ALL_LAWS),
         *_block("Methods built on it", record["methods"], _same("method", "schedule", "summary"), "None."),
     ]
     if "note" in record:
@@ -46,7 +44,7 @@ def page(record: Record) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-ALL_LAWS = "None: it is exempt from no law, and of those that do not simulate all have something to say."
+ALL_LAWS = "None: every law applies."
 
 
 def _same(*names: str) -> dict[str, str]:

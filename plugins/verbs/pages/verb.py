@@ -43,12 +43,12 @@ def picture(record: Mapping[str, Any]) -> bytes:
 
 
 def docs(
-    folder: Annotated[Path, typer.Argument(help="The folder of the pages.")] = HOME,
+    folder: Annotated[Path, typer.Argument(help="Folder for the pages.")] = HOME,
     distribution: Annotated[str, typer.Option(help="Whose samplers.")] = OWN,
 ) -> Result:
     """Write a page for each sampler of a distribution, from its docstring and what follows from its code.
 
-    Pages in the folder that are of other samplers are removed; a folder whose README.md is not from here is refused.
+    Pages of other samplers in the folder are removed; a folder with a README.md that it did not write is refused.
     """
     readme = folder / "README.md"
     is_own = readme.exists() and any(mark in readme.read_text("utf-8", "replace") for mark in (index.MARK, OLD_MARK))

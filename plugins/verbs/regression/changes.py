@@ -31,7 +31,7 @@ class Change:
 
     outcome     worse: by the metric's direction, p < .05 after Holm; diverged, failed: seeds that had a result;
                 gone: there is no such row or value any more; better; unclear: other values, no verdict;
-                unfinished: seeds ended by a time limit or for want of memory;
+                unfinished: seeds ended by a time limit or for lack of memory;
                 same; new; not compared; skipped: its data is not here; dropped: the suite does not ask for it any more
     comparison  tonight (a) against the last night (b), where their values differ
     """
@@ -59,9 +59,7 @@ def changes(last: Night | None, tonight: Night, skipped: Collection[str] = ()) -
         if name in skipped:
             found.append(Change(name, "", "skipped", "its data is not here"))
         elif name not in tonight.rows:
-            outcome, reason = (
-                ("dropped", "the suite was edited") if edited else ("gone", "there is no such row any more")
-            )
+            outcome, reason = ("dropped", "the suite was edited") if edited else ("gone", "the row no longer exists")
             found.append(Change(name, "", outcome, reason))
         elif name not in before:
             found.append(Change(name, "", "new", "not in the last night" if last else ""))
@@ -104,7 +102,7 @@ def _of_row(name: str, before: Row, now: Row) -> Iterator[Change]:
 def _of_metric(row: str, name: str, before: Metric | None, now: Metric | None, seeds: Collection[int]) -> Change:
     """`seeds` have a result in both nights."""
     if before is None or now is None:
-        outcome, reason = ("new", "not in the last night") if now else ("gone", "it is not measured any more")
+        outcome, reason = ("new", "not in the last night") if now else ("gone", "it is no longer computed")
         return Change(row, name, outcome, reason)
     then = {seed: value for seed, value in before.values.items() if seed in seeds}
     here = {seed: value for seed, value in now.values.items() if seed in seeds}
@@ -132,7 +130,7 @@ def _incomparable(before: Metric, now: Metric) -> str:
     """Why two records of a metric are not of the same thing, or of a thing that has no better."""
     if before.version != now.version:
         return f"version {before.version} of the metric then, {now.version} now"
-    return "no value of it is the best" if now.direction == "target" and now.target is None else ""
+    return "the metric has no best value" if now.direction == "target" and now.target is None else ""
 
 
 def compare(tonight: Mapping[int, float], last: Mapping[int, float], metric: Metric) -> Comparison:

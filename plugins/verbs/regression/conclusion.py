@@ -66,7 +66,7 @@ def conclude(suite: Suite, entries: Sequence[Entry], out: Path, *, open_runs: in
     if not (current := is_current(out, made_from)):
         problems = publish(replace(site, sections=[section, *_reports(suite, store)]), out, made_from)
     for name, problem in problems.items():
-        context.say(f"report {name} could not be made: {problem}")
+        context.say(f"report {name} could not be created: {problem}")
     if not open_runs:
         history.record(settled(last, tonight, found, accepted=accepted))
     sentences = "\n".join(plain(tables.sentence(change)) for change in tables.told(found)) if last else ""
@@ -103,7 +103,7 @@ def _made_from(site: Site, suite: Suite, store: Store) -> str:
 
 
 def _source(offer: Offer) -> str:
-    """The hash of an offer's code; what is wrong with it where it does not read."""
+    """The hash of an offer's code; what is wrong with it where it cannot be read."""
     try:
         return source_hash(offer.info.target) if isinstance(offer.info, Info) else ""
     except PluginError as error:

@@ -20,7 +20,7 @@ class History:
         for path in sorted(self.folder.glob("*.json"), reverse=True):
             night = from_json(read_json(path)) if path.stem.isdigit() else None
             if night is None:
-                self.notes.append(f"{path} is not a whole record of a night; it is left out")
+                self.notes.append(f"{path} is not a complete record of a night; it is left out")
             else:
                 self._nights.append((path, night))
             if len(self._nights) == 2:

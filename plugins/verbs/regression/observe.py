@@ -70,8 +70,8 @@ def observe(suite: str, entries: Sequence[Entry], store: Store) -> Night:
                 known = members.setdefault(name, {}).setdefault(planned.spec.seed, planned.spec)
                 if known.key != planned.spec.key:
                     raise UsageError(
-                        f"seed {known.seed} of the row {name!r} is two runs, {known.key[:12]} and "
-                        f"{planned.spec.key[:12]}; a suite must say what sets them apart"
+                        f"seed {known.seed} of the row {name!r} has two runs, {known.key[:12]} and "
+                        f"{planned.spec.key[:12]}; the suite must name the setting in which they differ"
                     )
     rows = {name: _row(specs, results, metrics) for name, specs in sorted(members.items())}
     return Night(suite, rows)

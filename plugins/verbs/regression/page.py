@@ -16,7 +16,7 @@ SHOWN = 5
 
 
 def verdict(last: Night | None, found: Sequence[Change], open_runs: int, *, accepted: bool) -> tuple[str, str]:
-    """What the night comes to in a few words, and its tone."""
+    """A summary of the night in a few words, and its tone."""
     worse = sum(change.is_regression for change in found)
     left = f"; {open_runs} run{'' if open_runs == 1 else 's'} not finished" if open_runs else ""
     if last is None:

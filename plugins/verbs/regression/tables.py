@@ -62,8 +62,8 @@ def _changed(found: Sequence[Change]) -> Table:
     ]  # fmt: skip
     apart = [change for change in found if change.outcome == "not compared"]
     notes = [
-        "x2 means twice as large, or twice as far from the best value where a metric has one",
-        "one that became worse is compared with the numbers from before until it recovers or is accepted",
+        "x2: twice as large, or twice as far from the best value if the metric has one",
+        "a row that became worse is compared with its earlier numbers until it recovers or is accepted",
         *(f"{change.row}{', ' if change.metric else ''}{change.metric}: {change.reason}" for change in apart[:20]),
     ]
     return Table("Since the last night", columns, [_line(change) for change in told(found)], notes)
@@ -125,7 +125,5 @@ def _times(last: Night | None, tonight: Night) -> Table:
         Column("open", "not finished", "right"), Column("last", "seconds a run, last night", "right", number),
         Column("tonight", "tonight", "right", number), Column("share", "ratio", "right", ".2f"),
     ]  # fmt: skip
-    notes = [
-        "seconds of sampling, the median over seeds; for information: a run that was done before is not timed again"
-    ]
+    notes = ["seconds of sampling, median over seeds; a finished run is not timed again"]
     return Table("Rows", columns, rows, notes)

@@ -73,7 +73,7 @@ def write(package: Package, into: Path) -> Path:
             with suppress(OSError):
                 place.rmdir()
         if isinstance(error, OSError) and error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
-            raise UsageError(f"{folder} is there already, and nothing is overwritten; choose another name") from error
+            raise UsageError(f"{folder} already exists, and nothing is overwritten; choose another name") from error
         if isinstance(error, OSError):
             what = f"{error.filename or folder}: {error.strerror or error}"
             raise UsageError(f"{what}; choose another folder by --into DIR") from error

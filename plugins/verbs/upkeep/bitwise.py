@@ -53,7 +53,7 @@ def differing_results(stored: Mapping[str, Any], again: Mapping[str, Any]) -> li
 def differing_arrays(stored: Path, again: Path, file: str, until: int | None = None) -> list[Difference]:
     """The arrays of one file that are not the same bits; of draws those up to the step `until` alone.
 
-    Raises ValueError where the stored file does not read, OSError where it cannot be opened.
+    Raises ValueError where the stored file cannot be read, OSError where it cannot be opened.
     """
     ours, theirs = _load(stored / file), _load(again / file)
     if until is not None:
@@ -120,7 +120,7 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
     except FileNotFoundError:
         return {}
     except (OSError, SafetensorError, ValueError, KeyError) as error:
-        raise ValueError(f"{path.name} does not read: {error}") from None
+        raise ValueError(f"{path.name} cannot be read: {error}") from None
 
 
 def _metrics(result: Mapping[str, Any]) -> dict[str, Any]:

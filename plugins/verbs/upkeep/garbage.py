@@ -7,7 +7,7 @@ from the results folder down, each step relative to the one before.
 
 A file is deleted at once. An attempt is renamed into the trash folder first, and its files are deleted there: whenever
 this is interrupted, an attempt is either whole or gone. The trash folder stays until the database has forgotten the
-attempts: while it is there, the next refresh of the database makes it anew if attempts are missing.
+attempts: while it is there, the next refresh of the database rebuilds it if attempts are missing.
 """
 
 from __future__ import annotations
@@ -123,13 +123,13 @@ def _of_run(ledger: Ledger, key: str, *, failed: bool) -> Iterator[Garbage]:
 
 
 def _of_locks(ledger: Ledger) -> Iterator[Garbage]:
-    """Lock files that nobody holds, and notices of workers that are gone."""
+    """Lock files that no process holds, and progress files of workers that have ended."""
     for name, size in _ordinary(ledger.root, "locks"):
         path = ledger.locks / name
         if _LOCK.fullmatch(name) and not held(path):
-            yield Garbage(path, size, "a lock that nobody holds")
+            yield Garbage(path, size, "a lock that no process holds")
         elif _NOTICE.fullmatch(name) and not held(path.with_suffix(".lock")):
-            yield Garbage(path, size, "the notice of a worker that is gone")
+            yield Garbage(path, size, "the progress file of a worker that has ended")
 
 
 def _of_root(root: Path) -> Iterator[Garbage]:

@@ -74,7 +74,7 @@ class Replay:
         found = [*self.asked.changes]
         for file, made_again in self.damaged.items():
             how = "; the replay made it as it was written" if made_again else ""
-            found.append(f"{file} of the attempt is damaged: its checksum is not the one in result.json{how}")
+            found.append(f"{file} of the attempt is damaged: its checksum does not match result.json{how}")
         if self.environment:
             changed = ", ".join(f"{name} {then} -> {now}" for name, (then, now) in self.environment.items())
             found.append(f"the environment is not the same: {changed}")
@@ -91,7 +91,7 @@ def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> Request:
     """
     stored, damage = attempt.read_result()
     if stored is None:
-        raise DataError(f"{attempt.path}: {damage or 'there is no result.json'}; the run's command does it again")
+        raise DataError(f"{attempt.path}: {damage or 'there is no result.json'}; the run's command repeats it")
     spec, record = recorded_spec(attempt), read_json(attempt.path / "spec.json") or {}
     offers = {kind: offer(registry, kind, getattr(spec, kind), attempt) for kind in KINDS}
     sampler, schedule, task = (installed(offers[kind], getattr(spec, kind)) for kind in KINDS)
@@ -100,8 +100,8 @@ def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> Request:
     changes = _changes(record, spec, now, data_checksum(files))
     if changes and not anyway:
         raise UsageError(
-            f"{'; '.join(changes)}. The run would be another one: it ran with {code(attempt)}; go back to that, "
-            "or see what comes out now with --anyway"
+            f"{'; '.join(changes)}. The run used {code(attempt)}; install that again, "
+            "or repeat it with the current code by --anyway"
         )
     device = (read_json(attempt.path / "environment.json") or {}).get("device")
     return Request(attempt, stored, now, files, str(device or spec.device), changes)

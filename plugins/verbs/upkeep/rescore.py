@@ -1,4 +1,4 @@
-"""Measures kept draws anew with the observer that the task has now, and writes what came out beside the result.
+"""Computes metrics of kept draws with the task's current observer, and writes them next to the result.
 
 In a worker process. A run is refused, with the reason, where its draws are not all that its observer saw.
 """
@@ -104,9 +104,9 @@ def _draws(attempt: Attempt, result: Mapping[str, Any]) -> tuple[NDArray[np.floa
 
     path = attempt.path / DRAWS
     if result["draws_stride"] != 1 or result["draws_stored"] != result["draws_kept"]:
-        raise RunError("its draws were too many to be all kept: run it again")
+        raise RunError("not all of its draws were kept: run it again")
     if not path.exists():
-        raise RunError("its draws are not there any more: run it again")
+        raise RunError("its draws are missing: run it again")
     if checksum(path) != (result.get("files") or {}).get(DRAWS):
         raise RunError("its draws are damaged: run it again")
     arrays = load(read_bytes(path))
@@ -118,7 +118,7 @@ def _measure(
 ) -> Outcome:
     """What the task's observer says of the draws, every one of weight 1."""
     if task.version != spec.task_version:
-        raise RunError(f"the task is of version {task.version} now, its draws are of version {spec.task_version}")
+        raise RunError(f"the task has version {task.version} now, its draws have version {spec.task_version}")
     sampler = instance(spec.sampler.target, spec.sampler.params)
     if type(sampler).log_weight is not Sampler.log_weight:
         raise RunError("its draws have weights, which are not kept: run it again")
@@ -128,7 +128,7 @@ def _measure(
     schedule = instance(spec.schedule.target, spec.schedule.params)
     trajectory = schedule.trajectory(spec.steps, task.steps_per_epoch()).with_burn_in(spec.burn_in, spec.thin)
     if not np.array_equal(np.flatnonzero(trajectory.keep) + 1, steps):
-        raise RunError("its schedule keeps other steps now than those its draws are of")
+        raise RunError("its schedule now keeps other steps than the run did")
     streams = [Streams(spec.seed, chain, (spec.task.name,)) for chain in range(spec.chains)]
     at_start = result["passes"] - result["steps_done"] * result["passes_per_step"]
     cost = Cost(at_start, result["passes_per_step"])

@@ -30,7 +30,7 @@ order by task, protocol, method, seed, attempt
 
 @dataclass(frozen=True)
 class Outdated:
-    """A run to measure anew: its row in the store, its attempt, its RunSpec with the code of now, and the metrics."""
+    """A run to rescore: its row in the store, its attempt, its RunSpec with the code of now, and the metrics."""
 
     row: dict[str, Any]
     attempt: Attempt
@@ -88,6 +88,6 @@ def outdated(
 
 
 def _on_disk(folder: Path) -> set[str]:
-    """The metrics, with their versions, in what was measured anew before."""
+    """The metrics, with their versions, that were computed again before."""
     record, _ = rescored.read(folder)
     return {f"{metric['name']} {metric['version']}" for metric in record["metrics"]} if record else set()

@@ -89,7 +89,7 @@ def test_rows_of_one_method_are_told_apart_by_their_label(answer, bench, results
     assert [row["b"] for row in rows] == sorted(names)
     code, _, err = bench("compare", "sgld", "sgld")
     assert code == 2
-    assert "told apart by label or group key" in err
+    assert "give a label or group key" in err
     code, _, err = bench("compare", "sgld (schedule.step_size=0.3)", "csgld")
     assert code == 2
     assert names[0] in err
@@ -104,7 +104,7 @@ def test_of_several_versions_of_the_code_a_method_means_the_newest(bench, result
     assert code == 0
     (row,) = json.loads(out)
     assert row["b_mean"] == 9.5
-    assert "is of older code and left out" in err
+    assert "was run with older code and is left out" in err
 
 
 def edited(results, method, number, value=5.0, task="mixture25", **part):

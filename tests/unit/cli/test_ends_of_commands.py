@@ -27,7 +27,7 @@ PLAN = ["plan", "--sampler", "sgld", "--task", "mixture5", "--budget", "smoke", 
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
-        (KeyboardInterrupt(), 130, "interrupted; the same command goes on"),
+        (KeyboardInterrupt(), 130, "interrupted; repeat the command to resume"),
         (MemoryError(), 1, "not enough memory; "),
         (SystemExit(7), 3, "a plugin ended the program (exit code 7)"),
     ],
@@ -155,9 +155,9 @@ def test_a_plan_says_which_runs_have_a_checkpoint(tmp_path, capsys):
         assert (row["run_key"], row["task"]) == (item.spec.key, "mixture5")
         return row["why"]
 
-    assert why() == "orphaned without a checkpoint: starts anew"
+    assert why() == "orphaned without a checkpoint: starts again"
     attempt.save_checkpoint({})
-    assert why() == "orphaned: goes on from its checkpoint"
+    assert why() == "orphaned: resumes from its checkpoint"
     attempt.conclude({"status": "error", "reason": "boom", "seconds": {}})
     assert run(["--results", str(tmp_path), *PLAN]) == 0
     assert "1 run: 0 done before, 1 failed before, 0 to do" in capsys.readouterr().err
@@ -177,7 +177,7 @@ def test_a_rate_is_measured_once_for_all_seeds(tmp_path, monkeypatch):
         asked = request(["sgld"], ["mixture5"], seeds, None, "seconds=30", None, None, None)
         return {item.spec.steps for item in plan(context.plugins(), asked, ledger, measure)}
 
-    with pytest.raises(UsageError, match="`bench run` does that"):
+    with pytest.raises(UsageError, match="`bench run` measures it"):
         steps("0", rates.known(tmp_path, "cpu"))
     assert steps("0-1", rates.measured(ledger, ("cpu", "cpu-0"))) == {3000}
     assert steps("0-4", rates.measured(ledger, ("cpu", "cpu-0"))) == {3000}
@@ -191,4 +191,4 @@ def test_ingest_says_that_it_could_not(tmp_path, monkeypatch, capsys):
     Ledger(tmp_path).prepare()
     monkeypatch.setattr(connection, "writing", refused)
     assert run(["--results", str(tmp_path), "ingest"]) == 4
-    assert "was not brought up to date" in capsys.readouterr().err
+    assert "could not be updated" in capsys.readouterr().err

@@ -96,7 +96,7 @@ def test_a_folder_that_is_there_is_left_as_it_is(here, capsys):
     (here / "own/src/own/sampler.py").write_text("mine now")
     before = everything(here)
     assert run(["new", "task", "own"]) == 2
-    assert "own is there already, and nothing is overwritten" in capsys.readouterr().err
+    assert "own already exists, and nothing is overwritten" in capsys.readouterr().err
     assert everything(here) == before
     assert (here / "own/src/own/sampler.py").read_text() == "mine now"
     (here / "empty").mkdir()

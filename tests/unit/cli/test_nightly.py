@@ -267,7 +267,7 @@ def test_an_interruption_publishes_nothing(here, capsys, monkeypatch):
 
     monkeypatch.setattr(local, "launch", interrupted)
     assert nightly(here) == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "repeat the command to resume" in capsys.readouterr().err
     assert not (here / "site").exists()
     assert nights(here) == []
 
@@ -307,7 +307,7 @@ def test_a_second_command_on_the_suite_waits_and_then_says_who_is_at_it(here, ca
     monkeypatch.setattr("plugins.verbs.nightly.PATIENCE_SECONDS", 0.1)
     with locks.hold(here / "r" / "nights" / "tiny.lock", 1.0):
         assert nightly(here) == 1
-    assert "suite tiny is being done by process" in capsys.readouterr().err
+    assert "suite tiny is being run by process" in capsys.readouterr().err
     assert nightly(here) == 0
 
 
@@ -338,7 +338,7 @@ def test_a_report_that_fails_takes_no_other_with_it(here, capsys, monkeypatch):
     monkeypatch.setattr(Coverage, "build", broken)
     fabricate(here / "r", write_suite(here), usual)
     assert nightly(here) == 3
-    assert "report coverage could not be made: ZeroDivisionError" in capsys.readouterr().err
+    assert "report coverage could not be created: ZeroDivisionError" in capsys.readouterr().err
     page = (here / "site" / "index.html").read_text()
     assert "ZeroDivisionError: &lt;b&gt;odd" in page
     assert (here / "site" / "leaderboard.csv").exists()

@@ -152,7 +152,7 @@ def test_where_nothing_changed_there_is_nothing_to_do(home):
     assert (code, rows) == (0, [])
     assert "anew" not in err
     assert not list(home.results.rglob("rescored*"))
-    assert home.bench("rescore")[2].endswith("nothing changed: the metrics are those that the tasks have now\n")
+    assert home.bench("rescore")[2].endswith("nothing changed: all metrics are current\n")
 
 
 def test_new_metrics_and_versions_are_measured_and_count_from_then_on(home):
@@ -234,9 +234,9 @@ def test_what_cannot_be_measured_anew_is_refused_with_the_reason(home):
     code, rows, _ = home.rescored()
     assert code == 1
     assert {(r["method"], r["seed"]): r["refused"] for r in rows} == {
-        ("sgld", 0): "its draws were too many to be all kept: run it again",
+        ("sgld", 0): "not all of its draws were kept: run it again",
         ("sgld", 1): "its draws are damaged: run it again",
-        ("sgld", 2): "its draws are not there any more: run it again",
+        ("sgld", 2): "its draws are missing: run it again",
         ("weighted", 0): "its draws have weights, which are not kept: run it again",
     }
     assert not list(home.results.rglob("rescored*"))
@@ -250,7 +250,7 @@ def test_draws_of_another_version_of_the_task_are_refused(home):
     home.change("version = 1\n", "version = 2\n")
     code, rows, _ = home.rescored("--sampler", "sgld")
     assert code == 1
-    assert {r["refused"] for r in rows} == {"the task is of version 2 now, its draws are of version 1"}
+    assert {r["refused"] for r in rows} == {"the task has version 2 now, its draws have version 1"}
 
 
 def test_a_task_that_is_gone_is_refused(home):

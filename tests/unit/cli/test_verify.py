@@ -106,14 +106,14 @@ def test_any_flipped_bit_of_any_file_is_found(ledger, attempt, capsys, name):
 DAMAGE = {
     "draws cut off": ("draws.safetensors", lambda path: path.write_bytes(path.read_bytes()[:-4]), "is altered"),
     "curves gone": ("curves.safetensors", lambda path: path.unlink(), "is missing"),
-    "draws a folder": ("draws.safetensors", lambda path: (path.unlink(), path.mkdir()), "does not read"),
+    "draws a folder": ("draws.safetensors", lambda path: (path.unlink(), path.mkdir()), "cannot be read"),
     "environment gone": ("environment.json", lambda path: path.unlink(), "is missing or altered"),
     "events gone": ("events.jsonl", lambda path: path.unlink(), "is missing or cut short"),
     "events cut short": ("events.jsonl", lambda path: path.write_bytes(path.read_bytes()[:-30]), "cut short"),
-    "event altered": ("events.jsonl", lambda path: flip(path, 0, 1), "line 1 does not read"),
-    "spec empty": ("spec.json", lambda path: path.write_text(""), "does not read"),
-    "result empty": ("result.json", lambda path: path.write_text(""), "does not read"),
-    "result nested": ("result.json", lambda path: path.write_text("[" * 99_999), "does not read"),
+    "event altered": ("events.jsonl", lambda path: flip(path, 0, 1), "line 1 cannot be read"),
+    "spec empty": ("spec.json", lambda path: path.write_text(""), "cannot be read"),
+    "result empty": ("result.json", lambda path: path.write_text(""), "cannot be read"),
+    "result nested": ("result.json", lambda path: path.write_text("[" * 99_999), "cannot be read"),
 }
 
 

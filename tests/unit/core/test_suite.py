@@ -71,7 +71,7 @@ def test_an_entry_means_what_the_options_mean(tmp_path):
         (RUN + "chains = 0", "run 1: chains = 0 is not a number from 1"),
         (RUN + "chains = true", "run 1: chains = True is not a number from 1"),
         (RUN + "budget = 3", "run 1: budget = 3 is not text"),
-        (RUN + 'budget = "seconds=60"', "run 1: budget = 'seconds=60' would be another number of steps in every night"),
+        (RUN + 'budget = "seconds=60"', "run 1: budget = 'seconds=60' would be a different number of steps a night"),
         (RUN + "settings = 3", "run 1: settings = 3 is not a table"),
         (RUN + "settings = { sampler.a = [1, 2] }", "a list belongs in sweep"),
         (RUN + "settings = { sampler.a = 1979-05-27 }", "settings.sampler.a = datetime.date(1979, 5, 27) is not a"),
@@ -80,7 +80,7 @@ def test_an_entry_means_what_the_options_mean(tmp_path):
         (RUN + 'settings = { sampler.a = 1, "sampler.a" = 2 }', "run 1: settings: sampler.a is given twice"),
         (RUN + 'schedule = "constant"\nsettings.schedule = "cyclical"', "run 1: schedule is given twice"),
         (RUN + "seeds = [99999999999999999999]", "below 10^15"),
-        (RUN + "settings.sampler.a = 1\nsweep.sampler.a = [1]", "sampler.a stands in settings and in sweep"),
+        (RUN + "settings.sampler.a = 1\nsweep.sampler.a = [1]", "sampler.a is in both settings and sweep"),
     ],
 )
 def test_what_is_wrong_is_said_with_file_entry_and_key(tmp_path, text, words):

@@ -58,5 +58,5 @@ def test_its_errors_are_raised_here_with_their_exit_code_and_traceback(module, n
 
 
 def test_its_death_is_said(module):
-    with pytest.raises(RunError, match=r"the worker died \(exit code 7\)"):
+    with pytest.raises(RunError, match=r"the worker exited unexpectedly \(exit code 7\)"):
         call(f"{module}:die", listen=nothing)

@@ -83,7 +83,7 @@ def test_curves_are_named_by_chain_and_point(folders):
 def test_a_file_that_does_not_read_is_an_error(folders):
     (folders[0] / "x.safetensors").write_bytes(b"nothing")
     write(folders[1], a=np.zeros(1))
-    with pytest.raises(ValueError, match="does not read"):
+    with pytest.raises(ValueError, match="cannot be read"):
         differing_arrays(*folders, "x.safetensors")
 
 

@@ -196,7 +196,7 @@ def test_a_device_that_is_lost_is_retired_and_its_run_goes_on_elsewhere(tmp_path
     how = ["--seeds", "0", "--workers", "2", "--set", "schedule.step_size=0.01", "--json"]
     assert bench([*command, "--set", f"sampler.times={times}", *how]) == code
     said = capsys.readouterr()
-    assert "it is used no more" in said.err
+    assert "it is not used again" in said.err
     (row,) = json.loads(said.out)
     assert row["status"] == status or (status is None and row["status"] != "done")
     if times > 1:
@@ -239,9 +239,9 @@ def test_a_scheduler_may_end_a_run(tmp_path, preemptible):
         (os.kill if preemptible else os.killpg)(process.pid, signal.SIGTERM)
         time.sleep(0.01)
     said = process.communicate(timeout=120)[1]
-    assert "ended by SIGTERM; the same command goes on" in said
+    assert "ended by SIGTERM; repeat the command to resume" in said
     assert re.search(r"sgld on mixture5, seed 0: from step [1-9]\d* of 2000000\n1 run left, 0 of them", said)
-    assert "worker died" not in said
+    assert "exited unexpectedly" not in said
     assert process.returncode == (0 if preemptible else 130), said
     (key,) = ledger.all_keys()
     assert ledger.standing(key).status == "preempted"

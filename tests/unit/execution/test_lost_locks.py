@@ -114,7 +114,7 @@ def test_a_command_whose_lock_files_are_deleted_fails_and_the_same_command_finis
     finally:
         process.send_signal(signal.SIGINT)
     assert process.returncode == 1
-    assert "was deleted or replaced, so its worker stopped; the same command goes on" in said
+    assert "was deleted or replaced, so its worker stopped; repeat the command to resume" in said
     assert "1 orphaned" in said
     (key,) = ledger.all_keys()
     assert ledger.standing(key).status == "orphaned"

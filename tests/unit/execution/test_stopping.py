@@ -83,9 +83,9 @@ def test_workers_that_hang_are_killed_after_the_grace_time(tmp_path, monkeypatch
     said = capsys.readouterr().err
     assert re.search(r"workers that have not ended: 1; waiting up to 0\.\d s for their checkpoints\n", said)
     assert "workers killed, as they had not ended in 1 s: 1\n" in said
-    assert "hanging on mixture5, seeds 0-1: from step 0 of 30000\n2 runs left, 0 of them not begun\n" in said
+    assert "hanging on mixture5, seeds 0-1: from step 0 of 30000\n2 runs left, 0 of them not started\n" in said
     why = "interrupted" if number == signal.SIGINT else "ended by SIGTERM"
-    assert f"bench: {why}; the same command goes on where it stopped" in said
+    assert f"bench: {why}; repeat the command to resume" in said
     (pid,) = [int(path.name) for path in folder.iterdir()]
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
@@ -141,4 +141,4 @@ def test_runs_without_a_final_status_are_a_failure():
     outcome, said = local.Outcome(statuses={"a": "done"}), []
     local._count_unfinished([job], lambda *it: said.append(it), outcome)
     assert outcome.exit_code == 1
-    assert said == [("failed", {"message": "1 of 2 runs did not finish; the same command goes on with them"})]
+    assert said == [("failed", {"message": "1 of 2 runs did not finish; repeat the command to resume"})]

@@ -57,7 +57,7 @@ def test_a_run_without_a_result_has_nothing_to_compare_with(ledger):
 def test_a_damaged_result_is_a_data_error(ledger):
     folder = concluded(ledger.root, FIRST)
     (folder / "result.json").write_text("{")
-    with pytest.raises(DataError, match=r"result\.json does not read"):
+    with pytest.raises(DataError, match=r"result\.json cannot be read"):
         concluded_attempt(ledger, FIRST)
 
 

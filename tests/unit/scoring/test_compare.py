@@ -167,7 +167,7 @@ def test_a_difference_that_all_seeds_show_alike_is_found(tmp_path):
     [
         (4, 3, "needs 32 chains x seeds, has 12"),
         (16, 2, "2 pairs of seeds: a verdict needs 3, a claim 10"),
-        (4, 8, "a seed never gets there: a test needs 10 pairs, not 8"),
+        (4, 8, "a seed never reaches it: a test needs 10 pairs, not 8"),
     ],
 )
 def test_low_error_needs_chains_and_seeds(tmp_path, chains, seeds, reason):
@@ -194,7 +194,7 @@ def test_neither_getting_there_is_no_comparison(tmp_path):
     for method in ("csgld", "sgld"):
         write(tmp_path, method, [1.0] * 10, curves=lambda _: moments() | low_error([2000.0] * 4))
     found = compared(tmp_path, LOW_ERROR)
-    assert (found.effect, found.p, found.withheld) == (None, None, "neither gets there")
+    assert (found.effect, found.p, found.withheld) == (None, None, "neither reaches low error")
 
 
 def test_costs_on_other_grids_are_compared_on_one_axis(tmp_path):

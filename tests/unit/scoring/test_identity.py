@@ -37,7 +37,7 @@ EXCLUDED = {
     "environment.packages": "those that plugins need beyond the harness are in the hashes of their sources",
     "environment.code": "the hashes of the sources say it of plugins, `engine` of the harness",
 }
-"""What a run's canonical form and its environment (environment.json) have that is no part of a row's identity, and why.
+"""What a run's canonical form and its environment (environment.json) have that is not in a row's identity, and why.
 All else is: it is in the run key and the group key, and it splits a table or shows in a label."""
 PARAMETERS = {"a": 1.0, "b": None, "name": "x", "flag": False, "many": [1, 2]}
 OTHERS = {

@@ -48,10 +48,10 @@ def cut(name, share):
 
 DAMAGE = {
     "no spec": (lambda folder: (folder / "spec.json").unlink(), "spec.json is missing"),
-    "half a spec": (cut("spec.json", 0.5), "spec.json does not read"),
-    "half a result": (cut("result.json", 0.5), "result.json does not read"),
-    "empty result": (cut("result.json", 0), "result.json does not read"),
-    "half an environment": (cut("environment.json", 0.5), "environment.json does not read"),
+    "half a spec": (cut("spec.json", 0.5), "spec.json cannot be read"),
+    "half a result": (cut("result.json", 0.5), "result.json cannot be read"),
+    "empty result": (cut("result.json", 0), "result.json cannot be read"),
+    "half an environment": (cut("environment.json", 0.5), "environment.json cannot be read"),
     "half the curves": (cut("curves.safetensors", 0.5), "truncated or altered"),
     "no curves": (lambda folder: (folder / "curves.safetensors").unlink(), "curves.safetensors is missing"),
     "spec is a list": (lambda folder: (folder / "spec.json").write_text("[]"), "not a JSON object"),
