@@ -30,16 +30,16 @@ def problems(key: str, attempt: Attempt) -> Iterator[Problem]:
     spec = read_json(attempt.path / "spec.json") or {}
     result, damage = attempt.read_result()
     if damage:
-        remedy = "repeat the run's command, which runs it again; then `bench gc --delete` deletes this attempt"
+        remedy = "give the run's command again, which repeats the run; then `bench gc --delete` deletes this attempt"
         yield Problem(attempt.path / "result.json", damage.removeprefix("result.json "), remedy)
         return
     found = [*_of_records(attempt, key, spec)]
     if result is not None:
         found += [*_of_files(attempt, key, result), *_of_events(attempt)]
         found += [] if found else _of_draws(attempt, spec, result)
-        remedy = "delete its folder, repeat the run's command, then `bench ingest --rebuild`"
+        remedy = "delete its folder, give the run's command again, then `bench ingest --rebuild`"
     else:
-        remedy = "repeat the run's command, which starts a new attempt"
+        remedy = "give the run's command again, which starts a new attempt"
     told: set[str] = set()
     for name, what in found:
         if name not in told:  # one line a file: the first thing found wrong with it
@@ -130,4 +130,4 @@ def _of_events(attempt: Attempt) -> Iterator[tuple[str, str]]:
         if line.endswith(b"}") and i not in whole:
             yield "events.jsonl", f"line {i + 1} cannot be read"
     if not {"finished", "failed"} & {event["event"] for event in attempt.events()}:
-        yield "events.jsonl", "is missing or truncated: the end of the run is not recorded"
+        yield "events.jsonl", "is missing or cut short: the end of the run is not recorded"

@@ -182,7 +182,7 @@ def test_only_what_is_missing_is_new(tmp_path):
         ({"given": {"run.thin": 2**64}}, r"not between -2\^53 and 2\^53"),
         ({"sampler": "csgld", "budget": "steps=20", "given": {"schedule.cycles": 21}}, "more than the 20 steps"),
         ({"budget": "gradients=0.1"}, "less than one step"),
-        ({"budget": "seconds=5"}, "must be measured"),
+        ({"budget": "seconds=5"}, "needs a measured speed"),
         ({"budget": "steps=1e12"}, "more than 100,000,000 steps"),
         ({"sampler": "sghmc", "given": {"sampler.fricton": "1"}}, r"did you mean sampler\.friction\?"),
     ],

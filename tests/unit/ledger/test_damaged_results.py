@@ -117,7 +117,7 @@ def test_what_no_key_holds_of_a_damaged_spec_is_mended(ledger, attempt):
 def test_an_attempt_concludes_once_even_when_its_result_was_damaged(attempt):
     attempt.conclude({"status": "done"})
     flip(attempt.path / "result.json", -20)
-    with pytest.raises(ValueError, match="concluded already"):
+    with pytest.raises(ValueError, match="already concluded"):
         attempt.conclude({"status": "done"})
 
 
