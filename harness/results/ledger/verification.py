@@ -37,7 +37,7 @@ def problems(key: str, attempt: Attempt) -> Iterator[Problem]:
     if result is not None:
         found += [*_of_files(attempt, key, result), *_of_events(attempt)]
         found += [] if found else _of_draws(attempt, spec, result)
-        remedy = "delete its folder, repeat the run's command, then `bench ingest --rebuild`"
+        remedy = "delete its folder, give the run's command again, then `bench ingest --rebuild`"
     else:
         remedy = "give the run's command again, which starts a new attempt"
     told: set[str] = set()

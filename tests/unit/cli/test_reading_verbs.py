@@ -175,7 +175,7 @@ def test_show_takes_a_run_by_kind_and_refuses_an_ambiguous_key(bench, answer, re
     fabricated.conclude(fabricated.unfinished(results, 5, key=twin))
     code, _, err = bench("show", KEY[:8])
     assert code == 2
-    assert "begins 2 run keys" in err
+    assert "matches 2 runs" in err
     assert answer("show", KEY[:9])[0]["run_key"] == KEY
 
 

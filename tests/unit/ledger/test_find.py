@@ -35,7 +35,7 @@ def test_a_beginning_names_the_one_run_that_has_it(ledger):
 def test_several_runs_are_listed(ledger):
     concluded(ledger.root, FIRST)
     concluded(ledger.root, SECOND, number=1)
-    with pytest.raises(UsageError, match=r"abcdef begins 2 run keys.*abcdef010000 \(sgld on mixture25, seed 0\)"):
+    with pytest.raises(UsageError, match=r"abcdef matches 2 runs.*abcdef010000 \(sgld on mixture25, seed 0\)"):
         run_key(ledger, "abcdef")
 
 
