@@ -21,7 +21,7 @@ def recorded_spec(attempt: Attempt) -> RunSpec:
     with suppress(ValueError):
         if record is not None and specs.recorded_key(record) == attempt.path.parent.name:
             return specs.from_record(record)  # what no key holds, such as the origins, may be damaged all the same
-    raise DataError(f"{attempt.path}: spec.json is damaged; the run's command does it again")
+    raise DataError(f"{attempt.path}: spec.json is damaged; the run's command repeats it")
 
 
 def offer(registry: Registry, kind: str, part: Component, attempt: Attempt) -> Offer:
