@@ -38,11 +38,13 @@ def problems(store: Store, papers: Iterable[Path]) -> list[Problem]:
 
     Changes nothing. Attempts that cannot be read are left out on both sides, and are problems too.
     """
+    import duckdb
+
     try:
-        with connection.reading(store.path) as db:
-            if os.path.lexists(store.path) and not connection.version(db, store.path):
-                raise DataError(f"{store.path} has no tables; `bench ingest` makes them")
-            have, there = known(db), _prints(db)
+        try:
+            have, there = _found(store.path, frugal=True)
+        except duckdb.OutOfMemoryException:  # of long curves, DuckDB needs many at a time
+            have, there = _found(store.path, frugal=False)
     except Older as state:
         raise DataError(f"{store.path} {state}; `bench ingest` rebuilds it") from state
     except Damaged as state:
@@ -52,6 +54,14 @@ def problems(store: Store, papers: Iterable[Path]) -> list[Problem]:
     found = news(store.results, Known(), papers)
     wrong = [_problem(store.path, table, keys) for table, keys in _different(there, have, found).items() if keys]
     return [*map(_noted, found.notes), *wrong]
+
+
+def _found(path: Path, *, frugal: bool) -> tuple[Known, Prints]:
+    """What a database has, and the prints of its rows."""
+    with connection.reading(path, frugal=frugal) as db:
+        if os.path.lexists(path) and not connection.version(db, path):
+            raise DataError(f"{path} has no tables; `bench ingest` makes them")
+        return known(db), _prints(db)
 
 
 def _different(there: Prints, have: Known, found: News) -> dict[str, set[Key]]:
