@@ -48,11 +48,14 @@ def code(distribution: str) -> dict[str, Any]:
     return {"commit": _git(root, "rev-parse", "HEAD") or None, "dirty": not same or _changed(root, theirs)}
 
 
-def package_hash() -> str:
-    """SHA-256 of the files of the harness."""
+def package_hash(distribution: str) -> str:
+    """SHA-256 of the files of a distribution's packages."""
     total = hashlib.sha256()
-    for path in sorted(path for path in HOME.rglob("*") if path.is_file() and path.suffix != ".pyc"):
-        total.update(f"{path.relative_to(HOME)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    for package in _packages(distribution):
+        files = package.rglob("*") if package.is_dir() else [package]
+        for path in sorted(path for path in files if path.is_file() and path.suffix != ".pyc"):
+            name = path.relative_to(package.parent)
+            total.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return total.hexdigest()
 
 

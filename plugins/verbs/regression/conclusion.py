@@ -19,7 +19,7 @@ from harness.reporting.report import Request, Result, Table
 from harness.results.environment import HARNESS, requirements
 from harness.results.provenance import package_hash
 from harness.results.store.selection import Selection
-from harness.runs.source import source_hash
+from harness.runs.source import content_hash
 from harness.system.errors import PluginError
 from harness.system.text import plain
 from plugins.verbs.regression import REGRESSION, Entry, History, changes, observe, page, tables
@@ -94,18 +94,18 @@ def _made_from(site: Site, suite: Suite, store: Store) -> str:
         *([t.title, t.cells(), t.notes] for t in section.result.tables if isinstance(t, Table)),
     ]
     night = [site.name, site.verdict, site.tone, site.lead, site.facts, own, [*map(dict, section.result.records)]]
-    offers = [offer for kind in KINDS if kind != "verbs" for offer in registry.offers(kind)]
-    code = [[repr(offer), _source(offer)] for offer in offers]
-    distributions = {plugin.distribution for plugin in registry.plugins if plugin.packaged}
-    versions = [platform.python_version(), requirements((HARNESS, *sorted(distributions)))]
-    parts = [night, store.fingerprint(), suite.reports, code, package_hash(), versions]
+    offers = [offer for kind in KINDS for offer in registry.offers(kind)]
+    distributions = sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged} | {HARNESS})
+    code = [[repr(offer), _source(offer)] for offer in offers], [package_hash(name) for name in distributions]
+    versions = [platform.python_version(), requirements(tuple(distributions))]
+    parts = [night, store.fingerprint(), suite.reports, code, versions]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def _source(offer: Offer) -> str:
     """The hash of an offer's code; what is wrong with it where it cannot be read."""
     try:
-        return source_hash(offer.info.target) if isinstance(offer.info, Info) else ""
+        return content_hash(offer.info.target) if isinstance(offer.info, Info) else ""
     except PluginError as error:
         return str(error)
 

@@ -108,7 +108,7 @@ INPUTS = {
     "the suite's reports": lambda here, _: write_suite(here, TINY.replace('"coverage", ', "")),
     "the suite's runs": lambda here, _: write_suite(here, TINY.replace("0-4", "0-3")),
     "the harness": _edit_harness,
-    "a plugin": lambda _, monkeypatch: monkeypatch.setattr(night, "source_hash", lambda target: f"new {target}"),
+    "a plugin": lambda _, monkeypatch: monkeypatch.setattr(night, "content_hash", lambda target: f"new {target}"),
     "a version": lambda _, monkeypatch: monkeypatch.setattr(night, "requirements", lambda _: {"matplotlib": "99"}),
     "data is missing": lambda _, monkeypatch: monkeypatch.setattr(
         "plugins.verbs.nightly.absent_data", lambda: lambda _: "not here"
