@@ -31,7 +31,7 @@ class Potential:
     `scores`, `metric` and `layout` raise `PluginError` where the sampler does not declare that it needs them.
     """
 
-    __slots__ = ("full", "grad", "layout_or_refuse", "metric", "scores", "terms", "value_and_grad")
+    __slots__ = ("_layout", "full", "grad", "metric", "scores", "terms", "value_and_grad")
 
     def __init__(self, potential: contract.Potential, sampler: contract.Sampler, *, full: bool = False) -> None:
         needs, owner = sampler.needs, type(sampler).__name__
@@ -58,7 +58,7 @@ class Potential:
             return potential.layout
 
         self.terms = potential.terms
-        self.layout_or_refuse = layout
+        self._layout = layout
         self.grad = grad
         self.value_and_grad = value_and_grad
         self.scores = scores
@@ -68,7 +68,7 @@ class Potential:
     @property
     def layout(self) -> Layout:
         """Names and shapes of a network's weights within theta."""
-        return self.layout_or_refuse()
+        return self._layout()
 
 
 def _undeclared(owner: str, need: str) -> PluginError:

@@ -146,15 +146,15 @@ def test_what_a_sampler_is_handed_offers_the_contract_and_nothing_else():
         def look(self, potential, *others):
             *numbers, noise = others or (None,)
             for handed, offered in (
-                (potential, {"terms", "grad", "value_and_grad", "scores", "metric", "full"}),
-                (potential.full, {"terms", "grad", "value_and_grad", "scores", "metric", "full"}),
+                (potential, {"terms", "grad", "value_and_grad", "scores", "metric", "layout", "full"}),
+                (potential.full, {"terms", "grad", "value_and_grad", "scores", "metric", "layout", "full"}),
                 (noise, {"normal", "uniform"}),
             ):
                 if handed is None:
                     continue
                 names = {name for name in dir(handed) if name not in dir(type("", (), {"__slots__": ()}))}
-                assert names - {"__slots__"} == offered
-                for name in offered - {"terms", "full"}:
+                assert names - {"__slots__", "_layout"} == offered
+                for name in (names - {"__slots__", "layout"}) - {"terms", "full"}:
                     method = getattr(handed, name)
                     assert not hasattr(method, "__self__")
                     assert not hasattr(method, "__func__")
