@@ -43,7 +43,7 @@ def markdown(report):
         f"{where['cores']} cores of {where['cpu']}, {where['system']}; {versions}.",
         "",
         f"{total['strikes']:,} faults, {total['commands']:,} commands, {total['runs']:,} runs.",
-        f"{total['finished_before']:,} were finished before the last fault, {total['resumed']:,} were gone on with.",
+        f"{total['finished_before']:,} were finished before the last fault, {total['resumed']:,} were resumed.",
         f"A round took {seconds:.0f} s (median); no process was left {longest:.1f} s after a fault.",
         "",
         "| found wrong | times |",
@@ -52,7 +52,7 @@ def markdown(report):
         "",
         f"Moments of the faults: {', '.join(f'{stage} {number}' for stage, number in moments.most_common())}.",
         "",
-        "| fault | rounds | faults | runs | finished before | gone on with | rounds with anything wrong |",
+        "| fault | rounds | faults | runs | finished before | resumed | rounds with anything wrong |",
         "|---|---|---|---|---|---|---|",
     ]
     for fault in sorted({record["fault"] for record in rounds}, key=str.lower):
