@@ -163,10 +163,18 @@ def _cached(offer: Offer, kind: str, params: Mapping[str, Any], make: Callable[[
         text = _read(path)
         if text is None:
             with foreign(f"{target} ({offer.distribution})"):
-                text = json.dumps(make(), allow_nan=False)  # a default that is not a number
+                text = json.dumps(make())
+                json.loads(text, parse_constant=_number)
             _write(path, text)
         _known[key] = text
     return json.loads(_known[key])
+
+
+def _number(constant: str) -> float:
+    """A stability limit may be infinite; no default of a hyperparameter may be NaN."""
+    if constant == "NaN":
+        raise ValueError("the default of a hyperparameter is NaN")
+    return float(constant)
 
 
 _known: dict[str, str] = {}

@@ -48,7 +48,8 @@ class RavineProblem(DataProblem):
 
         if batch is not None:
             return super().rows(chains, batch)
-        first = torch.nn.functional.pad(self.first, (0, 1))[chains, None]  # a compiled step of one chain has two
+        blank = max(0, chains.stop - len(self.first))  # a compiled step may have more chains than the run
+        first = torch.nn.functional.pad(self.first, (0, blank))[chains, None]
         return Rows(self.arrays, first + torch.arange(data.N + 1, device=self.device))
 
 

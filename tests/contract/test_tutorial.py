@@ -69,7 +69,7 @@ def test_its_commands_show_what_it_says(tmp_path):
     (tmp_path / "site").mkdir()
     printed = follow(tmp_path, tmp_path / "site")
     assert "T / lambda at every stable step size" in printed["bench show"]
-    outcomes = [line.split()[2] for line in printed["bench check"].splitlines()[1:]]
+    outcomes = [line.split()[2] for line in printed["bench check"].splitlines()[2:]]
     assert len(outcomes) > 8
     assert set(outcomes) == {"passed"}
     assert re.search(r"\d+ passed, 4 deselected", printed["python -m"])

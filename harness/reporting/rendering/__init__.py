@@ -46,8 +46,8 @@ def render(result: Result, form: str, width: int | None = None) -> str:
     if form == "table":
         return str(module.render(result.tables, width))
     if form == "json":
-        return str(module.to_json(result.records))
+        return str(module.as_json(result.records))
     if form == "csv":
         header = [column.key for table in result.tables[:1] if isinstance(table, Table) for column in table.columns]
-        return str(module.to_csv(result.records, header))
+        return str(module.as_csv(result.records, header))
     return str(module.render(result.tables))

@@ -18,12 +18,12 @@ from typing import Any
 from harness.system.text import plain
 
 
-def to_json(records: Sequence[Mapping[str, Any]]) -> str:
+def as_json(records: Sequence[Mapping[str, Any]]) -> str:
     """A list of objects."""
     return json.dumps(flat(records), indent=1, allow_nan=False, ensure_ascii=True) + "\n"
 
 
-def to_csv(records: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
+def as_csv(records: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
     """A header line and a line a record; columns in order of first appearance, lists joined by spaces.
 
     `columns` is the header where there are no records.

@@ -69,7 +69,7 @@ def command(tmp_path):
 def test_a_run_says_what_a_potential_has(command, capfd):
     assert run([*command, "--sampler", "asking", "--task", "mixture5"]) == PluginError.exit_code
     found = capfd.readouterr().err
-    assert "no attribute 'hessian'; it has full, grad, metric, scores, terms, value_and_grad\n" in found
+    assert "no attribute 'hessian'; it has full, grad, layout, metric, scores, terms, value_and_grad\n" in found
 
 
 def test_a_run_says_what_to_write_for_an_old_signature(command, capfd):
