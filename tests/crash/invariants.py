@@ -126,7 +126,7 @@ def _locks(scene, found):
 def _leftovers(scene, found):
     """Files that no format names; those of attempts that were ended while they wrote are `bench gc`'s."""
     known = re.compile(
-        r"(results\.settled\.json|results\.duckdb(\.wal)?(\.(damaged|foreign)-\w+(\.wal)?)?|ledger\.json|"
+        r"(results\.settled\.json|results\.duckdb(\.wal)?(\.(damaged|foreign|older)-\w+(\.wal)?)?|ledger\.json|"
         r"runs|locks|nights|rates)"
     )
     for path in scene.results.glob(".*"):

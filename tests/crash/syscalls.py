@@ -155,7 +155,7 @@ def _garbage(scene):
             shutil.copyfile(path / name, old / name)
         (old / "draws.part").write_bytes(CONTENT[:9999])
         (path / "draws.part").write_bytes(b"x")
-        (path / ".result.json.123456").write_bytes(b"x")
+        (path / ".result.json.0123456789abcdef").write_bytes(b"x")
     scene.run(["ingest"])
 
 
