@@ -279,7 +279,7 @@ def test_a_damaged_record_is_noted_and_made_again(home):
     path.write_text(path.read_text().replace("100", "999", 1).replace("10", "99", 1))
     code, _, err = home.bench("ingest", "--rebuild")
     assert code == 0
-    assert "rescored.json is damaged; the metrics of result.json count" in err
+    assert "rescored.json is damaged; the metrics of result.json are used" in err
     assert [row[3] for row in home.values("modes_covered") if row[0] == "sgld"] == [1, 2, 2]
     code, rows, _ = home.rescored("--sampler", "sgld")
     assert (code, {r["seed"] for r in rows}) == (0, {0})

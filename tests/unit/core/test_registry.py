@@ -52,7 +52,7 @@ def test_a_clash_is_named_on_both_sides_and_solved_by_the_distribution(tmp_path)
 def test_a_plugin_file_may_not_stand_in_front_of_a_module(tmp_path):
     file = tmp_path / "json.py"
     file.write_text("")
-    with pytest.raises(UsageError, match="a module named 'json' is there already"):
+    with pytest.raises(UsageError, match="a module named 'json' already exists"):
         Registry([str(file)])
 
 

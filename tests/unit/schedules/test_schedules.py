@@ -84,7 +84,7 @@ def test_burn_in_and_thinning_apply_to_any_schedule():
     assert made.burn_in.tolist() == [True] * 4 + [False] * 6
     fewer = Constant(step_size=1.0).trajectory(10, 1).with_burn_in(8, thin=3)
     assert np.flatnonzero(fewer.keep).tolist() == [9]
-    with pytest.raises(UsageError, match="nothing is kept"):
+    with pytest.raises(UsageError, match="no draw is kept"):
         Constant(step_size=1.0).trajectory(10, 1).quiet(10).with_burn_in(8, thin=3)
 
 
