@@ -40,10 +40,8 @@ EVERYWHERE = (
     "With every command: --results DIR, --plugin FILE, --format table|json|csv|markdown|latex|html, --json, --csv, "
     "--debug; see `bench --help`."
 )
-RUNNING = ("run", "reproduce", "nightly", "replay", "rescore", "check")
-"""The verbs that use torch."""
-GIB_TO_RUN, GIB_TO_READ = 4, 2
-"""Of address space; measured on two cores: runs need 3 to 4, readers 1.4. With less, libraries abort by themselves."""
+GIB_TO_READ = 2
+"""Of address space; measured on two cores: readers need 1.4. With less, DuckDB and polars abort by themselves."""
 
 
 class Verbs(typer.core.TyperGroup):
@@ -131,7 +129,7 @@ def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks (or set BENCH_DEBUG=1).")] = False,
 ) -> None:
     """Set what all verbs share."""
-    if found := memory_limit(GIB_TO_RUN if ctx.invoked_subcommand in RUNNING else GIB_TO_READ):
+    if found := memory_limit(GIB_TO_READ):
         raise RunError(f"too little memory for `bench {ctx.invoked_subcommand}`; {found}")
     folder = results or Path(os.environ.get("BENCH_RESULTS") or "bench-results")
     shown = debug or bool(os.environ.get("BENCH_DEBUG"))

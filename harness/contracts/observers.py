@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness.contracts.schedule import Trajectory
-    from harness.contracts.task import Cost, Truth
+    from harness.contracts.task import Cost
+    from harness.contracts.truth import Truth
 
     Array = NDArray[np.float64]
     Curve = tuple[Array, Array]

@@ -85,7 +85,7 @@ def _instead(error: BaseException, text: str) -> str:
         names = {*dir(kept), *getattr(kept, "__annotations__", ())}
         return f"; it has {', '.join(sorted(name for name in names if not name.startswith('_')))}"
     called = re.match(r"(\w+)\.\w+\(\) (?:got|missing|takes) ", text) if isinstance(error, TypeError) else None
-    if called is None or called[1] not in harness.__all__:
+    if called is None or called[1] not in dir(harness):
         return ""
     cls = getattr(harness, called[1])
     ways = [cls, *(getattr(cls, name) for name, member in vars(cls).items() if isinstance(member, classmethod))]

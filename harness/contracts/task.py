@@ -6,7 +6,6 @@ chains of a block as tensors. The harness wraps a Problem into the `Potential` t
 
 from __future__ import annotations
 
-import functools
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from harness.contracts.data import DataFile
 from harness.contracts.parameters import Configurable
 from harness.system.columns import entry
-from harness.system.errors import UsageError
+from harness.system.errors import require
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from harness.contracts.layout import Layout
     from harness.contracts.randomness import Streams
     from harness.contracts.schedule import Trajectory
+    from harness.contracts.truth import Truth
 
     Batch = dict[str, Tensor]
     Array = NDArray[np.float64]
@@ -33,14 +33,6 @@ if TYPE_CHECKING:
 
 DIRECTIONS = ("max", "min", "target")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-
-LEVELS = 40
-"""Quantiles of a direction: steps of 2.5 % in its distribution function."""
-
-
-def _require(right: bool, where: str, what: str) -> None:  # noqa: FBT001 - what is asked
-    if not right:
-        raise UsageError(f"{where}: {what}")
 
 
 def _is_name(text: Any) -> bool:
@@ -67,9 +59,9 @@ class Metric:
 
     def __post_init__(self) -> None:
         here = f"metric {self.name!r:.80}"
-        _require(_is_name(self.name), here, "its name is not a word of lower-case letters, digits, - and _")
-        _require(self.direction in DIRECTIONS, here, f"direction {self.direction!r:.40} is not max, min or target")
-        _require(_is_whole(self.version, 1), here, f"version {self.version!r:.40} is not a whole number of at least 1")
+        require(_is_name(self.name), here, "its name is not a word of lower-case letters, digits, - and _")
+        require(self.direction in DIRECTIONS, here, f"direction {self.direction!r:.40} is not max, min or target")
+        require(_is_whole(self.version, 1), here, f"version {self.version!r:.40} is not a whole number of at least 1")
 
 
 @dataclass(frozen=True)
@@ -96,136 +88,17 @@ class Protocol:
 
     def __post_init__(self) -> None:
         here = f"protocol {self.name!r:.80}"
-        _require(_is_name(self.name), here, "its name is not a word of lower-case letters, digits, - and _")
-        _require(len(self.budgets) > 0 and len(self.seeds) > 0, here, "it has no budget or no seed")
+        require(_is_name(self.name), here, "its name is not a word of lower-case letters, digits, - and _")
+        require(len(self.budgets) > 0 and len(self.seeds) > 0, here, "it has no budget or no seed")
         for name, gradients in self.budgets.items():
-            _require(_is_name(name), here, f"the budget {name!r:.40} has a name that is not a lower-case word")
-            _require(_is_whole(gradients, 1), here, f"budget {name}: {gradients!r:.40} is not a number of gradients")
+            require(_is_name(name), here, f"the budget {name!r:.40} has a name that is not a lower-case word")
+            require(_is_whole(gradients, 1), here, f"budget {name}: {gradients!r:.40} is not a number of gradients")
         for name in self.budget_settings:
-            _require(name in self.budgets, here, f"settings are stated for a budget {name!r:.40} that it has not")
-        _require(all(_is_whole(seed, 0) for seed in self.seeds), here, f"seeds {self.seeds!r:.40} are not numbers")
-        _require(_is_whole(self.chains, 1), here, f"chains = {self.chains!r:.40} is not a number of chains")
-        _require(_is_whole(self.thin, 1), here, f"thin = {self.thin!r:.40} is not a whole number of at least 1")
-        _require(0 <= self.burn_in < 1, here, f"burn_in = {self.burn_in!r:.40} is not a share in [0, 1)")
-
-
-@dataclass(frozen=True, eq=False)
-class Truth:
-    """The moments of the target at T = 1, with the Monte Carlo error of mean and sd (0 where exact).
-
-    mean, covariance      (D,) and (D, D)
-    z3, z4                (K,): E z^3 and E z^4 of z = (v x - E v x) / sd(v x) along each of the K `directions` v, of
-                          which the first D are the coordinate axes
-    mean_mcse, sd_mcse    (D,)
-    how                   how they were obtained, with the command that does it
-    quantiles             (K, m): of v x at the levels (j - 1/2) / m, where exact draws or a closed form give them
-
-    `Truth.normal` and `Truth.of_points` fill these in for a Gaussian, and from weighted points or draws.
-    """
-
-    mean: Array
-    covariance: Array
-    z3: Array
-    z4: Array
-    mean_mcse: Array
-    sd_mcse: Array
-    how: str
-    quantiles: Array | None = None
-
-    def __post_init__(self) -> None:
-        import numpy as np
-
-        dim, here = len(self.mean), "the truth of a task"
-        _require(np.shape(self.covariance) == (dim, dim), here, f"its covariance is not of shape ({dim}, {dim})")
-        definite = np.allclose(self.covariance, self.covariance.T) and np.linalg.eigvalsh(self.covariance).min() > 0
-        _require(bool(definite), here, "its covariance is not symmetric and positive definite")
-        count = len(self.directions)
-        for name in ("z3", "z4"):
-            _require(np.shape(getattr(self, name)) == (count,), here, f"{name} is not of shape ({count},): directions")
-
-    @classmethod
-    def normal(cls, mean: Array, covariance: Array, how: str = "closed form") -> Truth:
-        """The Gaussian N(mean, covariance), exactly."""
-        import numpy as np
-        from scipy.special import ndtri
-
-        along, zero = directions(covariance), np.zeros(len(mean))
-        sd = np.sqrt(((along @ covariance) * along).sum(axis=1))
-        third = np.zeros(len(along))
-        return cls(
-            mean,
-            covariance,
-            third,
-            third + 3,
-            zero,
-            zero,
-            how,
-            (along @ mean)[:, None] + sd[:, None] * ndtri(quantile_levels()),
-        )
-
-    @classmethod
-    def of_points(cls, points: Array, shares: Array | None = None, how: str = "", **known: Any) -> Truth:
-        """The moments of points (n, D) of these shares (n,), equal ones by default: of a quadrature, or of draws.
-
-        `known` may give mean_mcse and sd_mcse, 0 without them, and quantiles.
-        """
-        import numpy as np
-
-        share = np.full(len(points), 1 / len(points)) if shares is None else shares / shares.sum()
-        mean = share @ points
-        centred = points - mean
-        covariance = (centred * share[:, None]).T @ centred
-        third, fourth = [], []
-        for direction in directions(covariance):
-            along = centred @ direction
-            z = along / np.sqrt(share @ along**2)
-            third.append(share @ z**3)
-            fourth.append(share @ z**4)
-        zero = np.zeros(len(mean))
-        moments = {"mean_mcse": zero, "sd_mcse": zero, **known}
-        return cls(mean, covariance, np.array(third), np.array(fourth), how=how, **moments)
-
-    @classmethod
-    def of_record(cls, record: Mapping[str, Any]) -> Truth:
-        """The truth in a stored record of long HMC: moments, the covariance's lower triangle, and how it was made."""
-        import numpy as np
-
-        lower = np.zeros((len(record["mean"]),) * 2)
-        lower[np.tril_indices(len(lower))] = np.concatenate(record["covariance"])
-        where = record["sampler"].get("coordinates")
-        how = (
-            f"HMC{f' in coordinates {where}' if where else ''}, {record['chains']} chains of {record['draws']} draws: "
-            f"R-hat {record['rhat']:.4f}, ESS {record['ess_z']:.0f} (z) and {record['ess_z2']:.0f} (z^2) or more along "
-            f"every direction, acceptance {record['acceptance']:.2f}; {record['command']}"
-        )
-        moments = {name: np.array(record[name]) for name in ("mean", "z3", "z4", "mean_mcse", "sd_mcse")}
-        return cls(**moments, covariance=lower + np.tril(lower, -1).T, how=how)
-
-    @property
-    def sd(self) -> Array:
-        """Of each coordinate (D,)."""
-        import numpy as np
-
-        return np.asarray(np.sqrt(np.diag(self.covariance)))
-
-    @functools.cached_property
-    def directions(self) -> Array:
-        """The unit vectors (K, D) along which samplers are held to it: `harness.analysis.diagnostics.directions`."""
-        return directions(self.covariance)
-
-
-def directions(covariance: Array) -> Array:
-    """As `harness.analysis.diagnostics.directions`, imported late."""
-    from harness.analysis.diagnostics import directions as found
-
-    return found(covariance)
-
-
-def quantile_levels() -> Array:
-    """(j - 1/2) / 40, j = 1 ... 40: the levels of a truth's quantiles."""
-    import numpy as np
-
-    return (np.arange(LEVELS) + 0.5) / LEVELS
+            require(name in self.budgets, here, f"settings are stated for a budget {name!r:.40} that it has not")
+        require(all(_is_whole(seed, 0) for seed in self.seeds), here, f"seeds {self.seeds!r:.40} are not numbers")
+        require(_is_whole(self.chains, 1), here, f"chains = {self.chains!r:.40} is not a number of chains")
+        require(_is_whole(self.thin, 1), here, f"thin = {self.thin!r:.40} is not a whole number of at least 1")
+        require(0 <= self.burn_in < 1, here, f"burn_in = {self.burn_in!r:.40} is not a share in [0, 1)")
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ KILLED_SECONDS = 5.0
 SILENT_SECONDS = 2.0
 """How long workers may take to end before it is said that this command waits for them."""
 JUDGE_AFTER_SECONDS = 5.0
+GIB_TO_RUN = 4
+"""Of address space that a worker with torch needs; measured on two cores: 3 to 4."""
 SOCKET_PATH = 107
 """Most bytes of a socket's path on Linux: sun_path of unix(7), without the zero at its end."""
 LOSSES = 2
@@ -178,6 +180,8 @@ def forkserver_context() -> Any:
 
     If it died of the SIGTERM that a scheduler sends to the whole group, its workers would seem to have died with it.
     """
+    if found := memory_limit(GIB_TO_RUN):
+        raise RunError(f"too little memory for a worker; {found}")
     _check_socket_path()
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["harness.runs.preload"])

@@ -13,7 +13,7 @@ from harness.analysis.diagnostics import bulk_ess, rank_normalised_split_rhat
 from harness.contracts.randomness import Streams
 from harness.contracts.registry import load_plugin
 from harness.contracts.schedule import Trajectory
-from harness.contracts.task import Truth
+from harness.contracts.truth import Truth
 from harness.results.spec import ENGINE
 from harness.system.errors import RunError
 from harness.system.files import write_whole

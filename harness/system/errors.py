@@ -47,3 +47,9 @@ _REMEDIES = {
 def why(error: OSError) -> str:
     """What went wrong with a file, as the operating system puts it, and what to do about it."""
     return f"{error.strerror or error}; {_REMEDIES.get(error.errno or 0, _ELSEWHERE)}"
+
+
+def require(right: bool, where: str, what: str) -> None:  # noqa: FBT001 - what is asked
+    """Raise `UsageError` about what a plugin declares `where`, unless it is right."""
+    if not right:
+        raise UsageError(f"{where}: {what}")

@@ -12,7 +12,8 @@ from harness.contracts.randomness import Streams
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from harness.contracts.task import Problem, Task, Truth
+    from harness.contracts.task import Problem, Task
+    from harness.contracts.truth import Truth
 
     Array = NDArray[np.float64]
 

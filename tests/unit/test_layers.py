@@ -28,7 +28,7 @@ def imported(path):
 def test_the_harness_has_these_entries():
     folders = {path.name for path in HOME.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert folders == set(ORDER)
-    assert {path.name for path in HOME.iterdir() if path.is_file()} == {"__init__.py", "py.typed"}
+    assert {path.name for path in HOME.iterdir() if path.is_file()} == {"__init__.py", "__init__.pyi", "py.typed"}
 
 
 def test_imports_go_one_way():

@@ -8,7 +8,7 @@ import pytest
 from harness import Truth, UsageError
 from harness.analysis.diagnostics import JointMoments, directions, eigenvalue_intervals, gate, norm_interval
 from harness.analysis.diagnostics.joint import DISTANCE, DISTANCE_LIMIT, GREATEST, LEAST, MEAN, WITHIN, Bracket
-from harness.contracts.task import quantile_levels
+from harness.contracts.truth import quantile_levels
 
 COVARIANCE = np.array([[1.0, 0.9], [0.9, 1.0]])
 

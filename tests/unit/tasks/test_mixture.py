@@ -9,7 +9,8 @@ import torch
 from harness.analysis.diagnostics import Moments
 from harness.contracts.randomness import Streams
 from harness.contracts.schedule import Trajectory
-from harness.contracts.task import Cost, quantile_levels
+from harness.contracts.task import Cost
+from harness.contracts.truth import quantile_levels
 from tasks.synthetic.mixture5 import Mixture5
 from tasks.synthetic.mixture25 import Mixture25
 from tasks.synthetic.observer import SAMPLE, MixtureObserver

@@ -1,0 +1,144 @@
+"""A task that is a density in closed form: its energy, and what it may know better than the harness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from harness.contracts.chain_sequence import ChainSequence
+from harness.contracts.observers import MOMENT_METRICS, MomentObserver
+from harness.contracts.task import Cost, Observer, Problem, Task
+from harness.system.errors import PluginError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from harness.contracts.randomness import Streams
+    from harness.contracts.schedule import Trajectory
+
+    Batch = dict[str, Tensor]
+
+STRETCH = 1000
+"""Steps whose gradient noise is drawn at once; another length gives other numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DensityTask(Task):
+    """A density exp(-U(theta)): a subclass defines `dim`, `energy`, `protocols` and `metrics`, and `truth` if known.
+
+    box             chains start uniformly on [-box, box]^D
+    gradient_noise  sd of the normal noise that each step adds to each coordinate of grad U
+    """
+
+    box: ClassVar[float] = 3.0
+    gradient_noise: ClassVar[float] = 0.0
+    provides: ClassVar[frozenset[str]] = frozenset({"terms"})
+
+    def energy(self, theta: Tensor) -> Tensor:
+        """U (C,) at theta (C, D), each chain on its own: sum over the last axis, do not multiply matrices."""
+        raise NotImplementedError(f"{type(self).__name__} has no energy")
+
+    def grad(self, theta: Tensor) -> Tensor:
+        """grad U (C, D); by automatic differentiation of `energy` unless overridden."""
+        import torch
+
+        return torch.func.grad(lambda x: self.energy(x).sum())(theta)
+
+    def start(self, generator: torch.Generator) -> Tensor:
+        """The starting point (D,) of a chain, from its own generator and on that generator's device."""
+        import torch
+
+        uniform = torch.rand(self.dim(), generator=generator, dtype=torch.float64, device=generator.device)
+        return self.box * (2 * uniform - 1)
+
+    def observer(self, chains: int, trajectory: Trajectory, cost: Cost) -> Observer:
+        """What turns the draws of a run into metrics: errors of moments against `truth`, unless overridden."""
+        return moment_observer(self, trajectory, cost)
+
+    def build(self, streams: Sequence[Streams], device: str) -> DensityProblem:
+        """The problem of `len(streams)` chains."""
+        return DensityProblem(self, streams, device)
+
+
+class DensityProblem(Problem):
+    """U(theta) + <tilt, theta>, the tilt N(0, gradient_noise^2 I) anew in each step; the full U has no tilt."""
+
+    def __init__(self, task: DensityTask, streams: Sequence[Streams], device: str) -> None:
+        self.task = task
+        self.dim = task.dim()
+        self.streams = list(streams)
+        self.device = device
+        self.tilts: ChainSequence | None = None
+        if task.gradient_noise > 0:
+            self.tilts = ChainSequence([s.numpy("order") for s in streams], self._draw_tilts)
+
+    def _draw_tilts(self, generator: np.random.Generator) -> Tensor:
+        import torch
+
+        return torch.from_numpy(self.task.gradient_noise * generator.standard_normal((STRETCH, self.dim)))
+
+    def plain_energy(self, theta: Tensor) -> Tensor:
+        """U (C,) without a tilt."""
+        return self.task.energy(theta)
+
+    def plain_gradient(self, theta: Tensor) -> Tensor:
+        """grad U (C, D) without a tilt."""
+        return self.task.grad(theta)
+
+    def initial(self) -> Tensor:
+        """`start` of each chain, (C, D)."""
+        return starts(self.task, self.streams, self.device)
+
+    def draw_batches(self, steps: int) -> Batch:
+        """The tilts of the next steps, (steps, C, D)."""
+        return {} if self.tilts is None else {"tilt": self.tilts.take(steps).to(self.device)}
+
+    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """U (C,), tilted where there is a batch."""
+        value = self.plain_energy(theta)
+        return value if not batch else value + (batch["tilt"] * theta).sum(1)
+
+    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """grad U (C, D)."""
+        gradient = self.plain_gradient(theta)
+        return gradient if not batch else gradient + batch["tilt"]
+
+    def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
+        """U (C,) and grad U (C, D)."""
+        return self.energy(theta, batch), self.gradient(theta, batch)
+
+    def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
+        """The task's."""
+        return self.task.observer(rows.stop - rows.start, trajectory, cost)
+
+    def state(self) -> dict[str, Tensor]:
+        """Where the tilts are."""
+        return {} if self.tilts is None else self.tilts.state()
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state`."""
+        if self.tilts is not None:
+            self.tilts.load(state)
+
+
+def starts(task: Any, streams: Sequence[Streams], device: str) -> Tensor:
+    """`task.start` of each chain, (C, D)."""
+    import torch
+
+    found = torch.stack([task.start(s.torch("init", device)) for s in streams])
+    return found.to(getattr(torch, task.dtype))
+
+
+def moment_observer(task: Task, trajectory: Trajectory, cost: Cost) -> MomentObserver:
+    """Errors of moments against the truth of a task; `PluginError` where it has none."""
+    truth = task.truth()
+    if truth is None:
+        raise PluginError(
+            f"{type(task).__name__} has no truth to compare moments with ({MOMENT_METRICS[0].name} and the others); "
+            "define `truth`, or `observer` for metrics of its own"
+        )
+    return MomentObserver(truth, trajectory, cost)
