@@ -25,7 +25,7 @@ from typing import Any
 from harness.contracts.plugin_errors import told
 from harness.results.environment import cores
 from harness.runs.plan import Planned
-from harness.runs.worker import GRACE_SECONDS, Job, serve
+from harness.runs.worker import GRACE_SECONDS, Job, checkpoint_seconds, serve
 from harness.system.errors import BenchError, RunError, UsageError
 from harness.system.memory import memory_limit
 
@@ -121,6 +121,7 @@ def launch(
     queue: Sequence[Job], places: Sequence[tuple[str, str]], listen: Listener, *, long_is_fine: bool = True
 ) -> Outcome:
     """Run all jobs, `len(places)` at a time. `listen(kind, payload)` hears every message of the workers."""
+    checkpoint_seconds()  # refused here, before any worker starts
     waiting, free = list(queue), list(places)
     children: list[_Child] = []
     outcome = Outcome()

@@ -96,13 +96,18 @@ def expand(registry: Registry, request: Request, measure: Measure | None = None)
 
 
 def plan(registry: Registry, request: Request, ledger: Ledger, measure: Measure | None = None) -> list[Planned]:
-    """The runs of a request, each once, with what the ledger has of it and what it costs in data passes a chain."""
+    """The runs of a request, each once, with what the ledger has of it and what it costs in data passes a chain.
+
+    Raises what a worker would raise of the settings alone, such as a sampler's refusal of a step size.
+    """
     planned: dict[str, Planned] = {}
     for spec, pair in expand(registry, request, measure):
         if spec.key not in planned:
             task = plugin_metadata.task_facts(pair.task, spec.task.params)
             passes = _passes(pair, spec.sampler.params, spec.task.params, spec.steps)
             standing = ledger.standing(spec.key)
+            if not standing.cached:
+                plugin_metadata.check_steps(pair.sampler, spec, task["steps_per_epoch"])
             planned[spec.key] = Planned(spec, standing, passes, task["max_block"][spec.device], data_files(task))
     return list(planned.values())
 

@@ -12,19 +12,24 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.contracts.hookspecs import Info
 from harness.contracts.parameters import Field, check, near, schema
 from harness.contracts.plugin_errors import foreign
 from harness.contracts.registry import Offer, Registry, load
-from harness.results.spec import ENGINE
+from harness.results.spec import ENGINE, RunSpec
 from harness.runs.source import content_hash
 from harness.system.errors import BenchError, PluginError, UsageError
 from harness.system.files import SEAL, read_json, seal_holds, sealed, write_json
 
+if TYPE_CHECKING:
+    from harness.contracts.schedule import Trajectory
+
 FORMAT = 8
 DTYPES = ("float32", "float64")
+CHECKED = 100_000
+"""Steps that a sampler checks at once: as Python's numbers they take four times their memory."""
 
 
 def instance(target: str, params: Mapping[str, Any]) -> Any:
@@ -106,6 +111,29 @@ def own_settings(offer: Offer, task: str) -> dict[str, Any]:
 def schedule_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
     """Nothing but the check that a schedule can be made from these parameters."""
     return dict(_cached(offer, "schedule", params, lambda: {"made": bool(instance(_target(offer), params))}))
+
+
+def trajectory(spec: RunSpec, steps_per_epoch: int) -> Trajectory:
+    """Every step of a run; raises what its schedule, or its sampler's `check_steps`, has against the settings."""
+    sampler = instance(spec.sampler.target, spec.sampler.params)
+    made: Trajectory = instance(spec.schedule.target, spec.schedule.params).trajectory(spec.steps, steps_per_epoch)
+    if len(made) != spec.steps:
+        raise PluginError(f"schedule {spec.schedule.name} made {len(made)} steps where {spec.steps} were asked for")
+    made = made.with_burn_in(spec.burn_in, spec.thin)
+    for part in (slice(k, k + CHECKED) for k in range(0, spec.steps, CHECKED)):
+        sampler.check_steps(made.step_size[part].tolist(), made.temperature[part].tolist())
+    return made
+
+
+def check_steps(sampler: Offer, spec: RunSpec, steps_per_epoch: int) -> None:
+    """Make the trajectory of a run, once for all seeds; an error names the run."""
+    settings = [spec.schedule.target, spec.schedule.source, spec.schedule.params, spec.sampler.params]
+    lengths = [spec.steps, spec.burn_in, spec.thin, steps_per_epoch]
+    try:
+        _cached(sampler, "steps", {"of": [*settings, *lengths]}, lambda: len(trajectory(spec, steps_per_epoch)))
+    except BenchError as error:
+        where = f"{spec.method} on {spec.task.name}@{spec.protocol}, {spec.steps} steps"
+        raise type(error)(f"{where}: {error}") from error
 
 
 def task_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,21 +16,18 @@ from harness.results.ledger.ledger import Ledger
 from harness.results.records import RESUMABLE
 from harness.results.spec import RunSpec, recorded_key
 from harness.runs.failure import setting_up
-from harness.runs.plugin_metadata import instance
+from harness.runs.plugin_metadata import instance, trajectory
 from harness.runs.source import content_hash, source_hash
 from harness.runs.worker import Job
-from harness.system.errors import PluginError, RunError
+from harness.system.errors import RunError
 from harness.system.files import read_json
 
 if TYPE_CHECKING:
-    from harness.contracts.schedule import Schedule, Trajectory
+    from harness.contracts.schedule import Trajectory
     from harness.contracts.task import Task
 
 DRAW_BYTES = 64 * 2**20
 """Most bytes of draws that a run keeps unless it is asked for all; longer runs keep every n-th."""
-
-CHECKED = 100_000
-"""Steps that a sampler checks at once: as Python's numbers they take four times their memory."""
 
 Arrays = dict[str, np.ndarray]
 
@@ -46,36 +43,25 @@ def _build(specs: Sequence[RunSpec], job: Job) -> Loop:
     task = instance(spec.task.target, spec.task.params)
     sampler = instance(spec.sampler.target, spec.sampler.params)
     schedule = instance(spec.schedule.target, spec.schedule.params)
-    trajectory = _trajectory(spec, schedule, task)
-    for part in (slice(k, k + CHECKED) for k in range(0, spec.steps, CHECKED)):
-        sampler.check_steps(trajectory.step_size[part].tolist(), trajectory.temperature[part].tolist())
+    path = trajectory(spec, task.steps_per_epoch())
     streams = [Streams(s.seed, chain, (spec.task.name,)) for s in specs for chain in range(spec.chains)]
     return Loop(
         task,
         sampler,
-        trajectory,
+        path,
         streams,
         spec.chains,
         mode=spec.compile,
         weights=schedule.weights,
         device=job.device,
-        draw_stride=_stride(job.draws, task.dim(), _size(trajectory, spec, task)),
+        draw_stride=_stride(job.draws, task.dim(), _size(path, spec, task)),
     )
-
-
-def _trajectory(spec: RunSpec, schedule: Schedule, task: Task) -> Trajectory:
-    trajectory = schedule.trajectory(spec.steps, task.steps_per_epoch()).with_burn_in(spec.burn_in, spec.thin)
-    if len(trajectory) != spec.steps:
-        raise PluginError(
-            f"schedule {spec.schedule.name} made {len(trajectory)} steps where {spec.steps} were asked for"
-        )
-    return trajectory
 
 
 def kept_bytes(spec: RunSpec) -> int:
     """What all draws that a run keeps take on disk."""
     task = instance(spec.task.target, spec.task.params)
-    return _size(_trajectory(spec, instance(spec.schedule.target, spec.schedule.params), task), spec, task)
+    return _size(trajectory(spec, task.steps_per_epoch()), spec, task)
 
 
 def _size(path: Trajectory, spec: RunSpec, task: Task) -> int:

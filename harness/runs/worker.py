@@ -233,7 +233,8 @@ def _make_deterministic(spec: RunSpec) -> None:
         torch.use_deterministic_algorithms(spec.deterministic, warn_only=True)
 
 
-def _checkpoint_seconds() -> float:
+def checkpoint_seconds() -> float:
+    """Between two checkpoints; `UsageError` where the environment variable is no number."""
     text = os.environ.get("BENCH_CHECKPOINT_SECONDS") or str(CHECKPOINT_SECONDS)
     try:
         seconds = float(text)
@@ -272,7 +273,7 @@ def _advance(
     """Drive a session to its end, telling the launcher how far it is, writing checkpoints by the clock."""
     from harness.runs.failure import DiskError, lost_device
 
-    pause = _checkpoint_seconds()
+    pause = checkpoint_seconds()
     saved = spoken = time.monotonic()
     try:
         with interrupted_after(timeout):

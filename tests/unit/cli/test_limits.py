@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import tomllib
 
 import pytest
@@ -12,7 +13,7 @@ from harness import UsageError
 from harness.cli import launch
 from harness.cli.app import run
 from harness.contracts.registry import registry
-from harness.runs import plan
+from harness.runs import local, plan
 from harness.runs.plan import MOST_SEEDS, Request, expand, parse_seeds, size
 from plugins.verbs.suite import read
 
@@ -159,3 +160,38 @@ def test_a_query_is_stopped_at_its_time_limit(bench):
     assert "took more than 0.2 s" in err
     assert "--timeout" in err
     assert bench("sql", "select 1", "--timeout", "1h")[0] == 0
+
+
+REFUSED = {
+    "sampler's check of the steps": (
+        ["--sampler", "sgld", "--set", "schedule.step_size=0.05", "--sweep", "sampler.gradient_variance=0,1,100"],
+        r"sgld on gaussian2d@[\w-]+, 500 steps: sgld: gradient_variance = 100 .* lower the step size",
+    ),
+    "sampler's check of the temperatures": (
+        ["--sampler", "hmc", "--set", "schedule.step_size=0.5", "--sweep", "schedule.temperature=1,0.5,0"],
+        r"hmc on gaussian2d@[\w-]+, 500 steps: hmc has no T = 0: its schedule must keep",
+    ),
+    "no draw": (
+        ["--sampler", "sgld", "--schedule", "snapshot", "--set", "schedule.step_size=0.05",
+         "--set", "schedule.rounding=down", "--set", "run.burn_in=498", "--sweep", "schedule.cycles=2,5,7"],
+        r"sgld on gaussian2d@[\w-]+, 500 steps: no draw is kept: .* burn-in 498.*; ask for more steps",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", ["plan", "run"])
+@pytest.mark.parametrize("reason", REFUSED)
+def test_settings_that_a_worker_would_refuse_are_refused_with_the_plan(bench, tmp_path, verb, reason):
+    words, told = REFUSED[reason]
+    code, out, err = bench(verb, "--task", "gaussian2d", "--budget", "steps=500", "--seeds", 0, *words)
+    assert (code, out) == (2, "")
+    assert re.search(told, err), err
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_wrong_checkpoint_interval_is_refused_before_a_worker_starts(bench, monkeypatch):
+    monkeypatch.setenv("BENCH_CHECKPOINT_SECONDS", "soon")
+    monkeypatch.setattr(local, "_start", lambda *_: pytest.fail("a worker started"))
+    code, _, err = bench("run", "--sampler", "sgld", "--task", "gaussian2d", "--budget", "steps=500", "--seeds", 0)
+    assert code == 2
+    assert "BENCH_CHECKPOINT_SECONDS is 'soon'" in err
