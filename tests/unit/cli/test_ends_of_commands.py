@@ -13,13 +13,8 @@ import pytest
 
 from harness.cli import context, rates
 from harness.cli.app import run
-from harness.cli.launch import ended
-from harness.reporting.rendering import render
-from harness.reporting.report import Result, table
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
-from harness.results.store import connection
-from harness.results.store.connection import Refused
 
 PLAN = ["plan", "--sampler", "sgld", "--task", "mixture5", "--budget", "smoke", "--seeds", "0"]
 
@@ -54,15 +49,6 @@ def test_a_folder_of_a_newer_version_is_not_read(tmp_path, capsys, words):
     (tmp_path / "ledger.json").write_text('{"layout": 99}')
     assert run(["--results", str(tmp_path), *words]) == 4
     assert "newer version (layout 99" in capsys.readouterr().err
-
-
-def test_a_place_that_is_closed_is_a_data_error(tmp_path, monkeypatch, capsys):
-    def closed(_):
-        raise PermissionError(13, "Permission denied", "/r/runs")
-
-    monkeypatch.setattr(Ledger, "check_version", closed)
-    assert run(["--results", str(tmp_path), "ls", "runs"]) == 4
-    assert "/r/runs: Permission denied; make it accessible" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["ls", "runs"], ["sql", "from run"], ["status"], ["gc"], ["ingest"], PLAN])
@@ -122,28 +108,6 @@ def test_a_usage_error_names_the_help_page(capsys, words, page):
     assert f"{page} --help`" in said
 
 
-@pytest.mark.parametrize("query", ["", ";", "select 1; select 2", "select 1; drop table run"])
-def test_sql_takes_one_query(tmp_path, capsys, query):
-    assert run(["--results", str(tmp_path), "sql", query]) == 2
-    assert "one query at a time" in capsys.readouterr().err
-
-
-def test_the_summary_counts_what_no_worker_finished():
-    assert ended([1, 2, 3], {"a": "done"}) == "1 done, 2 not finished"
-    assert ended([1], {"a": "done"}) == "1 done"
-    assert ended([], {}) == "nothing to do"
-
-
-def test_nouns_are_counted():
-    assert context.count(1, "run") == "1 run"
-    assert context.count(0, "seed") == "0 seeds"
-
-
-def test_rows_are_harmless_on_a_terminal():
-    shown = render(Result([table([{"a": "x\x1b[31m\ny\u202e  z"}, {"a": None}], ["a"])]), "table").splitlines()
-    assert [shown[0], *shown[2:]] == ["a", "x[31m y z", ""]
-
-
 def test_a_plan_says_which_runs_have_a_checkpoint(tmp_path, capsys):
     from harness.cli.options import request
     from harness.runs.plan import plan
@@ -187,13 +151,3 @@ def test_a_rate_is_measured_once_for_all_seeds(tmp_path, monkeypatch):
     assert steps("0-1", rates.measured(ledger, ("cpu", "cpu-0"))) == {3000}
     assert steps("0-4", rates.measured(ledger, ("cpu", "cpu-0"))) == {3000}
     assert steps("5", rates.known(tmp_path, "cpu")) == {3000}
-
-
-def test_ingest_says_that_it_could_not(tmp_path, monkeypatch, capsys):
-    def refused(_):
-        raise Refused("Permission denied")
-
-    Ledger(tmp_path).prepare()
-    monkeypatch.setattr(connection, "writing", refused)
-    assert run(["--results", str(tmp_path), "ingest"]) == 4
-    assert "could not be updated" in capsys.readouterr().err

@@ -99,15 +99,6 @@ def test_a_second_one_waits_for_the_first(ledger, capsys):
     assert "gc is held by process" in capsys.readouterr().err
 
 
-def test_it_deletes_nothing_where_locks_is_a_link(ledger, tmp_path, capsys):
-    ledger.locks.rename(tmp_path / "locks")
-    ledger.locks.symlink_to(tmp_path / "locks")
-    before = contents(ledger)
-    assert bench(ledger, "gc", "--delete") == 4
-    assert "locks is a link" in capsys.readouterr().err
-    assert contents(ledger) == before
-
-
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -150,15 +141,6 @@ def test_killed_at_any_step_it_leaves_nothing_halved_and_the_database_right(ledg
 def status(path):
     file = path / "result.json"
     return json.loads(file.read_text())["status"] if file.exists() else "orphaned"
-
-
-def test_a_run_that_a_worker_has_is_left_alone(ledger, capsys):
-    with hold(ledger.lock(spec().key), 0):
-        before = contents(ledger)
-        capsys.readouterr()
-        assert bench(ledger, "gc", "--delete", "--json") == 0
-        assert json.loads(capsys.readouterr().out) == []
-        assert contents(ledger) == before
 
 
 def test_a_folder_that_is_not_there_has_nothing(tmp_path, capsys):

@@ -38,15 +38,6 @@ def nothing_planned(monkeypatch):
 
 
 @pytest.mark.usefixtures("nothing_planned")
-@pytest.mark.parametrize("seeds", [range(10**5), None])
-def test_ten_thousand_million_runs_are_refused_by_their_number(seeds):
-    points = 10**5 if seeds else 10**10
-    asked = Request(["sgld"], ["mixture5"], seeds=seeds, sweep={"schedule.step_size": range(points)})
-    with pytest.raises(UsageError, match=r"10,000,000,000 runs or more.* at most 20,000.*--max-runs 10000000000"):
-        size(registry(), [asked])
-
-
-@pytest.mark.usefixtures("nothing_planned")
 def test_the_seeds_of_a_reproduction_are_refused_by_their_number(bench, tmp_path):
     code, out, err = bench("reproduce", "csgmcmc", "--seeds", "0-900000", "--budget", "smoke")
     assert (code, out) == (2, "")

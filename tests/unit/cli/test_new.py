@@ -5,17 +5,13 @@ from __future__ import annotations
 import ast
 import os
 import shlex
-import subprocess
-import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
 import harness
 from harness.cli.app import run
-from harness.system.errors import UsageError
-from plugins.verbs.scaffold.package import KINDS, Package, write
+from plugins.verbs.scaffold.package import KINDS, Package
 
 
 @pytest.fixture(autouse=True)
@@ -114,24 +110,6 @@ def test_a_folder_that_cannot_be_made_is_said_and_nothing_is_left(into, here, ca
     assert everything(here) == {"a-file"}
 
 
-@pytest.mark.parametrize("obstacle", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-def test_what_was_begun_is_removed_where_it_cannot_be_finished(obstacle, here, monkeypatch):
-    (here / "there").mkdir()
-    fsync, synced = os.fsync, []
-
-    def fail_at_the_third(descriptor):
-        synced.append(descriptor)
-        if len(synced) == 3:
-            raise obstacle
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fail_at_the_third)
-    with pytest.raises(UsageError if isinstance(obstacle, OSError) else KeyboardInterrupt):
-        write(Package("task", "own"), Path("there/new/er"))
-    assert len(synced) == 3
-    assert everything(here) == {"there"}
-
-
 def test_killed_half_way_it_can_be_given_again(here):
     """What is aside of the package, as a kill leaves it, is no package, and goes with the next that is made later."""
     (here / ".own.0123456789abcdef/src").mkdir(parents=True)
@@ -141,11 +119,3 @@ def test_killed_half_way_it_can_be_given_again(here):
     (here / "own").rename(here / "moved")
     assert run(["new", "task", "own"]) == 0
     assert {path.name for path in here.iterdir()} == {"own", "moved"}
-
-
-def test_neither_making_a_package_nor_starting_pytest_imports_anything_heavy():
-    heavy = "{'torch', 'numpy', 'polars', 'duckdb', 'scipy'}"
-    made = f"import sys; from harness.cli.app import run; code = run(['new', 'task', 'own']); h = {heavy} - {{'numpy'}}"
-    subprocess.run([sys.executable, "-c", f"{made}; sys.exit(code or len(h & sys.modules.keys()))"], check=True)
-    started = f"import sys, plugins.laws.plugin; sys.exit(len(({heavy} | {{'typer'}}) & sys.modules.keys()))"
-    subprocess.run([sys.executable, "-c", started], check=True)

@@ -14,13 +14,11 @@ from harness.reporting.rendering import site as site_pages
 from harness.results import provenance
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
-from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store
 from harness.runs import plan
 from harness.runs.source import source_hash
 from harness.system import locks
 from plugins.verbs.regression import conclusion as night
-from plugins.verbs.suite import read
 
 NUDGE = {"sgld": 1.0, "hmc": 2.0}
 
@@ -131,33 +129,6 @@ def test_pages_are_made_anew_where_anything_that_they_are_made_from_changed(here
         made.pop()
 
 
-def test_a_command_that_makes_no_pages_gives_the_same_verdict(here, capsys, new_code, made):
-    suite = write_suite(here)
-    fabricate(here / "r", suite, usual)
-    assert nightly(here) == 0
-    new_code("b")
-    fabricate(here / "r", suite, worse_sgld)
-    told = []
-    for arguments, code in (((), 5), ((), 5), (("--accept",), 0), ((), 0)):
-        capsys.readouterr()
-        assert nightly(here, *arguments) == code
-        told.append(capsys.readouterr().out)
-    assert len(set(told)) == 1
-    assert len(made) == 3, "the first night, the second, and once more as it was accepted"
-
-
-def test_pages_with_a_report_that_failed_are_made_anew(here, monkeypatch, made):
-    from reports.tables.coverage import Coverage
-
-    fabricate(here / "r", write_suite(here), usual)
-    with monkeypatch.context() as broken:
-        broken.setattr(Coverage, "build", None)
-        assert nightly(here) == 3
-        assert nightly(here) == 3
-    assert nightly(here) == 0
-    assert len(made) == 3
-
-
 def test_a_regression_ends_with_5_and_names_its_row_until_it_is_accepted(here, capsys, new_code):
     suite = write_suite(here)
     fabricate(here / "r", suite, usual)
@@ -257,21 +228,6 @@ def test_an_unfinished_night_is_published_as_such_and_is_no_last_night(here, cap
     assert nights(here) == ["000001.json"]
 
 
-def test_an_interruption_publishes_nothing(here, capsys, monkeypatch):
-    suite = write_suite(here)
-    fabricate(here / "r", suite, usual, only=lambda spec: spec.seed != 2)
-    from harness.runs import local
-
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(local, "launch", interrupted)
-    assert nightly(here) == 130
-    assert "repeat the command to resume" in capsys.readouterr().err
-    assert not (here / "site").exists()
-    assert nights(here) == []
-
-
 def test_what_failed_before_is_run_again(here, monkeypatch):
     suite = write_suite(here)
     fabricate(here / "r", suite, usual, "timeout", only=lambda spec: spec.seed == 2)
@@ -343,33 +299,3 @@ def test_a_report_that_fails_takes_no_other_with_it(here, capsys, monkeypatch):
     assert "ZeroDivisionError: &lt;b&gt;odd" in page
     assert (here / "site" / "leaderboard.csv").exists()
     assert nights(here) == ["000001.json"]
-
-
-def test_suites_are_listed(capsys):
-    assert run(["ls", "suites", "--json"]) == 0
-    listed = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert {"smoke", "nightly"} <= set(listed)
-    assert listed["smoke"]["commands"] == 3
-    assert listed["smoke"]["distribution"] == "sgmcmc-bench"
-
-
-def test_rows_are_named_by_what_was_asked_for(here):
-    from plugins.verbs.regression import Entry
-
-    text = TINY.replace('budget = "smoke"', 'budget = "steps=900"\nchains = 1\nsweep = { schedule.a = [0.1, 0.25] }')
-    suite = read(write_suite(here, text.replace('["sgld", "hmc"]', '["sgld"]') + 'schedule = "polynomial"'))
-    request = suite.entries[0]
-    from harness.contracts.registry import registry
-
-    planned = plan.plan(registry(), request, Ledger(here / "r"))
-    assert {Entry(1, request, planned, {}).row(item.spec) for item in planned} == {
-        f"sgld on mixture5@adaptive-drift, gradients=900, 1 chain (schedule=polynomial, schedule.a={a})"
-        for a in (0.1, 0.25)
-    }
-
-
-def test_attempts_made_up_here_are_those_of_the_ledger(here):
-    fabricate(here / "r", write_suite(here), usual)
-    paths = list((here / "r" / "runs").glob("*/*/*"))
-    assert len(paths) == 10
-    assert all(Attempt(path).result()["status"] == "done" for path in paths)

@@ -3,8 +3,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import subprocess
-import sys
 
 import fabricated
 import pytest
@@ -108,19 +106,6 @@ def test_ls_of_offers(answer, kind):
     rows = answer("ls", kind)
     assert rows
     assert all(row["distribution"] == "sgmcmc-bench" and row["summary"] for row in rows)
-
-
-def test_listing_imports_no_torch(results):
-    words = ["ls", "samplers"], ["ls", "runs"], ["sql", "select 1"], ["ingest"], ["--help"]
-    for command in words:
-        program = (
-            "import sys; from harness.cli.app import run; code = run(sys.argv[1:]); "
-            "sys.exit(code or ('torch' in sys.modules) * 7)"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", program, "--results", str(results), *command], capture_output=True, check=False
-        )
-        assert done.returncode == 0, (command, done.stderr)
 
 
 def test_sql_answers_in_three_forms(bench, answer):

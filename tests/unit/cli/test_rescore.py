@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import shutil
 import sys
 
@@ -181,19 +179,6 @@ def test_new_metrics_and_versions_are_measured_and_count_from_then_on(home):
     assert "spread" in home.bench("show", rows[0]["run_key"])[1]
 
 
-def test_a_folder_that_cannot_be_written_is_said(home, monkeypatch):
-    def refused(*_, **__):
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    home.bench("ingest")
-    home.change()
-    monkeypatch.setattr("tempfile.TemporaryFile", refused)
-    code, out, err = home.bench("rescore")
-    assert (code, out) == (4, "")
-    assert "Read-only file system" in err
-    assert not list(home.results.rglob("rescored*"))
-
-
 def test_the_record_says_what_it_belongs_to_and_who_measured(home):
     home.change()
     home.rescored("--sampler", "sgld")
@@ -206,21 +191,6 @@ def test_the_record_says_what_it_belongs_to_and_who_measured(home):
     assert [m["primary"] for m in record["metrics"]].count(True) == 1
     (name,) = record["files"]
     assert (attempt.path / name).is_file()
-
-
-def test_a_command_that_was_killed_before_the_database_knew_is_made_good(home, monkeypatch):
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    home.change()
-    with monkeypatch.context() as patched:
-        patched.setattr(Store, "forget", killed)
-        assert home.bench("rescore", "--sampler", "sgld")[0] == 130
-    assert {row[3] for row in home.values("modes_covered")} == {1}
-    code, rows, err = home.rescored("--sampler", "sgld")
-    assert (code, rows) == (0, [])
-    assert "anew" not in err  # it is on disk; only the database reads it again
-    assert {row[3] for row in home.values("modes_covered") if row[0] == "sgld"} == {2}
 
 
 def test_what_cannot_be_measured_anew_is_refused_with_the_reason(home):

@@ -17,7 +17,7 @@ from specs import made as spec
 
 from harness.cli.app import run
 from harness.results.ledger.attempt import Attempt
-from harness.results.ledger.heartbeats import Notice, ranges
+from harness.results.ledger.heartbeats import Notice
 from harness.results.ledger.ledger import Ledger
 from harness.results.ledger.overview import COLUMNS, overview
 from harness.system.locks import hold
@@ -167,51 +167,9 @@ def test_a_worker_long_silent_is_shown_as_such(ledger, working, capsys):
     assert "250 of 1,000, 4 min ago" in shown(ledger, capsys)[1]
 
 
-def test_a_notice_is_replaced_now_and_then_and_taken_down(tmp_path, monkeypatch):
-    path = tmp_path / "k.notice"
-    with Notice(path) as notice:
-        notice.update({"position": 1})
-        notice.update({"position": 2})
-        assert json.loads(path.read_text())["position"] == 1
-        monkeypatch.setattr("harness.results.ledger.heartbeats.EVERY_SECONDS", 0.0)
-        notice.update({"rate": 3.0})
-        assert json.loads(path.read_text()) | {"position": 2, "rate": 3.0} == json.loads(path.read_text())
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_notice_that_cannot_be_written_breaks_nothing(tmp_path):
     with Notice(tmp_path / "gone" / "k.notice") as notice:
         notice.update({"position": 1})
-
-
-def test_a_listener_hears_progress_and_passes_all_on(tmp_path):
-    said = []
-    with Notice(tmp_path / "k.notice") as notice:
-        tell = notice.hearing(lambda *message: said.append(message))
-        tell("finished", {"key": "a"})
-        assert not notice.path.exists()
-        tell("progress", {"keys": ["a"] * 9, "position": 3, "steps": 9, "rate": 1.5, "step_size": 0.1})
-        record = json.loads(notice.path.read_text())
-    assert [kind for kind, _ in said] == ["finished", "progress"]
-    assert (record["position"], record["steps"], record["rate"]) == (3, 9, 1.5)
-    assert "keys" not in record
-
-
-@pytest.mark.parametrize(
-    ("numbers", "text"), [([], ""), ([3], "3"), ([2, 0, 1, 7, 9, 8, 0], "0-2,7-9"), ([1, 3], "1,3")]
-)
-def test_numbers_in_words(numbers, text):
-    assert ranges(numbers) == text
-
-
-def test_it_needs_neither_torch_nor_the_database(ledger):
-    attempt(ledger, 0, "done")
-    code = (
-        "import sys\nfrom harness.cli.app import run\n"
-        f"assert run(['--results', {str(ledger.root)!r}, 'status']) == 0\n"
-        "assert not {'torch', 'duckdb', 'polars', 'pyarrow', 'rich'} & sys.modules.keys(), sys.modules.keys()"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_watching_goes_on_until_ctrl_c(ledger):

@@ -112,13 +112,6 @@ def test_doctor_names_a_version_that_is_too_old():
     assert doctor._version("a_module_that_is_not_there", None)[1] == "problem"
 
 
-def test_doctor_warns_of_a_network_file_system(tmp_path, monkeypatch):
-    monkeypatch.setattr(doctor, "filesystem", lambda _: "nfs4")
-    monkeypatch.setattr(doctor.context, "_current", doctor.context.Context(tmp_path))
-    rows = {row[0]: row for row in doctor._results()}
-    assert rows["file system"][1:3] == ("warning", "nfs4")
-
-
 @pytest.fixture
 def data_root(tmp_path, monkeypatch):
     """A task whose data set is one small file, and an empty data root."""

@@ -34,16 +34,6 @@ def test_zeros_of_two_signs_differ(folders):
     assert (found.stored, found.again, found.largest) == ("0.0", "-0.0", 0.0)
 
 
-def test_the_first_draw_is_named_by_step_chain_and_coordinate(folders):
-    draws, steps = np.zeros((5, 3, 2), np.float32), np.array([10, 12, 14, 16, 18])
-    other = draws.copy()
-    other[2, 1, 1], other[4, 0, 0] = 0.5, np.nan
-    (found,) = differing(folders, {"draws": draws, "steps": steps}, {"draws": other, "steps": steps})
-    assert found.where == "step 14, chain 1, coordinate 1"
-    assert (found.stored, found.again) == ("0.0", "0.5")
-    assert (found.count, found.total, found.largest) == (2, 30, 0.5)
-
-
 def test_until_looks_at_no_later_draw(folders):
     draws, steps = np.zeros((4, 1, 1), np.float32), np.array([1, 2, 3, 4])
     other = draws.copy()
@@ -78,13 +68,6 @@ def test_curves_are_named_by_chain_and_point(folders):
     other[1, 2] = 1
     (found,) = differing(folders, {"b2__y": y}, {"b2__y": other})
     assert (found.entry, found.where) == ("b2/y", "chain 1, point 2")
-
-
-def test_a_file_that_does_not_read_is_an_error(folders):
-    (folders[0] / "x.safetensors").write_bytes(b"nothing")
-    write(folders[1], a=np.zeros(1))
-    with pytest.raises(ValueError, match="cannot be read"):
-        differing_arrays(*folders, "x.safetensors")
 
 
 def test_results_differ_in_what_a_run_decides_and_not_in_time():

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from harness.cli import options
@@ -210,19 +207,6 @@ def test_settings_words():
         parse_settings(["a.b=1", "c=3", "a.b=2"], "--sweep")
     with pytest.raises(UsageError, match="--set gives schedule twice"):
         options.request(["sgld"], ["mixture5"], None, None, "smoke", ["schedule=cyclical"], None, "constant")
-
-
-def test_planning_imports_no_torch_once_the_facts_are_known(tmp_path):
-    script = (
-        "import sys; from pathlib import Path; from harness.contracts.registry import registry\n"
-        "from harness.runs.plan import Request, plan; from harness.results.ledger.ledger import Ledger\n"
-        "asked = Request(['sgld', 'csgld', 'msgld'], ['mixture5', 'blr-heart'])\n"
-        f"assert len(plan(registry(), asked, Ledger(Path({str(tmp_path)!r})))) == 30\n"
-        "sys.exit('torch' in sys.modules)\n"
-    )
-    first = subprocess.run([sys.executable, "-c", script], check=False)
-    assert first.returncode in (0, 1)
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 def test_settings_of_gpus_are_in_the_key_of_a_gpus_run_and_refused_on_a_cpu(tmp_path):

@@ -8,7 +8,7 @@ import fabricated
 import pytest
 
 from harness.results.ledger.ledger import Ledger
-from harness.results.ledger.lookup import concluded_attempt, run_key
+from harness.results.ledger.lookup import concluded_attempt
 from harness.system.errors import DataError, UsageError
 
 FIRST, SECOND = "abcdef01" + "0" * 56, "abcdef02" + "0" * 56
@@ -22,21 +22,6 @@ def concluded(results, key, number=0, **changes):
 @pytest.fixture
 def ledger(tmp_path):
     return Ledger(tmp_path)
-
-
-def test_a_beginning_names_the_one_run_that_has_it(ledger):
-    folder = concluded(ledger.root, FIRST)
-    concluded(ledger.root, SECOND, number=1)
-    assert run_key(ledger, "ABCDEF01") == FIRST
-    assert concluded_attempt(ledger, FIRST[:10]).path == folder
-    assert concluded_attempt(ledger, folder.name).path == folder
-
-
-def test_several_runs_are_listed(ledger):
-    concluded(ledger.root, FIRST)
-    concluded(ledger.root, SECOND, number=1)
-    with pytest.raises(UsageError, match=r"abcdef matches 2 runs.*abcdef010000 \(sgld on mixture25, seed 0\)"):
-        run_key(ledger, "abcdef")
 
 
 def test_the_attempt_that_counts_is_meant(ledger):
@@ -59,9 +44,3 @@ def test_a_damaged_result_is_a_data_error(ledger):
     (folder / "result.json").write_text("{")
     with pytest.raises(DataError, match=r"result\.json cannot be read"):
         concluded_attempt(ledger, FIRST)
-
-
-@pytest.mark.parametrize("word", ["abcde", "sgld", "../..", "abcdefg", "*" * 8, ""])
-def test_what_is_no_key_is_refused(ledger, word):
-    with pytest.raises(UsageError, match="is neither a run key"):
-        concluded_attempt(ledger, word)

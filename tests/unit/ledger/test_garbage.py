@@ -269,11 +269,6 @@ def test_the_results_folder_itself_may_be_a_link(ledger, tmp_path):
     assert final.path.exists()
 
 
-def test_an_empty_or_missing_folder_has_no_garbage(ledger, tmp_path):
-    assert garbage.find(ledger) == []
-    assert garbage.find(Ledger(tmp_path / "nothing")) == []
-
-
 WORK = """
 import sys
 from pathlib import Path

@@ -38,17 +38,6 @@ def test_many_processes_take_turns_though_the_file_goes_each_time(tmp_path):
     assert not (tmp_path / "run.lock").exists()
 
 
-def test_who_waited_on_a_file_that_went_holds_the_one_that_is_there(tmp_path):
-    path = tmp_path / "run.lock"
-    with hold(path, 0):
-        words = [sys.executable, "-c", STRUGGLE, str(tmp_path), "1"]
-        other = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-        time.sleep(0.5)
-    assert other.wait(60) == 0, other.stderr.read()
-    other.stderr.close()
-    assert not path.exists()
-
-
 def test_the_lock_of_a_killed_holder_is_free_and_names_the_next(tmp_path):
     path = tmp_path / "run.lock"
     code = (
@@ -101,18 +90,6 @@ def test_a_device_is_held_against_all_processes_and_free_when_its_holder_dies():
     holding.communicate()
     with hold_device(name, "cuda:0", 10):
         pass
-
-
-def test_who_waits_for_a_device_gets_it_when_it_is_given_back():
-    name = f"GPU-of-test-{os.getpid()}-waited-for"
-    holding = subprocess.Popen(
-        [sys.executable, "-c", HOLD_DEVICE, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert holding.stdout.readline() == "held\n"
-    holding.stdin.close()
-    with hold_device(name, "cuda:0", 60):
-        holding.wait()
-    holding.stdout.close()
 
 
 @pytest.mark.parametrize("replaced", [False, True])

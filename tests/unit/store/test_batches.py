@@ -50,17 +50,6 @@ def test_what_is_ingested_in_batches_is_what_is_ingested_at_once(tmp_path, monke
     assert all(found[0].values())
 
 
-def test_many_numbers_end_a_batch_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(ingest, "MOST_NUMBERS", 1)
-    for seed in range(3):
-        fabricated.concluded(tmp_path, seed)
-    sizes = []
-    put = ingest._ingest
-    monkeypatch.setattr(ingest, "_ingest", lambda db, batch: (sizes.append(len(batch)), put(db, batch)))
-    Store(tmp_path).rebuild()
-    assert sizes == [1, 1, 1]
-
-
 def test_a_large_database_is_not_merged_as_it_is_closed(tmp_path, monkeypatch):
     """That takes several times its size in memory."""
     setting = "select current_setting('max_vacuum_tasks')"

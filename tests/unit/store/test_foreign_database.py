@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import errno
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -14,7 +12,6 @@ from pathlib import Path
 
 import duckdb
 import fabricated
-import nights
 import polars as pl
 import pytest
 from fuzz.running import bench
@@ -179,19 +176,6 @@ def test_what_only_reads_says_what_and_where_and_a_rebuild_heals_it(store, outsi
     assert store.refresh() == []
 
 
-def test_where_it_cannot_be_moved_the_runs_are_read(store, monkeypatch):
-    def refused(*_):
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    os.truncate(store.path, 20)
-    monkeypatch.setattr(connection, "set_aside", refused)
-    (note,) = store.refresh()
-    assert note.endswith("cannot be moved aside: Read-only file system; the runs were read instead")
-    assert len(store.rows("select * from result")) == 1
-    with pytest.raises(DataError, match="not rebuilt"):
-        store.rebuild()
-
-
 def test_names_of_what_is_moved_aside_do_not_collide(store):
     for _ in range(3):
         store.path.write_text("not a database")
@@ -209,13 +193,6 @@ def test_a_database_of_another_duckdb_is_told(store, monkeypatch):
         patched.setattr(duckdb, "connect", refuse)
         with pytest.raises(DataError, match=r"another version of DuckDB.*bench ingest --rebuild"):
             store.refresh()
-
-
-VERBS = (
-    ["report", "leaderboard"], ["ls", "runs"], ["sql", "from result"], ["compare", "sgld", "csgld"], ["status"],
-    ["ingest"], ["ingest", "--verify"], ["show", fabricated.run_key()], ["gc"], ["rescore"],
-    ["replay", fabricated.run_key()], ["ingest", "--rebuild"],
-)  # fmt: skip
 
 
 def ends_well(store, words):
@@ -236,32 +213,6 @@ def test_verbs_end_with_a_message(store, outside, what):
         code, err = ends_well(Store(path), words)
         assert str(path / "results.duckdb") in err
         assert (code == 0) == (words[-1] == "--rebuild" or (words[-1] == "runs" and what not in NEWER)), err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("words", VERBS, ids=" ".join)
-def test_every_verb_ends_well_before_every_strange_database(made, tmp_path, outside, words):
-    for number, what in enumerate(STRANGE | NEWER):
-        signal.alarm(60)
-        place = tmp_path / str(number)
-        place.mkdir()
-        shutil.copytree(made / "results", place / "results")
-        (place / "secret.csv").write_text(outside.read_text())
-        (STRANGE | NEWER)[what](place / "results" / "results.duckdb", place / "secret.csv")
-        ends_well(Store(place / "results"), words)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("what", STRANGE | NEWER)
-def test_a_night_is_published_beside_every_strange_database(tmp_path, outside, what):
-    results = tmp_path / "results"
-    nights.fabricate(results, nights.write_suite(tmp_path), lambda _: {"wasserstein2": 1.0, "modes_covered": 4.0})
-    Store(results).refresh()
-    (STRANGE | NEWER)[what](results / "results.duckdb", outside)
-    words = ["nightly", str(tmp_path / "tiny.toml"), "--out", str(tmp_path / "site")]
-    code, _ = ends_well(Store(results), words)
-    assert code == (4 if what in NEWER else 0)
-    assert (tmp_path / "site" / "index.html").exists() == (what not in NEWER)
 
 
 EVERY_CONNECTION = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import time
 
@@ -11,10 +10,9 @@ import duckdb
 import fabricated
 import pytest
 
-from harness.results.store import Store, connection, scan, scan_cache, schema
+from harness.results.store import Store, scan, scan_cache
 
 SECOND = 10**9
-STATES = "select attempt, status, concluded from attempt order by all"
 
 
 @pytest.fixture
@@ -90,28 +88,6 @@ def test_nothing_is_settled_by_a_look_that_found_something_or_came_too_soon(stor
     assert read == [part(folder)]
 
 
-def test_a_settled_database_is_not_checked_again_and_no_other_passes_for_it(store, later, monkeypatch):
-    fabricated.concluded(store.results)
-    settle(store, later)
-    looked = []
-    version = connection._version
-    monkeypatch.setattr(connection, "_version", lambda *arguments: (looked.append(1), version(*arguments))[1])
-    connection._known.clear()  # as in another process
-    assert store.refresh() == []
-    assert looked == []
-    moved = Store(store.results.with_name("moved"))
-    shutil.copytree(store.results, moved.results)  # with its note of what is settled
-    later()
-    assert moved.refresh() == []
-    assert looked == [1]
-    path = store.results / "results.settled.json"
-    path.write_text(path.read_text().replace(f'"schema": {schema.VERSION}', f'"schema": {schema.VERSION - 1}'))
-    connection._known.clear()
-    assert store.refresh() == []
-    assert looked == [1, 1]
-    assert f'"schema": {schema.VERSION}' in path.read_text()
-
-
 def test_another_attempt_at_an_old_run_is_found(store, later):
     fabricated.concluded(store.results, number=1, status="error", reason="it broke", metrics=[])
     settle(store, later)
@@ -155,17 +131,6 @@ def test_what_is_not_whole_is_told_each_time_and_taken_when_it_is(store, later):
     assert store.rows("select status from attempt") == [{"status": "done"}]
 
 
-def test_attempts_that_are_gone_are_told_each_time(store, later):
-    for seed in range(3):
-        gone = fabricated.concluded(store.results, seed)
-    settle(store, later)
-    shutil.rmtree(gone.parent)
-    for _ in range(3):
-        (note,) = store.refresh()
-        assert "1 attempts are no longer in" in note
-        later()
-
-
 @pytest.mark.parametrize("how", ["forgotten", "restored", "write-ahead log"])
 def test_a_database_that_lacks_something_again_gets_it_again(store, later, how, tmp_path):
     fabricated.concluded(store.results, 1)
@@ -195,60 +160,3 @@ def test_all_attempts_forgotten_are_read_again(store):
     assert store.rows("select * from attempt") == []
     assert store.refresh() == []
     assert len(store.rows("select * from result")) == 2
-
-
-class CoarseDisk:
-    """Folders whose change times tick every two seconds, and that show neither links nor sizes."""
-
-    def __init__(self, monkeypatch):
-        self.now = 1_000 * SECOND
-        self.changed = {}
-        monkeypatch.setattr(scan_cache, "_entries", self.entries)
-        monkeypatch.setattr(scan_cache.time, "time_ns", lambda: self.now)
-        monkeypatch.setattr(scan_cache, "_identity", self.identity)
-
-    def identity(self, database):
-        """Every content of the database is told from every other; only the folders' times are coarse here."""
-        return [database.stat().st_mtime_ns, database.stat().st_ino] if database.exists() else []
-
-    def touch(self, folder):
-        self.changed[str(folder)] = self.now - self.now % (2 * SECOND)
-
-    def entries(self, folder):
-        for name in os.listdir(folder):  # noqa: PTH208 - as the one that it stands for
-            yield name, 0, self.changed[f"{folder}/{name}"], 1, 0
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_nothing_is_missed_where_the_clock_is_coarse(store, monkeypatch, seed):
-    disk, draw = CoarseDisk(monkeypatch), random.Random(seed)
-    settled_once = False
-    (store.results / "runs").mkdir(parents=True)
-    for number in range(40):
-        action = draw.choice(["begin", "begin", "conclude", "remove", "look", "look"])
-        run = draw.randrange(3)
-        folders = sorted((store.results / "runs").glob("*/*/*"))
-        if action == "begin":
-            make = draw.choice([fabricated.concluded, fabricated.unfinished])
-            disk.touch(make(store.results, run, number).parent)
-        elif action == "conclude":
-            for folder in folders:
-                if not (folder / "result.json").exists():
-                    fabricated.conclude(folder)
-                    break
-        elif action == "remove" and folders:
-            folder = draw.choice(folders)
-            shutil.rmtree(folder)
-            disk.touch(folder.parent)
-        if action == "look":
-            store.refresh()
-            notes = store.refresh()
-            there = {folder.name for folder in (store.results / "runs").glob("*/*/*")}
-            states = {row["attempt"]: row for row in store.rows(STATES)} if there or store.path.exists() else {}
-            assert there <= states.keys()
-            assert states.keys() <= there or any("no longer" in note for note in notes)
-            concluded = {f.name for f in (store.results / "runs").glob("*/*/*") if (f / "result.json").exists()}
-            assert {name for name in there if states[name]["concluded"]} == concluded
-            settled_once |= bool(scan_cache.look(store.results, store.path).parts)
-        disk.now += draw.choice([0, 0, 0, SECOND // 10, 5 * SECOND])
-    assert settled_once

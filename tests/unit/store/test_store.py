@@ -133,22 +133,6 @@ def test_the_latest_attempt_describes_the_run(store):
     assert store.rows("select budget from run") == [{"budget": "quick"}]
 
 
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        (("created", "started"), "orphaned"),
-        (("created", "started", "cancelled"), "cancelled"),
-        (("created", "preempted"), "preempted"),
-        (("created", "cancelled", "resumed"), "orphaned"),
-        ((), "orphaned"),
-    ],
-)
-def test_an_unfinished_attempt_has_the_status_of_its_last_event(store, events, expected):
-    folder = fabricated.unfinished(store.results, events=events)
-    store.refresh()
-    assert status(store, folder) == expected
-
-
 def test_the_lock_tells_running_from_orphaned(store):
     older = fabricated.unfinished(store.results, number=1)
     newer = fabricated.unfinished(store.results, number=2, events=("created", "cancelled", "resumed"))
@@ -162,13 +146,6 @@ def test_the_lock_tells_running_from_orphaned(store):
     fabricated.conclude(newer)
     store.refresh()
     assert (status(store, older), status(store, newer)) == ("orphaned", "done")
-
-
-def test_asking_for_a_lock_makes_none(store):
-    fabricated.unfinished(store.results)
-    (store.results / "locks").mkdir()
-    store.refresh()
-    assert list((store.results / "locks").iterdir()) == []
 
 
 def test_a_line_cut_off_by_a_kill_costs_only_itself(store):
@@ -195,14 +172,6 @@ def test_papers_are_read_again_when_they_change(store, paper):
     assert store.rows("select value from reported_value") == [{"value": 1.9}]
     assert store.refresh() == []
     assert len(store.rows("select * from claim")) == 1
-
-
-def test_a_second_file_of_settings_does_not_make_the_papers_be_read_each_time(store, paper, tmp_path, monkeypatch):
-    (tmp_path / "more.toml").write_text('[paper]\nid = "a-paper"\n')
-    fabricated.concluded(store.results)
-    assert store.refresh([paper, tmp_path / "more.toml"]) == []
-    monkeypatch.setattr("harness.results.papers.read", None)
-    assert store.refresh([paper, tmp_path / "more.toml"]) == []
 
 
 @pytest.mark.parametrize("broken", ['value = "much"', "value = ["])

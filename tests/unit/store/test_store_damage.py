@@ -10,7 +10,6 @@ import fabricated
 import pytest
 
 from harness.results.store import Store, connection
-from harness.results.store.connection import Refused
 from harness.system.errors import DataError
 
 
@@ -178,15 +177,6 @@ def test_a_read_only_folder_is_read(store, monkeypatch):
         store.rebuild()
 
 
-def test_a_read_only_folder_without_a_database_is_read_from_its_runs(store, monkeypatch):
-    fabricated.concluded(store.results)
-    refuse_writing(monkeypatch)
-    (note,) = store.refresh()
-    assert "cannot be written" in note
-    assert len(store.rows("select * from run_metric")) == 4
-    assert not store.path.exists()
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
 def test_a_folder_without_write_permission_is_read(store):
     fabricated.concluded(store.results, 1)
@@ -200,34 +190,6 @@ def test_a_folder_without_write_permission_is_read(store):
         assert len(store.rows("select * from run")) == 2
     finally:
         store.results.chmod(0o755)
-
-
-@pytest.mark.parametrize("beginning", [None, b"", b"half"])
-def test_a_full_disk_leaves_no_half_database(store, monkeypatch, beginning):
-    fabricated.concluded(store.results)
-
-    def full(path, **_):
-        if beginning is not None:
-            path.write_bytes(beginning)
-        raise Refused("IO Error: Could not write file: No space left on device")
-
-    monkeypatch.setattr(connection, "writing", full)
-    for _ in range(2):
-        (note,) = store.refresh()
-        assert "No space left on device; the runs were read instead" in note
-        assert len(store.rows("select * from run_metric")) == 4
-        assert [path.name for path in store.results.iterdir()] == ["runs"]
-
-
-def test_a_rebuild_that_fails_leaves_the_old_database(store, monkeypatch):
-    fabricated.concluded(store.results)
-    store.refresh()
-    before = store.path.read_bytes()
-    refuse_writing(monkeypatch)
-    with pytest.raises(DataError):
-        store.rebuild()
-    assert store.path.read_bytes() == before
-    assert sorted(path.name for path in store.results.iterdir()) == ["results.duckdb", "runs"]
 
 
 LEAVES_A_LOG = """
