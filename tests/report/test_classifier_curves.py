@@ -77,12 +77,3 @@ def test_curves_are_means_over_chains_and_seeds_and_seconds_are_those_of_samplin
     (figure,) = made.figures
     written = figures.drawn(figure, "svg", "png")
     assert written == figures.drawn(figure, "svg", "png")
-
-
-def test_diverged_seeds_leave_the_others_their_curves(tmp_path):
-    write(tmp_path)
-    write_run(tmp_path, method="csgld", seed=1, chains=2, status="diverged", passes=3.0)
-    made = Curves().build(store(tmp_path), Request())
-    assert values(made, "test_error") == [5]
-    assert values(made, "test_error", "seeds") == [1]
-    figures.drawn(made.figures[0], "svg", "png")

@@ -36,13 +36,6 @@ def results(tmp_path):
     return tmp_path
 
 
-def test_one_figure_a_field_and_one_panel_a_method(results):
-    made = Density().build(store(results), request())
-    (figure,) = made.figures
-    assert figure.name == "density-mixture25-csgmcmc-quick-4x"
-    assert [(r["method"], r["seed"], r["draws"]) for r in made.records] == [("sgld", 1, 2000)]
-
-
 def test_saved_figures_have_the_same_bytes(results):
     (figure,) = Density().build(store(results), request()).figures
     first = figures.drawn(figure, "svg", "png")

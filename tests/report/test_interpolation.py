@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import save
 from scored import store, write_run
 
-from harness import DataError, UsageError
+from harness import DataError
 from harness.reporting.rendering import figures
 from harness.reporting.report import Request
 from reports.figures import interpolation
@@ -102,12 +102,3 @@ def test_a_task_that_is_no_network_is_passed_over_and_named_where_asked_for(tmp_
     assert not Interpolation().build(store(tmp_path), Request()).notes
     asked = Interpolation().build(store(tmp_path), Request(tasks=("mixture25",)))
     assert asked.notes == ["mixture25 has no network to take between draws"]
-
-
-def test_settings_that_the_task_has_no_more_are_a_note(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise UsageError("no such setting")
-
-    monkeypatch.setattr(interpolation, "task_of", refuse)
-    write(tmp_path)
-    assert Interpolation().build(store(tmp_path), Request()).notes == ["csgld: no such setting"]

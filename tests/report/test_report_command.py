@@ -1,10 +1,8 @@
 """`bench report`: what it prints where, which files it writes, and how it refuses."""
 
 import importlib.metadata
-import itertools
 import json
 import os
-import re
 
 import pytest
 from scored import moments, write_run
@@ -78,27 +76,6 @@ def test_figures_are_drawn_where_a_place_for_them_is_named(tmp_path, monkeypatch
     monkeypatch.setattr("harness.cli.report.load_report", lambda _: Drawn())
     report("density", out=tmp_path / "here")
     assert {path.name for path in (tmp_path / "here").iterdir()} == {"density.txt", "f.svg", "f.png"}
-
-
-@pytest.mark.usefixtures("results")
-def test_on_a_full_disk_the_old_files_stay(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("harness.cli.report.load_report", lambda _: Drawn())
-    report("density", out=tmp_path / "a.md")
-    old = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
-    assert {path.rpartition(".")[2] for path in old} == {"md", "svg", "png"}
-    for path in old:
-        (tmp_path / path).write_bytes(b"old")
-    fsync, calls = os.fsync, itertools.count()
-
-    def full(descriptor):
-        if next(calls) == len(old) - 1:
-            raise OSError(28, "No space left on device")
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", full)
-    report("density", out=tmp_path / "a.md", code=DataError.exit_code)
-    assert re.search(r"cannot write .*: No space left on device; choose another --out", capsys.readouterr().err)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == dict.fromkeys(old, b"old")
 
 
 @pytest.mark.usefixtures("results")

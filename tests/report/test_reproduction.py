@@ -1,9 +1,7 @@
 """The reproduction ledger: verdicts and reasons on made-up results, what is published, and the page made of it."""
 
 import json
-import resource
 import shutil
-from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -13,15 +11,12 @@ from scored import store, write_run
 from harness.cli.app import run
 from harness.reporting.rendering import render
 from harness.reporting.report import Request
-from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store
 from harness.results.store.published import MANIFEST, Published
 from harness.system.errors import DataError, UsageError
 from harness.system.files import read_set
 from plugins.papers import bench_papers
-from plugins.verbs.reproduce import _plan
 from reports.published import FOLDER, counts, page, with_counts
-from reports.reproduction.claims import Setup
 from reports.reproduction.ledger import label, reproduction
 from reports.reproduction.report import ReproductionLedger
 from reports.reproduction.reported import load_cells
@@ -119,34 +114,6 @@ def test_a_declared_sweep_stands_apart_with_the_nearest_of_its_points(tmp_path):
     assert swept == {"0.3": None, "0.5": None, "0.9": None}
 
 
-def test_a_user_who_repeats_what_is_so_changes_nothing(tmp_path):
-    write_table_4(tmp_path, seeds=range(5))
-    origins = {"sampler.gradient_variance": {"value": 0.02, "provenance": "paper", "source": "p"}}
-    for seed in range(5, 10):
-        own = {"sampler.gradient_variance": {"value": 0.02, "provenance": "user", "source": "command line"}}
-        for kind, at in ((origins, seed), (own, seed + 5)):
-            metrics = {"modes_covered": float(TABLE_4["csgld", 1][seed % 3])}
-            how = {"budget": "paper", "steps": 50_000, "origins": kind, "metrics": metrics}
-            write_run(tmp_path, method="csgld", chains=1, seed=at, **how)
-    assert verdicts(ledger(tmp_path, paper="csgmcmc", tables=("4",)))["Parallel SGLD"] == "match"
-
-
-def test_a_declared_sweep_is_run_at_the_papers_length_alone(tmp_path):
-    def planned(budget):
-        side = Setup("sgld", "blr-australian", "csgmcmc", 1)
-        return [run.spec for run in _plan(side, budget, [0], "cpu", Ledger(tmp_path), ("cpu", "cpu"))]
-
-    first, *rest = planned("paper")
-    points = {(spec.schedule.params["step_size"], spec.schedule.params["b"]) for spec in [first, *rest]}
-    assert (len(rest), len(points)) == (11, 12)
-    assert first.origins["schedule.step_size"].provenance == "ours"
-    changed = [[name for name, origin in spec.origins.items() if origin.provenance == "swept"] for spec in rest]
-    assert sorted(map(tuple, changed)).count(("schedule.b", "schedule.step_size")) == 6
-    assert {name for names in changed for name in names} == {"schedule.b", "schedule.step_size"}
-    assert "user" not in {origin.provenance for spec in rest for origin in spec.origins.values()}
-    assert len(planned("quick")) == 1
-
-
 def test_settings_that_the_paper_does_not_give_leave_a_cell_inconclusive(tmp_path):
     origins = {"schedule.step_size": {"value": 0.1, "provenance": "ours", "source": "a guess"}}
     write_table_4(tmp_path, origins=origins)
@@ -181,30 +148,6 @@ def test_a_claim_that_its_declared_sweep_reverses_says_so(tmp_path):
     assert len(found.run_keys) == 49
 
 
-def test_what_never_succeeds_is_vacuous_where_what_should_succeed_fails_as_well(tmp_path):
-    how = {"budget": "paper", "steps": 30_000, "origins": {}, "chains": 1, "protocol": "adaptive-drift"}
-    for method, successes in {"msgld": 0, "asgld": 0, "sgld": 2, "sghmc": 1, "psgld": 0}.items():
-        for seed in range(10):
-            metrics = {"converged": float(seed < successes)}
-            write_run(tmp_path, method=method, task="ravine", seed=seed, metrics=metrics, **how)
-    claims = {e.claim.better.method: e for e in ledger(tmp_path, paper="adaptive-drift", tables=("1",)).claims}
-    assert {method: e.finding for method, e in claims.items()} == {
-        "msgld": "fails at our settings", "asgld": "fails at our settings",
-        "sgld": "vacuous", "sghmc": "vacuous", "psgld": "vacuous",
-    }  # fmt: skip
-    assert "the methods that should succeed fail as well" in claims["sgld"].reason
-
-
-def test_all_of_table_5_is_reversed_where_the_baselines_step_does_not_fall():
-    found = reproduction(Published(FOLDER, bench_papers()), Request(paper="csgmcmc", tables=("5",)))
-    assert len(found.claims) == 6
-    assert all(entry.swept is not None for entry in found.claims)
-    turned = {entry.claim.statement: entry.finding for entry in found.claims if entry.claim.kind == "ordering"}
-    assert set(turned.values()) == {"holds at our settings (reversed in its sweep)"}
-    assert sum(entry.swept.reversed for entry in found.claims) == 44
-    assert all("schedule.b=0: 0 of" in entry.reason for entry in found.claims)
-
-
 def test_runs_at_settings_that_the_file_had_earlier_get_no_verdict(tmp_path):
     origins = {"schedule.gamma": {"value": 0.6, "provenance": "paper", "source": "misread"}}
     write_table_4(tmp_path, params={"gamma": 0.6}, origins=origins)
@@ -214,23 +157,6 @@ def test_runs_at_settings_that_the_file_had_earlier_get_no_verdict(tmp_path):
     }  # fmt: skip
     assert "settings that the paper's file had earlier: schedule.gamma=0.6, now 0.55" in found.cells[0].reason
     assert {entry.finding for entry in found.claims} == {"undecided"}
-
-
-def test_one_run_gets_no_verdict(tmp_path):
-    write_table_4(tmp_path, seeds=[0])
-    found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
-    assert {(e.verdict, e.reason) for e in found.cells} == {("inconclusive", "one run gets no verdict")}
-    assert {e.finding for e in found.claims} == {"undecided"}
-
-
-def test_runs_without_a_value_leave_a_claim_undecided(tmp_path):
-    for seed in range(10):
-        how = {"budget": "paper", "steps": 30_000, "origins": {}, "metrics": {"converged": None}}
-        write_run(tmp_path, method="msgld", task="ravine", chains=1, seed=seed, protocol="adaptive-drift", **how)
-    found = ledger(tmp_path, paper="adaptive-drift", tables=("1",))
-    assert {e.claim.better.method: (e.finding, e.reason) for e in found.claims}["msgld"] == (
-        "undecided", "msgld: none in 10 of 10 seeds",
-    )  # fmt: skip
 
 
 def test_what_stands_in_the_way_is_said(tmp_path):
@@ -397,30 +323,6 @@ def test_nothing_published_is_no_set_of_no_runs(tmp_path, capsys):
     assert run(["--results", str(tmp_path / "none"), "reproduce", "--export", str(tmp_path / "out")]) == 4
     assert "nothing was written" in capsys.readouterr().err
     assert not list((tmp_path / "out").iterdir())
-
-
-def test_on_a_full_disk_the_published_set_stays(copied, tmp_path):
-    """At whichever byte: a file may grow to a limit and no further, as under a quota."""
-    write_table_4(tmp_path / "r", seeds=range(2))
-    merged = Published(copied, more=store(tmp_path / "r", bench_papers()))
-    keys = [row["run_key"] for row in merged.rows("select run_key from run")]
-    before = content(copied)
-    for limit in (0, 2000, 50_000, 80_000):
-        with limited(limit), pytest.raises(DataError, match=r"\.parquet cannot be written: File too large"):
-            merged.write(keys, copied)
-        assert content(copied) == before
-    merged.write(keys, copied)
-    assert len(Published(copied).rows("select * from run")) == len(keys)
-
-
-@contextmanager
-def limited(size):
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_the_page_in_the_repository_is_made_from_the_published_files():

@@ -227,33 +227,6 @@ def test_a_seed_without_a_value_leaves_no_mean(tmp_path):
     assert score.standing(group, "last_mode_first_visit").status == "unranked: none in 1 of 6 seeds"
 
 
-def test_versions_of_a_metric_are_not_mixed(tmp_path):
-    write_group(tmp_path, seeds=range(5), value=1.0)
-    write_run(tmp_path, seed=5, metrics={"modes_covered": 7.0}, curves=moments(), versions={"modes_covered": 2})
-    (score,) = scores(tmp_path)
-    (group,) = score.groups
-    estimate = score.estimate(group, "modes_covered")
-    assert (estimate.version, estimate.mean, estimate.measured) == (2, 7.0, 1)
-    assert score.standing(group, "modes_covered").rank is None
-
-
-def test_the_interval_is_over_seeds(tmp_path):
-    write_group(tmp_path, seeds=range(5), value=float)
-    (score,) = scores(tmp_path)
-    estimate = score.estimate(score.groups[0], "modes_covered")
-    half = 2.776445 * np.std(range(5), ddof=1) / math.sqrt(5)
-    assert estimate.interval == "t 95 % (x2.78)"
-    assert [estimate.low, estimate.high] == pytest.approx([2 - half, 2 + half], abs=1e-5)
-
-
-def test_a_target_is_approached_from_both_sides(tmp_path):
-    write_group(tmp_path, "sgld", metric="variance_ratio", value=0.5)
-    write_group(tmp_path, "csgld", metric="variance_ratio", value=1.1)
-    write_group(tmp_path, "hmc", metric="variance_ratio", value=1.7)
-    ranks = {m: standing(tmp_path, m, "variance_ratio").rank.rank for m in ("sgld", "csgld", "hmc")}
-    assert ranks == {"csgld": 1, "sgld": 2, "hmc": 3}
-
-
 HEADLINE = "gradients_to_low_error"
 
 
@@ -308,16 +281,6 @@ def test_the_chains_of_a_diverged_run_count_as_never(tmp_path):
     assert estimate.mean == math.inf
     assert score.estimate(group, "low_error_share").mean == pytest.approx(5 / 11)
     assert score.standing(group, HEADLINE).rank is None
-
-
-def test_ess_from_the_errors_is_over_chains_and_seeds(tmp_path):
-    def curves(seed):
-        errors = np.array([[0.1, 0.2, 0.1], [-0.1, -0.2, -0.1]])
-        return {**moments(0.01 * (-1) ** seed), "chain_error_z": (np.arange(3), errors)}
-
-    write_group(tmp_path, chains=2, curves=curves)
-    (score,) = scores(tmp_path)
-    assert score.estimate(score.groups[0], "ess_mse").mean == pytest.approx(100)
 
 
 def test_requests_filter(tmp_path):

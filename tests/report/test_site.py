@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 
@@ -10,7 +9,6 @@ import pytest
 from published import check_pages, files
 
 from harness import UsageError
-from harness.reporting.rendering import figures
 from harness.reporting.rendering import site as sites
 from harness.reporting.rendering.site import Section, Site, publish
 from harness.reporting.report import Column, Figure, Result, Table
@@ -84,33 +82,6 @@ def test_what_the_new_site_lacks_goes_and_what_is_not_of_the_site_stays(folder):
     check_pages(folder)
 
 
-@pytest.mark.parametrize("kept", [0, 12, 18, 20, 24, 35])
-def test_interrupted_at_any_file_the_old_index_or_the_new_one_is_whole(folder, monkeypatch, kept):
-    changed = make(text="other")
-    wholes = {files(folder)["index.html"], sites.contents(changed)[0]["index.html"]}
-    calls = itertools.count()
-
-    def interrupted(call):
-        def made(*arguments):
-            if next(calls) >= kept:
-                raise KeyboardInterrupt
-            return call(*arguments)
-
-        return made
-
-    for name in ("fsync", "replace"):
-        monkeypatch.setattr(os, name, interrupted(getattr(os, name)))
-    with pytest.raises(KeyboardInterrupt):
-        publish(changed, folder)
-    assert files(folder)["index.html"] in wholes
-    check_pages(folder)
-    monkeypatch.undo()
-    publish(changed, folder)
-    assert b"alert" not in files(folder)["index.html"]
-    assert len(files(folder)) == 17
-    check_pages(folder)
-
-
 def test_a_folder_with_other_things_is_refused(tmp_path):
     (tmp_path / "index.html").write_text("mine")
     with pytest.raises(UsageError, match="that is not from here"):
@@ -149,10 +120,3 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_run(tmp_path
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=r"--out .*file/site cannot be written to: .*; choose another folder"):
         sites.check_folder(tmp_path / "file" / "site", "smoke")
-
-
-def test_figures_whose_names_come_to_one_are_files_of_their_own():
-    names = []
-    for name in ("a/b", "a b", "a-b", "../a b"):
-        names.append(figures.unused(name, names))
-    assert names == ["a-b", "a-b-2", "a-b-3", "a-b-4"]

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scored import final_errors, low_error, moments, store, write_run
 
-from harness import UsageError
-from harness.reporting.rendering import FORMATS, render
+from harness.reporting.rendering import render
 from harness.reporting.report import Request
 from plugins.papers import bench_papers
 from reports.tables.coverage import Coverage
@@ -166,14 +165,6 @@ def test_sizes_are_ranked_by_what_they_cost(tmp_path):
     assert asked.tables[0].rows[0]["method"] == "hmc"
 
 
-def test_the_pooled_size_is_divided_by_the_work_of_all_chains(tmp_path):
-    for seed in range(5):
-        write_run(tmp_path, task="blr-heart", seed=seed, chains=4, metrics={"ess_bulk": 400.0 + seed}, passes=100.0)
-    result = EffectiveSize().build(store(tmp_path), Request())
-    (record,) = [r for r in result.records if r["metric"] == "ess_bulk_per_pass"]
-    assert record["mean"] == pytest.approx(402 / 400)
-
-
 def write_headline(results, method, cost, seeds=8, error=0.3):
     for seed in range(seeds):
         curves = {**moments(0.01 * (-1) ** seed, 1 + 0.01 * (-1) ** seed), **low_error(cost, 4)}
@@ -247,21 +238,6 @@ def test_records_are_flat_and_have_what_programs_need(tmp_path):
     assert (never["mean"], never["mean_text"]) == (None, "inf")
     keys = [(record["group"], record["metric"]) for record in records]
     assert len(keys) == len(set(keys))
-
-
-def test_equal_stores_give_equal_bytes(tmp_path):
-    for folder, methods in (("a", ("sgld", "csgld")), ("b", ("csgld", "sgld"))):
-        for method in methods:
-            write_headline(tmp_path / folder, method, [300.0] * 4)
-    a, b = (Leaderboard().build(store(tmp_path / folder), Request()) for folder in ("a", "b"))
-    for form in FORMATS:
-        assert render(a, form) == render(b, form)
-
-
-def test_an_unknown_metric_gets_near_matches(tmp_path):
-    write_headline(tmp_path, "sgld", [300.0] * 4)
-    with pytest.raises(UsageError, match="modes_covered"):
-        Leaderboard().build(store(tmp_path), Request(metric="modes_coverd"))
 
 
 def test_an_empty_store_gives_empty_reports(tmp_path):

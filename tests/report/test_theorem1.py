@@ -8,7 +8,6 @@ import pytest
 from harness.reporting.report import Request
 from harness.results.papers import read
 from plugins.papers import bench_papers
-from plugins.samplers.asgld import ASGLD
 from reports.figures import theorem1
 from reports.figures.theorem1 import START, Theorem1, errors
 from reports.tables import theorem3
@@ -50,32 +49,6 @@ def test_the_ledger_tells_of_theorems_3_1_and_3_2_what_their_analysis_finds():
 def test_msgld_tends_to_half_the_temperature_and_asgld_to_a_sharper_law():
     assert [round(error, 3) for error in theorem3.msgld_errors()] == [0.248, 0.245, 0.234]  # (1 - 1/(1 + a))^2 = 0.25
     assert theorem3.asgld_variance() == pytest.approx(0.4749, abs=1e-4)  # as its page has it: 0.475
-
-
-def simulated_asgld(h, chains, time, start):
-    """The variance of asgld with a = 1 on N(0, 1), of the second half of `time`."""
-    sampler, rng = ASGLD(a=theorem3.A), np.random.default_rng(0)
-    x = start**0.5 * rng.standard_normal(chains)
-    m, V, found = x.copy(), x * x, []
-    for k in range(round(time / h)):
-        g = x
-        x = x - h * (g + sampler.a * m / np.sqrt(V + sampler.lam)) + np.sqrt(2 * h) * rng.standard_normal(chains)
-        m, V = sampler.beta1 * m + (1 - sampler.beta1) * g, sampler.beta2 * V + (1 - sampler.beta2) * g * g
-        if k * h > time / 2 and k % round(0.05 / h) == 0:
-            found.append(np.mean(x * x))
-    return np.mean(found)
-
-
-def test_a_simulation_of_asgld_is_nowhere_near_the_target():
-    """At h = 0.001 the variance is 0.40 and its standard error 0.01: the squared error of the average is no O(h^2)."""
-    assert abs(simulated_asgld(1e-3, 2000, 4.0, 0.475) - 0.40) < 0.05
-
-
-@pytest.mark.slow
-@pytest.mark.statistical
-def test_a_simulation_of_asgld_comes_to_its_limit_as_steps_become_small():
-    """With the quadrature's law as its start; V looks back over 1,000 h = 0.02, short beside the 1 that x needs."""
-    assert abs(simulated_asgld(2e-5, 2000, 3.0, 0.475) - theorem3.asgld_variance()) < 0.04
 
 
 def test_the_rates_are_the_theorems_with_noise_and_the_bias_stays_without(monkeypatch):

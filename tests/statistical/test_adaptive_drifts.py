@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernels import Line, simulated, stepped
-from scipy.integrate import quad
+from kernels import Line, stepped
 
-from harness.engine.linear import derive, stationary_variance
+from harness.engine.linear import stationary_variance
 from harness.engine.stability import stability_limit
 from plugins.samplers.adadelta_sgld import AdadeltaSGLD
 from plugins.samplers.adamax_sgld import AdamaxSGLD
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.msgld_corrected import MSGLDCorrected
 from plugins.samplers.pmsgld import PMSGLD
-from plugins.samplers.sgld import SGLD
 
 SHAPE = (4, 3)
 CUBE = Line(lambda x: x.square().square() / 4, lambda x: x * x.square())
-NORMAL = Line(lambda x: x.square() / 2, lambda x: x)
 
 
 @pytest.fixture(name="T", params=[0.5, 1.0, 3.0])
@@ -109,49 +106,3 @@ def test_with_its_scale_at_rest_pmsgld_is_msgld_of_another_step(a, lam):
     for share in (1e-3, 0.3, 0.9):
         found = stationary_variance(sampler, share * limit * (1 + lam), 2.0)
         assert found == pytest.approx(stationary_variance(msgld, share * limit, 2.0), rel=1e-6)
-
-
-@pytest.mark.parametrize("a", [0.0, 1.0, 10.0])
-@pytest.mark.parametrize("share", [1e-3, 0.3, 0.9])
-def test_corrected_msgld_is_wider_by_its_factor(a, share):
-    x = share * stability_limit(MSGLD(a=a))
-    expected = (1 + a) * stationary_variance(MSGLD(a=a), x, 1.5)
-    assert stationary_variance(MSGLDCorrected(a=a), x, 1.5) == pytest.approx(expected, rel=1e-9)
-
-
-def test_the_caveat_of_corrected_msgld():
-    """Where the correction is right it is sgld with a longer step; at a = 10, x = 0.1 it is 13 times too wide."""
-    slow, stiff = 1e-5, 0.1
-    corrected, plain = (
-        np.linalg.eigvals(derive(sampler, step, 1.0).A).real.max()
-        for sampler, step in ((MSGLDCorrected(a=10.0), slow), (SGLD(), 11 * slow))
-    )
-    assert 1 - corrected == pytest.approx(1 - plain, rel=1e-2)
-    assert stationary_variance(MSGLDCorrected(a=10.0), slow, 1.0) == pytest.approx(1.0, abs=2e-3)
-    assert stationary_variance(MSGLDCorrected(a=10.0), stiff, 1.0) == pytest.approx(13.0, abs=0.05)
-
-
-def variance(density):
-    return quad(lambda x: x * x * density(x), 0, 12)[0] / quad(density, 0, 12)[0]
-
-
-SLOW = {
-    "adamax": (AdamaxSGLD(beta1=0.5, beta2=0.5, lam=1e-6), variance(lambda x: np.exp(-x * x / 2 - x)), 0.475),
-    "pmsgld": (PMSGLD(beta1=0.5, decay=0.5, lam=0.1), variance(lambda x: (0.1 + x) * np.exp(-x * x)), 0.925),
-    "adadelta": (AdadeltaSGLD(rho=0.5, lam=1.0, eps=1.0), 0.5, 0.5),
-}
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("name", SLOW)
-def test_the_law_of_small_steps_is_biased_as_the_quadrature_says(name):
-    """On a standard normal; 4,000 chains, the first order in h taken off, four standard errors of the chains' means."""
-    sampler, exact, printed = SLOW[name]
-    assert exact == pytest.approx(printed, abs=1e-3)
-    start = np.random.default_rng(3).standard_normal((4000, 1))
-    long, short = (
-        np.square(simulated(sampler, NORMAL, h, 1.0, start, round(5 / h), round(10 / h), seed=4)).mean(0)
-        for h in (0.02, 0.01)
-    )
-    found = 2 * short - long
-    assert found.mean() == pytest.approx(exact, abs=4 * found.std() / np.sqrt(len(found)))

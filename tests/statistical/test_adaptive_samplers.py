@@ -7,13 +7,10 @@ import numpy as np
 import pytest
 import torch
 from kernels import Fixed
-from scipy.integrate import quad
 
-from harness.engine.gaussian import GaussianTask
 from harness.engine.linear import derive
 from harness.engine.stability import stability_limit
 from harness.system.errors import UsageError
-from plugins.laws.law import draws, finish, loop, trajectory
 from plugins.samplers.asgld import ASGLD
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.psgld import PSGLD
@@ -107,56 +104,3 @@ def test_asgld_with_v_held_still_is_msgld_with_a_over_sqrt_lam(a, lam):
         found = derive(ASGLD(a=a, lam=lam), h, 1.5).stationary()
         expected = derive(MSGLD(a=a / lam**0.5), h, 1.5).stationary()
         assert found[0, 0] == pytest.approx(expected[0, 0], rel=1e-6)
-
-
-def simulated(sampler, h, *, span=100, burn=30, variance=0.0, chains=128):
-    """E theta^2 of standard normals (20 a chain) and its Monte Carlo error; `span` and `burn` in units of 1/h steps."""
-    task = GaussianTask(curvatures=(1.0,) * 20, variance=variance)
-    path = trajectory(np.full(round(span / h), h), 1.0, round(burn / h))
-    each = draws(finish(loop(sampler, task, path, chains, seed=5))).square().mean((0, 2)).numpy()
-    return each.mean(), each.std(ddof=1) / np.sqrt(chains)
-
-
-def variance_of(density):
-    mass = quad(density, 0, 12)[0]
-    return quad(lambda x: x * x * density(x), 0, 12)[0] / mass
-
-
-def test_psgld_without_gamma_samples_lam_plus_the_gradient_times_the_target():
-    """V = g^2 (decay 0) and h -> 0: density (lam + |x|) exp(-x^2/2), whose variance is 1.889 and not 1."""
-    exact = variance_of(lambda x: (0.1 + x) * np.exp(-x * x / 2))
-    assert exact == pytest.approx(1.889, abs=5e-4)
-    sampler = PSGLD(decay=0.0, lam=0.1)
-    (m, e), (m_half, e_half) = (simulated(sampler, h, span=50, burn=10) for h in (0.02, 0.01))
-    error = np.hypot(e, 2 * e_half)
-    assert 2 * m_half - m == pytest.approx(exact, abs=4 * error)
-    assert error < 0.05
-
-
-def test_gamma_corrects_psgld_where_v_is_of_the_last_gradient():
-    sampler = PSGLD(decay=0.0, lam=0.3, gamma=True)
-    (m, e), (m_half, e_half) = (simulated(sampler, h, span=50, burn=10) for h in (0.01, 0.005))
-    assert 2 * m_half - m == pytest.approx(1, abs=4 * np.hypot(e, 2 * e_half) + 0.02)
-
-
-@pytest.mark.parametrize(("a", "printed"), [(1.0, 0.475), (10.0, 0.0191)])
-def test_the_slow_limit_of_asgld(a, printed):
-    """m and V that are g and g^2 at once make the drift g + a sign(g): exp(-(x^2/2 + a |x|))."""
-    exact = variance_of(lambda x: np.exp(-(x * x / 2 + a * x)))
-    assert exact == pytest.approx(printed, rel=3e-3)
-    sampler = ASGLD(a=a, beta1=0.0, beta2=0.0, lam=1e-12)
-    h = 0.02 / (1 + a * a)
-    span = 80 * exact  # relaxation takes as long as the variance is wide
-    (m, e), (m_half, e_half) = (simulated(sampler, size, span=span, burn=span / 5, chains=64) for size in (h, h / 2))
-    assert 2 * m_half - m == pytest.approx(exact, abs=4 * np.hypot(e, 2 * e_half) + 0.02 * exact)
-
-
-@pytest.mark.parametrize(
-    ("a", "h", "variance", "printed"),
-    [(1.0, 0.05, 0.0, 0.67), (1.0, 0.02, 0.0, 0.53), (10.0, 0.05, 0.0, 0.67), (10.0, 0.02, 0.0, 0.30),
-     (1.0, 0.05, 1.0, 0.79), (10.0, 0.05, 1.0, 0.76)],
-)  # fmt: skip
-def test_asgld_on_a_gaussian_under_its_default_smoothing(a, h, variance, printed):
-    """Values found by an independent simulation, printed with two digits."""
-    found, error = simulated(ASGLD(a=a, lam=1e-6), h, span=300, burn=150, variance=variance, chains=64)
-    assert found == pytest.approx(printed, abs=4 * error + 0.01)

@@ -80,12 +80,6 @@ def test_weighted_moments_are_those_of_the_target(walk, function):
     assert found == pytest.approx(expected(function, T), abs=4 * error + 0.015)  # of first order in h
 
 
-def test_without_its_weights_it_samples_something_else(walk):
-    T, _, x, weights, _ = walk
-    bare, error = estimated(np.square, x, np.ones_like(weights))
-    assert abs(bare - expected(np.square, T)) > 0.05 + 4 * error
-
-
 def test_the_landscape_that_it_learns_is_the_mass_of_each_bin(walk):
     T, sampler, _, _, state = walk
     energy = Well().energy(GRID)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from kernels import Noise, stepped, tensor
+from kernels import stepped, tensor
 
 from harness.contracts.randomness import Streams
 from harness.engine.gaussian import GaussianTask
@@ -157,22 +157,6 @@ def test_on_a_quadratic_every_path_is_that_of_exact_gradients(controlled, plain)
     path = trajectory(0.1 / (1 + 0.1 * np.arange(12)), 1.0)
     found = path_of(controlled, GaussianTask(variance=2.0), path, 3)
     torch.testing.assert_close(found, path_of(plain, GaussianTask(), path, 3), rtol=1e-9, atol=1e-10)
-
-
-@pytest.mark.parametrize("controlled", [*(pair[0] for pair in PAIRS), RESGLDCV()], ids=lambda s: type(s).__name__)
-def test_a_step_asks_for_twice_the_gradients(controlled):
-    potential = CountingPotential(Noisy(), 1, {"w": torch.ones((C, D), dtype=torch.float64)})
-    theta = torch.zeros((C, D), dtype=torch.float64)
-    state = controlled.init(theta, potential, tensor(0.01), tensor(1.0), Noise())
-    potential.take_counts()
-    controlled.step(theta, state, potential, tensor(0.01), tensor(1.0), Noise())
-    assert potential.take_counts() == (controlled.gradients_per_step, 0)
-    assert controlled.gradients_per_step == 2 * type(controlled).__mro__[-4].gradients_per_step
-
-
-def test_the_adaptive_entries_of_the_sampler_stay_adaptive():
-    assert set(PSGLDSVRG().adaptive) == {"V", "centre", "centre_gradient"}
-    assert PSGLD().adaptive == ("V",)
 
 
 @pytest.mark.statistical

@@ -8,13 +8,9 @@ import torch
 from kernels import Line, as_h_vanishes, stationary, step_kernel, stepped, tensor
 from scipy.linalg import solve_discrete_lyapunov
 
-from harness.engine.gaussian import GaussianTask
-from harness.engine.linear import derive, frozen
-from harness.engine.stability import stability_limit
+from harness.engine.linear import derive
 from harness.engine.stepping import BoundPotential, CountingPotential
-from plugins.laws.law import draws, finish, loop, trajectory
 from plugins.samplers.sgfs import SGFS
-from plugins.samplers.sgld import SGLD
 from plugins.samplers.sgrld import SGRLD
 from plugins.samplers.sqnlmc import SQNLMC, known
 
@@ -92,12 +88,6 @@ def fisher_scoring(h, T=1.0, b=1.0, noise=1.0):
 @pytest.mark.parametrize("b", [0.1, 5.0])
 def test_sgfs_samples_a_gaussian_exactly_at_every_step_size(h, b):
     np.testing.assert_allclose(fisher_scoring(h, b=b), np.linalg.inv(PRECISION), rtol=1e-7, atol=1e-8)
-
-
-def test_sgfs_is_too_cold_where_the_noise_that_it_reckons_with_is_missing():
-    sd = np.sqrt(np.diag(fisher_scoring(1.0, noise=0.0)) * np.diag(PRECISION))
-    assert (sd < 0.9 * np.sqrt(np.diag(np.linalg.inv(PRECISION)) * np.diag(PRECISION))).all()
-    np.testing.assert_allclose(fisher_scoring(1e-6, noise=0.0), np.linalg.inv(PRECISION), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("T", [0.5, 1.0, 3.0])
@@ -212,27 +202,6 @@ def root_of(H, s):
     return S
 
 
-def test_without_pairs_sqnlmc_is_interleaved_sgld():
-    """Each chain by itself, with the M-th part of the noise and step h / b."""
-    M, b, steps = 3, 2.0, 12
-    task = GaussianTask(variance=0.5)
-    path = trajectory(np.full(steps, 0.3), 1.5)
-    running = loop(frozen(SQNLMC(memory=M, b=b)), task, path, 2)
-    first = running.theta.clone()
-    noise = running.noise.state()
-    found = draws(finish(running))
-    again = loop(SGLD(), task, path, 2)
-    again.noise.load(noise)
-    xi = again.noise.draw(steps, heated=True)[0]
-    slopes = again.problem.draw_batches(steps)["slope"]
-    expected = [first] * M
-    for k in range(steps):
-        g = again.problem.gradient(expected[k], {"slope": slopes[k]})
-        expected.append(expected[k] - 0.3 / b * g + np.sqrt(2 * 0.3 / b * 1.5) * xi[k])
-    torch.testing.assert_close(found, torch.stack(expected[M:]), rtol=1e-12, atol=1e-13)
-    assert stability_limit(SQNLMC(memory=M, b=b)) == pytest.approx(2 * b, rel=1e-6)
-
-
 def test_what_a_step_of_sqnlmc_asks_for():
     potential = CountingPotential(Quadratic(), 12)
     h = T = tensor(0.1)
@@ -242,42 +211,3 @@ def test_what_a_step_of_sqnlmc_asks_for():
     assert potential.take_counts() == (0, 0)
     stepped(sampler, theta.numpy(), {k: v.numpy() for k, v in state.items()}, potential, 0.1, 1.0, np.zeros((2, D)))
     assert potential.take_counts() == (2, 0)
-
-
-class OwnPosition(SQNLMC):
-    """H from the pair of this very step: it depends on the position that moves."""
-
-    gradients_per_step = 4
-
-    def step(self, theta, state, potential, h, T, noise):
-        start = state["past"][:, 0]
-        pair = {"s": theta - start, "y": potential.grad(theta) - potential.grad(start)}
-        known = {name: torch.cat([state[name][:, 1:], row[:, None]], 1) for name, row in pair.items()}
-        moved, left = super().step(theta, state | known, potential, h, T, noise)
-        return moved, left | known
-
-
-CURVATURES = (1.0, 4.0, 20.0)
-
-
-def spread(sampler, h, chains=400):
-    """lambda times the mean square of each coordinate, (chains, D), after six relaxation times."""
-    burn_in, kept = round(6 * 5 / h), round(15 * 5 / h)
-    path = trajectory(np.full(burn_in + kept, h), 1.0, burn_in=burn_in)
-    x = draws(finish(loop(sampler, GaussianTask(curvatures=CURVATURES), path, chains)))
-    return x.square().mean(0).numpy() * CURVATURES
-
-
-@pytest.mark.statistical
-def test_sqnlmc_samples_the_target_for_its_chains_move_by_the_others_history():
-    found = 2 * spread(SQNLMC(b=20.0), 0.1) - spread(SQNLMC(b=20.0), 0.2)
-    error = found.std(0) / np.sqrt(len(found))
-    assert (np.abs(found.mean(0) - 1) < 4 * error).all()
-    assert error.max() < 0.03
-
-
-@pytest.mark.statistical
-def test_a_preconditioner_by_its_own_position_is_seen_to_be_biased():
-    found = 2 * spread(OwnPosition(memory=5, b=20.0), 0.1) - spread(OwnPosition(memory=5, b=20.0), 0.2)
-    error = found.std(0) / np.sqrt(len(found))
-    assert (np.abs(found.mean(0) - 1) > 6 * error).any()

@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernels import Line, as_h_vanishes, kernel, stationary, stepped
-from planted import maker
 from scipy.integrate import quad
 
-from plugins.laws.simulation import Simulation
-from plugins.laws.targets import Target
 from plugins.samplers.relativistic_sghmc import RelativisticSGHMC
 from plugins.samplers.sghmc import SGHMC
 
@@ -97,28 +94,3 @@ def test_the_momentum_has_its_law_by_quadrature(m, c, T):
         return np.array([law @ np.abs(grid[:, 0]), law @ grid[:, 0] ** 2])
 
     np.testing.assert_allclose(as_h_vanishes(moments, 0.2 * m), exact, rtol=5e-3)
-
-
-def p_values(sampler):
-    simulation = Simulation(sampler, Target("gaussian", 1.0, 20))
-    simulation.draw(1, 256)
-    return simulation.p_values().values()
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("c", [0.5, 10.0])
-def test_theta_has_the_target_whatever_the_speed_of_light(c):
-    assert min(p_values(RelativisticSGHMC(c=c))) > 1e-3
-
-
-made = maker(globals())
-ColdNoise = made("ColdNoise", RelativisticSGHMC, before="T = 0.8 * T")
-# Friction by the relativistic velocity, motion by the classical one.
-NewtonianPosition = made("NewtonianPosition", RelativisticSGHMC,
-    step="theta + h.sqrt() * step[1]['p'] / self.mass, step[1]")  # fmt: skip
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("mutant", [ColdNoise, NewtonianPosition])
-def test_a_wrong_kernel_is_seen(mutant):
-    assert min(p_values(mutant())) < 1e-6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from kernels import Line, as_h_vanishes, step_kernel, stepped
+from kernels import Line, stepped
 from scipy.stats import norm
 
 from harness.engine.linear import stationary_variance
@@ -15,7 +15,6 @@ from plugins.samplers.resgld import RESGLD
 from plugins.samplers.sgld import SGLD
 
 C, D = 6, 3
-GRID = np.linspace(-6, 6, 151)
 SHARES = (0.7, 0.3)
 SD = 0.5
 
@@ -89,50 +88,6 @@ def swap_chances(sampler, problem, theta, hot, T):
         swapped = np.abs(found - hot) < np.abs(found - theta)
         low, high = np.where(swapped, u, low), np.where(swapped, high, u)
     return low[:, 0]
-
-
-def chances_on_the_grid(sampler):
-    """(n, n), for each pair of points."""
-    theta, hot = (part.reshape(-1, 1) for part in np.meshgrid(GRID, GRID, indexing="ij"))
-    return swap_chances(sampler, BIMODAL, theta, hot, 1.0).reshape(len(GRID), len(GRID))
-
-
-def joint_law(sampler, h, T, chances):
-    """The law (n, n) of the cold and the hot position that a step of size h leaves as it is."""
-    cold, hot = (step_kernel(SGLD(), BIMODAL, GRID, h, heat) for heat in (T, sampler.ratio * T))
-    law = np.full((len(GRID), len(GRID)), 1 / len(GRID) ** 2)
-    for _ in range(10_000):
-        gone = law * chances
-        new = cold.T @ (law - gone + gone.T) @ hot
-        if np.abs(new - law).sum() < 1e-9:
-            return new
-        law = new
-    raise AssertionError("no stationary law after 10,000 steps")
-
-
-TRUTH = np.array([1.2 * (0.3 - 0.7), 1.2**2 + SD**2])
-"""The mean, which says how often each mode is seen, and the second moment."""
-
-
-def moments(sampler, h, chances):
-    law = joint_law(sampler, h, 1.0, chances).sum(1)
-    return np.array([law @ GRID, law @ GRID**2])
-
-
-@pytest.mark.statistical
-def test_with_swaps_the_cold_chain_has_the_bimodal_truth():
-    """By quadrature, as h -> 0."""
-    sampler = RESGLD(rate=0.5)
-    chances = chances_on_the_grid(sampler)
-    found = as_h_vanishes(lambda h: moments(sampler, h, chances), 0.04)
-    np.testing.assert_allclose(found, TRUTH, atol=2e-3)
-
-
-@pytest.mark.statistical
-def test_a_swap_with_the_sign_of_the_energies_turned_round_is_seen():
-    chances = chances_on_the_grid(RESGLD(rate=0.5)).T
-    found = as_h_vanishes(lambda h: moments(RESGLD(), h, chances), 0.04)
-    assert (np.abs(found - TRUTH) > 0.05).all()
 
 
 @pytest.mark.parametrize("s2", [0.1, 2.0])

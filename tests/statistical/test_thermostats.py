@@ -85,35 +85,6 @@ def test_the_thermostat_of_sgnht_holds_the_kinetic_energy_at_every_step_size(h, 
     assert found == pytest.approx(1, abs=4 * error + 2e-4)
 
 
-def test_the_friction_of_sgnht_grows_by_the_noise_of_the_gradient():
-    h, T, V, a = 0.01, 1.0, 20.0, 0.05
-    _, _, alpha = walked(SGNHT(a=a), h, T, steps=12_000, burn=3000, variance=V)
-    found, error = mean(alpha)
-    assert error < 1e-3
-    assert found == pytest.approx(1 - (1 - 2 * a - h * V / T) ** 0.5, abs=4 * error)
-
-
-@pytest.mark.parametrize("a", [0.1, 0.4])
-def test_the_positions_of_sgnht_are_narrow_by_half_the_friction(a):
-    h = 0.01
-    positions, _, alpha = walked(SGNHT(a=a), h, 1.0, steps=20_000, burn=2000)
-    friction, _ = mean(alpha)
-    found, error = mean(positions)
-    assert error < 5e-3
-    assert friction == pytest.approx(1 - (1 - 2 * a) ** 0.5, rel=0.02)
-    assert found == pytest.approx(SGNHT(a=a).limit_bias(), abs=4 * error + 0.5 * h)
-    assert SGNHT(a=a).limit_bias() == pytest.approx(1 - friction / 2, abs=2e-3)
-
-
-@pytest.mark.parametrize("T", [1.0, 3.0])
-def test_santa_holds_the_kinetic_energy_of_each_coordinate_while_it_explores_at_one_temperature(T):
-    sampler = Santa(anneal=0.0, lam=1.0, diffusion=1.0, friction=1.0)
-    _, kinetic, _ = walked(sampler, 0.05, T, steps=8000, burn=2000)
-    found, error = mean(kinetic)
-    assert error < 5e-3
-    assert found == pytest.approx(1, abs=4 * error + 1e-3)
-
-
 def test_santa_cools_down_and_ends_at_the_mode():
     positions = walked(Santa(anneal=2.0, lam=1.0), 0.05, 1.0, steps=3000, burn=2900)[0]
     assert positions.max() < 1e-3

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
@@ -11,16 +9,13 @@ from planted import maker
 from planted.bugs import BiasOfThePreconditioner, SwapsAtAnotherTemperature, ThermostatNoiseTimesRootTwo
 from planted.plain import Halved, Louder, Plain, Tamed
 
-from harness import UsageError
 from harness.engine.linear import ScriptedNoise
-from plugins.laws import forms, simulation
-from plugins.laws.law import LEVEL, Broken
+from plugins.laws import simulation
+from plugins.laws.law import Broken
 from plugins.laws.samplers import homogeneity, whole
 from plugins.laws.slow import slow_limit
 from plugins.laws.suite import check_sampler
 from plugins.laws.targets import GRID, Target
-from plugins.samplers.contour_sgld import ContourSGLD
-from plugins.samplers.laws.thermostat import SGNHTLaw
 from plugins.samplers.sgfs import SGFS
 from plugins.samplers.sgld import SGLD
 from plugins.samplers.sgnht import SGNHT
@@ -95,50 +90,3 @@ def test_what_the_extrapolation_leaves_of_a_half_power_of_h_is_allowed():
     assert abs(simulation.RICHARDSON @ bias) / (bias[0] - bias[1]) == pytest.approx(simulation.HALF_POWERS, abs=1e-4)
     gaussian = Target("gaussian", 1.0, 2)
     assert [simulation.Simulation(one, gaussian).half_powers for one in (Tamed(), SGLD())] == [True, False]
-
-
-def test_one_level_is_shared_by_a_samplers_own_law_and_its_simulations(monkeypatch):
-    spent = []
-    monkeypatch.setattr(SGNHTLaw, "check", lambda _self, _sampler: None)
-    monkeypatch.setattr(whole, "judged", lambda _family, _seed, share: spent.append(share))
-    for sampler in (SGNHT(), SGLD()):
-        whole.check(sampler)
-    assert spent == [1 - forms.SHARE, 1.0]
-    assert pytest.approx(forms.SHARE * LEVEL) == forms.OWN_LEVEL
-
-
-class Slowly(SGLD):
-    """V follows at the rate .001, which no moment of theta depends on."""
-
-    adaptive = ("V",)
-
-    def init(self, theta, potential, h, T, noise):
-        return {"V": potential.grad(theta) ** 2}
-
-    def step(self, theta, state, potential, h, T, noise):
-        g = potential.grad(theta)
-        return theta - h * g + (2 * h * T).sqrt() * noise.normal(theta), {"V": 0.999 * state["V"] + 0.001 * g * g}
-
-
-def test_the_burn_in_of_the_long_run_goes_by_how_fast_entries_adapt():
-    # V goes from 1 to 4 = 2^2: within 1e-3 of it once 3 * .999^k < 4e-3
-    assert homogeneity._burn_in(Slowly()) == pytest.approx(np.log(4e-3 / 3) / np.log(0.999), abs=2)
-    assert homogeneity._burn_in(SGLD()) == homogeneity.FORGETTING
-
-
-def test_the_targets_are_what_they_say():
-    for kind, dim in (("correlated", 4), ("rotated", 10)):
-        target = Target(kind, 2.0, dim)
-        z = np.random.default_rng(0).standard_normal((200_000, dim)) @ np.linalg.inv(target.law.whiten)
-        np.testing.assert_allclose(np.cov(z.T), 2 * np.linalg.inv(target.precision), atol=0.03)
-    assert Target("rotated", 1.0, 10).condition == pytest.approx(100)
-    assert np.abs(Target("rotated", 1.0, 10).precision).min() > 0.1
-
-
-def test_other_settings_stay_in_range():
-    for sampler in (SGLD(), SGNHT(), ContourSGLD()):
-        for other in whole.other_settings(sampler):
-            try:
-                dataclasses.replace(other)
-            except UsageError as error:  # pragma: no cover
-                pytest.fail(str(error))

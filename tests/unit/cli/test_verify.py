@@ -255,7 +255,7 @@ def test_rebuild_and_verify_exclude_each_other(ledger):
 def test_a_run_that_is_going_on_is_no_problem(ledger):
     """A worker writes while the files and the database are compared."""
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom specs import made\nfrom harness import environment\n"
+        "import sys, time\nfrom pathlib import Path\nfrom specs import made\nfrom harness.results import environment\n"
         "from harness.results.ledger.attempt import Attempt\n"
         f"attempt = Attempt.create(Path({str(ledger.runs)!r}), made(9), environment.collect('cpu', ()))\n"
         "while True:\n attempt.event('checkpoint', position=3)\n time.sleep(0.002)\n"

@@ -13,18 +13,6 @@ def exact_draws(n, chains, seed=0):
     return MIXTURE25[rng.integers(25, size=(n, chains))] + rng.normal(0, np.sqrt(0.03), size=(n, chains, 2))
 
 
-@pytest.mark.statistical
-def test_exact_draws_of_mixture25():
-    counts = ModeCounts(MIXTURE25, 0.25, 0.03)
-    n = 25_000
-    counts.update(exact_draws(n, 4), np.ones((n, 4)), np.arange(n))
-    assert counts.modes_covered(100) == 25
-    share = 1 - np.exp(-(0.25**2) / 0.06)  # .647
-    assert counts.share_within_r() == pytest.approx(share, abs=5 * np.sqrt(share * (1 - share) / (4 * n)))
-    assert counts.within_mode_variance_ratio() == pytest.approx(1.0, abs=5 / np.sqrt(4 * n))
-    assert counts.mode_mass_tv(np.full(25, 0.04)) < 0.02
-
-
 def test_against_a_double_loop():
     rng = np.random.default_rng(1)
     means, radius, variance = rng.normal(size=(4, 3)), 0.9, np.array([0.5, 1.0, 1.5, 2.0])  # balls overlap
@@ -87,22 +75,6 @@ def test_divergence_is_no_crash_and_shows():
     assert np.isfinite(counts.mass).all()
 
 
-def test_a_weight_that_is_not_finite_is_left_out():
-    counts = ModeCounts([[0.0]], 1.0, 1.0)
-    counts.update(np.zeros((2, 1, 1)), [[np.nan], [2.0]], [0, 1])
-    assert counts.mass[0] == 2.0
-    assert counts.counts[0] == 1
-    assert counts.share_within_r() == 1.0
-
-
-def test_nothing_seen_is_nan():
-    counts = one_mode([np.nan])
-    assert np.isnan(counts.mode_mass_tv([1.0]))
-    assert np.isnan(counts.within_mode_variance_ratio())
-    assert counts.share_within_r() == 0.0
-    assert np.isnan(ModeCounts([[0.0]], 1.0, 1.0).share_within_r())
-
-
 def test_state_round_trip_is_exact_and_independent():
     draws, ones = exact_draws(600, 2), np.ones((600, 2))
     first, second = ModeCounts(MIXTURE25, 0.25, 0.03), ModeCounts(MIXTURE25, 0.25, 0.03)
@@ -115,14 +87,3 @@ def test_state_round_trip_is_exact_and_independent():
         np.testing.assert_array_equal(second.state()[name], array)
         assert not np.array_equal(saved[name], array)
     assert first.share_within_r() == second.share_within_r()
-
-
-def test_refusals():
-    with pytest.raises(ValueError, match="positive"):
-        ModeCounts([[0.0]], 0.0, 1.0)
-    with pytest.raises(ValueError, match=r"\(M, D\)"):
-        ModeCounts([0.0], 1.0, 1.0)
-    with pytest.raises(ValueError, match="steps must have shape"):
-        ModeCounts([[0.0]], 1.0, 1.0).update(np.zeros((2, 1, 1)), np.ones((2, 1)), [0])
-    with pytest.raises(ValueError, match="1 modes"):
-        ModeCounts(MIXTURE25, 1.0, 1.0).load(ModeCounts([[0.0]], 1.0, 1.0).state())

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.analysis.diagnostics import LowError, Moments, bootstrap_low_error, gradients_to_low_error
+from harness.analysis.diagnostics import bootstrap_low_error, gradients_to_low_error
 
 COST = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
 
@@ -49,20 +49,6 @@ def test_fewer_than_32_chains_give_no_value_but_a_reason():
     assert result.share == 1.0
 
 
-def test_one_seed_has_a_value_and_no_interval():
-    curves, _ = same_rows([1, 1, 0, 0, 0])
-    result = gradients_to_low_error(curves, COST, np.zeros(32))
-    assert (result.value, result.low, result.high, result.seeds) == (3.0, None, None, 1)
-
-
-def test_share_counts_the_rows_that_end_low():
-    curves, seeds = same_rows([1, 1, 0, 0, 0], rows=40)
-    curves[:10, -1] = 1.0
-    result = gradients_to_low_error(curves, COST, seeds)
-    assert result.share == 0.75
-    assert result.value == 3.0
-
-
 def test_points_past_the_end_of_every_row_are_cut_and_a_short_row_is_not_low():
     curves, seeds = same_rows([1, 1, 0, 0, np.nan], rows=40)
     assert gradients_to_low_error(curves, COST, seeds).value == 3.0
@@ -70,14 +56,6 @@ def test_points_past_the_end_of_every_row_are_cut_and_a_short_row_is_not_low():
     result = gradients_to_low_error(curves, COST, seeds)
     assert result.value == np.inf
     assert result.share == pytest.approx(19 / 40)
-
-
-def test_diverging_after_a_good_start_is_never():
-    assert value_of([0, 0, 0, 0, np.inf]) == np.inf
-
-
-def test_nothing_reached_at_all_is_never():
-    assert value_of([np.nan] * 5) == np.inf
 
 
 def test_the_bootstrap_resamples_seeds_not_rows():
@@ -92,47 +70,3 @@ def test_the_bootstrap_resamples_seeds_not_rows():
     assert np.mean(replicates == 4.0) == pytest.approx(expected, abs=5 * np.sqrt(0.25 / len(replicates)))
     result = gradients_to_low_error(curves, COST, seeds)
     assert result.low < 2.0 < result.value == 4.0 < result.high
-
-
-def test_replicates_are_paired_between_methods_and_repeatable():
-    curves, seeds = same_rows([1, 0, 0, 0, 0])
-    curves[:16] = [1, 1, 1, 0, 0]
-    first, second = (bootstrap_low_error(curves, COST * scale, seeds) for scale in (1, 10))
-    np.testing.assert_array_equal(second, 10 * first)
-
-
-def test_interval_ends_may_be_infinite():
-    curves, seeds = same_rows([1, 0, 0, 0, 0])
-    curves[:16] = 1.0
-    result = gradients_to_low_error(curves, COST, seeds)
-    assert result.low < 2.0
-    assert result.high == np.inf
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize(("sd", "gets_there"), [(1.0, True), (np.sqrt(1.5), False)])
-def test_a_wrong_variance_never_gets_there(sd, gets_there):
-    # b2 of z^2 tends to (0.5)^2 / 2 = 0.125 where the variance is half too wide; z itself converges.
-    grid = np.unique(np.geomspace(1, 5000, 60).astype(int))
-    accumulator = LowError(Moments.gaussian([0.0, 0.0], [1.0, 1.0]), grid)
-    accumulator.update(sd * np.random.default_rng(0).normal(size=(5000, 40, 2)), np.ones((5000, 40)))
-    curves = accumulator.curves()
-    seeds = np.arange(40) // 4
-    z2 = gradients_to_low_error(curves["b2_z2_max"], grid, seeds)
-    assert np.isfinite(gradients_to_low_error(curves["b2_z_max"], grid, seeds).value)
-    assert np.isfinite(z2.value) == gets_there
-    assert z2.share == (1.0 if gets_there else 0.0)
-
-
-@pytest.mark.parametrize(
-    ("curves", "cost", "seeds"),
-    [
-        (np.zeros((2, 3)), np.arange(2), np.zeros(2)),
-        (np.zeros((2, 3)), np.arange(3), np.zeros(3)),
-        (np.zeros((2, 3)), np.array([1, 1, 2]), np.zeros(2)),
-        (np.zeros(3), np.arange(3), np.zeros(3)),
-    ],
-)
-def test_arrays_that_do_not_fit_are_refused(curves, cost, seeds):
-    with pytest.raises(ValueError, match=r"fit together|must increase"):
-        gradients_to_low_error(curves, cost, seeds)

@@ -15,13 +15,6 @@ def test_from_draws_reproduces_the_moments_of_x_squared():
     np.testing.assert_allclose(truth.var_z2, (z**2).var(axis=0))
 
 
-def test_gaussian():
-    truth = Moments.gaussian([1.0, 0.0], [2.0, 1.0])
-    np.testing.assert_array_equal(truth.var_z2, [2.0, 2.0])
-    np.testing.assert_array_equal(truth.var_x2, [4 * 4 + 2 * 16, 2.0])
-    assert truth.dim == 2
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 from sklearn.metrics import roc_curve
 
 from harness.analysis.diagnostics.ood import aupr, auroc, ecdf, entropy, fpr95
@@ -32,20 +31,6 @@ def test_fpr95_is_read_off_the_roc_of_accepting_the_seen():
     truth = np.repeat([1, 0], [len(seen), len(unseen)])
     fpr, tpr, _ = roc_curve(truth, -np.concatenate([seen, unseen]), drop_intermediate=False)
     assert fpr95(seen, unseen) == pytest.approx(fpr[np.argmax(tpr >= 0.95)])
-
-
-def test_two_normals_have_the_areas_that_theory_gives():
-    generator, n, gap = np.random.default_rng(0), 40_000, 1.5
-    seen, unseen = generator.normal(size=n), generator.normal(gap, size=n)
-    assert auroc(seen, unseen) == pytest.approx(norm.cdf(gap / np.sqrt(2)), abs=5 * 0.5 / np.sqrt(n))
-    accepted = norm.cdf(norm.ppf(0.95) - gap)
-    assert fpr95(seen, unseen) == pytest.approx(accepted, abs=5 * 1.5 / np.sqrt(n))
-
-
-def test_scores_that_say_nothing_are_chance_and_perfect_ones_perfect():
-    assert auroc(np.zeros(5), np.zeros(7)) == 0.5
-    assert aupr(np.zeros(5), np.zeros(7)) == pytest.approx(7 / 12)
-    assert (auroc([0, 1], [2, 3]), aupr([0, 1], [2, 3]), fpr95([0, 1], [2, 3])) == (1, 1, 0)
 
 
 def test_scores_that_are_no_numbers_are_refused():

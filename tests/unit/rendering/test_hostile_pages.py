@@ -12,7 +12,6 @@ from markupsafe import Markup
 from harness.reporting.rendering import figures, svg, web
 from harness.reporting.rendering.site import Section, Site, contents
 from harness.reporting.report import Column, Figure, Result, Table
-from harness.system.errors import PluginError
 
 HEAD = '<?xml version="1.0"?>\n'
 OPEN = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="9">'
@@ -68,11 +67,6 @@ def test_what_is_no_svg_is_refused(text):
         svg.cleaned(text if isinstance(text, bytes) else text.encode())
 
 
-def test_a_style_sheet_named_before_the_picture_goes():
-    text = f'{HEAD}<?xml-stylesheet href="http://example.org/alert.xsl"?>{OPEN}{GOOD}</svg>'
-    assert not GONE.search(svg.cleaned(text.encode()))
-
-
 def every_kind(canvas):
     axes = canvas.subplots(2, 2).ravel()
     axes[0].imshow(np.arange(4.0).reshape(2, 2))
@@ -100,15 +94,6 @@ def test_addresses_and_names_that_a_figure_gives_its_parts_do_nothing():
     (shown,) = figures.drawn(Figure("a", draw), "svg")
     assert not re.search(rb"<script|href=\"(?!#|data:image/png)", shown)
     assert svg.cleaned(shown) == shown
-
-
-def test_a_figure_that_is_no_svg_is_the_plugins_fault(monkeypatch):
-    def broken(_):
-        raise ValueError("the SVG declares entities")
-
-    monkeypatch.setattr(svg, "cleaned", broken)
-    with pytest.raises(PluginError, match="declares entities"):
-        figures.drawn(Figure("a", lambda _: None), "svg")
 
 
 class Raw:

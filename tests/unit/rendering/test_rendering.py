@@ -8,8 +8,8 @@ import re
 import pytest
 
 from harness import UsageError
-from harness.reporting.rendering import FORMATS, figures, render
-from harness.reporting.report import Column, Figure, Result, Table
+from harness.reporting.rendering import FORMATS, render
+from harness.reporting.report import Column, Result, Table
 
 NASTY = '=<b>&x|y_z{50%}$[m](u)\\input"`*#~^\x1b[31m\u202e'
 RESULT = Result(
@@ -49,11 +49,6 @@ def test_csv_reads_back_and_no_cell_is_a_formula():
     assert [row["value"] for row in rows] == ["inf", ""]
     assert rows[0]["name"].startswith("'=")
     assert rows[0]["run_keys"] == "a b"
-
-
-def test_csv_and_json_of_nothing():
-    assert render(Result(), "csv") == ""
-    assert json.loads(render(Result(), "json")) == []
 
 
 def test_markdown_cells_cannot_end_or_format():
@@ -104,24 +99,3 @@ def test_a_pipe_gets_whole_lines_and_a_narrow_terminal_gets_parts():
 def test_an_unknown_format_gets_near_matches():
     with pytest.raises(UsageError, match="markdown"):
         render(RESULT, "markdwn")
-
-
-def test_a_format_function_and_a_spec():
-    column = Column("x", "x", format=lambda value: f"<{value}>")
-    assert column.text({"x": 2}) == "<2>"
-    assert column.text({}) == ""
-    assert Column("x", "x", format=".3g").text({"x": float("inf")}) == "inf"
-
-
-def test_figures_have_the_same_bytes_each_time():
-    def draw(canvas):
-        ax = canvas.subplots()
-        ax.plot([0, 1], [1, 0])
-        ax.set_title("a title")
-
-    figure = Figure("line", draw, size=(2.0, 1.5))
-    first = figures.drawn(figure, "svg", "png")
-    second = figures.drawn(figure, "svg", "png")
-    assert first == second
-    assert b"<dc:date>" not in first[0]
-    assert first[1].startswith(b"\x89PNG")

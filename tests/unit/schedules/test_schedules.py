@@ -55,11 +55,6 @@ def test_cyclical_of_the_paper_explores_without_noise_for_a_quarter():
     assert made.evaluate.sum() == 30
 
 
-def test_a_draw_at_the_border_of_exploration_is_kept():
-    made = Cyclical(step_size=1.0, cycles=1, beta=0.5).trajectory(10, 1)
-    assert made.keep.tolist() == [False] * 5 + [True] * 5
-
-
 def test_polynomial_counts_steps_from_one():
     made = Polynomial(a=0.05, gamma=0.55).step_sizes(3, 1)
     assert np.allclose(made, [0.05, 0.05 * 2**-0.55, 0.05 * 3**-0.55], rtol=1e-15)
@@ -110,11 +105,6 @@ def test_thinning_leaves_each_cycle_its_evaluation():
 def test_a_trajectory_that_cannot_be_is_refused(wrong):
     with pytest.raises(PluginError, match="trajectory"):
         replace(Constant(step_size=1.0).trajectory(10, 1), **wrong)
-
-
-def test_temperature_scales_every_stage():
-    made = Cyclical(step_size=1.0, cycles=1, beta=0.5, temperature=0.25).trajectory(4, 1)
-    assert made.temperature.tolist() == [0, 0, 0.25, 0.25]
 
 
 def test_a_ramp_goes_down_without_noise_and_the_decay_is_kept():

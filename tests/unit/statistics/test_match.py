@@ -13,16 +13,6 @@ def verdict(ours=OURS, theirs=4.29, error=0.06, kind="se", runs=3, gap=0.5):
     return match_cell(ours, theirs, error, kind, runs, gap).verdict
 
 
-def test_close_and_precise_is_a_match():
-    assert verdict() == "match"
-
-
-def test_far_is_a_mismatch():
-    found = match_cell(OURS, 5.2, 0.06, "se", 3, 0.5)
-    assert found.verdict == "mismatch"
-    assert found.difference == pytest.approx(-0.9)
-
-
 def test_close_but_too_wide_for_the_gaps_is_inconclusive():
     half_width = 2.776445 * np.std(OURS, ddof=1) / np.sqrt(5)
     assert verdict(gap=2 * half_width * 1.001) == "match"
@@ -70,10 +60,6 @@ def test_one_run_gets_no_verdict():
     assert verdict(ours=[9.9]) == "inconclusive"
 
 
-def test_an_infinite_value_of_ours_is_inconclusive():
-    assert verdict(ours=[4.2, np.inf, 4.3]) == "inconclusive"
-
-
 def test_no_variance_among_our_seeds_is_still_judged():
     # mixture25, sgld: exactly 1.0 in ten seeds against the paper's 1.8 +- .13 stays a mismatch
     assert verdict(ours=[1.0] * 10, theirs=1.8, error=0.13, runs=10) == "mismatch"
@@ -86,9 +72,3 @@ def test_without_a_printed_error_theirs_varies_as_ours():
     assert verdict(theirs=4.3 + spread * 0.999, error=None, runs=1) == "match"
     assert verdict(theirs=4.3 + spread * 1.001, error=None, runs=1) == "mismatch"
     assert verdict(ours=[1.0, 1.0], error=None, runs=1) == "inconclusive"
-
-
-@pytest.mark.parametrize(("error", "runs"), [(-0.1, 3), (0.1, 1), (None, 0)])
-def test_refuses_an_error_that_is_none(error, runs):
-    with pytest.raises(ValueError, match="not an error of a mean"):
-        match_cell(OURS, 4.3, error, "sd", runs, 0.5)

@@ -27,10 +27,6 @@ def test_equal_differences_tie_despite_rounding():
     assert sign_flip([0.1, 0.1, 0.1, 0.1, -0.1, -0.1]).p == sign_flip([1, 1, 1, 1, -1, -1]).p
 
 
-def test_no_difference_has_p_1():
-    assert sign_flip(np.zeros(10)).p == 1.0
-
-
 def test_monte_carlo_agrees_with_the_exact_p_and_repeats():
     d = np.random.default_rng(0).normal(0.4, 1.0, size=17)
     signs = 1 - 2 * ((np.arange(2**17)[:, None] >> np.arange(17)) & 1)
@@ -39,17 +35,6 @@ def test_monte_carlo_agrees_with_the_exact_p_and_repeats():
     assert found.p == pytest.approx(exact, abs=5 * np.sqrt(exact * (1 - exact) / MONTE_CARLO_DRAWS))
     assert found.p == sign_flip(d).p
     assert "patterns" in found.method
-
-
-def test_monte_carlo_p_is_never_zero():
-    assert sign_flip(np.full(40, 1.0)).p == 1 / (1 + MONTE_CARLO_DRAWS)
-
-
-@pytest.mark.statistical
-def test_sign_flip_holds_its_level():
-    samples = np.random.default_rng(1).standard_cauchy(size=(2000, 8))
-    rejected = np.mean([sign_flip(row).p <= 0.05 for row in samples])
-    assert rejected == pytest.approx(12 / 256, abs=4 * np.sqrt(0.05 * 0.95 / 2000))
 
 
 @pytest.mark.parametrize("n", [2, 3, 5])
@@ -79,16 +64,3 @@ def test_holm_by_hand():
     assert holm([0.5, 0.9]) == [1.0, 1.0]
     assert holm([0.02]) == [0.02]
     assert holm([]) == []
-
-
-def test_holm_refuses_what_is_no_p():
-    for wrong in (1.1, -0.1, np.nan):
-        with pytest.raises(ValueError, match="p values"):
-            holm([0.5, wrong])
-
-
-@pytest.mark.parametrize("function", [sign_flip, paired_t, paired_test])
-@pytest.mark.parametrize("d", [[], [1.0, np.inf], [np.nan, 1.0]])
-def test_refuses_differences_that_are_none(function, d):
-    with pytest.raises(ValueError, match="must"):
-        function(d)
