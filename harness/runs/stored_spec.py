@@ -25,15 +25,15 @@ def recorded_spec(attempt: Attempt) -> RunSpec:
 
 
 def offer(registry: Registry, kind: str, part: Component, attempt: Attempt) -> Offer:
-    """Who offers a sampler, schedule or task now: with the same code where several do, else from the same place.
+    """The registered plugin with that name now: of several, one with the same code, else one from the same place.
 
     `PluginError` where nobody does.
     """
     found = [o for o in registry.offers(f"{kind}s") if o.name == part.name and isinstance(o.info, Info)]
     if not found:
         raise PluginError(
-            f"{kind} {part.name} ({part.target}) is offered by no plugin here; it ran with {code(attempt)}: install "
-            "that again, or give the file of a one-off plugin by `bench --plugin FILE ...`"
+            f"{kind} {part.name} ({part.target}) is not provided by any installed plugin. The run used "
+            f"{code(attempt)}: install that again, or give the file of a one-off plugin by `bench --plugin FILE ...`"
         )
     same = [o for o in found if installed(o, part).source == part.source]
     return next(iter([*same, *(o for o in found if installed(o, part).target == part.target), *found]))

@@ -26,7 +26,7 @@ COUNTS = {
     "doubled": "runs with two results",
     "different": "results whose bits are not those of an undisturbed run",
     "altered": "finished results that were written again",
-    "repeated": "checkpoints that were not gone on from",
+    "repeated": "checkpoints that were not resumed from",
     "orphans": "processes left behind",
     "locks": "locks left held",
     "leftovers": "files left behind that `bench gc` does not list",

@@ -188,13 +188,13 @@ def _require(step: LinearStep) -> None:
     """Skip a sampler that is not linear; one that moves the mode is broken."""
     if step.error == np.inf:
         raise Skip(
-            "no linear law: it draws uniforms, or its answers are not finite or not repeatable; what it leaves "
-            "stationary is left to the laws real-loop and whole-law"
+            "no linear law: it draws uniforms, or its answers are not finite or not repeatable; the laws "
+            "real-loop and whole-law test its stationary distribution"
         )
     if not step.linear:
         raise Skip(
-            f"not linear on a quadratic potential: superposition error {step.error:.2g}; what it leaves stationary is "
-            "left to the law whole-law"
+            f"not linear on a quadratic potential: superposition error {step.error:.2g}; the law whole-law "
+            "tests its stationary distribution"
         )
     if step.shift > 1e-12:
         raise Broken(f"a step without noise moves the mode by {step.shift:.3g}")

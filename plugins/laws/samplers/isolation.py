@@ -112,8 +112,8 @@ def _names(sampler: Sampler) -> None:
                 bad |= {name for name in names if name in known and _is_of_a_task(known[name])}
                 if bad:
                     raise Broken(
-                        f"{code.co_qualname} ({_place(code)}) names {', '.join(sorted(bad))}: a way to what a sampler "
-                        "is not given"
+                        f"{code.co_qualname} ({_place(code)}) names {', '.join(sorted(bad))}: they lead to "
+                        "objects that a sampler must not use"
                     )
 
 

@@ -144,8 +144,8 @@ def _noise_is_normal(sampler: Sampler, h: float) -> None:
             gap = distance(answer, size * one)
             if gap > SAME:
                 raise Broken(
-                    f"the noise that a step adds to {entry} is no linear function of the normal numbers that it asks "
-                    f"for, so it is not normal: {size:g} times the numbers do not give {size:g} times the answer "
+                    f"the noise that a step adds to {entry} is not a linear function of the normal numbers that it "
+                    f"requests, so it is not normal: {size:g} times the numbers do not give {size:g} times the answer "
                     f"(difference {gap:.2g}, relative)",
                     "noise that is clipped, truncated or transformed",
                 )

@@ -211,7 +211,7 @@ def test_code_that_changed_is_refused_unless_asked_for(results, replay, plugin):
 def test_a_plugin_that_is_not_there_is_asked_for(results, replay):
     code, _, err = replay(key(find(results, "odd", fault="none")))
     assert code == 3
-    assert "sampler odd (odd_sampler:Odd) is offered by no plugin here" in err
+    assert "sampler odd (odd_sampler:Odd) is not provided by any installed plugin" in err
     assert "--plugin FILE" in err
 
 

@@ -226,7 +226,7 @@ def test_draws_of_another_version_of_the_task_are_refused(home):
 def test_a_task_that_is_gone_is_refused(home):
     code = run(["--results", str(home.results), "rescore"])
     assert code == 1
-    assert "task growing (growing_task:Growing) is offered by no plugin here" in home.capsys.readouterr().err
+    assert "task growing (growing_task:Growing) is not provided by any installed plugin" in home.capsys.readouterr().err
 
 
 def test_a_metric_asked_for_is_measured_from_the_draws_as_they_were_kept(home):
