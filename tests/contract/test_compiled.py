@@ -10,10 +10,13 @@ from planted import maker
 from support import SAMPLERS, both, make_loop, run_loop
 
 from harness import Sampler
+from harness.contracts.registry import load
 from harness.engine.stepping import execution_mode
 from harness.system.errors import PluginError, UsageError
+from plugins.laws.samplers import compiled as compiled_law
 from plugins.laws.suite import check_sampler
 from plugins.laws.task_compiled import law_compiled_is_plain
+from plugins.samplers import bench_samplers
 from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
 from plugins.schedules.cyclical import Cyclical
@@ -127,6 +130,13 @@ def test_the_law_sees_samplers_that_cannot_be_compiled(sampler, reason):
     (result,) = check_sampler(sampler, ["compiled"])
     assert result.outcome == "failed"
     assert reason in result.message
+
+
+@compiled
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", [info.target for info in bench_samplers()])
+def test_every_built_in_sampler_compiles_to_what_it_is_plain(sampler):
+    compiled_law.check(load(sampler)(), mode="compiled")
 
 
 DoubledProblem = made("DoubledProblem", MixtureProblem,

@@ -47,7 +47,8 @@ class Compiled:
 
     in_place = False
 
-    def __init__(self) -> None:
+    def __init__(self, backend: str = "inductor") -> None:
+        self.backend = backend
         self.compiling = 0.0
         self._made: dict[tuple[bool, ...], Function] = {}
 
@@ -84,12 +85,12 @@ class Compiled:
         if kind not in self._made:
             began = time.perf_counter()
             with making(sampler):
-                self._made[kind] = _compile(_scan(sampler, potential, block), carry, steps)
+                self._made[kind] = _compile(_scan(sampler, potential, block), carry, steps, self.backend)
             self.compiling += time.perf_counter() - began
         return self._made[kind]
 
 
-def _compile(function: Function, carry: Lanes, steps: Lanes) -> Function:
+def _compile(function: Function, carry: Lanes, steps: Lanes, backend: str) -> Function:
     """Compile for blocks of any length, by a call on the first `FEWEST` steps whose answer is dropped."""
     import torch
     from torch._dynamo import mark_dynamic
@@ -103,7 +104,9 @@ def _compile(function: Function, carry: Lanes, steps: Lanes) -> Function:
         "realize_opcount_threshold": INLINED,
     }
     # Not dynamic but for what is marked: else torch would guess from earlier runs what may vary in this one.
-    compiled = torch.compile(function, fullgraph=True, dynamic=False, options=options)
+    compiled = torch.compile(
+        function, fullgraph=True, dynamic=False, backend=backend, options=options if backend == "inductor" else None
+    )
 
     def call(carry: Lanes, steps: Lanes) -> tuple[Lanes, Lanes]:
         for leaf in tree.tree_leaves(steps):

@@ -42,7 +42,8 @@ class Update:
 
     in_place = True
 
-    def __init__(self) -> None:
+    def __init__(self, backend: str = "inductor") -> None:
+        self.backend = backend
         self.compiling = 0.0
         self._made: dict[tuple[bool, ...], Function] = {}
 
@@ -84,7 +85,7 @@ class Update:
             made(theta, state, *now)
             return
         began = time.perf_counter()
-        made = self._made[kind] = _compile(_update(sampler, potential, block))
+        made = self._made[kind] = _compile(_update(sampler, potential, block), self.backend)
         with making(sampler):
             made(theta, state, *now)
         self.compiling += time.perf_counter() - began
@@ -192,8 +193,9 @@ def _update(sampler: Sampler, potential: BoundPotential, block: Block) -> Functi
     return FunctionType(update.__code__.replace(), update.__globals__, closure=update.__closure__)
 
 
-def _compile(update: Function) -> Function:
+def _compile(update: Function, backend: str) -> Function:
     import torch
 
-    compiled: Function = torch.compile(update, fullgraph=True, dynamic=False, options={"compile_threads": 1})
+    options = {"compile_threads": 1} if backend == "inductor" else None
+    compiled: Function = torch.compile(update, fullgraph=True, dynamic=False, backend=backend, options=options)
     return compiled
