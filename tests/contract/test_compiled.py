@@ -174,16 +174,6 @@ def test_on_a_gpu_the_steps_of_networks_are_recorded_unless_a_setting_says_other
         execution_mode.choose("compiled", 1, "cuda")
 
 
-def test_what_a_gpu_lacks_is_named(monkeypatch):
-    monkeypatch.setattr(execution_mode, "find_spec", lambda _: None)
-    assert "the package triton" in execution_mode.lack("cuda")
-    monkeypatch.setattr(execution_mode, "find_spec", lambda name: name)
-    monkeypatch.setattr(execution_mode.shutil, "which", lambda _: None)
-    assert "a C compiler" in execution_mode.lack("cuda")
-    monkeypatch.setattr(execution_mode.shutil, "which", lambda name: name)
-    assert execution_mode.lack("cuda") is None
-
-
 def test_without_the_means_nothing_is_compiled_and_asking_for_it_says_what_is_missing(monkeypatch):
     monkeypatch.setattr(execution_mode.shutil, "which", lambda _: None)
     assert execution_mode.choose(None, 10**7) == "plain"

@@ -32,12 +32,6 @@ def always_large(monkeypatch):
     monkeypatch.setattr(harness.engine.stepping, "LARGE", 1)
 
 
-def test_only_the_compiled_update_is_in_place():
-    modes = ("plain", "compiled")
-    loops = [make_loop(Mixture5(), SGLD(), Constant(step_size=0.01), 2, mode=mode) for mode in modes]
-    assert [loop.stepper.in_place for loop in loops] == [False, True]
-
-
 @pytest.mark.parametrize("name", ["hmc", "msgld"])
 def test_what_plain_steps_do_in_every_stage(name):
     schedule = Constant(step_size=0.01) if name == "hmc" else STAGES
@@ -67,13 +61,6 @@ def test_a_refreshed_state_stays_where_it_is_and_none_of_it_becomes_theta():
     run_loop(loop)
     assert {name: leaf.data_ptr() for name, leaf in loop.state.items()} == places
     assert loop.theta.data_ptr() not in places.values()
-
-
-def test_theta_and_state_stay_where_they_are():
-    loop = make_loop(Mixture5(), SGHMC(), STAGES, 30, mode="compiled")
-    places = [loop.theta.data_ptr(), loop.state["v"].data_ptr()]
-    run_loop(loop)
-    assert [loop.theta.data_ptr(), loop.state["v"].data_ptr()] == places
 
 
 def test_a_restored_run_goes_on_bit_for_bit(monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -12,16 +11,13 @@ from pathlib import Path
 
 import fabricated
 import pytest
-from fuzz.hostile import control, words
+from fuzz.hostile import control
 from fuzz.running import bench
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.results.store import Store
 from harness.system.errors import UsageError
 
 CONTENT = "the secret of the file"
-WORDS = ["to", "be", "seen", "by", "nobody"]
 ATTACKS = {
     "writing": """
         insert into meta values ('a', 'b')
@@ -315,30 +311,12 @@ def test_what_reads_is_answered_in_every_form(folder, form):
             assert isinstance(json.loads(out, parse_constant=pytest.fail), list)
 
 
-TOKENS = (
-    "select", "from", "run", "metric", "*", "(", ")", ",", "where", "1", "'a'", "=", ";", "--", "/*", "*/", "join",
-    "on", "true", "null", "order by", "limit 1", "read_text", "copy", "to", '"', "'", "union all", "as", "x", "::int",
-    "[", "]", "{", "}", "$1", "?", ".", "not", "case when", "end", "exclude", "unnest", "with", "recursive", "group by",
-)  # fmt: skip
-
-
-@given(st.one_of(words, st.lists(st.sampled_from(TOKENS), max_size=8).map(" ".join)))
-def test_nonsense_is_refused_or_answered(folder, text):
-    with contextlib.suppress(UsageError):
-        Store(folder / "results").table(text)
-
-
 @pytest.mark.parametrize(
     "words_of_a_query", ["corrupt checksum", "permission denied", "No space left on device", "Could not set lock PID 1"]
 )
 def test_words_of_a_query_are_not_taken_for_trouble_with_the_file(folder, words_of_a_query):
     with pytest.raises(UsageError, match="the query failed"):
         Store(folder / "results").table(f"select cast('{words_of_a_query}' as int)")
-
-
-def test_what_does_not_fit_into_memory_goes_nowhere_else(folder):
-    rows = Store(folder / "results").rows("select current_setting('temp_directory') as place")
-    assert rows == [{"place": ""}]
 
 
 @pytest.mark.usefixtures("unchanged")

@@ -11,7 +11,7 @@ import fabricated
 import pytest
 from fuzz.budget import cases
 from fuzz.running import ends_well
-from fuzz.tables import Text, document, spoilt, toml, values
+from fuzz.tables import document, spoilt, toml, values
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -169,16 +169,6 @@ def test_a_suite_is_read_or_named(known, content):
         assert str(path) in named
 
 
-def test_on_the_command_line_too(tmp_path):
-    for i, value in enumerate(("3", '"a"', "[1]", "[[[]]]", "{}", "1979-05-27", "[" * 5000, '"\\ud800"')):
-        path = tmp_path / f"bad-{i}.toml"
-        path.write_text(f"run = {value}\n")
-        _, out, err = ends_well(tmp_path / "results", "nightly", str(path), "--out", str(tmp_path / "out"), codes={2})
-        assert out == ""
-        assert str(path) in err
-    assert not (tmp_path / "out").exists()
-
-
 @cases(30)
 @given(st.sampled_from(("ledger.json", "results.settled.json")), values.map(toml), st.booleans())
 def test_files_of_the_folder_itself_are_read_or_refused(name, content, wrapped):
@@ -190,7 +180,3 @@ def test_files_of_the_folder_itself_are_read_or_refused(name, content, wrapped):
         (results / name).write_text(text.encode(errors="replace").decode())
         code, out, err = ends_well(results, "sql", "select count(*) as n from run", "--json", codes={0, 4})
         assert (json.loads(out) == [{"n": 1}]) if code == 0 else ("newer version" in err)
-
-
-def test_raw_text_is_text():
-    assert toml({"a": Text("nan")}) == '{"a" = nan}'

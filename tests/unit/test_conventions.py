@@ -17,7 +17,6 @@ from harness.analysis.conventions import (
     VELOCITY,
     WELLING_TEH,
     Step,
-    equivalents,
 )
 
 CASES = [(0.02, 1.0, 1), (1e-6, 1.0, 50_000), (3e-7, 2e-5, 50_000), (0.01, 0.5, 270)]
@@ -54,13 +53,6 @@ def test_there_and_back(convention, step):
     assert convention.can_say(step)
     settings = convention.to(step)
     assert numbers(vars(convention.from_(settings, step.N))) == pytest.approx(numbers(vars(step)), rel=CLOSE, abs=0)
-
-
-@pytest.mark.parametrize("convention", CONVENTIONS, ids=lambda c: c.name)
-@given(step=steps())
-def test_back_and_there(convention, step):
-    settings = convention.to(as_said_by(convention, step))
-    assert convention.to(convention.from_(settings, step.N)) == pytest.approx(settings, rel=CLOSE, abs=0)
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS, ids=lambda c: c.name)
@@ -125,24 +117,6 @@ def test_a_step_with_momentum_in_its_own_words_is_ours(form, after, V, mass):
     assert after(form.to(step), VELOCITY_BEFORE, GRADIENT, step.N) == pytest.approx(ours, rel=CLOSE)
 
 
-def test_the_order_of_the_slides_is_ours_half_a_step_later():
-    """theta by the old r, then grad U at the new theta: the positions are those of velocity first, one index on."""
-    step, curvature = Step(h=0.01, alpha=0.1, M=4.0), 2.0
-    s = PHYSICAL.to(step)
-    epsilon, C, M = s["epsilon"], s["C"], s["M"]
-    theta, v = POSITION, VELOCITY_BEFORE
-    slides, r = POSITION, M * VELOCITY_BEFORE / epsilon
-    ours, theirs = [theta + v], []
-    for _ in range(5):
-        theta += v  # the position that velocity first has at the end of a step, and the next one starts from
-        v = (1 - step.alpha) * v - step.h * curvature * theta
-        ours.append(theta + v)
-        slides += epsilon * r / M
-        r = r - epsilon * curvature * slides - epsilon * C * r / M
-        theirs.append(slides)
-    assert theirs == pytest.approx(ours[:-1], rel=CLOSE)
-
-
 def test_published_numbers():
     N = 50_000
     adaptive_drift = Step(h=0.1 / N, T=1e-5, N=N)
@@ -156,12 +130,6 @@ def test_published_numbers():
     assert (figure_1.h, figure_1.alpha, figure_1.V) == pytest.approx((0.01, 0.3, 4.0))
 
 
-def test_one_temperature_of_one_over_n_is_the_posterior_and_the_other_is_not():
-    N = 50_000
-    here = (POSTERIORS.from_({"lr": 0.05, "temperature": 1 / N}, N), MEAN_LOSS.from_({"lr": 0.05, "T": 1 / N}, N))
-    assert [step.T for step in here] == pytest.approx([1, 1 / N])
-
-
 @pytest.mark.parametrize(
     "user",
     [
@@ -173,15 +141,3 @@ def test_one_temperature_of_one_over_n_is_the_posterior_and_the_other_is_not():
 )  # fmt: skip
 def test_everyone_has_an_entry(user):
     assert any(user in name for convention in CONVENTIONS for name in convention.used_by)
-
-
-def test_what_divides_by_the_temperature_is_left_out_at_zero():
-    names = [e.convention for e in equivalents(0.1, 0.0, 10, alpha=0.1)]
-    assert "devinterp" not in names
-    assert len(names) == 5
-    assert len(equivalents(0.1, 1.0, 10)) == 4
-
-
-def test_what_has_no_words_for_a_known_gradient_noise_says_nothing():
-    step = Step(h=0.01, alpha=0.1, V=1.0)
-    assert [c.name for c in CONVENTIONS if c.can_say(step)] == [VELOCITY.name, PHYSICAL.name]

@@ -100,14 +100,6 @@ def test_a_limit_on_memory_that_is_too_low_is_said(tmp_path, words, megabytes, w
     )
 
 
-@pytest.mark.parametrize(("words", "page"), [(["run"], "run"), (["nosuch"], ""), (["ls", "--nosuch"], "ls")])
-def test_a_usage_error_names_the_help_page(capsys, words, page):
-    assert run(words) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert f"{page} --help`" in said
-
-
 def test_a_plan_says_which_runs_have_a_checkpoint(tmp_path, capsys):
     from harness.cli.options import request
     from harness.runs.plan import plan

@@ -156,11 +156,6 @@ def test_damaged_attempts_hide_no_other(ledger, capsys):
     assert totals == {"cancelled": 1, "orphaned": 1, "damaged": 1, "done": 1}
 
 
-def test_control_characters_do_not_reach_the_terminal(ledger, capsys):
-    attempt(ledger, 0, events=[("cancelled", 3)], method="a\x1b[2Jb")
-    assert "\x1b" not in "".join(shown(ledger, capsys))
-
-
 def test_a_worker_long_silent_is_shown_as_such(ledger, working, capsys):
     record = json.loads(working.path.read_text())
     working.path.write_text(json.dumps(record | {"time": time.time() - 240}))
@@ -192,11 +187,6 @@ def test_watching_goes_on_until_ctrl_c(ledger):
         process.kill()
         process.wait()
         os.close(ours)
-
-
-@pytest.mark.usefixtures("working")
-def test_watching_in_a_pipe_is_one_table(ledger, capsys):
-    assert len(shown(ledger, capsys, "--watch")) == 3
 
 
 def test_a_worker_at_work_is_seen_from_outside(tmp_path):

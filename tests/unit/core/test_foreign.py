@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
-from harness import Info, PluginError, Truth
+from harness import PluginError
 from harness.cli.app import run
-from harness.contracts.plugin_errors import told
 from harness.contracts.registry import registry
 from harness.runs.source import content_hash
 
@@ -92,25 +91,3 @@ def test_debug_shows_the_line_of_the_author_in_a_worker(command, capfd):
     assert said.count("Traceback (most recent call last)") == 1
     line = PLUGIN[: PLUGIN.index("raise ValueError")].count("\n") + 1
     assert f'asking_plugin.py", line {line}, in step' in said
-
-
-def error_of(call):
-    with pytest.raises((AttributeError, TypeError)) as found:
-        call()
-    return told(found.value)
-
-
-def test_classes_and_objects_of_the_harness_are_told_by_their_names():
-    assert "write Info(name, target, " in error_of(lambda: Info(nome="x"))
-    assert "Truth.of_points(points, shares, how, known)" in error_of(Truth.of_points)
-    assert error_of(lambda: {}.nosuch).endswith("'dict' object has no attribute 'nosuch'")
-
-
-def test_an_object_that_does_harm_is_not_asked():
-    class Harmful:
-        def __dir__(self):
-            raise SystemExit
-
-    assert error_of(lambda: Harmful().x).endswith("'x'")
-    Harmful.__module__ = "harness.made_up"
-    assert "'x'; it has " in error_of(lambda: Harmful().x)

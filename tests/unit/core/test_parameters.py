@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from harness import UsageError, param
-from harness.contracts.parameters import Configurable, near, schema
+from harness.contracts.parameters import Configurable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,20 +42,3 @@ def test_bad_values_are_refused_with_their_name(setting, message):
     with pytest.raises(UsageError, match=message) as caught:
         Example(**{"needed": 1.0, **setting})
     assert next(iter(setting)) in str(caught.value)
-
-
-def test_interval_ends_are_what_they_say():
-    assert Example(needed=0.0, friction=1.0).friction == 1.0
-
-
-def test_schema_tells_what_is_required():
-    known = {field.name: field for field in schema(Example)}
-    assert known["needed"].required
-    assert not known["batch"].required
-    assert known["batch"].optional
-    assert known["friction"].allowed == "(0, 1]"
-
-
-def test_near_matches_come_first():
-    assert "msgld" in near("mgsld", ["sgld", "msgld", "hmc"])
-    assert near("zzz", ["a", "b"]) == "; there are: a, b"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from harness.contracts.randomness import NOISE_BLOCK, ChainNoise, Slot, Streams, _sequence, load_states, states
+from harness.contracts.randomness import ChainNoise, Slot, Streams, _sequence
 
 
 def test_streams_differ_by_seed_name_axes_and_chain_and_beyond_32_bits():
@@ -24,25 +24,6 @@ def test_double_precision_on_the_cpu_is_drawn_by_numpy_and_all_else_by_torch():
     stream = Streams(0, 0)
     assert isinstance(stream.fastest("noise", "cpu", torch.float64), np.random.Generator)
     assert isinstance(stream.fastest("noise", "cpu", torch.float32), torch.Generator)
-
-
-def test_a_half_word_left_over_is_part_of_the_state():
-    generator = Streams(0, 0).numpy("noise")
-    generator.random(3, dtype=np.float32)
-    saved = states([generator])
-    first = generator.random(4, dtype=np.float32)
-    load_states([generator], saved)
-    assert np.array_equal(first, generator.random(4, dtype=np.float32))
-
-
-@pytest.mark.parametrize("kind", ["numpy", "torch"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_normals_of_a_stream_are_normal(kind, dtype):
-    noise = ChainNoise([getattr(Streams(0, 0), kind)("noise")], [Slot("normal", (200,), dtype)])
-    draws = noise.draw(1000, heated=True)[0].flatten().double()
-    n = len(draws)
-    assert abs(draws.mean()) < 4 / n**0.5
-    assert abs(draws.var() - 1) < 4 * (2 / n) ** 0.5
 
 
 def test_a_shared_stream_is_the_same_for_all_chains():
@@ -84,10 +65,3 @@ def test_state_round_trip(make):
     first = [x.clone() for x in noise.draw(3, heated=True)[0]]
     noise.load(state)
     assert all(torch.equal(a, b) for a, b in zip(first, noise.draw(3, heated=True)[0], strict=True))
-
-
-def test_block_length_depends_on_the_dimension_alone(make):
-    small, large = (make([0], [Slot("normal", (d,), torch.float32)]) for d in (2, 11_000_000))
-    assert small.block_length(2) == NOISE_BLOCK == make([0, 1, 2], small.slots).block_length(2)
-    assert large.block_length(11_000_000) == 1
-    assert make([0], []).block_length(11_000_000) == 1

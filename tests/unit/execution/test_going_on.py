@@ -19,8 +19,6 @@ from harness.cli.app import run as bench
 from harness.contracts.registry import registry
 from harness.results.ledger.attempt import WORK, Attempt, read_checkpoint
 from harness.results.ledger.ledger import Ledger
-from harness.runs import local
-from harness.runs.failure import lost_device
 from harness.runs.plan import Request, plan
 from harness.runs.session import Session
 from harness.runs.worker import Job, Stop, _advance
@@ -157,12 +155,6 @@ def test_a_cycle_ends_where_the_next_begins(ledger):
     assert all(position % 1000 == 0 for position in ends)
 
 
-def test_only_the_device_is_blamed_for_what_is_its_fault():
-    assert lost_device(RuntimeError("CUDA error: uncorrectable ECC error encountered\nmore")) is not None
-    assert lost_device(RuntimeError("CUDA error: an illegal memory access was encountered")) is None
-    assert lost_device(ValueError("GPU is lost")) is None
-
-
 FRAGILE = """
 from dataclasses import dataclass
 from pathlib import Path
@@ -261,11 +253,6 @@ def test_draws_that_vanish_during_a_run_start_it_again(ledger, tmp_path):
     again = session(ledger)
     assert again.loop.position == 0
     assert np.array_equal(draws(finish(again)), reference(tmp_path))
-
-
-def test_places_are_named():
-    assert local.slots(["cuda:0", "cuda:1"], None) == [("cuda:0", "cuda:0"), ("cuda:1", "cuda:1")]
-    assert local.slots(["cpu"], 2) == [("cpu", "cpu-0"), ("cpu", "cpu-1")]
 
 
 @pytest.mark.parametrize(("draws", "stored", "stride"), [("all", 2700, 1), ("none", 0, 0)])

@@ -59,7 +59,3 @@ def test_no_block_is_larger_than_the_task_allows(tmp_path):
     assert blocks(planned(max_block=2), 1, tmp_path) == [2] * 5
     assert blocks(planned(max_block=2), 2, tmp_path) == [2] * 5
     assert blocks(planned(max_block=7), 2, tmp_path) == [5, 5]
-
-
-def test_nothing_planned_is_no_block(tmp_path):
-    assert blocks([], 4, tmp_path) == []

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.cli import options
 from harness.contracts.registry import registry
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
-from harness.runs.plan import Request, parse_seeds, parse_settings, plan
+from harness.runs.plan import Request, parse_seeds, plan
 from harness.system.errors import UsageError
 
 
@@ -58,14 +57,6 @@ def test_another_schedule_takes_none_of_the_papers_schedule_settings(tmp_path):
     assert spec(tmp_path, "sgld").schedule.name == "polynomial"
 
 
-def test_a_protocol_brings_its_own_settings_and_never_shares_a_key(tmp_path):
-    paper, code = (spec(tmp_path, "csgld", f"mixture25{at}") for at in ("", "@csgmcmc-code"))
-    assert code.schedule.params["step_size"] == 0.07
-    assert code.schedule.params["explore_with_noise"]
-    assert code.sampler.params["gradient_variance"] == 1.0
-    assert paper.group != code.group
-
-
 def test_without_any_source_the_step_is_a_share_of_the_stability_limit(tmp_path):
     made = spec(tmp_path, "sghmc", "mixture5")
     friction = made.sampler.params["friction"]
@@ -77,13 +68,6 @@ def test_without_any_source_the_step_is_a_share_of_the_stability_limit(tmp_path)
 def test_a_step_size_without_a_unit_is_not_divided_by_the_curvature(tmp_path, sampler, limit):
     made = spec(tmp_path, sampler, "mixture5")
     assert made.schedule.params["step_size"] == pytest.approx(0.2 * limit, rel=1e-3)
-
-
-def test_a_samplers_limit_is_that_of_a_run_under_way_and_not_of_empty_moments(tmp_path):
-    """asgld's V starts at 0, which would bound h lambda by 0.003."""
-    assert spec(tmp_path, "asgld", "mixture25").schedule.params["step_size"] == pytest.approx(
-        0.2 * 2.1 * 0.03, rel=0.01
-    )
 
 
 @pytest.mark.parametrize(
@@ -145,11 +129,6 @@ def test_a_sweep_is_a_run_for_each_point(tmp_path):
     assert {(p.spec.schedule.params["a"], p.spec.thin) for p in found} == {(0.01, 1), (0.01, 2), (0.02, 1), (0.02, 2)}
 
 
-def test_the_same_run_is_planned_once(tmp_path):
-    found = planned(tmp_path, sweep={"schedule.a": ["0.01", "0.010"]})
-    assert len(found) == 1
-
-
 def test_only_what_is_missing_is_new(tmp_path):
     ledger = Ledger(tmp_path)
     ledger.prepare()
@@ -197,18 +176,6 @@ def test_seeds():
             parse_seeds(wrong)
 
 
-def test_settings_words():
-    assert parse_settings(["a.b=1", "c=x=y"], "--set") == {"a.b": "1", "c": "x=y"}
-    for wrong in ("a", "=1", "a=", "a= ", " =1"):
-        with pytest.raises(UsageError, match="KEY=VALUE"):
-            parse_settings([wrong], "--set")
-    assert parse_settings(["a.b=1", "a.b = 1"], "--set") == {"a.b": "1"}
-    with pytest.raises(UsageError, match=r"--sweep gives a\.b twice, '1' and '2'"):
-        parse_settings(["a.b=1", "c=3", "a.b=2"], "--sweep")
-    with pytest.raises(UsageError, match="--set gives schedule twice"):
-        options.request(["sgld"], ["mixture5"], None, None, "smoke", ["schedule=cyclical"], None, "constant")
-
-
 def test_settings_of_gpus_are_in_the_key_of_a_gpus_run_and_refused_on_a_cpu(tmp_path):
     given = {"run.tf32": "true", "run.cudnn_benchmark": "true"}
     usual, chosen = (spec(tmp_path, "sgld", "landsat", given=how, device="cuda") for how in ({}, given))
@@ -218,8 +185,3 @@ def test_settings_of_gpus_are_in_the_key_of_a_gpus_run_and_refused_on_a_cpu(tmp_
     for name in given:
         with pytest.raises(UsageError, match=rf"{name} is a setting of GPUs; leave it out, or add --devices cuda:0"):
             spec(tmp_path, "sgld", "landsat", given={name: "false"})
-
-
-def test_seeds_of_a_large_dense_network_advance_together_on_a_gpu_and_one_by_one_on_a_cpu(tmp_path):
-    on_cpu, on_gpu = (planned(tmp_path, "sgld", "notmnist", device=kind)[0] for kind in ("cpu", "cuda"))
-    assert (on_cpu.max_block, on_gpu.max_block) == (1, 64)

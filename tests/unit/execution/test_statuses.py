@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import shutil
 import signal
 import time
@@ -21,8 +20,7 @@ from harness.runs import limit
 from harness.runs.plan import Request, plan
 from harness.runs.session import Session
 from harness.runs.worker import Job, Stop, _advance, _run
-from harness.system.errors import DataError, UsageError
-from harness.system.locks import hold
+from harness.system.errors import DataError
 
 COMMAND = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "steps=3000"]
 
@@ -122,17 +120,6 @@ def test_each_status_has_a_producer(ledger, status):
         assert not [path.name for path in standing.attempt.path.iterdir() if "checkpoint" in path.name]
 
 
-@pytest.mark.parametrize("number", [errno.ENOENT, errno.ESTALE, errno.EROFS, errno.EIO, errno.EACCES])
-def test_only_a_full_disk_is_called_full(ledger, number):
-    block = session(ledger)
-    block.attempts[0].append_draws = raising(OSError(number, os.strerror(number)))
-    with pytest.raises(DataError, match=os.strerror(number)) as failure:
-        _advance(block, Stop(), print)
-    assert "space" not in str(failure.value)
-    (key,) = ledger.all_keys()
-    assert ledger.standing(key).status == "orphaned"
-
-
 @pytest.mark.parametrize("stop", ["", "cancelled"])
 @pytest.mark.parametrize("steps", [0, 1])
 def test_a_folder_deleted_during_a_run_is_said(ledger, steps, stop):
@@ -142,13 +129,6 @@ def test_a_folder_deleted_during_a_run_is_said(ledger, steps, stop):
     shutil.rmtree(ledger.root)
     with pytest.raises(DataError, match="No such file or directory; it was deleted or moved"):
         _advance(block, Stop(stop), print)
-
-
-def test_a_held_unfinished_run_is_running(ledger):
-    orphaned(ledger)
-    (key,) = ledger.all_keys()
-    with hold(ledger.lock(key), 0):
-        assert ledger.standing(key).status == "running"
 
 
 def test_retry_runs_exactly_the_failed_ones_again(ledger, capsys):
@@ -248,17 +228,6 @@ def test_a_step_that_hangs_is_interrupted(ledger, monkeypatch):
     assert "in hang" in trace
 
 
-def test_a_resumed_attempt_began_when_it_began(ledger):
-    block = session(ledger)
-    block.advance()
-    block.suspend("cancelled")
-    began = block.attempts[0].events()[0]["time"]
-    time.sleep(0.01)
-    _advance(session(ledger), Stop(), print)
-    result = block.attempts[0].result()
-    assert result["started"] == began < result["finished"]
-
-
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
@@ -274,12 +243,6 @@ def test_a_resumed_attempt_began_when_it_began(ledger):
 )
 def test_a_time_in_words(text, seconds):
     assert duration(text, "--timeout") == seconds
-
-
-@pytest.mark.parametrize("text", ["", "0", "0s", "-3", "h", "2 weeks", "nan", "inf", "1e9", "2h3"])
-def test_what_is_no_time_is_refused(text):
-    with pytest.raises(UsageError, match="--timeout"):
-        duration(text, "--timeout")
 
 
 def test_a_run_that_failed_while_another_launcher_waited_for_it_is_not_run_again_unasked(ledger):

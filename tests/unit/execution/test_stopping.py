@@ -130,15 +130,3 @@ def test_a_worker_that_hangs_ends_some_time_after_its_launcher(monkeypatch):
     worker._watch(theirs, stop)
     assert stop.reason == "cancelled"
     assert signals == [(os.getpid(), signal.SIGKILL)]
-
-
-def test_runs_without_a_final_status_are_a_failure():
-    class Spec:
-        def __init__(self, key):
-            self.key = key
-
-    job = local.Job([Spec("a"), Spec("b")], Path(), "cpu", "cpu-0")
-    outcome, said = local.Outcome(statuses={"a": "done"}), []
-    local._count_unfinished([job], lambda *it: said.append(it), outcome)
-    assert outcome.exit_code == 1
-    assert said == [("failed", {"message": "1 of 2 runs did not finish; repeat the command to resume"})]

@@ -50,11 +50,6 @@ def test_a_run_goes_from_new_to_done(ledger, attempt):
     assert standing.attempt.id == attempt.id
 
 
-def test_a_directory_without_spec_is_no_attempt(ledger):
-    (ledger.runs / spec().key[:2] / spec().key / "20260101T000000-aaaaaa").mkdir(parents=True)
-    assert ledger.standing(spec().key).status == "new"
-
-
 @pytest.mark.parametrize("damage", ["truncate", "flip", "empty", "remove"])
 def test_a_damaged_checkpoint_is_not_used(attempt, damage):
     arrays = {"theta": np.arange(12.0).reshape(3, 4), "noise": np.zeros(7, np.uint8), "count": np.array(3)}
@@ -122,16 +117,6 @@ def flipped(path):
     content = bytearray(path.read_bytes())
     content[7] ^= 1
     path.write_bytes(content)
-
-
-@pytest.mark.parametrize("damage", [cut_short, flipped, Path.unlink])
-def test_damaged_draws_are_not_gone_on_with(attempt, damage):
-    attempt.append_draws(np.arange(12.0).reshape(2, 2, 3))
-    digest = drawn(attempt)
-    damage(attempt.path / "draws.part")
-    assert not attempt.cut_draws(12, digest)
-    attempt.drop_draws()
-    assert attempt.cut_draws(0, drawn(attempt))
 
 
 @pytest.mark.parametrize("damage", [cut_short, flipped, Path.unlink])

@@ -63,17 +63,6 @@ def altered(folder, changes):
     (folder / MANIFEST).write_text(json.dumps(record | changes))
 
 
-def test_nothing_is_written_through_a_link_that_lies_aside(tmp_path):
-    precious = tmp_path / "precious"
-    precious.write_bytes(b"mine")
-    folder = tmp_path / "set"
-    folder.mkdir()
-    files.aside(folder / "a", files._sha256(b"1")[:16]).symlink_to(precious)
-    files.write_set(folder, {"a": b"1"}, MANIFEST)
-    assert (precious.read_bytes(), (folder / "a").read_bytes()) == (b"mine", b"1")
-    assert {path.name for path in folder.iterdir()} == {"a", MANIFEST}
-
-
 def test_of_two_commands_one_writes(tmp_path):
     hold = "import pathlib, sys; from harness.system.files import alone\n"
     hold += "with alone(pathlib.Path(sys.argv[1])): print(1, flush=True); input()"

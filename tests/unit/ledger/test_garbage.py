@@ -39,13 +39,6 @@ def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_folder_in_order_has_no_garbage(ledger):
-    attempt(ledger, "done")
-    attempt(ledger, "error", seed=1)
-    attempt(ledger, seed=2)
-    assert garbage.find(ledger, failed=True) == []
-
-
 def test_only_what_a_final_attempt_replaced_goes(ledger):
     unfinished, damaged, failed = attempt(ledger), attempt(ledger, "done"), attempt(ledger, "error")
     (damaged.path / "result.json").write_text("{}")
@@ -67,12 +60,6 @@ def test_only_what_a_final_attempt_replaced_goes(ledger):
     assert ledger.standing(KEY).attempt.id == final.id
     (ledger.root / ".trash").rmdir()
     assert garbage.find(ledger) == []
-
-
-def test_two_final_attempts_both_stay(ledger):
-    attempt(ledger, "done")
-    attempt(ledger, "done")
-    assert garbage.find(ledger, failed=True) == []
 
 
 def test_what_interrupted_writes_left_goes(ledger):

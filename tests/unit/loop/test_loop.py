@@ -14,7 +14,6 @@ from plugins.schedules.constant import Constant
 from plugins.schedules.cyclical import Cyclical
 from tasks.regression.blr import Heart
 from tasks.synthetic.mixture5 import Mixture5
-from tasks.synthetic.mixture25 import Mixture25
 
 
 def test_blocks_are_cut_at_stages_and_at_the_noise_length():
@@ -63,13 +62,6 @@ def test_divergence_names_the_step_and_leaves_the_others_alone():
     assert hurt.runs[1].kept == 1_000
 
 
-def test_a_loop_ends_when_every_run_has_diverged():
-    loop = make_loop(Mixture25(), SAMPLERS["sgld"], Constant(step_size=5.0), 100_000, seeds=(0,))
-    run_loop(loop)
-    assert loop.runs[0].divergence is not None
-    assert loop.position < 100_000
-
-
 def test_draws_are_kept_by_stride_whatever_the_blocks():
     loop = make_loop(Mixture5(), SAMPLERS["sgld"], Constant(step_size=0.05), 2_500, burn_in=300, thin=3)
     loop.runs[0].stride = 7
@@ -95,16 +87,6 @@ def test_costs_are_counted_not_believed():
         make_loop(Mixture5(), Sly(), Constant(step_size=0.1), 10)
     loop = make_loop(Mixture5(), SAMPLERS["hmc"], Constant(step_size=0.1), 10)
     assert (loop.cost.at_start, loop.cost.per_step) == (1.0, 3.0)
-
-
-def test_a_state_without_the_chain_axis_is_refused():
-    @dataclass(frozen=True, kw_only=True)
-    class Odd(Sampler):
-        def init(self, theta, potential, h, T, noise):
-            return {"count": torch.zeros(())}
-
-    with pytest.raises(PluginError, match="'count' must be a tensor whose leading axis is the 2 chains"):
-        make_loop(Mixture5(), Odd(), Constant(step_size=0.1), 10)
 
 
 def test_adaptation_stops_before_the_first_draw():
@@ -148,27 +130,6 @@ def test_noise_must_be_the_same_in_every_step():
         run_loop(make_loop(Mixture5(), Moody(), Constant(step_size=0.01), 100))
 
 
-@pytest.mark.parametrize(
-    ("returned", "message"),
-    [
-        (lambda theta, state: (theta[:, :1], state), r"theta was \(2, 2\) torch.float64 and came back as \(2, 1\)"),
-        (lambda theta, state: (theta.float(), state), "came back as .*float32"),
-        (lambda theta, _: (theta, {"v": 3.0}), "v was .* and came back as float"),
-        (lambda theta, state: (theta, {**state, "w": theta}), r"entries \['v', 'w'\], after init it had \['v'\]"),
-    ],
-)
-def test_what_a_step_returns_is_checked(returned, message):
-    class Odd(Sampler):
-        def init(self, theta, potential, h, T, noise):
-            return {"v": theta.new_zeros(theta.shape)}
-
-        def step(self, theta, state, potential, h, T, noise):
-            return returned(theta - h * potential.grad(theta), state)
-
-    with pytest.raises(PluginError, match=message):
-        make_loop(Mixture5(), Odd(), Constant(step_size=0.01), 10)
-
-
 def test_weights_reach_the_observer_and_only_their_ratios_matter():
     class Weighted(type(SAMPLERS["sgld"])):
         shift = 0.0
@@ -192,13 +153,6 @@ def test_weights_reach_the_observer_and_only_their_ratios_matter():
         found.append([run.observer.outcome().metrics["mode_mass_tv"] for run in loop.runs])
     assert found[0] == pytest.approx(found[1], rel=1e-9)
     assert min(found[0]) > max(found[2]) + 0.1  # half of the plane has no weight
-
-
-def test_the_cost_axis_counts_init():
-    loop = run_loop(make_loop(Mixture5(), SAMPLERS["hmc"], Constant(step_size=0.1), 50))
-    x, _ = loop.runs[0].observer.outcome().curves["joint_b2_z_max"]
-    assert x[0] == 1 + 3
-    assert x[-1] == 1 + 3 * 50
 
 
 @pytest.mark.data

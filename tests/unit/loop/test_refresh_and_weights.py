@@ -87,23 +87,6 @@ def test_a_refresh_that_returns_another_state_is_refused(changed):
         recorded(Other(), trajectory([0.1] * 50, 1.0))
 
 
-def test_a_state_that_is_no_dict_and_a_weight_that_is_no_tensor_are_refused():
-    class Stateless(SGLD):
-        def init(self, theta, potential, h, T, noise):
-            return None
-
-    class Constantly(SGLD):
-        def log_weight(self, state):
-            return 1.0
-
-    for sampler, said in (
-        (Stateless(), "init: the state must be a dict"),
-        (Constantly(), "log_weight: a float is not"),
-    ):
-        with pytest.raises(PluginError, match=said):
-            recorded(sampler, trajectory([0.1] * 5, 1.0))
-
-
 class LosesItsWeight(SGLD):
     """Its second chain has no weight from the fifth step on."""
 

@@ -3,7 +3,6 @@
 import importlib
 import tomllib
 
-import numpy as np
 import pytest
 
 from harness.contracts.registry import registry
@@ -11,7 +10,6 @@ from harness.results import papers
 from harness.results.papers import read
 from harness.results.store.published import Published
 from harness.runs.settings import find_pair, resolve
-from harness.system.errors import PluginError
 from plugins.methods import bench_methods
 from plugins.papers import bench_papers
 from plugins.samplers import bench_samplers
@@ -112,24 +110,6 @@ def test_settings_make_the_sampler_schedule_and_task_that_they_are_of(case):
             found(bench_schedules(), schedule or table["schedule"])(**parts["schedule"])
 
 
-def test_a_table_sweeps_every_combination_or_one_setting_after_the_other():
-    values = {"a": {"value": 1, "swept": [1, 2]}, "b": {"value": 3}, "c": {"value": 4, "swept": [4, 5]}}
-    assert papers.sweeps({"values": values}) == [{"a": [1, 2], "c": [4, 5]}]
-    assert papers.sweeps({"values": values, "sweep": "each alone"}) == [{"a": [1, 2]}, {"c": [4, 5]}]
-    assert papers.sweeps({"values": {}}) == []
-
-
-@pytest.mark.parametrize("values", ["[2.0]", "1", '[1, ["a"]]', "{}", "[]", "[true]"])
-def test_a_sweep_is_a_list_that_has_the_value(tmp_path, values):
-    path = tmp_path / "bad.toml"
-    path.write_text(
-        '[paper]\nid = "bad"\n[[settings]]\nmethod = "sgld"\ntask = "mixture25"\nprotocol = "csgmcmc"\n'
-        f'[settings.values]\n"schedule.a" = {{ value = 1, provenance = "ours", swept = {values} }}\n'
-    )
-    with pytest.raises(PluginError, match=r'"schedule\.a": swept'):
-        papers.settings(path)
-
-
 SIDES = sorted(
     {
         (row["paper"], method, row["task"], row["protocol"])
@@ -155,31 +135,6 @@ def test_a_choice_of_ours_that_a_run_rests_on_is_declared(side):
     origins = {name: {"provenance": o.provenance, "source": o.source} for name, o in resolved.origins.items()}
     found = {name for name, origin in origins.items() if papers.provenance(origin) in {"ours", "untuned"}}
     assert found - EXECUTION <= own
-
-
-def test_every_choice_is_whole():
-    for choice in ROWS["choice"]:
-        assert choice["provenance"] in PROVENANCE
-        assert choice["source"]
-
-
-@pytest.mark.parametrize(
-    ("provenance", "source", "found"),
-    [("default", "ours: not stated", "ours"), ("default", "not stated; ours", "ours"), ("default", "yours", "default"),
-     ("default", "Kim et al. 2022", "default"), ("paper", "ours", "paper"), ("ours", "", "ours")],
-)  # fmt: skip
-def test_a_default_that_is_called_ours_is_ours(provenance, source, found):
-    assert papers.provenance({"provenance": provenance, "source": source}) == found
-
-
-def test_momentum_that_is_read_as_friction_has_one_provenance():
-    found = {
-        (entry["value"], entry["provenance"])
-        for name, table in SETTINGS
-        for key, entry in table["values"].items()
-        if key == "sampler.friction" and PAPERS[name]["paper"]["id"] == "adaptive-drift"
-    }
-    assert found == {(0.1, "inferred")}
 
 
 def causes():
@@ -212,21 +167,6 @@ def test_a_cause_has_published_runs_behind_it_or_is_called_a_conjecture():
                 assert values.get((evidence["task"], method, evidence["metric"]), 0) >= 3, (cause, method)
 
 
-def test_what_is_said_of_the_ravine_is_what_the_runs_found():
-    published = Published(FOLDER, bench_papers())
-    rows = published.rows("select method, seed, metric, value from run_metric where task = 'ravine'")
-    ratio = {(r["method"], r["seed"]): r["value"] for r in rows if r["metric"] == "variance_ratio"}
-    place = {(r["method"], r["seed"]): r["value"] for r in rows if r["metric"] == "theta1"}
-    assert min(v for (method, _), v in ratio.items() if method != "sghmc") > 1e6
-    (stayed,) = [key for key, v in ratio.items() if v < 1e4]
-    assert (stayed[0], round(place[stayed], 2)) == ("sghmc", 20.00)
-
-
-def test_nothing_is_there_twice():
-    settings = [(t["method"], t["task"], t["protocol"]) for _, t in SETTINGS]
-    assert len(settings) == len(set(settings))
-
-
 def test_table_4_has_its_two_swapped_labels_corrected():
     cells = {cell["row_label"]: cell for cell in table_of("csgmcmc", "Table 4")}
     assert {row: (c["value"], c["error"], c["method"], c["chains"]) for row, c in cells.items()} == {
@@ -237,35 +177,3 @@ def test_table_4_has_its_two_swapped_labels_corrected():
     }
     assert {row for row, cell in cells.items() if cell["printed_as"]} == {"cSGLD", "Parallel SGLD"}
     assert all(cell["error_kind"] == "se" and cell["n"] == 10 for cell in cells.values())
-
-
-def test_table_5_is_as_printed():
-    cells = {(c["row_label"], c["column_label"]): c["value"] for c in table_of("csgmcmc", "Table 5")}
-    printed = {
-        "SGLD": (1676, 492, 2199), "cSGLD": (2138, 978, 2541), "SGHMC": (1317, 2007, 5000),
-        "cSGHMC": (4707, 2436, 5000),
-    }  # fmt: skip
-    columns = ("Australian", "German", "Heart")
-    assert cells == {(row, c): v for row, values in printed.items() for c, v in zip(columns, values, strict=True)}
-    assert not any(c["error"] for c in table_of("csgmcmc", "Table 5"))
-
-
-def test_what_no_source_gives_is_called_ours():
-    own = {
-        (table["method"], key)
-        for _, table in SETTINGS
-        for key, entry in table["values"].items()
-        if table["task"].startswith("blr-") and entry["provenance"] != "ours"
-    }
-    assert {key for _, key in own} == {"schedule.hold"}
-
-
-def test_the_authors_code_drops_the_first_50_steps_of_each_cycle():
-    (table,) = [t for _, t in SETTINGS if (t["method"], t["protocol"]) == ("csgld", "csgmcmc-code")]
-    values = {key.removeprefix("schedule."): e["value"] for key, e in table["values"].items() if "schedule." in key}
-    trajectory = found(bench_schedules(), "cyclical")(**values).trajectory(50_000, 1)
-    t = np.arange(50_000)
-    expected = (3 * t) % 5000 + 3 > 150  # mod(t - 1, L/M) + 1 > 50 with L/M = 5000/3, in whole numbers
-    assert expected.sum() == 48_520
-    assert np.array_equal(trajectory.keep, expected)
-    assert (trajectory.temperature == 1).all()

@@ -7,7 +7,7 @@ import weakref
 import fabricated
 import pytest
 
-from harness.results.store import Store, connection, ingest, reader, verification
+from harness.results.store import Store, ingest, reader, verification
 
 
 @pytest.fixture
@@ -48,14 +48,3 @@ def test_what_is_ingested_in_batches_is_what_is_ingested_at_once(tmp_path, monke
         found.append({table: sorted(map(repr, store.rows(f"from {table}"))) for table in (*ingest.SHARED, *ingest.OWN)})
     assert found[0] == found[1]
     assert all(found[0].values())
-
-
-def test_a_large_database_is_not_merged_as_it_is_closed(tmp_path, monkeypatch):
-    """That takes several times its size in memory."""
-    setting = "select current_setting('max_vacuum_tasks')"
-    path = tmp_path / "results.duckdb"
-    with connection.writing(path) as db:
-        merging = db.execute(setting).fetchall()
-    monkeypatch.setattr(connection, "MOST_MERGED", path.stat().st_size - 1)
-    with connection.writing(path) as db:
-        assert db.execute(setting).fetchall() == [(0,)] != merging

@@ -176,13 +176,6 @@ def test_what_only_reads_says_what_and_where_and_a_rebuild_heals_it(store, outsi
     assert store.refresh() == []
 
 
-def test_names_of_what_is_moved_aside_do_not_collide(store):
-    for _ in range(3):
-        store.path.write_text("not a database")
-        store.refresh()
-    assert len(list(store.results.glob("results.duckdb.foreign-*"))) == 3
-
-
 def test_a_database_of_another_duckdb_is_told(store, monkeypatch):
     text = "Trying to read a database file with version number 9999, but we can only read 64 to 68."
 

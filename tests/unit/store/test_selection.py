@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from fabricated import concluded, run_key, unfinished
 
-from harness import UsageError
 from harness.results.store import Store
 from harness.results.store.selection import Selection
 
@@ -40,23 +39,3 @@ def test_all_keys_show_all_and_no_keys_nothing(results):
     assert counts(Selection(results, [run_key(seed) for seed in range(4)])) == whole
     assert not any(counts(Selection(results, [])).values())
     assert counts(Store(results)) == whole
-
-
-def test_it_works_where_the_runs_are_read_instead_of_the_database(tmp_path):
-    for seed in range(2):
-        concluded(tmp_path, seed)
-    tmp_path.chmod(0o555)
-    try:
-        store = Selection(tmp_path, [run_key(1)])
-        store.refresh()
-        assert {row["seed"] for row in store.rows("select seed from run_metric")} == {1}
-    finally:
-        tmp_path.chmod(0o755)
-
-
-def test_a_query_still_cannot_write_or_read_files(results):
-    store = Selection(results, [run_key(1)])
-    for query in ("delete from main.run", "copy run to 'x.csv'", "select * from read_text('/etc/hostname')"):
-        with pytest.raises(UsageError):
-            store.rows(query)
-    assert counts(Store(results))["run"] == 4

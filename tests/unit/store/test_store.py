@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import duckdb
 import fabricated
@@ -192,19 +190,6 @@ def test_without_a_results_folder_nothing_is_made(store, paper):
     assert not store.results.exists()
 
 
-def test_attempts_removed_from_disk_are_kept_until_a_rebuild(store):
-    kept, gone = fabricated.concluded(store.results, 1), fabricated.concluded(store.results, 2)
-    store.refresh()
-    for file in gone.iterdir():
-        file.unlink()
-    gone.rmdir()
-    (note,) = store.refresh()
-    assert "1 attempts are no longer in" in note
-    assert len(store.rows("select * from attempt")) == 2
-    store.rebuild()
-    assert store.rows("select attempt from attempt") == [{"attempt": kept.name}]
-
-
 @pytest.mark.parametrize("name", ["result.json", "curves.safetensors"])
 def test_a_run_done_again_since_its_result_was_damaged_counts_once(store, name):
     damaged = fabricated.concluded(store.results, 0, number=7)
@@ -217,22 +202,6 @@ def test_a_run_done_again_since_its_result_was_damaged_counts_once(store, name):
     refreshed = contents(store)
     store.rebuild()
     assert contents(store) == refreshed
-
-
-def test_two_processes_ingest_each_attempt_once(store):
-    for seed in range(20):
-        fabricated.concluded(store.results, seed, points=5)
-    program = (
-        "import sys; from pathlib import Path; from harness.results.store import Store; "
-        "print(*Store(Path(sys.argv[1])).refresh())"
-    )
-    command = [sys.executable, "-c", program, str(store.results)]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
-    ended = [process.communicate(timeout=60) for process in running]
-    assert [process.returncode for process in running] == [0, 0, 0], ended
-    assert store.refresh() == []
-    (row,) = store.rows("select (select count(*) from attempt) as attempts, (select count(*) from metric) as metrics")
-    assert row == {"attempts": 20, "metrics": 80}
 
 
 def test_columns_are_declared_and_explained():
@@ -261,11 +230,6 @@ def test_a_database_of_an_earlier_schema_is_set_aside_and_the_runs_are_read(stor
     assert aside.name in note
     assert contents(store) == before
     assert store.refresh([paper]) == []
-
-
-def test_a_metric_cannot_be_nan():
-    with connection.in_memory() as db, pytest.raises(duckdb.ConstraintException):
-        db.execute("insert into metric (attempt, value) values ('a', 'nan')")
 
 
 def test_a_newer_database_is_refused(store):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 
@@ -120,16 +119,6 @@ def test_a_damaged_database_is_put_aside_and_rebuilt(store, damage):
     assert store.table("select * from run_metric order by metric") == before
 
 
-def test_damage_found_by_a_query_says_how_to_repair_it(store):
-    fabricated.concluded(store.results)
-    store.refresh()
-    store.path.write_bytes(b"junk" * 5000)
-    with pytest.raises(DataError, match="bench ingest --rebuild"):
-        store.rows("select 1")
-    store.rebuild()
-    assert len(store.rows("select * from run")) == 1
-
-
 def test_a_database_open_elsewhere_is_waited_for_and_named(store, monkeypatch):
     fabricated.concluded(store.results, 1)
     store.refresh()
@@ -177,21 +166,6 @@ def test_a_read_only_folder_is_read(store, monkeypatch):
         store.rebuild()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
-def test_a_folder_without_write_permission_is_read(store):
-    fabricated.concluded(store.results, 1)
-    store.refresh()
-    fabricated.concluded(store.results, 2)
-    store.path.chmod(0o444)
-    store.results.chmod(0o555)
-    try:
-        (note,) = store.refresh()
-        assert "cannot be written" in note
-        assert len(store.rows("select * from run")) == 2
-    finally:
-        store.results.chmod(0o755)
-
-
 LEAVES_A_LOG = """
 import os, sys
 from pathlib import Path
@@ -226,16 +200,3 @@ def test_a_log_that_lost_its_end_costs_nothing_and_is_not_left_behind(store, sha
     assert not log.exists()
     assert store.table("select count(*) from result")[1] == [(3,)]
     assert Store(store.results).refresh() == []
-
-
-def test_a_log_of_another_file_is_damage(store):
-    fabricated.concluded(store.results)
-    store.refresh()
-    content = store.path.read_bytes()
-    fabricated.concluded(store.results, 1)
-    store.path.unlink()
-    subprocess.run([sys.executable, "-c", LEAVES_A_LOG, str(store.results)], check=True)
-    store.path.write_bytes(content)
-    (note,) = store.refresh()
-    assert "rebuilt from the runs" in note
-    assert store.table("select count(*) from result")[1] == [(2,)]

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import pickle
-import subprocess
 import tarfile
 import tomllib
 from pathlib import Path
@@ -113,12 +112,6 @@ def test_all_published_settings_make_runs_that_keep_draws(paper, budget):
         assert 1 <= len(kept) <= 60
 
 
-def test_without_a_protocol_a_method_gets_its_own_papers_else_the_first():
-    assert spec("msgld", "cifar10").protocol == "adaptive-drift"
-    assert spec("csgld", "cifar10").protocol == "csgmcmc"
-    assert spec("sgld", "cifar10").protocol == "csgmcmc"
-
-
 def test_a_short_budget_says_what_it_changes_and_the_command_goes_before_it():
     made = spec("msgld", "cifar10", "smoke")
     assert (made.budget, made.task.params["width"], made.task.params["test_images"]) == ("smoke", 4, 250)
@@ -183,11 +176,3 @@ def test_a_narrow_network_runs_on_the_real_images():
     schedule = StepDecay(step_size=2e-6, temperature=1e-5)
     values = run_loop(make_loop(task, MSGLD(), schedule, 6, chains=1, burn_in=4)).runs[0].observer.outcome().metrics
     assert 0 < values["test_error"] <= 100
-
-
-@pytest.mark.data
-@pytest.mark.slow
-def test_the_command_of_the_readme_runs(tmp_path):
-    words = ["bench", "run", "--sampler", "msgld", "--task", "cifar10", "--budget", "smoke", "--seeds", "0"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

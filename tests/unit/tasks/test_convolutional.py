@@ -89,19 +89,6 @@ def test_an_epoch_of_sgld_equals_a_loop_written_by_hand():
     assert float((loop.theta[0] - expected).abs().max().detach()) < 1e-10
 
 
-def test_cold_sgld_is_torch_sgd_with_weight_decay_on_the_same_crops():
-    made, streams, lr = task(), Streams(0, 0, ("test",)), 0.01
-    loop = run_loop(make_loop(made, SGLD(), Constant(step_size=lr / N, temperature=0.0), STEPS, chains=1))
-    module = plain_module(made, streams)
-    optimiser = torch.optim.SGD(module.parameters(), lr=lr, weight_decay=made.prior_precision / N)
-    for x, y, count in batches(made, streams, 4):
-        optimiser.zero_grad()
-        (loss_on(module, x, y, count) / N).backward()
-        optimiser.step()
-    expected = flattened(made, dict(module.named_parameters()))
-    torch.testing.assert_close(loop.theta[0], expected, rtol=1e-10, atol=1e-12)
-
-
 def test_running_statistics_are_those_of_a_plain_module_and_belong_to_the_draw():
     made, streams, lr = task(normalisation="batch"), Streams(0, 0, ("test",)), 0.01
     loop = make_loop(made, SGLD(), Constant(step_size=lr / N, temperature=0.0), STEPS, chains=1)

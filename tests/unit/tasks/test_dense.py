@@ -74,22 +74,9 @@ def test_the_laws_of_the_observer_that_counts_weights(law):
     LAWS[law](MadeSparse(batch=13).for_laws())
 
 
-def test_what_laws_are_tried_on_is_small_in_float64_and_else_the_same():
-    task = MadeSparse(batch=20, dense_steps=7, spike=1e-3)
-    small = task.for_laws()
-    assert isinstance(small, MadeSparse)
-    assert (small.dtype, small.batch, small.dense_steps, small.spike) == ("float64", 13, 0, 1e-3)
-    assert small.dim() < 200 < task.dim()
-
-
 @pytest.mark.parametrize(("task", "dim"), [(NotMNIST(), 239_410), (Landsat(), 2226), (MnistSparse(), 1_276_810)])
 def test_the_numbers_of_weights_are_the_papers(task, dim):
     assert task.dim() == dim
-
-
-def test_a_batch_larger_than_the_data_is_refused():
-    with pytest.raises(Exception, match="more than the 60 inputs"):
-        MadeLandsat(batch=61)
 
 
 def test_without_noise_sgld_is_torchs_sgd_on_the_same_batches():
@@ -182,16 +169,6 @@ def test_a_gradient_computes_no_energy(task, monkeypatch):
     made_up = task.build([Streams(0, 0, ("test",))], "cpu")
     monkeypatch.setattr(type(made_up), "prior", lambda *_: pytest.fail("the prior's energy is not asked for"))
     made_up.gradient(made_up.initial(), None)
-
-
-@pytest.mark.parametrize(
-    ("preprocessing", "low", "high"), [("raw", 0.0, 250.0), ("divided", 0.0, 250 / 255), ("min-max", 0.0, 1.0)]
-)
-def test_what_is_done_to_the_inputs_is_a_setting(preprocessing, low, high):
-    made_up = MadeLandsat(batch=13, preprocessing=preprocessing).build([Streams(0, 0, ("test",))], "cpu")
-    seen = made_up._read(made_up.inputs["train"])
-    assert low <= float(seen.min())
-    assert high * 0.9 < float(seen.max()) <= high
 
 
 @pytest.mark.data

@@ -52,17 +52,6 @@ def test_gradients_and_statistics_are_those_of_a_plain_module_bit_for_bit(kind):
     assert all(torch.equal(flat.statistics(statistics)[name], leaf) for name, leaf in running.items())
 
 
-def test_convolutions_see_views_in_channels_last_order():
-    flat = FlatModule(lambda: ResNet18(10, 4))
-    weights = flat.start(torch.Generator())[0]
-    views = flat.weights(weights)
-    start, stop = weights.data_ptr(), weights.data_ptr() + 4 * len(weights)
-    assert all(start <= view.data_ptr() < stop for view in views.values())
-    kernels = [view for view in views.values() if view.ndim == 4]
-    assert len(kernels) == 20
-    assert all(kernel.is_contiguous(memory_format=torch.channels_last) for kernel in kernels)
-
-
 def test_evaluation_uses_the_statistics_and_leaves_them():
     flat = FlatModule(lambda: ResNet18(10, 4))
     weights, statistics = flat.start(torch.Generator().manual_seed(0))
