@@ -84,7 +84,7 @@ def _offered(ctx: Any) -> dict[str, str]:
 
 def _command(name: str, files: tuple[str, ...]) -> Any:
     """The command or group of a verb, with its options."""
-    from harness.contracts.plugin_errors import foreign
+    from harness.contracts.plugin_errors import plugin_code
 
     if name in VERBS:
         module = importlib.import_module(f"harness.cli.{name}")
@@ -94,7 +94,7 @@ def _command(name: str, files: tuple[str, ...]) -> Any:
 
         verb = load(registry(files).target("verbs", name))
     group = verb if isinstance(verb, typer.Typer) else _app()
-    with foreign(f"verb {name}"):
+    with plugin_code(f"verb {name}"):
         if group is not verb:
             group.command(name)(verb)
         command = typer.main.get_command(group)

@@ -7,7 +7,7 @@ from typing import Any
 from harness.contracts.data import DataFile
 from harness.contracts.hookspecs import Info
 from harness.contracts.parameters import check, schema
-from harness.contracts.plugin_errors import foreign, told
+from harness.contracts.plugin_errors import format_error, plugin_code
 from harness.contracts.registry import Offer, load
 from harness.system.errors import BenchError, PluginError
 
@@ -25,7 +25,7 @@ def fault(offer: Offer) -> str | None:
         return None
     try:
         cls = loaded(offer)
-        with foreign("its defaults are refused"):
+        with plugin_code("its defaults are refused"):
             if offer.kind in {"verbs", "facts"}:
                 return None if callable(cls) else f"{offer.info.target} is not a function"
             base = _base(offer.kind)
@@ -36,13 +36,13 @@ def fault(offer: Offer) -> str | None:
     except PluginError as error:
         return str(error)
     except BenchError as error:
-        return f"its defaults are refused: {told(error)}"
+        return f"its defaults are refused: {format_error(error)}"
     return None
 
 
 def datasets(offer: Offer) -> list[DataFile]:
     """The data files that a task declares; raises `PluginError` where it declares something else."""
-    with foreign(f"task {offer.name} ({offer.distribution})"):
+    with plugin_code(f"task {offer.name} ({offer.distribution})"):
         declared = [*loaded(offer).datasets]
     if not all(isinstance(file, DataFile) for file in declared):
         raise PluginError(f"task {offer.name} ({offer.distribution}): datasets are not all harness.DataFile")

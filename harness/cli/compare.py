@@ -60,7 +60,7 @@ def compare(
 def _scores(
     store: Store, a: str, b: str, task: Sequence[str] | None
 ) -> tuple[list[FieldScore], tuple[Selector, Selector]]:
-    from harness.contracts.parameters import near
+    from harness.contracts.parameters import suggestions
     from harness.reporting.report import Request
     from harness.reporting.scoring import score_fields
     from harness.reporting.scoring.selectors import side
@@ -72,7 +72,7 @@ def _scores(
     seen = {row["task"] for row in store.rows("select distinct task from result")}
     for name in [word.partition("@")[0] for word in asked]:
         if name not in seen:
-            raise UsageError(f"there is no finished run of task {name!r:.80} here{near(name, seen)}")
+            raise UsageError(f"there is no finished run of task {name!r:.80} here{suggestions(name, seen)}")
     methods = tuple(dict.fromkeys(found.method for found in sides))
     tasks = tuple({word.partition("@")[0] for word in asked})
     scores = score_fields(store, Request(tasks=tasks, methods=methods, registry=registry))

@@ -66,7 +66,7 @@ def say(message: str) -> None:
 
 def show(result: Result) -> int:
     """Print what a verb returned, in the format of this command; its exit code."""
-    from harness.contracts.plugin_errors import foreign
+    from harness.contracts.plugin_errors import plugin_code
     from harness.reporting import rendering
     from harness.reporting.report import Result
     from harness.system.errors import PluginError
@@ -75,7 +75,7 @@ def show(result: Result) -> int:
         raise PluginError(f"the verb returned a {type(result).__name__}, not a harness.Result")
     form = _current.form or "table"
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    with foreign(f"the result cannot be shown as {form}"):
+    with plugin_code(f"the result cannot be shown as {form}"):
         text = rendering.render(result, form, width)
     sys.stdout.write(text)
     for note in result.notes:

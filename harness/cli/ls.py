@@ -9,7 +9,7 @@ import typer
 from harness.cli import context
 from harness.cli.options import check_known, words
 from harness.contracts.hookspecs import Method
-from harness.contracts.plugin_errors import foreign
+from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Offer
 from harness.reporting.report import Result, table
 from harness.results.records import STATUSES
@@ -70,7 +70,7 @@ def _suites() -> list[dict[str, Any]]:
         row: dict[str, Any] = {"name": path.stem, "kind": "suite", "plugin": plugin.name}
         row |= {"distribution": plugin.distribution, "commands": None, "summary": ""}
         try:
-            with foreign(f"suite {path}"):
+            with plugin_code(f"suite {path}"):
                 for facts in registry.facts("suite"):
                     row |= facts(path)
         except BenchError as error:

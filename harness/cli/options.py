@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.contracts.parameters import near
+from harness.contracts.parameters import suggestions
 from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def check_known(kind: str, names: Iterable[str], known: Collection[str]) -> None
     """Raise `UsageError` with near matches for a name that is not known."""
     for name in names:
         if name not in known:
-            raise UsageError(f"unknown {kind} {name!r:.80}{near(name, known)}")
+            raise UsageError(f"unknown {kind} {name!r:.80}{suggestions(name, known)}")
 
 
 def _some(values: list[str], option: str) -> list[str]:

@@ -11,7 +11,7 @@ import typer
 
 from harness.cli import context
 from harness.cli.options import Several, check_known, words
-from harness.contracts.plugin_errors import foreign
+from harness.contracts.plugin_errors import plugin_code
 from harness.reporting.report import Result
 from harness.system.errors import DataError, PluginError
 
@@ -37,7 +37,7 @@ def report(
     made = load_report(name)
     store = context.store()
     request = _request(store, task, method, protocol, metric)
-    with foreign(f"report {name} failed"):
+    with plugin_code(f"report {name} failed"):
         result = made.build(store, request)
     if not isinstance(result, Result):
         raise PluginError(f"report {name}: build returned a {type(result).__name__}, not a harness.Result")
@@ -48,7 +48,7 @@ def report(
         if result.figures:
             notes.append(f"{context.count(len(result.figures), 'figure')} not drawn; --out FOLDER writes them")
         return replace(result, notes=notes)
-    with foreign(f"report {name} cannot be shown as {form}"):
+    with plugin_code(f"report {name} cannot be shown as {form}"):
         text = rendering.render(result, form)
     for note in notes:
         context.say(note)
@@ -70,7 +70,7 @@ def load_report(name: str) -> Report:
     offer = context.plugins().find("reports", name)
     assert isinstance(offer.info, Info)
     here = f"report {name} ({offer.distribution})"
-    with foreign(here):
+    with plugin_code(here):
         made = load(offer.info.target)()
     if not isinstance(made, Report):
         raise PluginError(f"{here}: {offer.info.target} does not derive from harness.Report")

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context
-from harness.contracts.parameters import near
-from harness.contracts.plugin_errors import foreign
+from harness.contracts.parameters import suggestions
+from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Registry
 from harness.reporting.report import Column, Result, Table, table
 from harness.system.errors import UsageError
@@ -31,7 +31,7 @@ def show(
     if len(words) > 2:
         raise UsageError("`bench show` takes a name, or a kind and a name")
     if len(words) == 2 and words[0] not in {*KINDS, *(f"{kind}s" for kind in KINDS)}:
-        raise UsageError(f"unknown kind {words[0]!r}{near(words[0], KINDS)}")
+        raise UsageError(f"unknown kind {words[0]!r}{suggestions(words[0], KINDS)}")
     registry = context.plugins()
     kind = words[0].removesuffix("s") if len(words) == 2 else _kind(words[0], registry)
     record = _record(kind, words[-1], registry)
@@ -49,7 +49,7 @@ def _kind(name: str, registry: Registry) -> str:
     if KEY.fullmatch(name):
         return "run"
     known = [offer.name for kind in KINDS[:-1] for offer in registry.offers(f"{kind}s")]
-    raise UsageError(f"there is no task, sampler, method, schedule or run {name!r}{near(bare, known)}")
+    raise UsageError(f"there is no task, sampler, method, schedule or run {name!r}{suggestions(bare, known)}")
 
 
 def _record(kind: str, name: str, registry: Registry) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def _record(kind: str, name: str, registry: Registry) -> dict[str, Any]:
         store = context.store()
         return run.run(store, run.key(store, name), registry)
     offer = registry.find(f"{kind}s", name)
-    with foreign(f"{kind} {name} ({offer.distribution})"):
+    with plugin_code(f"{kind} {name} ({offer.distribution})"):
         if kind == "task":
             return task.task(offer)
         if kind == "method":

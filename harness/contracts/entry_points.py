@@ -6,13 +6,13 @@ import importlib.metadata
 from dataclasses import dataclass, field
 
 from harness.contracts.hookspecs import GROUP
-from harness.contracts.plugin_errors import told
+from harness.contracts.plugin_errors import format_error
 
 UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
-class Entry:
+class EntryPoint:
     """A module that offers something, with the name and version of its distribution ("" where that does not say)."""
 
     name: str
@@ -26,7 +26,7 @@ class Entry:
 class Entries:
     """What was found, by distribution and name; and why of some distributions nothing could be read."""
 
-    found: list[Entry] = field(default_factory=list)
+    found: list[EntryPoint] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
 
 
@@ -37,7 +37,7 @@ def entries() -> Entries:
         points = [*importlib.metadata.entry_points(group=GROUP)]
     except Exception:  # noqa: BLE001 - it stops at the first distribution whose metadata do not read
         points, unreadable = _one_by_one()
-    found = [Entry(point.name, point.value, *_origin(point.dist), point) for point in points]
+    found = [EntryPoint(point.name, point.value, *_origin(point.dist), point) for point in points]
     return Entries(sorted(found, key=lambda entry: (entry.distribution, entry.name)), unreadable)
 
 
@@ -50,7 +50,7 @@ def _one_by_one() -> tuple[list[importlib.metadata.EntryPoint], dict[str, str]]:
         try:
             own = dist.entry_points.select(group=GROUP)
         except Exception as error:  # noqa: BLE001 - as above
-            unreadable[str(getattr(dist, "_path", name))] = told(error)
+            unreadable[str(getattr(dist, "_path", name))] = format_error(error)
             continue
         points += [] if name in seen and name != UNKNOWN else own
         seen.add(name)

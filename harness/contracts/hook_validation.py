@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.contracts.hookspecs import Info, Method
-from harness.contracts.plugin_errors import foreign
+from harness.contracts.plugin_errors import plugin_code
 from harness.system.errors import PluginError
 
 NAME = re.compile(r"[a-z][a-z0-9-]*")
@@ -27,7 +27,7 @@ def records(hook: str, answers: Any, kind: type) -> tuple[list[Any], list[str]]:
             continue
         for i, member in enumerate(answer):
             try:
-                with foreign(f"{hook}, number {i}"):
+                with plugin_code(f"{hook}, number {i}"):
                     found.append(_record(f"{hook}, number {i}", member, kind))
             except PluginError as error:
                 problems.append(str(error))

@@ -182,13 +182,13 @@ def _inside(value: float, interval: str) -> bool:
     return above and below
 
 
-def near(name: str, known: typing.Iterable[str]) -> str:
+def suggestions(name: str, known: typing.Iterable[str]) -> str:
     """A hint for a misspelt name: "; did you mean a, b?" or the list of what exists."""
     if len(name) > LONGEST_NAME:
         return f"; it has {len(name):,} characters, and no name has more than {LONGEST_NAME}"
     names = sorted(known)
-    room, dot, last = name.rpartition(".")
-    beside = [other for other in names if other.rpartition(".")[0] == room] if dot else names
+    package, dot, last = name.rpartition(".")
+    beside = [other for other in names if other.rpartition(".")[0] == package] if dot else names
     ends = {other.rpartition(".")[2]: other for other in beside}
     close = [ends[end] for end in difflib.get_close_matches(last, ends, n=3, cutoff=0.5)]
     close = close or difflib.get_close_matches(name, names, n=3, cutoff=0.5)

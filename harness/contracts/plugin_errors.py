@@ -23,7 +23,7 @@ LONGEST = 500
 
 
 @contextlib.contextmanager
-def foreign(what: str) -> Iterator[None]:
+def plugin_code(what: str) -> Iterator[None]:
     """Run a plugin's code; what it raises becomes a `PluginError` that begins with `what`. Ctrl-C stays Ctrl-C."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -31,7 +31,7 @@ def foreign(what: str) -> Iterator[None]:
     except (BenchError, KeyboardInterrupt):
         raise
     except BaseException as error:  # SystemExit too: a plugin does not end the command
-        raise PluginError(f"{what}: {told(error)}") from error
+        raise PluginError(f"{what}: {format_error(error)}") from error
 
 
 class LateError(BaseException):
@@ -65,7 +65,7 @@ def at_most(seconds: float) -> Iterator[None]:
         os._exit = leave
 
 
-def told(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """Type and message of an error, on one line and not too long; of one that cannot even say it, the type."""
     try:
         text = " ".join(str(error).split()).encode(errors="replace").decode()[:LONGEST]

@@ -15,18 +15,18 @@ import pluggy
 
 import harness
 from harness.contracts import hookspecs
-from harness.contracts.entry_points import UNKNOWN, Entry, entries
+from harness.contracts.entry_points import UNKNOWN, EntryPoint, entries
 from harness.contracts.hook_validation import NAME, records
 from harness.contracts.hookspecs import GROUP, Info, Method
-from harness.contracts.parameters import near
-from harness.contracts.plugin_errors import at_most, foreign
+from harness.contracts.parameters import suggestions
+from harness.contracts.plugin_errors import at_most, plugin_code
 from harness.contracts.sampler_law import SamplerLaw
 from harness.system.errors import BenchError, PluginError, UsageError
 
 __all__ = ["KINDS", "NAME", "Offer", "Plugin", "Registry", "law_of", "load", "registry"]
 
 KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "verbs")
-ROOMS = ("plugins", "tasks", "reports")
+PACKAGES = ("plugins", "tasks", "reports")
 IMPORT_SECONDS = 30.0
 """Longest import of a plugin's module; one that imports torch takes 1 to 4 s, and up to 20 s on a busy machine."""
 
@@ -112,7 +112,7 @@ class Registry:
         if found:
             choices = ", ".join(f"{offer.distribution}:{offer.name}" for offer in found)
             raise UsageError(f"{kind[:-1]} {name!r} is offered by several plugins; say which: {choices}")
-        raise UsageError(f"unknown {kind[:-1]} {name!r:.80}{near(bare, (o.name for o in self.offers(kind)))}")
+        raise UsageError(f"unknown {kind[:-1]} {name!r:.80}{suggestions(bare, (o.name for o in self.offers(kind)))}")
 
     def target(self, kind: str, name: str) -> str:
         """Where the offer of that name lives; raises as `find` does."""
@@ -127,15 +127,15 @@ class Registry:
             return self.find("methods", name)
         if not any(offer.name == bare for offer in self.offers("samplers")):
             known = [o.name for kind in ("samplers", "methods") for o in self.offers(kind)]
-            raise UsageError(f"unknown sampler {name!r:.80}{near(bare, known)}")
+            raise UsageError(f"unknown sampler {name!r:.80}{suggestions(bare, known)}")
         sampler = self.find("samplers", name)
         plain = Method(name=sampler.name, sampler=sampler.name, schedule="", summary=sampler.info.summary)
         return replace(sampler, info=plain, kind="methods")
 
-    def _load_entry(self, entry: Entry) -> Plugin:
+    def _load_entry(self, entry: EntryPoint) -> Plugin:
         plugin = Plugin(entry.name, entry.distribution, entry.version, origin=entry.value)
         try:
-            with foreign("does not import"), at_most(IMPORT_SECONDS):
+            with plugin_code("does not import"), at_most(IMPORT_SECONDS):
                 _check_shadowing(entry.value)
                 module = entry.point.load()
         except BenchError as error:  # its row says how
@@ -159,7 +159,7 @@ class Registry:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
-            with foreign(f"--plugin {path} does not import"), at_most(IMPORT_SECONDS):
+            with plugin_code(f"--plugin {path} does not import"), at_most(IMPORT_SECONDS):
                 spec.loader.exec_module(module)
         except BenchError:
             sys.modules.pop(name, None)
@@ -171,7 +171,7 @@ class Registry:
         manager = pluggy.PluginManager(GROUP)
         manager.add_hookspecs(hookspecs)
         try:
-            with foreign("hook refused"):
+            with plugin_code("hook refused"):
                 manager.register(module, plugin.name)
                 manager.check_pending()
         except BenchError as error:
@@ -212,7 +212,7 @@ def load(target: str) -> Any:
     """Import the object that "package.module:Class" names."""
     module, _, attribute = target.partition(":")
     try:
-        with foreign(f"{target} does not load"):
+        with plugin_code(f"{target} does not load"):
             return getattr(importlib.import_module(module), attribute)
     except UsageError as error:  # what a declaration in it says of itself
         raise PluginError(f"{target} does not load: {error}") from error
@@ -239,7 +239,7 @@ def law_of(sampler: type) -> SamplerLaw:
 
 def _call(manager: pluggy.PluginManager, plugin: Plugin, hook: str, kind: type) -> list[Any]:
     try:
-        with foreign(f"{hook} failed"):
+        with plugin_code(f"{hook} failed"):
             found, problems = records(hook, getattr(manager.hook, hook)(), kind)
     except BenchError as error:
         found, problems = [], [str(error)]
@@ -249,14 +249,14 @@ def _call(manager: pluggy.PluginManager, plugin: Plugin, hook: str, kind: type) 
 
 def _check_shadowing(value: str) -> None:
     """The built-in packages have plain names; report a module that shadows one of them."""
-    room = value.partition(".")[0].partition(":")[0]
-    if room not in ROOMS:
+    package = value.partition(".")[0].partition(":")[0]
+    if package not in PACKAGES:
         return
-    home = Path(harness.__file__).resolve().parent.parent / room
-    spec = importlib.util.find_spec(room)
+    home = Path(harness.__file__).resolve().parent.parent / package
+    spec = importlib.util.find_spec(package)
     found = Path(spec.origin).resolve().parent if spec and spec.origin else None
     if found != home:
         raise ImportError(
-            f"the package {room!r} of sgmcmc-bench is shadowed by {found or 'another module'}; "
+            f"the package {package!r} of sgmcmc-bench is shadowed by {found or 'another module'}; "
             "run from another folder, or remove that one from PYTHONPATH"
         )

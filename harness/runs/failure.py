@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from harness.contracts.plugin_errors import told
+from harness.contracts.plugin_errors import format_error
 from harness.results.ledger.attempt import Attempt, now
 from harness.results.spec import RunSpec
 from harness.runs.limit import OutOfTimeError
@@ -50,12 +50,12 @@ def setting_up(spec: RunSpec) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, BenchError | MemoryError | torch.OutOfMemoryError) or lost_device(error):
             raise
-        raise PluginError(f"{spec.method} on {spec.task.name} cannot begin: {told(error)}") from error
+        raise PluginError(f"{spec.method} on {spec.task.name} cannot begin: {format_error(error)}") from error
 
 
 def lost_device(error: BaseException) -> str | None:
     """What an error says where it means that the device is gone; None where it means something else."""
-    text = told(error)
+    text = format_error(error)
     return text if isinstance(error, RuntimeError) and any(words in text.lower() for words in LOST) else None
 
 
@@ -89,4 +89,4 @@ def _failure(error: BaseException) -> tuple[str, str]:
     if isinstance(error, OutOfTimeError):
         return "timeout", str(error)
     lack = isinstance(error, torch.OutOfMemoryError | MemoryError)
-    return "out_of_memory" if lack else "error", told(error)
+    return "out_of_memory" if lack else "error", format_error(error)

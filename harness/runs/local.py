@@ -22,7 +22,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from harness.contracts.plugin_errors import told
+from harness.contracts.plugin_errors import format_error
 from harness.results.environment import cores
 from harness.runs.plan import Planned
 from harness.runs.worker import GRACE_SECONDS, Job, checkpoint_seconds, serve
@@ -211,7 +211,7 @@ def born(target: Callable[..., None], *arguments: Any) -> tuple[Any, Connection]
             return _born(target, arguments)
         except (EOFError, OSError) as error:
             hint = memory_limit() or "what else the system says may tell why"
-            raise RunError(f"no worker can be started ({told(error)}); {hint}") from error
+            raise RunError(f"no worker can be started ({format_error(error)}); {hint}") from error
 
 
 def _born(target: Callable[..., None], arguments: tuple[Any, ...]) -> tuple[Any, Connection]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.contracts.data import DataFile, checksum
 from harness.contracts.hookspecs import Info
-from harness.contracts.parameters import near
+from harness.contracts.parameters import suggestions
 from harness.contracts.registry import Offer, Registry
 from harness.engine.stepping.execution_mode import COMPILED_FROM, LARGE, choose
 from harness.results.ledger.ledger import Ledger, Standing
@@ -217,7 +217,7 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings
     if not equals or kind not in ("steps", "gradients", "seconds"):
         known = [*named, "steps=N", "gradients=N", "seconds=N"]
         raise UsageError(
-            f"unknown budget {budget!r:.80} of {pair.task.name}@{pair.protocol['name']}{near(budget, known)}"
+            f"unknown budget {budget!r:.80} of {pair.task.name}@{pair.protocol['name']}{suggestions(budget, known)}"
         )
     amount = _amount(kind, text)
     if kind == "steps":

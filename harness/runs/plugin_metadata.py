@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.contracts.hookspecs import Info
-from harness.contracts.parameters import Field, check, near, schema
-from harness.contracts.plugin_errors import foreign
+from harness.contracts.parameters import Field, check, schema, suggestions
+from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Offer, Registry, load
 from harness.results.spec import ENGINE, RunSpec
 from harness.runs.source import content_hash
@@ -35,7 +35,7 @@ CHECKED = 100_000
 def instance(target: str, params: Mapping[str, Any]) -> Any:
     """The object itself; every failure of a plugin's own code becomes a `PluginError` that names it."""
     cls = load(target)
-    with foreign(f"{target} cannot be made from {dict(params)!r:.200}"):
+    with plugin_code(f"{target} cannot be made from {dict(params)!r:.200}"):
         return cls(**params)
 
 
@@ -50,7 +50,7 @@ def resolve(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
     known = {field.name: field for field in fields(offer)}
     for name in params:
         if name not in known:
-            raise UsageError(f"{offer.kind[:-1]} {offer.name} has no setting {name!r:.80}{near(name, known)}")
+            raise UsageError(f"{offer.kind[:-1]} {offer.name} has no setting {name!r:.80}{suggestions(name, known)}")
     resolved = {}
     for name, field in known.items():
         value = params.get(name, field.default)
@@ -190,7 +190,7 @@ def _cached(offer: Offer, kind: str, params: Mapping[str, Any], make: Callable[[
         path = _folder() / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
         text = _read(path)
         if text is None:
-            with foreign(f"{target} ({offer.distribution})"):
+            with plugin_code(f"{target} ({offer.distribution})"):
                 text = json.dumps(make())
                 json.loads(text, parse_constant=_number)
             _write(path, text)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from harness.contracts.hookspecs import Method
-from harness.contracts.parameters import Field, check, near
+from harness.contracts.parameters import Field, check, suggestions
 from harness.contracts.registry import Offer, Registry
 from harness.results import papers
 from harness.results.spec import GIVEN, Origin, RunSpec
@@ -78,7 +78,7 @@ def find_pair(registry: Registry, method_name: str, task_name: str) -> Pair:
         own = {table["protocol"] for table in published}
         protocol_name = next((name for name in known if name in own), next(iter(known)))
     if protocol_name not in known:
-        raise UsageError(f"task {name} has no protocol {protocol_name!r:.80}{near(protocol_name, known)}")
+        raise UsageError(f"task {name} has no protocol {protocol_name!r:.80}{suggestions(protocol_name, known)}")
     paper = next((table for table in published if table["protocol"] == protocol_name), {})
     return Pair(method, sampler, task, known[protocol_name], paper)
 
@@ -221,7 +221,7 @@ def _refuse_unknown(pair: Pair, schedule: Offer, origins: Mapping[str, Origin]) 
         if name not in known:
             told = "" if origins[name].provenance == "user" else f" (from {origins[name].source})"
             place = f"{pair.method.name} on {pair.task.name}"
-            raise UsageError(f"unknown setting {name!r:.80}{told} for {place}{near(name, known)}")
+            raise UsageError(f"unknown setting {name!r:.80}{told} for {place}{suggestions(name, known)}")
 
 
 def _given(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any]) -> dict[str, Origin]:

@@ -55,8 +55,8 @@ def content_hash(target: str) -> str:
     PluginError where a module does not parse, or a declared file does not exist.
     """
     start = target.partition(":")[0]
-    rooms = _plugin_rooms()
-    own = {start.partition(".")[0], *rooms}
+    packages = _plugin_packages()
+    own = {start.partition(".")[0], *packages}
     found: dict[str, Path] = {}
     installed: set[str] = set()
     queue = [start]
@@ -74,7 +74,7 @@ def content_hash(target: str) -> str:
         found |= _data(name, path) | _declared(name, path, tree)
         above = name.rpartition(".")[0]
         queue += [above] if above and _acts(above) else []
-        foreign = rooms.get(name.partition(".")[0]) != HARNESS  # a built-in imports what the harness requires
+        foreign = packages.get(name.partition(".")[0]) != HARNESS  # a built-in imports what the harness requires
         for module in _imports(name, path, tree):
             top = module.partition(".")[0]
             if top in own or (foreign and _is_local(top)):
@@ -84,7 +84,7 @@ def content_hash(target: str) -> str:
     total = hashlib.sha256()
     for name, path in sorted(found.items()):
         total.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-    distributions = {rooms[top] for name in found if (top := name.partition(".")[0].partition("/")[0]) in rooms}
+    distributions = {packages[top] for name in found if (top := name.partition(".")[0].partition("/")[0]) in packages}
     for line in _versions(distributions, installed):
         total.update(line.encode())
     return total.hexdigest()
@@ -112,15 +112,15 @@ def _versions(distributions: Iterable[str], modules: Iterable[str]) -> list[str]
         offered = importlib.metadata.packages_distributions()
         own |= {canonicalize_name(name) for top in unknown for name in offered.get(top, [])}
     found = requirements(tuple(sorted(own)), given) if own else {}
-    rooms = set(map(canonicalize_name, _plugin_rooms().values()))  # their files are hashed
-    further = found.keys() - rooms
+    packages = set(map(canonicalize_name, _plugin_packages().values()))  # their files are hashed
+    further = found.keys() - packages
     if further:  # not only of the harness's own requirements, but of what these require
         further -= requirements((HARNESS,)).keys()
     return [f"{name} {found[name]}\n" for name in sorted(further)]
 
 
 @functools.cache
-def _plugin_rooms() -> Mapping[str, str]:
+def _plugin_packages() -> Mapping[str, str]:
     """The top-level packages that offer plugins, with their distributions: a class may inherit from another's."""
     return {_module(entry.value).partition(".")[0]: entry.distribution for entry in entries().found}
 

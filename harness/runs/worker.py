@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from harness.contracts.plugin_errors import told
+from harness.contracts.plugin_errors import format_error
 from harness.results.ledger.heartbeats import Notice, ranges
 from harness.results.ledger.ledger import Ledger
 from harness.results.spec import RunSpec
@@ -99,7 +99,7 @@ def serve(function: str, arguments: tuple[Any, ...], patient: bool, pipe: Connec
         from harness.runs.failure import lost_device
 
         message, trace = lost_device(error), traceback.format_exc()
-        kind, message = ("device lost", message) if message else ("failed", f"worker failed: {told(error)}")
+        kind, message = ("device lost", message) if message else ("failed", f"worker failed: {format_error(error)}")
         send(kind, {"message": message, "exit_code": 1, "held": False, "traceback": trace})
 
 

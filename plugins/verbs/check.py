@@ -15,7 +15,7 @@ from harness.cli import context
 from harness.cli.classes import loaded
 from harness.cli.options import Set
 from harness.contracts.hookspecs import Method
-from harness.contracts.parameters import near, schema
+from harness.contracts.parameters import schema, suggestions
 from harness.contracts.registry import Offer, Registry
 from harness.reporting.report import Result, table
 from harness.results.environment import cores
@@ -131,7 +131,7 @@ def _made(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
                 if part
             ]
     known = [offer.name for kind in KINDS for offer in registry.offers(kind)]
-    raise UsageError(f"unknown sampler, schedule, method or task {name!r:.80}{near(bare, known)}")
+    raise UsageError(f"unknown sampler, schedule, method or task {name!r:.80}{suggestions(bare, known)}")
 
 
 def _of(settings: Mapping[str, Any], kind: str) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _at_defaults(offer: Offer, settings: dict[str, Any]) -> Any:
     fields = [field.name for field in schema(cls)]
     unknown = next((name for name in settings if name not in fields), None)
     if unknown is not None:
-        raise UsageError(f"{offer.name} has no setting {unknown!r:.80}{near(unknown, fields)}")
+        raise UsageError(f"{offer.name} has no setting {unknown!r:.80}{suggestions(unknown, fields)}")
     required = [field for field in schema(cls) if field.required and field.name not in settings]
     if offer.kind == "schedules":
         settings = {**{field.name: EXAMPLES[field.type] for field in required if field.type in EXAMPLES}, **settings}

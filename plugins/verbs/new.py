@@ -13,7 +13,7 @@ import typer
 
 from harness.cli import context
 from harness.contracts.hook_validation import LONGEST, NAME
-from harness.contracts.parameters import near
+from harness.contracts.parameters import suggestions
 from harness.contracts.registry import KINDS as OFFERED
 from harness.contracts.registry import Registry
 from harness.reporting.report import Result
@@ -39,7 +39,7 @@ def new(
 ) -> Result:
     """Write a package, as a new folder NAME, that installs, works and passes its checks; then edit it."""
     if kind not in KINDS:
-        raise UsageError(f"unknown kind {kind!r:.80}{near(kind, KINDS)}")
+        raise UsageError(f"unknown kind {kind!r:.80}{suggestions(kind, KINDS)}")
     _check_name(name, context.plugins())
     folder = write(Package(kind, name), into or Path())
     shown = shlex.quote(str(folder))

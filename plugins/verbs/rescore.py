@@ -11,7 +11,7 @@ import typer
 from harness.cli import context
 from harness.cli.options import Several
 from harness.cli.options import words as split
-from harness.contracts.parameters import near
+from harness.contracts.parameters import suggestions
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import Ledger
 from harness.system.errors import DataError, UsageError
@@ -130,5 +130,5 @@ def _words(store: Store, column: str, values: Sequence[str] | None) -> list[str]
     seen = {row[column] for row in store.rows(f"select distinct {column} from result")}  # noqa: S608 - a fixed name
     for word in words or ():
         if word not in seen:
-            raise UsageError(f"there is no finished run of {column} {word!r:.80} here{near(word, seen)}")
+            raise UsageError(f"there is no finished run of {column} {word!r:.80} here{suggestions(word, seen)}")
     return words

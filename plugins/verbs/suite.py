@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.contracts.parameters import near
+from harness.contracts.parameters import suggestions
 from harness.contracts.registry import NAME, Registry
 from harness.runs.plan import DIGITS, Request, parse_seeds
 from harness.system.errors import PluginError, UsageError
@@ -49,7 +49,9 @@ def find(registry: Registry, name: str) -> Suite:
     if paths:
         raise UsageError(f"suite {name!r} is offered several times; give a path: {', '.join(map(str, paths))}")
     names = {path.stem for _, path in known}
-    raise UsageError(f"unknown suite {name!r:.80}{near(name, names)} Give a file of your own by its path, my.toml.")
+    raise UsageError(
+        f"unknown suite {name!r:.80}{suggestions(name, names)} Give a file of your own by its path, my.toml."
+    )
 
 
 def read(path: Path) -> Suite:
@@ -122,7 +124,7 @@ def _entry(place: str, run: Mapping[str, Any]) -> Request:
 def _refuse_unknown(place: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
     for key in table:
         if key not in known:
-            raise UsageError(f"{place}: unknown key {key!r:.60}{near(key, known)}")
+            raise UsageError(f"{place}: unknown key {key!r:.60}{suggestions(key, known)}")
 
 
 def _budget(place: str, run: Mapping[str, Any]) -> str:

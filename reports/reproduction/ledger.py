@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from harness import Group, Request, UsageError, lacking, load_groups, metric_estimate, near
+from harness import Group, Request, UsageError, lacking, load_groups, metric_estimate, suggestions
 from reports.reproduction.claims import Claim, Judged, Ours, Setup, by_table, judge_family, load_claims
 from reports.reproduction.reported import (
     UNREPRODUCIBLE,
@@ -96,7 +96,7 @@ def chosen(store: Store, paper: str | None = None, tables: Sequence[str] = ()) -
     entries: list[Reported | Claim] = [*cells, *claims]
     papers = {entry.paper for entry in entries}
     if paper is not None and paper not in papers:
-        raise UsageError(f"unknown paper {paper!r}{near(paper, papers)}")
+        raise UsageError(f"unknown paper {paper!r}{suggestions(paper, papers)}")
     known = list(dict.fromkeys(entry.table for entry in entries if paper in {None, entry.paper}))
     wanted = [label(word) for word in tables] or known
     for word in wanted:

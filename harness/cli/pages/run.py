@@ -8,7 +8,7 @@ from typing import Any
 from harness.analysis.conventions import Equivalent, equivalents
 from harness.cli.classes import loaded
 from harness.cli.pages.task import truth
-from harness.contracts.plugin_errors import foreign
+from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Registry
 from harness.results.store import Store
 from harness.runs import plugin_metadata
@@ -93,7 +93,7 @@ def _equivalents(row: dict[str, Any], registry: Registry) -> tuple[list[dict[str
     if row["steps"] > MOST_STEPS:
         return [], f"no equivalent step sizes: {row['steps']:,} steps are more than a run can have"
     try:
-        with foreign("the installed plugins"):
+        with plugin_code("the installed plugins"):
             return _at_moments(row, registry), ""
     except BenchError as error:
         return [], f"no equivalent step sizes: {error}"
@@ -122,7 +122,7 @@ def _at_moments(row: dict[str, Any], registry: Registry) -> list[dict[str, Any]]
 def _truth(row: dict[str, Any], registry: Registry) -> dict[str, Any] | None:
     """The truth of the run's task, as the installed version of the task has it."""
     try:
-        with foreign("the installed task"):
+        with plugin_code("the installed task"):
             made = loaded(registry.find("tasks", row["task"]))(**json.loads(row["task_params"]))
             return truth(made) if made.version == row["task_version"] else None
     except BenchError:

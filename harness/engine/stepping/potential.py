@@ -73,7 +73,7 @@ class Potential:
 
 def _undeclared(owner: str, need: str) -> PluginError:
     return PluginError(
-        f"{owner} asks for the {need} of a potential{_asked_at()} and does not declare it: add {need!r} to `needs`"
+        f"{owner} asks for the {need} of a potential{_call_site()} and does not declare it: add {need!r} to `needs`"
     )
 
 
@@ -186,7 +186,7 @@ class CountingPotential(BoundPotential):
 
         def refuse(_: Tensor) -> None:
             raise PluginError(
-                f"{self.owner} calls a potential{_asked_at()} after its call has ended; "
+                f"{self.owner} calls a potential{_call_site()} after its call has ended; "
                 "use the one that is passed to each call"
             )
 
@@ -214,7 +214,7 @@ def _gate(shape: tuple[int, ...] | None, owner: str) -> Gate:
                 if type(x) is plain
                 else f"a {type(x).__name__}"
             )
-            where = "" if compiling else _asked_at()
+            where = "" if compiling else _call_site()
             raise PluginError(
                 f"{owner} asks for a gradient at {what}{where}; a call costs one gradient a chain, so x must be a "
                 f"real tensor of theta's shape {tuple(shape)}: make a call for each further position, and declare "
@@ -233,7 +233,7 @@ def _gate(shape: tuple[int, ...] | None, owner: str) -> Gate:
                 )
             )
         ):
-            where = "" if compiling else _asked_at()
+            where = "" if compiling else _call_site()
             raise PluginError(
                 f"{owner} asks for a gradient{where} within vmap, automatic differentiation or a mode of torch, which "
                 "could make several of it; call the potential outside of them, at a tensor that does not require grad"
@@ -242,7 +242,7 @@ def _gate(shape: tuple[int, ...] | None, owner: str) -> Gate:
     return admit
 
 
-def _asked_at() -> str:
+def _call_site() -> str:
     """Where a plugin asks from: the innermost frame that is neither the harness's nor torch's."""
     import torch
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 
-from harness.contracts.parameters import near
+from harness.contracts.parameters import suggestions
 from harness.reporting.report import Result, Table
 from harness.system.errors import UsageError
 
@@ -36,7 +36,7 @@ def check_format(name: str) -> str:
     """Its full name; raises `UsageError` with near matches for another."""
     name = _SHORT.get(name, name)
     if name not in _MODULES:
-        raise UsageError(f"unknown format {name!r}{near(name, FORMATS)}")
+        raise UsageError(f"unknown format {name!r}{suggestions(name, FORMATS)}")
     return name
 
 

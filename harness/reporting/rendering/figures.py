@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Container
 from typing import Any
 
-from harness.contracts.plugin_errors import foreign
+from harness.contracts.plugin_errors import plugin_code
 from harness.reporting.rendering import svg
 from harness.reporting.report import Figure
 from harness.system.text import harmless
@@ -40,7 +40,7 @@ def drawn(figure: Figure, *kinds: str) -> list[bytes]:
     contents = []
     with warnings.catch_warnings(), matplotlib.style.context(["default", {**STYLE, "svg.hashsalt": figure.name}]):
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a box stands for it
-        with foreign(f"figure {figure.name!r:.80} was not drawn"):
+        with plugin_code(f"figure {figure.name!r:.80} was not drawn"):
             canvas = Canvas(figsize=figure.size)
             FigureCanvasAgg(canvas)
             figure.draw(canvas)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 import numpy as np
 
 from harness.analysis.statistics import t_multiplier
-from harness.contracts.parameters import near
+from harness.contracts.parameters import suggestions
 from harness.reporting.report import Request
 from harness.reporting.scoring import accuracy
 from harness.reporting.scoring.accuracy import ESS_MSE, GATE_METRICS, MARGINAL, NO_RECORD, UNGATED, Accuracy
@@ -244,4 +244,4 @@ def check_metric(scores: Sequence[FieldScore], metric: str) -> None:
     """Raise `UsageError` with near matches where no field has the metric."""
     known = {name for score in scores for name in score.metrics}
     if scores and metric not in known:
-        raise UsageError(f"unknown metric {metric!r}{near(metric, known)}")
+        raise UsageError(f"unknown metric {metric!r}{suggestions(metric, known)}")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.contracts.parameters import near
+from harness.contracts.parameters import suggestions
 from harness.reporting.scoring.groups import Group
 from harness.reporting.scoring.labels import is_hash, labels
 from harness.system.errors import UsageError
@@ -44,7 +44,7 @@ def side(store: Store, word: str, offered: Iterable[str]) -> Selector:
         return Selector(word, method, label=word)
     if word in set(offered):
         raise UsageError(f"{word} has no finished run in {store.results}; bench run --sampler {word} --task ...")
-    raise UsageError(f"there is no row {word!r:.80} in {store.results}{near(word, seen)}")
+    raise UsageError(f"there is no row {word!r:.80} in {store.results}{suggestions(word, seen)}")
 
 
 def members(found: Selector, field: Sequence[Group]) -> tuple[list[Group], list[Group]]:

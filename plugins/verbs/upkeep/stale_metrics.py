@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.contracts.parameters import near
+from harness.contracts.parameters import suggestions
 from harness.contracts.registry import Registry
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
@@ -83,7 +83,7 @@ def outdated(
         found.runs.append(Outdated(row, attempt, spec, wanted))
     for name in metrics:
         if names and name not in names:
-            raise UsageError(f"unknown metric {name!r}{near(name, names)}")
+            raise UsageError(f"unknown metric {name!r}{suggestions(name, names)}")
     return found
 
 
