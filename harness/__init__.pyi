@@ -26,8 +26,8 @@ from harness.contracts.observers import pick as pick
 from harness.contracts.observers import steps_of_draws as steps_of_draws
 from harness.contracts.observers import to_tensors as to_tensors
 from harness.contracts.parameters import Configurable as Configurable
-from harness.contracts.parameters import suggestions as suggestions
 from harness.contracts.parameters import param as param
+from harness.contracts.parameters import suggestions as suggestions
 from harness.contracts.posterior import DataProblem as DataProblem
 from harness.contracts.posterior import DataTask as DataTask
 from harness.contracts.posterior import Rows as Rows
