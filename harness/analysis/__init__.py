@@ -1,1 +1,1 @@
-"""Pure functions on arrays: diagnostics of draws, statistics over seeds, conventions of step sizes."""
+"""Pure functions on arrays: diagnostics of draws, statistics over seeds."""

@@ -1,14 +1,17 @@
-"""The options that say which runs are meant; `run` and `plan` share them."""
+"""Options that several verbs share, each declared once."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
-from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.contracts.parameters import suggestions
+from harness.reporting.report import Result
 from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,18 +20,8 @@ if TYPE_CHECKING:
 MOST = 10**9
 """Of a number that has no other limit, so that it fits wherever it is handed to."""
 
-Samplers = Annotated[list[str], typer.Option("--sampler", help="Samplers or methods, a,b,c.")]
-Tasks = Annotated[list[str], typer.Option("--task", help="Tasks, a,b,c; TASK@PROTOCOL picks a protocol.")]
 Seeds = Annotated[str | None, typer.Option("--seeds", help="0-9 or 0,3,7; default: the protocol's.")]
-Chains = Annotated[
-    int | None, typer.Option("--chains", min=1, max=100_000, help="Chains per run; default: the protocol's.")
-]
-Budget = Annotated[
-    str, typer.Option("--budget", help="smoke, quick, paper, steps=N, gradients=N (data passes) or seconds=N.")
-]
 Set = Annotated[list[str] | None, typer.Option("--set", help="Settings, as in sampler.a=5 task.batch=64.")]
-Sweep = Annotated[list[str] | None, typer.Option("--sweep", help="KEY=A,B,C: a run for each value.")]
-ScheduleName = Annotated[str | None, typer.Option("--schedule", help="Schedule to use instead of the default one.")]
 Workers = Annotated[
     int | None, typer.Option("--workers", min=1, max=256, help="Worker processes; default: one per core.")
 ]
@@ -50,16 +43,22 @@ Several = Annotated[list[str] | None, typer.Option(help="Only these, a,b,c; defa
 
 
 def request(
-    sampler: list[str],
-    task: list[str],
-    seeds: str | None,
-    chains: int | None,
-    budget: str,
-    settings: list[str] | None,
-    sweep: list[str] | None,
-    schedule: str | None,
+    sampler: Annotated[list[str], typer.Option("--sampler", help="Samplers or methods, a,b,c.")],
+    task: Annotated[list[str], typer.Option("--task", help="Tasks, a,b,c; TASK@PROTOCOL picks a protocol.")],
+    seeds: Seeds = None,
+    chains: Annotated[
+        int | None, typer.Option("--chains", min=1, max=100_000, help="Chains per run; default: the protocol's.")
+    ] = None,
+    budget: Annotated[
+        str, typer.Option("--budget", help="smoke, quick, paper, steps=N, gradients=N (data passes) or seconds=N.")
+    ] = "paper",
+    settings: Set = None,
+    sweep: Annotated[list[str] | None, typer.Option("--sweep", help="KEY=A,B,C: a run for each value.")] = None,
+    schedule: Annotated[
+        str | None, typer.Option("--schedule", help="Schedule to use instead of the default one.")
+    ] = None,
 ) -> Request:
-    """The request that the options make."""
+    """The options that say which runs are meant, and the request that they make."""
     from harness.runs.plan import Request, parse_seeds, parse_settings
 
     texts = [*(settings or []), *([] if schedule is None else [f"schedule={schedule}"])]
@@ -77,6 +76,23 @@ def request(
         given=given,
         sweep=swept,
     )
+
+
+def with_request(verb: Callable[..., Result]) -> Callable[..., Result]:
+    """Give a verb the options of `request`, before its own: it gets the request that they make as `asked`."""
+    from harness.runs.plan import Request
+
+    ours, own = (inspect.signature(f, locals={"Request": Request}, eval_str=True) for f in (request, verb))
+    rest = [parameter for name, parameter in own.parameters.items() if name != "asked"]
+
+    @functools.wraps(verb)
+    def called(**given: Any) -> Result:
+        return verb(request(**{name: given.pop(name) for name in ours.parameters}), **given)
+
+    parameters = [*ours.parameters.values(), *rest]
+    called.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return called
 
 
 def duration(text: str | None, option: str) -> float | None:

@@ -12,21 +12,11 @@ from typing import Any
 from harness.cli import context, options, rates
 from harness.cli.launch import check_size, devices_for
 from harness.reporting.report import Result, table
-from harness.runs.plan import MOST_RUNS
+from harness.runs.plan import MOST_RUNS, Request
 
 
-def plan(
-    sampler: options.Samplers,
-    task: options.Tasks,
-    seeds: options.Seeds = None,
-    chains: options.Chains = None,
-    budget: options.Budget = "paper",
-    settings: options.Set = None,
-    sweep: options.Sweep = None,
-    schedule: options.ScheduleName = None,
-    devices: options.AnyDevices = "auto",
-    max_runs: options.MaxRuns = MOST_RUNS,
-) -> Result:
+@options.with_request
+def plan(asked: Request, devices: options.AnyDevices = "auto", max_runs: options.MaxRuns = MOST_RUNS) -> Result:
     """Show what `bench run` with the same options would do and what it would cost. Runs nothing."""
     from harness.results.ledger.ledger import Ledger
     from harness.runs.plan import plan as make_plan
@@ -34,7 +24,6 @@ def plan(
     here = context.current()
     ledger = Ledger(here.results)
     ledger.check_version()
-    asked = options.request(sampler, task, seeds, chains, budget, settings, sweep, schedule)
     kind, named = devices_for(devices, asked.tasks)
     asked = replace(asked, device=kind)
     check_size([asked], max_runs)

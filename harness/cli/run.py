@@ -11,21 +11,15 @@ import typer
 from harness.cli import context, options, rates
 from harness.cli.launch import carry_out, check_size, devices_for
 from harness.reporting.report import Records, Result
-from harness.runs.plan import MOST_RUNS
+from harness.runs.plan import MOST_RUNS, Request
 from harness.system.errors import UsageError
 
 DRAWS = ("some", "all", "none")
 
 
+@options.with_request
 def run(
-    sampler: options.Samplers,
-    task: options.Tasks,
-    seeds: options.Seeds = None,
-    chains: options.Chains = None,
-    budget: options.Budget = "paper",
-    settings: options.Set = None,
-    sweep: options.Sweep = None,
-    schedule: options.ScheduleName = None,
+    asked: Request,
     workers: options.Workers = None,
     devices: options.AnyDevices = "auto",
     draws: Annotated[
@@ -46,7 +40,6 @@ def run(
     from harness.runs.plan import plan
 
     limit = options.duration(timeout, "--timeout")
-    asked = options.request(sampler, task, seeds, chains, budget, settings, sweep, schedule)
     kind, named = devices_for(devices, asked.tasks)
     if draws not in DRAWS:
         raise UsageError(f"--draws {draws!r} is none of {', '.join(DRAWS)}")

@@ -86,6 +86,7 @@ def bench_facts() -> list[Info]:
     """What else to say of plugins. `name` is a kind, `target` a function whose mapping extends what is said of one.
 
     sampler  called with its offer and its class; `bench show` and its page have the entries
+    run      called with its row of the view run_status and the registry; `bench show` has the entries
     suite    called with the path of its file; `bench ls suites` has the entries; raises `UsageError` for a bad file
     """
     raise NotImplementedError

@@ -26,8 +26,9 @@ def bench_verbs() -> list[Info]:
 
 @hook
 def bench_facts() -> list[Info]:
-    """What follows from a sampler's code, and what a suite's file says."""
+    """What follows from a sampler's code, a run's step sizes in other conventions, and what a suite's file says."""
     return [
         Info("sampler", "plugins.verbs.pages.facts:facts"),
+        Info("run", "plugins.verbs.pages.conventions:facts"),
         Info("suite", "plugins.verbs.suite:facts"),
     ]

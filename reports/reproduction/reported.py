@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from harness import Estimate, FieldScore, Group, Request, score_fields, setting_text, settings_from, statistics
+from harness import Estimate, FieldScore, Group, Request, score_fields, setting_text, settings_from
+from reports.reproduction.match import Match, match_cell
 
 if TYPE_CHECKING:
     from harness import Store
 
-    Match = statistics.Match
 
 SWEPT = "swept"
 CHANGED = ("user", SWEPT)
@@ -187,18 +187,18 @@ def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
         return None
     difference = estimate.mean - cell.value
     if cell.obstacle:
-        return statistics.Match(UNREPRODUCIBLE, cell.obstacle, difference)
+        return Match(UNREPRODUCIBLE, cell.obstacle, difference)
     if group.diverged or group.failed:
-        return statistics.Match("inconclusive", "not all of our seeds have a value", difference)
+        return Match("inconclusive", "not all of our seeds have a value", difference)
     if cell.uncertain:
-        return statistics.Match("inconclusive", cell.uncertain, difference)
+        return Match("inconclusive", cell.uncertain, difference)
     kind: Any = cell.error_kind if cell.error_kind in {"sd", "se"} else "unknown"
     runs = max(cell.n or 1, 1)
     error = cell.error if runs > 1 and cell.error is not None and cell.error >= 0 else None
-    found = statistics.match_cell(list(estimate.by_seed.values()), cell.value, error, kind, runs, cell.smallest_gap)
+    found = match_cell(list(estimate.by_seed.values()), cell.value, error, kind, runs, cell.smallest_gap)
     if own := own_settings(group, cell.ours):
         told = "" if found.verdict == "inconclusive" else f"; judged by the numbers only: {found.verdict}"
-        return statistics.Match("inconclusive", f"the paper does not give {', '.join(own)}{told}", difference)
+        return Match("inconclusive", f"the paper does not give {', '.join(own)}{told}", difference)
     return found
 
 

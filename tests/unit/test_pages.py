@@ -15,7 +15,6 @@ from harness.reporting.rendering.markdown import prose
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
 from plugins.verbs.pages import stationary
-from plugins.verbs.pages.facts import no_conversions, no_curve
 from plugins.verbs.pages.verb import OWN, docs, picture, records, texts
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "samplers"
@@ -36,7 +35,7 @@ def test_the_pages_in_the_docs_are_generated(found):
 
 
 def test_every_curve_has_its_picture(found):
-    assert {path.stem for path in DOCS.glob("*.svg")} == {r["name"] for r in found if not no_curve(r)}
+    assert {path.stem for path in DOCS.glob("*.svg")} == {r["name"] for r in found if not r["no_variance"]}
 
 
 def test_pages_are_the_same_bytes_again(tmp_path, monkeypatch, record):
@@ -84,6 +83,8 @@ def test_no_sampler_breaks_its_page(found):
 def test_page_and_terminal_have_one_source(capsys, record):
     assert run(["show", "sampler", "msgld", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [json.loads(json.dumps(record("msgld")))]
+    assert run(["show", "sampler", "msgld", "--format", "markdown"]) == 0
+    assert capsys.readouterr().out in texts([record("msgld")])["msgld.md"]
 
 
 @pytest.mark.parametrize("x", [0.01, 0.5, 1.5])
@@ -96,10 +97,10 @@ def test_the_curve_is_the_closed_form(x):
 
 
 def test_what_has_no_curve_says_why(record):
-    assert no_curve(record("sgld")) == ""
-    assert "no linear law" in no_curve(record("hmc"))
+    assert record("sgld")["no_variance"] is None
+    assert "no linear law" in record("hmc")["no_variance"]
     assert record("hmc")["stability_limit"] is None
-    assert "not a multiple" in no_conversions(record("hmc"))
+    assert "not a multiple" in record("hmc")["no_conversions"]
 
 
 @pytest.mark.parametrize(
@@ -117,12 +118,12 @@ def test_prose(text, shown):
 def test_a_sampler_without_defaults_has_a_page(tmp_path):
     (tmp_path / "bare_sampler.py").write_text(BARE)
     from harness.contracts.registry import Registry
-    from plugins.verbs.pages.sampler import page
+    from plugins.verbs.pages.verb import page
 
     known = Registry([str(tmp_path / "bare_sampler.py")])
     text = page(sampler(known.find("samplers", "bare"), known))
     assert "some hyperparameters have no default" in text
-    assert "There is no exact curve" in text
+    assert "stationary variance](" not in text
 
 
 BARE = '''

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from harness.analysis.conventions import Equivalent, equivalents
 from harness.cli.classes import loaded
 from harness.cli.pages.task import truth
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Registry
 from harness.results.store import Store
-from harness.runs import plugin_metadata
-from harness.runs.plan import MOST_STEPS
 from harness.system.errors import BenchError, UsageError
 
 HEAD = (
@@ -40,7 +37,8 @@ def run(store: Store, run_key: str, registry: Registry) -> dict[str, Any]:
     (row,) = store.rows("select * from run_status where run_key = ?", [run_key])
     attempt = row["attempt"]
     record = {"kind": "run", **{name: row[name] for name in HEAD}, "settings": _settings(row)}
-    record["equivalents"], note = _equivalents(row, registry)
+    for facts in registry.facts("run"):
+        record |= facts(row, registry)
     record["metrics"] = store.rows(
         "select name as metric, value, unit, direction, target, version, is_primary as primary from metric "
         "where attempt = ? order by is_primary desc, name",
@@ -64,7 +62,7 @@ def run(store: Store, run_key: str, registry: Registry) -> dict[str, Any]:
         "order by distribution",
         [row["environment"]],
     )
-    return record | ({"note": note} if note else {})
+    return record
 
 
 def _settings(row: dict[str, Any]) -> list[dict[str, Any]]:
@@ -85,37 +83,6 @@ def _settings(row: dict[str, Any]) -> list[dict[str, Any]]:
                 "source": origin.get("source", ""),
             }
         )  # fmt: skip
-    return rows
-
-
-def _equivalents(row: dict[str, Any], registry: Registry) -> tuple[list[dict[str, Any]], str]:
-    """First step, first draw and last step in other conventions; a note where the plugins are not there."""
-    if row["steps"] > MOST_STEPS:
-        return [], f"no equivalent step sizes: {row['steps']:,} steps are more than a run can have"
-    try:
-        with plugin_code("the installed plugins"):
-            return _at_moments(row, registry), ""
-    except BenchError as error:
-        return [], f"no equivalent step sizes: {error}"
-
-
-def _at_moments(row: dict[str, Any], registry: Registry) -> list[dict[str, Any]]:
-    schedule = loaded(registry.find("schedules", row["schedule"]))(**json.loads(row["schedule_params"]))
-    sizes = plugin_metadata.task_facts(registry.find("tasks", row["task"]), json.loads(row["task_params"]))
-    trajectory = schedule.trajectory(row["steps"], sizes["steps_per_epoch"])
-    friction = json.loads(row["sampler_params"]).get("friction")
-    draws = trajectory.with_burn_in(row["burn_in"], row["thin"]).keep.nonzero()[0]
-    rows: list[dict[str, Any]] = []
-    seen = set()
-    for when, k in (("first step", 0), ("first draw", draws[0]), ("last step", -1)):
-        h, T = float(trajectory.step_size[k]), float(trajectory.temperature[k])
-        if (h, T) in seen:
-            continue
-        seen.add((h, T))
-        here = Equivalent("here", {"h": h, "T": T}, "theta - h grad U + N(0, 2 h T)")
-        for way in [here, *equivalents(h, T, sizes["terms"], friction)]:
-            settings = ", ".join(f"{name}={value:.6g}" for name, value in way.settings.items())
-            rows.append({"at": when, "convention": way.convention, "settings": settings, "step": way.step})
     return rows
 
 

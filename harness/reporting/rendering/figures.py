@@ -9,7 +9,6 @@ from collections.abc import Container
 from typing import Any
 
 from harness.contracts.plugin_errors import plugin_code
-from harness.reporting.rendering import svg
 from harness.reporting.report import Figure
 from harness.system.text import harmless
 
@@ -48,7 +47,7 @@ def drawn(figure: Figure, *kinds: str) -> list[bytes]:
             for kind in kinds:
                 in_memory = io.BytesIO()
                 canvas.savefig(in_memory, format=kind, metadata=METADATA[kind], dpi=DPI)
-                contents.append(svg.cleaned(in_memory.getvalue()) if kind == "svg" else in_memory.getvalue())
+                contents.append(in_memory.getvalue())
     return contents
 
 
@@ -68,10 +67,15 @@ def unused(name: str, taken: Container[str]) -> str:
 
 
 def _tame(canvas: Any) -> None:
-    """Take control characters from the words of a figure, and show as they are those that are no formula."""
+    """Remove links and control characters from a figure; a text that is not a formula is shown as it is."""
+    from matplotlib.collections import Collection
     from matplotlib.mathtext import MathTextParser
     from matplotlib.text import Text
 
+    for artist in canvas.findobj():
+        artist.set_url(None)
+        if isinstance(artist, Collection):
+            artist.set_urls(None)
     parser = MathTextParser("path")
     for text in canvas.findobj(Text):
         words = harmless(text.get_text(), "\n")

@@ -1,12 +1,15 @@
-"""The stationary variance of a sampler against x = h lambda: exact where it is linear, else the reason why not."""
+"""The stationary variance of a sampler against x = h lambda, exact if it is linear: a table and a figure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from harness.engine.linear import at_work, derive
+from harness.reporting.report import Figure
 from plugins.laws.law import heat
 
 if TYPE_CHECKING:
@@ -18,8 +21,14 @@ NOISE = 1.0
 SHOWN = (1e-4, 1e-3, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9)
 """Shares of the stability limit in the small table."""
 
+SHARES = np.concatenate([np.geomspace(1e-4, 0.5, 32), np.linspace(0.5, 0.985, 24)[1:]])
+"""Shares of the stability limit in the figure: the curves are steep at their ends."""
+
 ENDLESS = 10.0
 """Where x ends for a sampler that is stable everywhere."""
+
+HIGHEST = 3.0
+"""Upper end of the figure; every curve goes to infinity at the stability limit."""
 
 Point = tuple[float, float, float]
 
@@ -60,5 +69,27 @@ def table(sampler: Sampler, limit: float | None) -> list[dict[str, str]]:
 
 
 def _digits(value: float) -> str:
-    """Four digits; what is nothing but rounding is 0."""
+    """Four digits; what is only rounding is 0."""
     return "0" if abs(value) < 1e-12 else f"{value:.4g}"
+
+
+def figure(name: str, sampler: Sampler, limit: float | None, bias: float) -> Figure:
+    """Both curves, the limit as h -> 0, and the target, which is 1."""
+    points = curve(sampler, SHARES * reach(limit))
+
+    def draw(canvas: Any) -> None:
+        axes = canvas.subplots()
+        x, exact, noisy = zip(*points, strict=True)
+        axes.axhline(1, color="0.6", linewidth=0.8, label="target")
+        if bias != 1:
+            axes.axhline(bias, color="tab:red", linewidth=0.8, linestyle="--", label=rf"limit as h $\to$ 0: {bias:.4g}")
+        axes.plot(x, exact, color="tab:blue", label="exact gradients")
+        axes.plot(x, noisy, color="tab:orange", label=r"gradient noise, V = $\lambda$ T")
+        if limit is not None and np.isfinite(limit):
+            axes.axvline(limit, color="0.3", linewidth=0.8, linestyle=":", label=f"stability limit: {limit:.4g}")
+        top = HIGHEST * max(1.0, bias)
+        axes.set(xscale="log", ylim=(0, min(top, 1.1 * max(*exact, *noisy, 1.0))), xlabel=r"x = h $\lambda$")
+        axes.set_ylabel(r"$\lambda$ var($\theta$) / T")
+        axes.legend(frameon=False, fontsize="small", loc="best")
+
+    return Figure(name, draw, (6.0, 3.4), f"{name}: stationary variance")

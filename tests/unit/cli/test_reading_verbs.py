@@ -150,8 +150,8 @@ def test_show_run_has_settings_with_their_source(answer):
     assert record["environment"]["cpu"] == "a processor"
     assert [event["event"] for event in record["events"]] == ["created", "started", "finished"]
     first = {row["convention"]: row["settings"] for row in record["equivalents"] if row["at"] == "first step"}
-    assert first["here"] == "h=0.02, T=1"
-    assert any(settings == "epsilon=0.04, T=1" for settings in first.values())
+    assert first["here"] == "h = 0.02, T = 1"
+    assert any(settings == "epsilon = 0.04, T = 1" for settings in first.values())
 
 
 def test_show_takes_a_run_by_kind_and_refuses_an_ambiguous_key(bench, answer, results):

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.analysis.statistics.intervals import as_values, t_multiplier
+from harness import statistics
 
 Verdict = Literal["match", "mismatch", "inconclusive", "not reproducible as published"]
 ErrorKind = Literal["sd", "se", "unknown"]
@@ -42,7 +42,7 @@ def match_cell(
     printed without an error (None) is taken to vary from run to run as ours does. ValueError for a negative
     error, runs < 1, or an error over fewer than 2 runs.
     """
-    x = as_values(ours)
+    x = statistics.as_values(ours)
     if runs < 1 or (error is not None and (error < 0 or runs < 2)):
         raise ValueError(f"error {error} over {runs} runs is not an error of a mean")
     difference = float(x.mean()) - theirs
@@ -54,10 +54,10 @@ def match_cell(
         return Match("inconclusive", "neither value has an error", difference)
     our_se = float(x.std(ddof=1)) / float(np.sqrt(len(x)))
     bounds = {
-        reading: t_multiplier(df, level) * float(np.hypot(our_se, se)) + _ROUNDING * abs(theirs)
+        reading: statistics.t_multiplier(df, level) * float(np.hypot(our_se, se)) + _ROUNDING * abs(theirs)
         for reading, se, df in _readings(our_se, len(x), error, error_kind, runs)
     }
-    half_width = t_multiplier(len(x) - 1, level) * our_se
+    half_width = statistics.t_multiplier(len(x) - 1, level) * our_se
     return Match(*_judge(abs(difference), bounds, half_width, smallest_gap), difference)
 
 
