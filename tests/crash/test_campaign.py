@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from crash import hostile, syscalls
+from crash import damage, hostile, syscalls
 from crash.campaign import FAULTS, play, schedule
 from crash.figures import BEGIN, END, write
 from crash.invariants import COUNTS, judge
@@ -19,17 +19,19 @@ from crash.workload import SHORT, References, Site
 
 KILLED = "kill at a system call of gc --delete"
 LEFT_TO_THE_LONG_FORM = {
-    "kill -9 of the fork server", "SIGTERM to the group", "Ctrl-C twice",
+    "kill -9 of the fork server", "SIGTERM to the group", "SIGTERM to the launcher", "SIGTERM to a worker",
+    "a closed terminal", "Ctrl-C twice",
+    "kill -9 of the group", "a clock that jumps", "kill -9, SIGTERM, Ctrl-C of ingest and report",
     "events.jsonl of an unfinished run bit-flipped",
     "checkpoint.safetensors of an unfinished run truncated", "draws.part of an unfinished run truncated",
     "spec.json of an unfinished run truncated", "environment.json of an unfinished run bit-flipped",
-    "draws.safetensors of a finished run truncated", "curves.safetensors of a finished run truncated",
-    "spec.json of a finished run bit-flipped", "environment.json of a finished run truncated",
+    "environment.json of an unfinished run truncated", "draws.part of an unfinished run bit-flipped",
+    "result.json truncated", *(fault for fault in damage.FAULTS if " of a finished run " in fault or "duckdb" in fault),
     "a writer holds the database", "Ctrl-C of stopped workers", "lock files deleted or replaced",
     "launchers in process-id namespaces",
     *(fault for fault in (*syscalls.FAULTS, *hostile.FAULTS) if fault not in (KILLED, "links in runs")),
 }  # fmt: skip
-"""Near relatives of those that are played here: three minutes of tests are enough."""
+"""Near relatives of those that are played here, and what a test without workers plays: a minute is enough."""
 
 
 @pytest.fixture(scope="session")

@@ -28,8 +28,8 @@ from harness.system.errors import BenchError
 from harness.system.text import harmless
 
 TABLES = schema.objects()
-TOGETHER, EXAMPLES = 50, 12
-"""So many malformed attempts in one results folder, so many folders: 600 attempts."""
+TOGETHER, EXAMPLES = 50, 4
+"""So many malformed attempts in one results folder, so many folders: 200 attempts."""
 PLANNED = ["--sampler", "sgld", "--task", "mixture5", "--budget", "steps=20", "--seeds", "0-1"]
 VERBS = (
     ["ls", "runs", "--json"], ["ls", "runs"], ["report", "leaderboard"], ["report", "coverage", "--format", "html"],

@@ -32,7 +32,7 @@ settings_values = st.one_of(
 )  # fmt: skip
 
 
-@cases(400)
+@cases(150)
 @given(st.sampled_from(OFFERS), st.data())
 def test_a_setting_is_taken_or_refused_by_name(offer, data):
     known = [field.name for field in plugin_metadata.fields(offer)]
@@ -54,7 +54,7 @@ def test_a_setting_is_taken_or_refused_by_name(offer, data):
     assert all(str(value) != "-0.0" for value in resolved.values())
 
 
-@cases(100)
+@cases(50)
 @given(st.one_of(words, st.text("0123456789-, ", max_size=12), st.sampled_from(NUMERALS)))
 def test_seeds_are_whole_numbers_or_refused(text):
     with contextlib.suppress(UsageError):
@@ -63,7 +63,7 @@ def test_seeds_are_whole_numbers_or_refused(text):
         assert all(type(seed) is int and 0 <= seed < 10**15 for seed in seeds)
 
 
-@cases(100)
+@cases(50)
 @given(st.one_of(words, st.text("cuda:0123456789, ", max_size=12)))
 def test_devices_are_those_that_there_are_or_refused(text):
     with contextlib.suppress(UsageError):
@@ -72,7 +72,7 @@ def test_devices_are_those_that_there_are_or_refused(text):
         assert all(device == "cpu" or int(device.partition(":")[2]) >= 0 for device in named)
 
 
-@cases(100)
+@cases(50)
 @given(st.lists(st.one_of(words, st.tuples(words, words).map("=".join)), max_size=4))
 @example(["a=\r\n"])
 def test_words_of_set_and_sweep_are_pairs_or_refused(given_words):
@@ -108,7 +108,7 @@ GIVEN = st.one_of(st.sampled_from([f"{kind}.{name}" for kind, name in (
 )]), words, st.just("schedule"))  # fmt: skip
 
 
-@cases(200)
+@cases(60)
 @given(st.dictionaries(GIVEN, settings_values, max_size=3))
 def test_a_whole_command_is_a_run_or_refused(given_settings):
     try:

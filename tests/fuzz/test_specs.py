@@ -29,7 +29,7 @@ runs = st.builds(
     deterministic=st.booleans(), compile=names, method=names, budget=names,
     origins=st.dictionaries(names, st.builds(Origin, values, names, names), max_size=3),
 )  # fmt: skip
-CASES = cases(200)
+CASES = cases(100)
 
 
 @CASES

@@ -58,7 +58,7 @@ SUITE = {
         }
     ],
 }  # fmt: skip
-CASES = cases(200)
+CASES = cases(80)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_a_paper_is_read_or_named_and_the_others_count(known, good, content):
             known.plugins.pop()
 
 
-@cases(3)
+@cases(1)
 @given(st.lists(spoilt(PAPER), min_size=25, max_size=25, unique=True))
 def test_papers_go_into_the_database_or_are_named(good, contents):
     with tempfile.TemporaryDirectory() as folder:
@@ -169,7 +169,7 @@ def test_a_suite_is_read_or_named(known, content):
         assert str(path) in named
 
 
-@cases(30)
+@cases(12)
 @given(st.sampled_from(("ledger.json", "results.settled.json")), values.map(toml), st.booleans())
 def test_files_of_the_folder_itself_are_read_or_refused(name, content, wrapped):
     with tempfile.TemporaryDirectory() as folder:

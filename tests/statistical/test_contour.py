@@ -13,7 +13,7 @@ from plugins.samplers.contour_sgld import ContourSGLD
 from plugins.samplers.sgld import SGLD
 
 GRID = np.linspace(-2.5, 2.5, 20_001)
-H, CHAINS, STEPS, BURN = 0.002, 96, 40_000, 15_000
+H, CHAINS, STEPS, BURN = 0.004, 96, 16_000, 6_000
 
 
 class Well:
@@ -77,7 +77,7 @@ def test_weighted_moments_are_those_of_the_target(walk, function):
     T, _, x, weights, _ = walk
     found, error = estimated(function, x, weights)
     assert error < 0.05
-    assert found == pytest.approx(expected(function, T), abs=4 * error + 0.015)  # of first order in h
+    assert found == pytest.approx(expected(function, T), abs=4 * error + 0.03)  # of first order in h
 
 
 def test_the_landscape_that_it_learns_is_the_mass_of_each_bin(walk):

@@ -70,22 +70,22 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("name", DAMAGE)
-def test_an_attempt_that_is_not_whole_is_named_and_blocks_no_other(store, name):
-    damage, reason = DAMAGE[name]
-    fabricated.concluded(store.results, 1)
-    bad = fabricated.concluded(store.results, 2)
-    fabricated.concluded(store.results, 3)
-    whole = {path: path.read_bytes() for path in bad.iterdir()}
-    damage(bad)
-    (note,) = store.refresh()
-    assert str(bad) in note
-    assert reason in note
-    assert [row["seed"] for row in store.rows("select seed from result order by seed")] == [1, 3]
+def test_an_attempt_that_is_not_whole_is_named_and_blocks_no_other(store):
+    fabricated.concluded(store.results, 99)
+    bad = {name: fabricated.concluded(store.results, seed) for seed, name in enumerate(DAMAGE)}
+    whole = {path: path.read_bytes() for folder in bad.values() for path in folder.iterdir()}
+    for name, folder in bad.items():
+        DAMAGE[name][0](folder)
+    notes = store.refresh()
+    assert len(notes) == len(DAMAGE)
+    for name, folder in bad.items():
+        (note,) = [note for note in notes if str(folder) in note]
+        assert DAMAGE[name][1] in note, name
+    assert store.rows("select seed from result") == [{"seed": 99}]
     for path, content in whole.items():
         path.write_bytes(content)
     assert store.refresh() == []
-    assert len(store.rows("select * from result")) == 3
+    assert len(store.rows("select * from result")) == len(DAMAGE) + 1
 
 
 def test_strangers_in_the_folder_are_ignored(store):
