@@ -14,6 +14,12 @@ from harness.contracts.hookspecs import Method as Method
 from harness.contracts.hookspecs import hook as hook
 from harness.contracts.layout import Block as Block
 from harness.contracts.layout import Layout as Layout
+from harness.contracts.mlp import MLP as MLP
+from harness.contracts.mlp import MLPProblem as MLPProblem
+from harness.contracts.network import Network as Network
+from harness.contracts.network import NetworkProblem as NetworkProblem
+from harness.contracts.network import NetworkTask as NetworkTask
+from harness.contracts.network import constant as constant
 from harness.contracts.observers import MOMENT_METRICS as MOMENT_METRICS
 from harness.contracts.observers import PREDICTIVE_METRICS as PREDICTIVE_METRICS
 from harness.contracts.observers import MomentErrors as MomentErrors

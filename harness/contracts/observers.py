@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.analysis.diagnostics import JointMoments, LowError, Moments, RunningMoments, mean_error, variance_ratio
+from harness.analysis.diagnostics import (
+    JointMoments,
+    LowError,
+    Moments,
+    RunningMoments,
+    calibration,
+    mean_error,
+    variance_ratio,
+)
 from harness.contracts.task import Metric, Observer, Outcome
 
 if TYPE_CHECKING:
@@ -152,66 +160,138 @@ class MomentObserver(Observer):
 PREDICTIVE_METRICS = (
     Metric("test_error", "min", "%", "test error of the posterior mean of the predicted probabilities"),
     Metric("nll", "min", "nats", "negative log-likelihood of a test row under the posterior mean"),
+    Metric("ece", "min", "1", "expected calibration error of the posterior mean, 15 bins of equal width"),
+    Metric("brier", "min", "1", "Brier score of the posterior mean, summed over the classes"),
     Metric("single_test_error", "min", "%", "test error of a single draw, mean over the draws"),
+    Metric("single_nll", "min", "nats", "negative log-likelihood of a test row, mean over the draws"),
 )
 """What `PredictiveObserver` reports: a task that uses it lists these among its metrics."""
 
+RECORDED = 600
+"""Most draws of a chain that curves are of, evenly spaced; means are over all of them."""
+
 
 class PredictiveObserver(Observer):
-    """Scores of the posterior mean of predicted probabilities on held-out rows; draws are not kept.
+    """Scores of the posterior mean of predicted probabilities on test rows, on the device; no draw is kept.
 
-    predict  theta (C, D) -> probabilities (C, M, K) of the classes of the M held-out rows
-    labels   their classes (M,)
+    `problem` has `labels` and `predict`, as a `DataProblem`. The posterior mean is the weighted mean over draws and
+    chains, in float64. Curves over data passes: test_error and nll of the posterior mean so far (1, n);
+    single_test_error and single_nll of each chain's draw (C, n).
 
-    Curves over data passes at about 200 log-spaced draws, of all chains together (1, n): test_error, nll.
+    average  only the last so many draws enter the means; none: all
     """
 
+    CURVES = ("test_error", "nll", "single_test_error", "single_nll")
+
     def __init__(
-        self, predict: Callable[[Tensor], Tensor], labels: NDArray[Any], trajectory: Trajectory, cost: Cost
+        self, problem: Any, chains: slice, trajectory: Trajectory, cost: Cost, *, average: int | None = None
     ) -> None:
-        self.predict, self.labels = predict, np.asarray(labels, dtype=np.int64)
-        self.grid = draw_grid(trajectory)
-        self.passes = cost.after(steps_of_draws(trajectory, self.grid).astype(np.float64))
-        self.total = np.zeros((len(self.labels), 1))
-        self.sums = np.zeros(3)  # draws seen, their weights, weighted errors of single draws
-        self.scores = np.full((2, len(self.grid)), np.nan)
+        import torch
+
+        self.problem, self.rows = problem, chains
+        self.chains = chains.stop - chains.start
+        self.labels: Tensor = problem.labels["test"]
+        kept = np.flatnonzero(trajectory.keep) + 1
+        self.first_averaged = 0 if average is None else max(0, len(kept) - average)
+        self.stride = -(-len(kept) // RECORDED) or 1
+        self.recorded = kept[:: self.stride]
+        self.passes = cost.after(self.recorded.astype(np.float64))
+        curves = torch.full((len(self.CURVES), len(self.recorded), self.chains), torch.nan, dtype=torch.float64)
+        self.sums: dict[str, Tensor] = {}
+        self.tensors = {
+            "weight": self.zeros(1),
+            "seen": torch.zeros(1, dtype=torch.int64, device=self.labels.device),
+            "single": self.zeros(2),
+            "curves": curves.to(self.labels.device),
+        }
+
+    def zeros(self, *shape: int) -> Tensor:
+        """In float64, on the device of the labels."""
+        import torch
+
+        return torch.zeros(shape, dtype=torch.float64, device=self.labels.device)
 
     def observe(self, draws: Tensor, weights: Tensor, steps: NDArray[np.int64]) -> None:
         """Add a block of draws."""
-        for theta, w in zip(draws, weights.double().cpu().numpy(), strict=True):
-            p = self.predict(theta).double().cpu().numpy()
-            self.total = self.total + np.tensordot(w, p, 1)
-            self.sums += [1, w.sum(), w @ (p.argmax(2) != self.labels).mean(axis=1)]
-            at = np.searchsorted(self.grid, self.sums[0])
-            if self.grid[min(at, len(self.grid) - 1)] == self.sums[0]:
-                self.scores[:, at] = self._scores()
+        import torch
 
-    def _scores(self) -> tuple[float, float]:
-        mean = self.total / self.sums[1]
-        with np.errstate(divide="ignore"):
-            likelihood = -np.log(mean[np.arange(len(mean)), self.labels]).mean()
-        return 100 * float((mean.argmax(axis=1) != self.labels).mean()), float(likelihood)
+        with torch.no_grad():
+            for theta, weight in zip(draws, weights.to(torch.float64), strict=True):
+                self.observe_draw(theta, weight)
+
+    def observe_draw(self, theta: Tensor, weight: Tensor) -> tuple[int, Tensor, Tensor]:
+        """Add a draw of every chain (C, D), weights (C,): how many came before, log p (C, M, K), error rates (C,)."""
+        import torch
+
+        own = self.tensors
+        seen = int(own["seen"])
+        own["seen"] += 1
+        logs = torch.cat(list(self.problem.predict(theta, self.rows, "test")), dim=1).to(torch.float64)
+        error = (logs.argmax(2) != self.labels).double().mean(1)
+        loss = -logs.gather(2, self.labels.expand(self.chains, -1)[..., None]).mean((1, 2))
+        if seen >= self.first_averaged:
+            own["weight"] += weight.sum()
+            own["single"] += torch.stack([(weight * error).sum(), (weight * loss).sum()])
+            self.add("test", weight, logs)
+        if seen % self.stride == 0:
+            point = seen // self.stride
+            if seen >= self.first_averaged:
+                own["curves"][:2, point, 0] = self._running_scores()
+            own["curves"][2, point], own["curves"][3, point] = 100 * error, loss
+        return seen, logs, error
+
+    def add(self, name: str, weight: Tensor, logs: Tensor) -> None:
+        """Add the predictions for a set chain by chain: the sum is then the same for any number of chains."""
+        if name not in self.sums:
+            self.sums[name] = self.zeros(*logs.shape[1:])
+        for w, one in zip(weight, logs, strict=True):
+            self.sums[name] += w * one.double().exp()
+
+    def _running_scores(self) -> Tensor:
+        """Error in percent and NLL of the posterior mean so far; NaN where all weights are 0."""
+        import torch
+
+        mean = self.sums["test"] / self.tensors["weight"]
+        wrong = (mean.argmax(1) != self.labels).double().mean()
+        loss = -mean.gather(1, self.labels[:, None]).log().mean()
+        return torch.stack([torch.where(self.tensors["weight"][0] > 0, 100 * wrong, torch.nan), loss])
+
+    def means(self) -> dict[str, Array]:
+        """The posterior mean of the probabilities (M, K) for each set."""
+        return {name: (total / self.tensors["weight"]).cpu().numpy() for name, total in self.sums.items()}
 
     def outcome(self) -> Outcome:
-        """The metrics `PREDICTIVE_METRICS`, none of which has a value before the first draw, and the curves."""
-        if not self.sums[1] > 0:
-            return Outcome({metric.name: None for metric in PREDICTIVE_METRICS})
-        values = (*self._scores(), 100 * self.sums[2] / self.sums[1])
-        metrics = {m.name: finite_or_none(v) for m, v in zip(PREDICTIVE_METRICS, values, strict=True)}
-        done = int((self.grid <= self.sums[0]).sum())
-        names = ("test_error", "nll")
-        return Outcome(
-            metrics, {n: (self.passes[:done], y[None, :done]) for n, y in zip(names, self.scores, strict=True)}
-        )
+        """The metrics `PREDICTIVE_METRICS`, nothing before the first draw that has a weight, and the curves."""
+        if not float(self.tensors["weight"]) > 0:
+            return Outcome({})
+        mean, labels = self.means()["test"], self.labels.cpu().numpy()
+        singles = (self.tensors["single"] / self.tensors["weight"]).tolist()
+        values = {
+            "test_error": 100 * calibration.error_rate(mean, labels),
+            "nll": calibration.nll(mean, labels),
+            "ece": calibration.ece(mean, labels),
+            "brier": calibration.brier(mean, labels),
+            "single_test_error": 100 * singles[0],
+            "single_nll": singles[1],
+        }
+        points = -(-int(self.tensors["seen"]) // self.stride)
+        drawn = self.tensors["curves"][:, :points].cpu().numpy()
+        curves = {
+            name: (self.passes[:points], drawn[k, :, : 1 if k < 2 else None].T.copy())
+            for k, name in enumerate(self.CURVES)
+        }
+        return Outcome({name: finite_or_none(value) for name, value in values.items()}, curves)
 
     def state(self) -> dict[str, Tensor]:
         """Everything that `load` needs."""
-        return to_tensors({"predictive": {"total": self.total, "sums": self.sums, "scores": self.scores}})
+        return self.tensors | {f"sum/{name}": total for name, total in self.sums.items()}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Go on from `state`."""
-        own = from_tensors(state, "predictive")
-        self.total, self.sums, self.scores = own["total"], own["sums"], own["scores"]
+        device = self.labels.device
+        self.tensors = {name: state[name].to(device, copy=True) for name in self.tensors}
+        sums = {name.removeprefix("sum/"): leaf for name, leaf in state.items() if name.startswith("sum/")}
+        self.sums = {name: total.to(device, copy=True) for name, total in sums.items()}
 
 
 def steps_of_draws(trajectory: Trajectory, counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -74,21 +75,25 @@ class DataTask(Task):
     def arrays(self, part: str) -> Mapping[str, NDArray[Any]]:
         """The data: named arrays of N rows. Floats get the task's dtype, other types stay.
 
-        `part` is "train", or "test" for the held-out rows of a task that has `predict`; "label" is then their class.
+        `part` is "train", or "test" for the held-out rows of a classifier; "label" is the class of a row, 0 ... K - 1.
         """
         raise NotImplementedError(f"{type(self).__name__} has no arrays")
 
+    def logits(self, theta: Tensor, rows: Rows) -> Tensor:
+        """The log-odds of the classes of each row, (C, n, K), up to a constant of the row. For classifiers."""
+        raise NotImplementedError(f"{type(self).__name__} has neither log_likelihood nor logits")
+
     def log_likelihood(self, theta: Tensor, rows: Rows) -> Tensor:
-        """log p(row | theta), (C, n), at theta (C, D); finite on a row of zeros. Chains must not interact."""
-        raise NotImplementedError(f"{type(self).__name__} has no log_likelihood")
+        """log p(row | theta), (C, n), at theta (C, D); of `rows["label"]` by `logits` unless overridden.
+
+        It must be finite on a row of zeros, and chains must not interact.
+        """
+        label = rows["label"].expand(len(theta), -1)
+        return self.logits(theta, rows).log_softmax(2).gather(2, label[..., None])[..., 0]
 
     def log_prior(self, theta: Tensor) -> Tensor:
         """log p(theta) (C,) up to a constant: N(0, I / prior_precision) unless overridden."""
         return -(self._precision() / 2) * theta.square().sum(1)
-
-    def predict(self, theta: Tensor, rows: Rows) -> Tensor:
-        """The probabilities of the classes of each row, (C, n, K). For `PREDICTIVE_METRICS`."""
-        raise NotImplementedError(f"{type(self).__name__} has no predict")
 
     def grad(self, theta: Tensor, rows: Rows) -> Tensor:
         """The gradient (C, D) of the sum of log_likelihood * present; automatic unless overridden."""
@@ -117,6 +122,12 @@ class DataTask(Task):
         precision = self._precision()
         return theta if precision == 1 else precision * theta
 
+    def add_prior_gradient(self, gradient: Tensor, theta: Tensor) -> Tensor:
+        """`gradient` (D,) of one chain, changed in place, with that of -log_prior."""
+        if type(self).log_prior is not DataTask.log_prior:
+            return gradient.add_(self.prior_gradient(theta[None])[0])
+        return gradient.add_(theta, alpha=self._precision())
+
     def scores(self, theta: Tensor, rows: Rows) -> Tensor:
         """The gradient of -log_likelihood * present of each row, (C, n, D). For tasks that provide "scores"."""
         raise NotImplementedError(f"{type(self).__name__} has no scores")
@@ -144,9 +155,9 @@ class DataTask(Task):
         return self.terms() if self.batch is None else self.batch
 
     def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> Observer:
-        """What turns draws into metrics: on held-out rows where there is `predict`, else against `truth`."""
-        if type(self).predict is not DataTask.predict:
-            return PredictiveObserver(problem.predictions, self.arrays("test")["label"], trajectory, cost)
+        """What turns draws into metrics: on held-out rows where there is `logits`, else against `truth`."""
+        if type(self).logits is not DataTask.logits:
+            return PredictiveObserver(problem, chains, trajectory, cost)
         return moment_observer(self, trajectory, cost)
 
     def build(self, streams: Sequence[Streams], device: str) -> DataProblem:
@@ -163,8 +174,6 @@ class DataProblem(Problem):
     """The potential of a `DataTask`: what its docstring says, for C chains."""
 
     def __init__(self, task: DataTask, streams: Sequence[Streams], device: str) -> None:
-        import torch
-
         self.task = task
         self.streams = list(streams)
         self.device = device
@@ -175,11 +184,12 @@ class DataProblem(Problem):
         self.epochs: ChainSequence | None = None
         if task.batch is not None:
             self.epochs = epochs(streams, self.terms, task.batch_terms(), task.lanes)
-        self._check_blank_row(getattr(torch, task.dtype))
 
     def read(self) -> dict[str, Tensor]:
         """The arrays of the task with a row of zeros behind them, and "present"."""
-        return self.tensors(self.task.arrays("train"), filled(self.terms + 1, self.task.lanes))
+        found = self.tensors(self.task.arrays("train"), filled(self.terms + 1, self.task.lanes))
+        self._check_blank_row(found)
+        return found
 
     def tensors(self, arrays: Mapping[str, NDArray[Any]], length: int) -> dict[str, Tensor]:
         """Arrays on the device, filled up with zeros to `length` rows, and "present"."""
@@ -195,11 +205,11 @@ class DataProblem(Problem):
             found["present"][: len(leaf)] = 1
         return found
 
-    def _check_blank_row(self, dtype: torch.dtype) -> None:
+    def _check_blank_row(self, arrays: Mapping[str, Tensor]) -> None:
         import torch
 
-        theta = torch.zeros((1, self.dim), dtype=dtype, device=self.device)
-        blank = Rows(self.arrays, torch.full((1, self.task.lanes), self.terms, device=self.device))
+        theta = arrays["present"].new_zeros((1, self.dim))
+        blank = Rows(arrays, torch.full((1, self.task.lanes), self.terms, device=self.device))
         if not torch.isfinite(self.task.log_likelihood(theta, blank)).all():
             raise PluginError(
                 f"{type(self.task).__name__}.log_likelihood is not finite on a row of zeros at theta = 0; short "
@@ -264,12 +274,20 @@ class DataProblem(Problem):
         """The task's."""
         return self.task.observer(self, rows, trajectory, cost)
 
-    def predictions(self, theta: Tensor) -> Tensor:
-        """`predict` on the held-out rows, (C, M, K)."""
-        if not hasattr(self, "held_out"):
-            arrays = self.task.arrays("test")
-            self.held_out = self.tensors(arrays, len(arrays["label"]))
-        return self.task.predict(theta, Rows(self.held_out, None))
+    @functools.cached_property
+    def held_out(self) -> dict[str, Tensor]:
+        """The test rows."""
+        arrays = self.task.arrays("test")
+        return self.tensors(arrays, len(arrays["label"]))
+
+    @functools.cached_property
+    def labels(self) -> Mapping[str, Tensor]:
+        """The classes (M,) of the rows of "test"."""
+        return {"test": self.held_out["label"]}
+
+    def predict(self, theta: Tensor, chains: slice, name: str) -> Iterator[Tensor]:
+        """log p (C, m, K) of the classes of successive rows of the set `name`, for draws theta (C, D) of `chains`."""
+        yield self.task.logits(theta, Rows(self.held_out, None)).log_softmax(2)
 
     def state(self) -> dict[str, Tensor]:
         """Where each chain is in its epoch."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import BenchError, Column, FieldScore, Figure, Group, Request, Result, Run, Streams, Table
+from reports.figures.line import errors_on_line
 from reports.figures.parts import (
     COLOURS,
     Array,
@@ -139,10 +140,10 @@ def _panels(score: FieldScore, request: Request) -> tuple[list[JoinedRun], list[
         except BenchError as error:  # a task of other settings than it has now, data that are not there
             missing.append(f"{label}: {error}")
             continue
-        lines = [
-            ((a.step, b.step), problem.on_line(_pair(a.theta, b.theta), _pair(a.statistics, b.statistics), PLACES))
-            for a, b in itertools.pairwise(ends)
-        ]
+        lines = []
+        for a, b in itertools.pairwise(ends):
+            thetas, statistics = _pair(a.theta, b.theta), _pair(a.statistics, b.statistics)
+            lines.append(((a.step, b.step), errors_on_line(problem, thetas, statistics, PLACES)))
         panels.append(JoinedRun(label, group, run, lines))
     return panels, missing
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
+from harness import constant
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -15,6 +15,8 @@ def crop_and_flip(images: Tensor, shift: Tensor, flip: Tensor, reach: int) -> Te
 
     Where `flip` (n,), the columns of the cut come in reverse. A shift of `reach` and no flip leaves an image as it is.
     """
+    import torch
+
     n, height, width, _ = images.shape
     padded = torch.nn.functional.pad(images, (0, 0, reach, reach, reach, reach))
     down, across = shift.to(torch.int64).unbind(1)
@@ -25,10 +27,7 @@ def crop_and_flip(images: Tensor, shift: Tensor, flip: Tensor, reach: int) -> Te
     return padded[each[:, None, None], rows[:, :, None], columns[:, None, :]]
 
 
-def normalise(images: Tensor, mean: Tensor, sd: Tensor) -> Tensor:
-    """(x / 255 - mean) / sd of bytes (n, H, W, ch), as (n, ch, H, W) in the memory order `channels_last`.
-
-    `mean` and `sd` (ch,) lie on the device of the images and have the type of the result.
-    """
-    x = images.to(mean.dtype).div_(255).sub_(mean).div_(sd)
+def normalise(images: Tensor, mean: tuple[float, ...], sd: tuple[float, ...]) -> Tensor:
+    """(x / 255 - mean) / sd of images (n, H, W, ch), written over them, as (n, ch, H, W) in `channels_last` order."""
+    x = images.div_(255).sub_(constant(mean, images)).div_(constant(sd, images))
     return x.permute(0, 3, 1, 2)

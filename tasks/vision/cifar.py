@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness import DataFile, Protocol, Task, UsageError, param
+import numpy as np
+
+from harness import DataFile, Network, NetworkTask, Protocol, param
 from tasks.datasets import cifar as files
 from tasks.datasets.svhn import SVHN, svhn
+from tasks.vision.augment import crop_and_flip, normalise
 from tasks.vision.metrics import classifier_metrics
 
 if TYPE_CHECKING:
-    from harness import Streams
-    from tasks.networks.flat import FlatModule
-    from tasks.vision.convolutional import Images, ModuleClassifier
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from harness import Cost, DataProblem, Trajectory
+    from tasks.vision.observer import ClassifierObserver
 
 EPOCH_64 = 782
 """Batches of 64 that 50,000 images make."""
@@ -33,7 +38,7 @@ _NARROW: Mapping[str, Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cifar(Task):
+class Cifar(NetworkTask):
     """Classes of 32 x 32 images: ResNet-18, cropped and flipped images, prior N(0, I / prior_precision) on all weights.
 
     U is -log of likelihood and prior over all training images, so a learning rate on the mean loss is h N, and a weight
@@ -44,7 +49,6 @@ class Cifar(Task):
     `metrics` of the class are all that it can have, those of an object what its settings make it read and report.
 
     own, other  the data set, and the CIFAR that has other classes
-    every       of how many rows and columns of the images one is used
 
     Sources: R. Zhang et al., "Cyclical Stochastic Gradient MCMC", ICLR 2020, and its code; S. Kim, Q. Song, F. Liang,
     "Stochastic gradient Langevin dynamics with adaptive drifts", 2022, section 5.3 and appendix A.7.
@@ -53,12 +57,12 @@ class Cifar(Task):
     classes: ClassVar[int]
     own: ClassVar[str]
     other: ClassVar[str]
-    every: ClassVar[int] = 1
     mean: ClassVar[tuple[float, float, float]]
     sd: ClassVar[tuple[float, float, float]]
-    dtype: ClassVar[str] = "float32"
-    opaque: ClassVar = True
-    provides: ClassVar = frozenset({"terms", "layout"})
+    in_laws: ClassVar = {  # without batch normalisation, which is no sum, and uncropped
+        "width": 2, "normalisation": "group", "augment": False, "batch": 13, "train_images": 40, "test_images": 10,
+        "unseen": "none", "train_accuracy": False, "by_cycle": False,
+    }  # fmt: skip
     protocols: ClassVar = (
         Protocol(
             "csgmcmc",
@@ -93,14 +97,14 @@ class Cifar(Task):
         ),
     )  # fmt: skip
 
-    batch: int = param(64, "[1, inf)", "n, images in a minibatch", source="Zhang et al. 2020, code")
+    batch: int = param(64, "[1, inf)", "n, images in a minibatch", source="Zhang et al. 2020, code")  # type: ignore[misc]
     prior_precision: float = param(25.0, "[0, inf)", "of all weights", source="weight decay 5e-4 times 50,000, code")  # type: ignore[misc]
     normalisation: str = param(
         "batch", choices=("batch", "filter-response", "group"), meaning="between layers", source="both papers"
     )
     width: int = param(64, "[1, 1024]", "channels of the first stage", source="both papers")
     augment: bool = param(True, meaning="whether training images are cropped and flipped", source="both papers")
-    precision: str = param("float32", choices=("float32", "bfloat16"), meaning="of the forward pass", source="ours")
+    precision: str = param("float32", choices=("float32", "bfloat16"), meaning="of the forward pass", source="ours")  # type: ignore[misc]
     unseen: str = param(
         "none", choices=("none", "svhn", "cifar", "both"), meaning="sets of other classes: SVHN, the other CIFAR",
         source="changes no number",
@@ -118,8 +122,6 @@ class Cifar(Task):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.batch > self.train_images:
-            raise UsageError(f"task.batch = {self.batch} is more than the {self.train_images} training images")
         strangers = [file for name in self.strangers() for file in FILES[name]]
         metrics = classifier_metrics(self.strangers(), train=self.train_accuracy)
         object.__setattr__(self, "datasets", (*FILES[self.own], *strangers))
@@ -129,69 +131,50 @@ class Cifar(Task):
         """The unseen sets by name."""
         return {"none": (), "svhn": ("svhn",), "cifar": (self.other,), "both": ("svhn", self.other)}[self.unseen]
 
-    def dim(self) -> int:
-        return self.network().dim
-
     def terms(self) -> int:
         return self.train_images
 
-    def batch_terms(self) -> int:
-        return self.batch
-
-    def max_block(self, device: str) -> int:
-        return 1
-
-    def for_laws(self) -> Self:
-        """The same code in float64 on few small images, uncropped; without batch normalisation, which is no sum."""
-        small = type(f"Small{type(self).__name__}", (type(self),), {"dtype": "float64", "every": 2})
-        settings = {field.name: getattr(self, field.name) for field in fields(self)} | {
-            "width": 2, "normalisation": "group", "augment": False, "batch": 13, "train_images": 40,
-            "test_images": 10, "unseen": "none", "train_accuracy": False, "by_cycle": False,
-        }  # fmt: skip
-        made: Self = small(**settings)
-        return made
-
-    def network(self) -> FlatModule:
-        """The network as a function of its weights."""
-        from tasks.networks.flat import FlatModule
+    def network(self) -> Network:
         from tasks.networks.resnet import ResNet18
 
-        return FlatModule(lambda: ResNet18(self.classes, self.width, self.normalisation))
+        return Network(lambda: ResNet18(self.classes, self.width, self.normalisation))
 
-    def images(self, name: str) -> Images:
-        """The images of a set: "train", "test", or one of `strangers`."""
-        import torch
-
-        from tasks.vision.convolutional import Images
-
+    def images(self, name: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """The images (n, H, W, 3) and classes of a set: "train", "test", or one of `strangers`, whose mean nothing."""
         if name == "svhn":
-            pixels = svhn()
-            return Images(torch.from_numpy(pixels), torch.zeros(len(pixels), dtype=torch.int64))
+            return svhn(), np.zeros(len(svhn()), dtype=np.int64)
         source, part = (READERS[self.own], name) if name in {"train", "test"} else (READERS[name], "test")
         pixels, labels = source(part)
         limit = {"train": self.train_images, "test": self.test_images}.get(name)
-        return Images(torch.from_numpy(pixels[:limit, :: self.every, :: self.every]), torch.from_numpy(labels[:limit]))
+        every = 2 if self.few else 1
+        return pixels[:limit, ::every, ::every], labels[:limit]
 
-    def build(self, streams: Sequence[Streams], device: str) -> ModuleClassifier:
+    def arrays(self, part: str) -> Mapping[str, NDArray[Any]]:
+        pixels, labels = self.images(part)
+        return {"x": pixels, "label": labels}
+
+    def inputs(self, x: Tensor) -> Tensor:
+        return normalise(super().inputs(x), self.mean, self.sd)
+
+    def changes(self, generator: np.random.Generator, shape: tuple[int, int]) -> Tensor | None:
+        """Shifts down and right, in 0 ... 2 reach, and flips, (batches, n, 3) uint8."""
         import torch
 
-        from tasks.vision.convolutional import Model, ModuleClassifier
+        if not self.augment:
+            return None
+        shift = generator.integers(0, 2 * REACH + 1, (*shape, 2), dtype=np.uint8)
+        flip = generator.integers(0, 2, (*shape, 1), dtype=np.uint8)
+        return torch.from_numpy(np.concatenate([shift, flip], axis=2))
 
-        model = Model(
-            self.network(), self.classes, self.mean, self.sd, self.prior_precision, self.precision,
-            getattr(torch, self.dtype),
-        )  # fmt: skip
-        return ModuleClassifier(
-            model,
-            {name: self.images(name) for name in ("train", "test", *self.strangers())},
-            streams,
-            device,
-            batch=self.batch,
-            reach=REACH if self.augment else 0,
-            watched={
-                "train": self.train_accuracy or self.by_cycle,
-                "by_cycle": self.by_cycle,
-            },
+    def change(self, x: Tensor, changes: Tensor) -> Tensor:
+        return crop_and_flip(x, changes[:, :2], changes[:, 2] > 0, REACH)
+
+    def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> ClassifierObserver:
+        from tasks.vision.observer import ClassifierObserver
+
+        train = self.train_accuracy or self.by_cycle
+        return ClassifierObserver(
+            problem, chains, trajectory, cost, train=train, by_cycle=self.by_cycle, unseen=self.strangers()
         )
 
 

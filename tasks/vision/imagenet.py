@@ -8,20 +8,25 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import DataError, Protocol, Task, UsageError, param
+from harness import DataError, Network, NetworkTask, Protocol, param
+from tasks.vision.augment import normalise
 from tasks.vision.metrics import classifier_metrics
 
 if TYPE_CHECKING:
-    from harness import Streams
-    from tasks.networks.flat import FlatModule
-    from tasks.vision.streamed import StreamedClassifier
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from harness import Cost, DataProblem, Streams, Trajectory
+    from tasks.datasets.imagefolder import ImageFolder
+    from tasks.vision.observer import ClassifierObserver
+    from tasks.vision.streamed import StreamedProblem
 
 EPOCH = 5005
 """Batches of 256 that 1,281,167 images make."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageNet(Task):
+class ImageNet(NetworkTask):
     """1,000 classes of photographs, 1,281,167 to train on and 50,000 to be tried on, by torchvision's ResNet-50.
 
     Training images are random parts at 224 x 224, flipped or not; test images the centre of the image at 256. The prior
@@ -34,9 +39,6 @@ class ImageNet(Task):
 
     mean: ClassVar = (0.485, 0.456, 0.406)
     sd: ClassVar = (0.229, 0.224, 0.225)
-    dtype: ClassVar[str] = "float32"
-    opaque: ClassVar = True
-    provides: ClassVar = frozenset({"terms", "layout"})
     metrics: ClassVar = classifier_metrics(top=True)
     protocols: ClassVar = (
         Protocol(
@@ -52,61 +54,58 @@ class ImageNet(Task):
     folder: str | None = param(
         None, meaning="with train/ and val/; none: imagenet/ in the data folder", source="the data"
     )
-    batch: int = param(256, "[1, inf)", "n, images in a minibatch", source="ours: not stated")
+    batch: int = param(256, "[1, inf)", "n, images in a minibatch", source="ours: not stated")  # type: ignore[misc]
     prior_precision: float = param(128.1, "[0, inf)", "of all weights", source="ours: weight decay 1e-4 times N")  # type: ignore[misc]
-    precision: str = param("float32", choices=("float32", "bfloat16"), meaning="of the forward pass", source="ours")
+    precision: str = param("float32", choices=("float32", "bfloat16"), meaning="of the forward pass", source="ours")  # type: ignore[misc]
     images: int = param(1_281_167, "[1, inf)", "N, images in train/", source="ILSVRC 2012")
     test_images: int = param(50_000, "[1, inf)", "of those in val/, at equal distances", source="all of them")
     classes: int = param(1000, "[2, inf)", "folders in train/ and val/", source="ILSVRC 2012")
     threads: int = param(8, "[1, 256]", "that decode images", source="changes no number")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.batch > self.images:
-            raise UsageError(f"task.batch = {self.batch} is more than the {self.images} training images")
-
-    def dim(self) -> int:
-        return self.network().dim
-
     def terms(self) -> int:
         return self.images
 
-    def batch_terms(self) -> int:
-        return self.batch
-
-    def max_block(self, device: str) -> int:
-        return 1
-
-    def network(self) -> FlatModule:
-        """The network as a function of its weights."""
-        from tasks.networks.flat import FlatModule
+    def network(self) -> Network:
         from tasks.networks.resnet import resnet50
 
-        return FlatModule(lambda: resnet50(self.classes))
+        return Network(lambda: resnet50(self.classes))
 
-    def build(self, streams: Sequence[Streams], device: str) -> StreamedClassifier:
+    def files(self, part: str) -> ImageFolder:
+        """The images of "train" or "test"."""
+        from tasks.datasets.imagefolder import ImageFolder
+
+        found = ImageFolder(self.folder, PARTS[part], self.classes)
+        if part == "train" and len(found.paths) != self.images:
+            raise DataError(
+                f"{found.place} has {len(found.paths)} images, not {self.images}; where that is meant, "
+                f"--set task.images={len(found.paths)}"
+            )
+        return found
+
+    def rows(self, part: str, files: ImageFolder) -> NDArray[np.int64]:
+        """The images of a set that are used, by their places in its folder."""
+        count = len(files.paths)
+        used = count if part == "train" else min(self.test_images, count)
+        return np.linspace(0, count, used, endpoint=False).astype(np.int64)
+
+    def inputs(self, x: Tensor) -> Tensor:
+        return normalise(super().inputs(x), self.mean, self.sd)
+
+    def changes(self, generator: np.random.Generator, shape: tuple[int, int]) -> Tensor:
+        """A seed for each image, of which its part and its flip are drawn, (batches, n)."""
         import torch
 
-        from tasks.datasets.imagefolder import ImageFolder
-        from tasks.vision.convolutional import Model
-        from tasks.vision.streamed import StreamedClassifier
+        return torch.from_numpy(generator.integers(0, 2**63, shape, dtype=np.int64))
 
-        folders = {name: ImageFolder(self.folder, part, self.classes) for name, part in PARTS.items()}
-        train, test = (len(folders[name].paths) for name in ("train", "test"))
-        if train != self.images:
-            raise DataError(
-                f"{folders['train'].place} has {train} images, not {self.images}; where that is meant, "
-                f"--set task.images={train}"
-            )
-        chosen = np.linspace(0, test, min(self.test_images, test), endpoint=False).astype(np.int64)
-        model = Model(
-            self.network(), self.classes, self.mean, self.sd, self.prior_precision, self.precision,
-            getattr(torch, self.dtype),
-        )  # fmt: skip
-        return StreamedClassifier(
-            model, folders, chosen, streams, device,
-            batch=self.batch, threads=self.threads,
-        )  # fmt: skip
+    def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> ClassifierObserver:
+        from tasks.vision.observer import ClassifierObserver
+
+        return ClassifierObserver(problem, chains, trajectory, cost)
+
+    def build(self, streams: Sequence[Streams], device: str) -> StreamedProblem:
+        from tasks.vision.streamed import StreamedProblem
+
+        return StreamedProblem(self, streams, device)
 
 
 PARTS = {"train": "train", "test": "val"}

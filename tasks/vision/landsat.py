@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,11 +11,11 @@ import numpy as np
 
 from harness import Protocol, param
 from tasks.datasets import uci
-from tasks.vision.dense_task import PREPROCESSING, DenseTask
+from tasks.vision.dense import PREPROCESSING, DenseTask
 from tasks.vision.metrics import classifier_metrics
 
 if TYPE_CHECKING:
-    from tasks.vision.dense_task import Data
+    from tasks.vision.dense import Data
 
 EPOCH = 89
 """Batches of 50 that 4,435 rows make."""
@@ -34,7 +35,7 @@ class Landsat(DenseTask):
 
     features: ClassVar = 36
     classes: ClassVar = 6
-    train: ClassVar = 4435
+    size: ClassVar = 4435
     observed: ClassVar[Mapping[str, Any]] = {"last": None, "train": True, "average": 200}
     datasets: ClassVar = (uci.LANDSAT_TRAIN, uci.LANDSAT_TEST)
     metrics: ClassVar = classifier_metrics(last=None, train=True)
@@ -68,13 +69,15 @@ class Landsat(DenseTask):
         attributes, classes = uci.load(uci.LANDSAT_TRAIN if name == "train" else uci.LANDSAT_TEST)
         return attributes.astype(np.float32), np.searchsorted([1, 2, 3, 4, 5, 7], classes)
 
+    @functools.cached_property
+    def statistics(self) -> list[tuple[float, ...]]:
+        """Mean, sd, least value and range of each attribute in the training rows."""
+        x = self.read("train")[0]
+        found = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64), x.min(axis=0), np.ptp(x, axis=0)
+        return [tuple(each.tolist()) for each in found]
+
     def moments(self) -> tuple[Any, Any]:
-        """The mean and sd of each attribute in the training rows, (36,)."""
-        attributes, _ = self.read("train")
-        return attributes.mean(axis=0, dtype=np.float64), attributes.std(axis=0, dtype=np.float64)
+        return self.statistics[0], self.statistics[1]
 
     def standard(self) -> tuple[Any, Any]:
-        if self.preprocessing != "min-max":
-            return super().standard()
-        attributes, _ = self.read("train")
-        return attributes.min(axis=0), np.ptp(attributes, axis=0)
+        return (self.statistics[2], self.statistics[3]) if self.preprocessing == "min-max" else super().standard()

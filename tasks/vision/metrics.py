@@ -1,10 +1,18 @@
-"""The metrics of a classifier: their names are shared by all tasks that `ClassifierObserver` watches."""
+"""The metrics of a classifier of images: their names, and scores of predictive distributions and of pairs of draws."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from harness import Metric
+import numpy as np
+
+from harness import PREDICTIVE_METRICS, Metric, diagnostics
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
 
 LOW_ENTROPY = 0.5
 """Nats below which a prediction counts as certain; ten classes at equal odds have 2.3."""
@@ -28,12 +36,7 @@ def classifier_metrics(
     if train:
         accuracies += [Metric(f"{prefix}train_accuracy", "max", "%", f"training accuracy of a single draw, {few}")]
     found = [
-        Metric("test_error", "min", "%", "test error of the posterior mean of the predicted probabilities"),
-        Metric("nll", "min", "nats", "negative log-likelihood of a test image under the posterior mean"),
-        Metric("ece", "min", "1", "expected calibration error of the posterior mean, 15 bins of equal width"),
-        Metric("brier", "min", "1", "Brier score of the posterior mean, summed over the classes"),
-        Metric("single_test_error", "min", "%", f"test error of a single draw, {own}"),
-        Metric("single_nll", "min", "nats", f"negative log-likelihood of a test image under a single draw, {own}"),
+        *PREDICTIVE_METRICS,
         Metric("disagreement", "max", "1", "share of test images that two draws put in other classes, all pairs"),
         Metric("disagreement_between_cycles", "max", "1", "the same for two draws of different cycles"),
     ]
@@ -58,3 +61,33 @@ def _unseen_metrics(name: str) -> list[Metric]:
             Metric(f"fpr95{suffix}_{name}", "min", "1", f"share of {name} accepted with 95 % of the test images"),
         ]
     return found
+
+
+def unseen_values(mean: Mapping[str, Array], entropies: Mapping[str, Array]) -> dict[str, float | None]:
+    """How well the posterior mean (n, K) tells each unseen set from the test images, by entropy and largest p."""
+    found: dict[str, float | None] = {}
+    for name in mean.keys() - {"test"}:
+        found[f"entropy_{name}"] = float(entropies[name].mean())
+        found[f"low_entropy_mass_{name}"] = float((entropies[name] < LOW_ENTROPY).mean())
+        scores = {"": (entropies["test"], entropies[name]), "_maxprob": (-mean["test"].max(1), -mean[name].max(1))}
+        for suffix, (seen, unseen) in scores.items():
+            found[f"auroc{suffix}_{name}"] = diagnostics.ood.auroc(seen, unseen)
+            found[f"aupr{suffix}_{name}"] = diagnostics.ood.aupr(seen, unseen)
+            found[f"fpr95{suffix}_{name}"] = diagnostics.ood.fpr95(seen, unseen)
+    return found
+
+
+def disagreements(predicted: NDArray[Any]) -> NDArray[np.float32]:
+    """The share of images (S, n) that each two draws put in different classes, (S, S)."""
+    shares = np.zeros((len(predicted), len(predicted)), dtype=np.float32)
+    for k, row in enumerate(predicted):
+        shares[k, :k] = (predicted[:k] != row).mean(axis=1)
+    return shares + shares.T
+
+
+def mean_disagreements(pairs: NDArray[np.float32], cycle: NDArray[np.int64]) -> dict[str, float | None]:
+    """Means of (S, S) over all pairs of draws, and over those of different cycles; None where there are none."""
+    upper = np.triu(np.ones(pairs.shape, dtype=bool), 1)
+    between = upper & (cycle[:, None] != cycle)
+    means = {"disagreement": upper, "disagreement_between_cycles": between}
+    return {name: float(pairs[chosen].mean()) if chosen.any() else None for name, chosen in means.items()}

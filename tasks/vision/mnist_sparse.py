@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness import Metric, Protocol, param
+from harness import Layout, Metric, MLPProblem, Protocol, param
 from tasks.datasets import idx
-from tasks.vision.dense_task import DenseTask
+from tasks.vision.dense import DenseTask
 from tasks.vision.metrics import classifier_metrics
 from tasks.vision.notmnist import EPOCH, digits, moments
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness import Cost, Trajectory
-    from tasks.vision.dense import DenseClassifier
-    from tasks.vision.dense_task import Data
+    from harness import Cost, DataProblem, Streams, Trajectory
+    from tasks.vision.dense import Data
     from tasks.vision.observer import ClassifierObserver
+
+    Batch = dict[str, Tensor]
 
 SHARE = 0.4
 """Of a run with the normal prior: 100 of 250 epochs."""
@@ -44,8 +45,9 @@ class MnistSparse(DenseTask):
 
     features: ClassVar = 784
     classes: ClassVar = 10
-    train: ClassVar = 60_000
+    size: ClassVar = 60_000
     observed: ClassVar[Mapping[str, Any]] = {"last": None, "train": True, "average": 5}
+    in_laws: ClassVar = {**DenseTask.in_laws, "dense_steps": 0}
     datasets: ClassVar = (*idx.MNIST_TRAIN, *idx.MNIST_TEST)
     metrics: ClassVar = (
         *classifier_metrics(last=None, train=True),
@@ -85,40 +87,29 @@ class MnistSparse(DenseTask):
         """The size of a weight from which the slab explains it better."""
         return math.sqrt(2 * self.log_odds * self.slab * self.spike / (self.slab - self.spike))
 
-    def for_laws(self) -> MnistSparse:
-        from dataclasses import replace
-
-        return replace(super().for_laws(), dense_steps=0)
-
     def read(self, name: str) -> Data:
         return digits(name)
 
     def moments(self) -> tuple[float, float]:
         return moments()
 
-    def first_steps(self) -> int:
-        return self.dense_steps
-
-    def minus_log_prior(self, theta: Tensor, *, first: bool) -> Tensor:
+    def log_prior(self, theta: Tensor) -> Tensor:
+        """The second one."""
         import torch
 
-        normal = self.prior_precision / 2 * theta.square()
-        if first:
-            return normal.sum(1)
         square = theta.square() / 2
         spike = math.log1p(-self.inclusion) - math.log(2 * math.pi * self.spike) / 2 - square / self.spike
         slab = math.log(self.inclusion) - math.log(2 * math.pi * self.slab) / 2 - square / self.slab
-        return torch.where(self.connections(theta.device), -torch.logaddexp(spike, slab), normal).sum(1)
+        normal = self.prior_precision / 2 * theta.square()
+        return -torch.where(self.connections(theta.device), -torch.logaddexp(spike, slab), normal).sum(1)
 
-    def prior_gradient(self, theta: Tensor, *, first: bool) -> Tensor:
+    def prior_gradient(self, theta: Tensor) -> Tensor:
         """With w = theta_i and r = 1 / (1 + exp(log_odds - w^2 (1/spike - 1/slab) / 2)), the odds of the slab,
 
         -d log pi / d theta_i = theta_i (r / slab + (1 - r) / spike).
         """
         import torch
 
-        if first:
-            return self.prior_precision * theta
         narrow, wide = 1 / self.spike, 1 / self.slab
         odds = theta.square().mul_((narrow - wide) / 2).sub_(self.log_odds).sigmoid_()
         each = odds.mul_(narrow - wide).neg_().add_(narrow)
@@ -126,10 +117,7 @@ class MnistSparse(DenseTask):
 
     def connections(self, device: Any) -> Tensor:
         """Which coordinates are connection weights, (D,)."""
-        return _connections(tuple(self.sizes), str(device))
-
-    def under_normal_prior(self, device: str) -> Tensor:
-        return ~self.connections(device)
+        return _connections(self.layout(), str(device))
 
     def kept(self, theta: Tensor) -> Tensor:
         """The share of connection weights of each chain that the slab explains better, (C,)."""
@@ -139,17 +127,55 @@ class MnistSparse(DenseTask):
         large = (theta.abs() >= self.threshold) & weights
         return large.sum(1, dtype=torch.float64) / weights.sum()
 
-    def watch(self, problem: DenseClassifier, rows: slice, trajectory: Trajectory, cost: Cost) -> ClassifierObserver:
-        from tasks.vision.observer import ClassifierObserver
+    def observer(
+        self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost, **further: Any
+    ) -> ClassifierObserver:
+        return super().observer(problem, chains, trajectory, cost, share_kept=self.kept, **further)
 
-        return ClassifierObserver(problem, rows, trajectory, cost, share_kept=self.kept, **self.watched())
+    def build(self, streams: Sequence[Streams], device: str) -> SparseProblem:
+        return SparseProblem(self, streams, device)
 
 
 @functools.lru_cache(maxsize=4)
-def _connections(sizes: tuple[int, ...], device: str) -> Tensor:
+def _connections(layout: Layout, device: str) -> Tensor:
     import torch
 
-    from tasks.networks.mlp import MLP
+    return torch.cat([torch.full((block.size,), len(block.shape) == 2, device=device) for block in layout.blocks])
 
-    blocks = MLP(sizes).layout.blocks
-    return torch.cat([torch.full((b.size,), len(b.shape) == 2, device=device) for b in blocks])
+
+class SparseProblem(MLPProblem):
+    """The prior changes after `dense_steps` steps, so blocks are of one step.
+
+    In the second stage the rows stand in a batch twice, as `index` and as `second`, so that a batch tells by itself
+    which stage it is of. All the data are under the second prior.
+    """
+
+    task: MnistSparse
+
+    def __init__(self, task: MnistSparse, streams: Sequence[Streams], device: str) -> None:
+        import torch
+
+        super().__init__(task, streams, device)
+        self.block_limit = 1
+        self.under_normal_prior = ~task.connections(device)
+        self.step = torch.zeros(len(streams), dtype=torch.int64)
+
+    def draw_batches(self, steps: int) -> Batch:
+        self.step = self.step + steps
+        batch = super().draw_batches(steps)
+        return batch if int(self.step[0]) <= self.task.dense_steps else batch | {"second": batch["index"]}
+
+    def prior(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        first = batch is not None and "second" not in batch
+        return self.task.prior_precision / 2 * theta.square().sum(1) if first else super().prior(theta, batch)
+
+    def prior_gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        first = batch is not None and "second" not in batch
+        return self.task.prior_precision * theta if first else super().prior_gradient(theta, batch)
+
+    def state(self) -> dict[str, Tensor]:
+        return super().state() | {"step": self.step}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        super().load(state)
+        self.step = state["step"].cpu().clone()

@@ -9,11 +9,11 @@ import numpy as np
 
 from harness import Protocol, param
 from tasks.datasets import idx
-from tasks.vision.dense_task import DenseTask
+from tasks.vision.dense import DenseTask
 from tasks.vision.metrics import classifier_metrics
 
 if TYPE_CHECKING:
-    from tasks.vision.dense_task import Data
+    from tasks.vision.dense import Data
 
 EPOCH = 600
 UNSEEN = {"notmnist": idx.NOTMNIST_TEST, "fashion": idx.FASHION_TEST, "kmnist": idx.KMNIST_TEST}
@@ -35,7 +35,7 @@ class NotMNIST(DenseTask):
 
     features: ClassVar = 784
     classes: ClassVar = 10
-    train: ClassVar = 60_000
+    size: ClassVar = 60_000
     unseen: ClassVar = tuple(UNSEEN)
     datasets: ClassVar = (*idx.MNIST_TRAIN, *idx.MNIST_TEST, *UNSEEN.values())
     metrics: ClassVar = classifier_metrics(tuple(UNSEEN))

@@ -38,11 +38,9 @@ QUICK = {**FULL, "rounds": 2, "width": 8}
 def images() -> Any:
     import torch
 
-    from tasks.vision.convolutional import Images
-
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (IMAGES, 32, 32, 3), dtype=torch.uint8, generator=generator)
-    return Images(pixels, torch.randint(0, 10, (IMAGES,), generator=generator))
+    return pixels, torch.randint(0, 10, (IMAGES,), generator=generator)
 
 
 def looped(sampler: str, asked: Mapping[str, Any], device: str) -> Any:
@@ -58,7 +56,7 @@ def looped(sampler: str, asked: Mapping[str, Any], device: str) -> Any:
         """cifar10 on other images."""
 
         def images(self, name: str) -> Any:
-            return images()
+            return tuple(part.numpy() for part in images())
 
     task = Noise(
         width=asked["width"],
@@ -83,15 +81,14 @@ def usual(asked: Mapping[str, Any], device: str) -> Callable[[], None]:
 
     module = ResNet18(10, asked["width"]).to(device, memory_format=torch.channels_last).train()
     optimiser = torch.optim.SGD(module.parameters(), lr=0.005, momentum=0.9, weight_decay=5e-4)
-    stored, generator, n = images(), torch.Generator(device).manual_seed(0), asked["batch"]
-    pixels, labels = stored.pixels.to(device), stored.labels.to(device)
-    mean, sd = torch.tensor(Cifar10.mean, device=device), torch.tensor(Cifar10.sd, device=device)
+    generator, n = torch.Generator(device).manual_seed(0), asked["batch"]
+    pixels, labels = (part.to(device) for part in images())
 
     def step() -> None:
         index = torch.randint(0, IMAGES, (n,), generator=generator, device=device)
         shift = torch.randint(0, 9, (n, 2), generator=generator, device=device)
         flip = torch.rand(n, generator=generator, device=device) < 0.5
-        x = normalise(crop_and_flip(pixels[index], shift, flip, 4), mean, sd)
+        x = normalise(crop_and_flip(pixels[index], shift, flip, 4).float(), Cifar10.mean, Cifar10.sd)
         optimiser.zero_grad()
         with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=asked["precision"] == "bfloat16"):
             loss = torch.nn.functional.cross_entropy(module(x), labels[index])

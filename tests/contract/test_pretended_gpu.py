@@ -18,6 +18,7 @@ from torch.utils import _pytree as tree
 from torchvision.models.resnet import Bottleneck, ResNet
 
 import harness.engine.stepping.update
+from harness import Network
 from harness.contracts.registry import load, registry
 from harness.engine.loop import LOOK
 from harness.engine.stepping.graph import WARM, Graph
@@ -29,17 +30,16 @@ from plugins.samplers.msgld import MSGLD
 from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
 from plugins.schedules.cyclical import Cyclical
-from tasks.networks.flat import FlatModule
 from tasks.regression.blr import Heart
 from tasks.synthetic.mixture5 import Mixture5
 from tasks.vision.cifar import Cifar100
-from tasks.vision.dense_task import FEW
 from tasks.vision.imagenet import ImageNet
 from tasks.vision.landsat import Landsat
 from tasks.vision.mnist_sparse import MnistSparse
 from tasks.vision.notmnist import NotMNIST
 
 GPU = "cuda:0"
+FEW = 60
 STEP = Constant(step_size=1e-9)
 CLOSE = {"rtol": 0, "atol": 1e-9}
 """In double precision, rounding is 1e-15 and grows in these steps; one noise of a step is sqrt(2 h T) = 4e-5."""
@@ -97,7 +97,7 @@ class Photographs(ImageNet):
     """ResNet-50's kinds of layers, one block a stage, on small images."""
 
     def network(self):
-        return FlatModule(lambda: nn.Sequential(nn.AvgPool2d(7), ResNet(Bottleneck, [1, 1, 1, 1], self.classes)))
+        return Network(lambda: nn.Sequential(nn.AvgPool2d(7), ResNet(Bottleneck, [1, 1, 1, 1], self.classes)))
 
 
 @pytest.fixture(scope="module")

@@ -37,6 +37,7 @@ class Made:
 
 @pytest.fixture(autouse=True)
 def task(monkeypatch):
+    monkeypatch.setattr(interpolation, "errors_on_line", lambda made, *line: made.on_line(*line))
     monkeypatch.setattr(interpolation, "task_of", lambda group, _: Made(group.method == "chmc"))
 
 

@@ -31,7 +31,7 @@ def test_normalised_images_are_those_of_the_usual_transforms():
 
     images = torch.randint(0, 256, (5, 8, 8, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     mean, sd = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
-    found = normalise(images, torch.tensor(mean), torch.tensor(sd))
+    found = normalise(images.float(), mean, sd)
     assert found.is_contiguous(memory_format=torch.channels_last)
     for image, one in zip(images.numpy(), found, strict=True):
         torch.testing.assert_close(one, functional.normalize(functional.to_tensor(image), mean, sd), rtol=0, atol=1e-6)

@@ -89,7 +89,7 @@ def test_unseen_sets_bring_their_files_and_metrics():
     assert "auroc_svhn" in {metric.name for metric in Cifar10(unseen="svhn").metrics}
     assert not any("svhn" in metric.name for metric in Cifar10().metrics)
     assert "last5_train_accuracy" in {metric.name for metric in Cifar10(train_accuracy=True).metrics}
-    with pytest.raises(UsageError, match="more than the 50 training images"):
+    with pytest.raises(UsageError, match="more than the 50 rows"):
         Cifar10(train_images=50)
 
 

@@ -19,9 +19,6 @@ SIZES = {"test": TEST, "train": TRAIN, "strange": UNSEEN}
 class Made:
     """Predicts log_softmax of what stands at fixed places of theta, in two stretches; one buffer a chain."""
 
-    classes = K
-    unseen = ("strange",)
-
     def __init__(self):
         generator = np.random.default_rng(0)
         self.labels = {n: torch.from_numpy(generator.integers(K, size=SIZES[n])) for n in ("test", "train")}
@@ -54,7 +51,7 @@ def drawn(draws=12, seed=1):
 
 def observed(theta, weights, sizes=None, *, resume=False, **options):
     problem, path = Made(), trajectory(len(theta))
-    observer = ClassifierObserver(problem, slice(1, 3), path, Cost(1.0, 0.5), **options)
+    observer = ClassifierObserver(problem, slice(1, 3), path, Cost(1.0, 0.5), unseen=("strange",), **options)
     steps, start = np.flatnonzero(path.keep) + 1, 0
     for size in sizes or [len(theta)]:
         block = slice(start, start + size)
@@ -62,7 +59,7 @@ def observed(theta, weights, sizes=None, *, resume=False, **options):
         start += size
         if resume:
             state = {n: leaf.clone() for n, leaf in observer.state().items()}
-            observer = ClassifierObserver(problem, slice(1, 3), path, Cost(1.0, 0.5), **options)
+            observer = ClassifierObserver(problem, slice(1, 3), path, Cost(1.0, 0.5), unseen=("strange",), **options)
             observer.load(state)
     return observer.outcome()
 
@@ -167,7 +164,7 @@ def test_blocks_and_restarts_do_not_matter(options):
 
 
 def test_long_runs_are_recorded_at_evenly_spaced_draws(monkeypatch):
-    monkeypatch.setattr("tasks.vision.observer.RECORDED", 5)
+    monkeypatch.setattr("harness.contracts.observers.RECORDED", 5)
     theta, weights = drawn()
     found = observed(theta, weights)
     assert found.arrays["steps"].tolist() == [2, 2, 8, 8, 14, 14, 20, 20]

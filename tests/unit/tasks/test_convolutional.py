@@ -29,7 +29,7 @@ def task(cls=Exact, **settings):
 def plain_module(made, streams):
     """The network as everyone writes it, where a chain starts."""
     network = made.network()
-    weights, _ = network.start(streams.torch("init"))
+    weights = network.start(streams.torch("init"))
     module = ResNet18(10, made.width, made.normalisation)
     module.load_state_dict(network.weights(weights), strict=False)
     return module.to(torch.float64).train()
@@ -37,7 +37,7 @@ def plain_module(made, streams):
 
 def batches(made, streams, reach):
     """The batches of an epoch by hand: images, classes, and the number of batches."""
-    images = made.images("train")
+    images, labels = made.images("train")
     order = streams.numpy("order").permutation(N)
     count = -(-N // made.batch)
     changes = streams.numpy("data")
@@ -48,12 +48,12 @@ def batches(made, streams, reach):
         rows = order[k * made.batch : (k + 1) * made.batch]
         cut = []
         for i, row in enumerate(rows):
-            image = np.pad(images.pixels[row].numpy(), ((reach, reach), (reach, reach), (0, 0)))
+            image = np.pad(images[row], ((reach, reach), (reach, reach), (0, 0)))
             down, across = shift[k, i]
             image = image[down : down + side, across : across + side]
             cut.append(image[:, ::-1] if flip[k, i] else image)
         x = torch.tensor(np.array(cut) / 255 - np.array(made.mean)) / torch.tensor(made.sd, dtype=torch.float64)
-        yield x.permute(0, 3, 1, 2), images.labels[rows], count
+        yield x.permute(0, 3, 1, 2), torch.from_numpy(labels[rows]), count
 
 
 def loss_on(module, x, y, count):

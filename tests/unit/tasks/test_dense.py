@@ -33,7 +33,7 @@ def made(task, name):
 @dataclass(frozen=True, kw_only=True)
 class MadeNotMNIST(NotMNIST):
     features = 20
-    train = TRAIN
+    size = TRAIN
 
     def read(self, name):
         return made(self, name)
@@ -41,7 +41,7 @@ class MadeNotMNIST(NotMNIST):
 
 @dataclass(frozen=True, kw_only=True)
 class MadeLandsat(Landsat):
-    train = TRAIN
+    size = TRAIN
 
     def read(self, name):
         return made(self, name)
@@ -50,7 +50,7 @@ class MadeLandsat(Landsat):
 @dataclass(frozen=True, kw_only=True)
 class MadeSparse(MnistSparse):
     features = 20
-    train = TRAIN
+    size = TRAIN
 
     def read(self, name):
         return made(self, name)

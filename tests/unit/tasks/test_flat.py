@@ -3,23 +3,23 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tasks.networks.flat import FlatModule
+from harness import Network
 from tasks.networks.resnet import ResNet18, resnet50
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_the_networks_have_the_published_numbers_of_weights():
-    assert FlatModule(lambda: ResNet18(10)).dim == 11_173_962
-    assert FlatModule(lambda: ResNet18(100)).dim == 11_220_132
-    assert FlatModule(lambda: resnet50(1000)).dim == 25_557_032
+    assert Network(lambda: ResNet18(10)).dim == 11_173_962
+    assert Network(lambda: ResNet18(100)).dim == 11_220_132
+    assert Network(lambda: resnet50(1000)).dim == 25_557_032
 
 
 def test_a_start_is_what_torch_draws_and_leaves_the_global_stream_alone():
-    flat = FlatModule(lambda: ResNet18(10, 4))
+    flat = Network(lambda: ResNet18(10, 4))
     generator = torch.Generator().manual_seed(3)
     before = torch.get_rng_state()
-    weights, statistics = flat.start(generator)
+    weights, statistics = flat.start(generator), flat.first_statistics()
     assert torch.equal(torch.get_rng_state(), before)
     torch.manual_seed(3)
     module = ResNet18(10, 4)
@@ -33,8 +33,8 @@ def test_a_start_is_what_torch_draws_and_leaves_the_global_stream_alone():
 
 @pytest.mark.parametrize("kind", ["batch", "filter-response", "group"])
 def test_gradients_and_statistics_are_those_of_a_plain_module_bit_for_bit(kind):
-    flat = FlatModule(lambda: ResNet18(10, 4, kind))
-    weights, statistics = flat.start(torch.Generator().manual_seed(0))
+    flat = Network(lambda: ResNet18(10, 4, kind))
+    weights, statistics = flat.start(torch.Generator().manual_seed(0)), flat.first_statistics()
     module = ResNet18(10, 4, kind)
     module.load_state_dict(flat.weights(weights) | flat.statistics(statistics), strict=False)
     module = module.to(memory_format=torch.channels_last).train()
@@ -53,8 +53,8 @@ def test_gradients_and_statistics_are_those_of_a_plain_module_bit_for_bit(kind):
 
 
 def test_evaluation_uses_the_statistics_and_leaves_them():
-    flat = FlatModule(lambda: ResNet18(10, 4))
-    weights, statistics = flat.start(torch.Generator().manual_seed(0))
+    flat = Network(lambda: ResNet18(10, 4))
+    weights, statistics = flat.start(torch.Generator().manual_seed(0)), flat.first_statistics()
     images = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(1))
     before = statistics.clone()
     together = flat.forward(weights, statistics, images, training=False)

@@ -8,13 +8,13 @@ import torch
 from support import make_loop, run_loop
 from torch import nn
 
+from harness import Network
 from harness.contracts.randomness import Streams
 from harness.system.errors import DataError
 from plugins.laws.task_streams import law_chains_have_their_own_streams
 from plugins.samplers.sgdm import SGDM
 from plugins.schedules.constant import Constant
 from tasks.datasets.imagefolder import crop
-from tasks.networks.flat import FlatModule
 from tasks.vision.imagenet import ImageNet
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -24,7 +24,7 @@ class Tiny(ImageNet):
     """With a network that takes milliseconds."""
 
     def network(self):
-        return FlatModule(
+        return Network(
             lambda: nn.Sequential(
                 nn.AvgPool2d(28), nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 3)
             )
@@ -68,7 +68,7 @@ def test_batches_do_not_depend_on_threads_nor_on_what_is_decoded_ahead(folder):
         if restart:
             problem.pending.clear()
         batch = {name: leaf[0] for name, leaf in drawn.items()}
-        pixels, labels = problem._batch(0, batch, int((batch["index"] < problem.terms).sum()))
+        pixels, labels = problem.batch_rows(0, batch, int((batch["index"] < problem.terms).sum()))
         assert pixels.shape == (5, 224, 224, 3)
         assert labels.tolist() == (batch["index"][0] // 4).tolist()
         ends.append(pixels)
@@ -80,7 +80,7 @@ def test_what_comes_next_is_under_way_and_no_more_is_kept_than_that(folder):
     problem = task(folder, batch=2).build([Streams(0, 0)], "cpu")
     for _ in range(15):
         drawn = {name: leaf[0] for name, leaf in problem.draw_batches(1).items()}
-        problem._batch(0, drawn, 2)
+        problem.batch_rows(0, drawn, 2)
     assert 1 <= len(problem.pending) <= 8
 
 

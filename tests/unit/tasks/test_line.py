@@ -8,8 +8,8 @@ import torch
 from generated import SMALL, Exact
 
 from harness.contracts.randomness import Streams
+from reports.figures import line
 from tasks.networks.resnet import ResNet18
-from tasks.vision import line
 
 
 def problem(normalisation):
@@ -44,15 +44,15 @@ def test_statistics_are_the_plain_average_over_batches_of_torch(monkeypatch):
     batches = again.draw_batches(3)
     with torch.no_grad():
         for k in range(3):
-            ((_, (images, _)),) = again._parts(0, {name: leaf[k] for name, leaf in batches.items()})
+            ((_, (images, _)),) = again.parts(0, {name: leaf[k] for name, leaf in batches.items()})
             plain(images)
     named = dict(plain.named_buffers())
     expected = torch.cat([named[name].reshape(-1) for name in made.network().buffer_shapes])
     torch.testing.assert_close(own.buffers[0], expected.to(own.buffers))
-    images = made.images("test")
+    images, labels = map(torch.from_numpy, made.images("test"))
     with torch.no_grad():
-        predicted = plain.eval()(again._read(images.pixels)).argmax(1)
-    assert found["recomputed"][0] == pytest.approx(100 * (predicted != images.labels).double().mean().item())
+        predicted = plain.eval()(made.inputs(images)).argmax(1)
+    assert found["recomputed"][0] == pytest.approx(100 * (predicted != labels).double().mean().item())
     momenta = {m.momentum for m in own.network.module.modules() if isinstance(m, torch.nn.BatchNorm2d)}
     assert momenta == {0.1}
 
@@ -60,11 +60,11 @@ def test_statistics_are_the_plain_average_over_batches_of_torch(monkeypatch):
 def test_without_running_statistics_there_is_one_line_and_its_ends_are_the_draws():
     made, own = problem("group")
     both = ends(own)
-    found = own.on_line(both, own.buffers[:1].expand(2, -1), [0.0, 0.5, 1.0])
+    found = line.errors_on_line(own, both, own.buffers[:1].expand(2, -1), [0.0, 0.5, 1.0])
     assert list(found) == ["as they are"]
-    images = made.images("test")
+    images, labels = map(torch.from_numpy, made.images("test"))
     for place, theta in ((0, both[0]), (2, both[1])):
         with torch.no_grad():
-            predicted = module(made, theta).eval()(own._read(images.pixels)).argmax(1)
-        assert found["as they are"][place] == pytest.approx(100 * (predicted != images.labels).double().mean().item())
+            predicted = module(made, theta).eval()(made.inputs(images)).argmax(1)
+        assert found["as they are"][place] == pytest.approx(100 * (predicted != labels).double().mean().item())
     assert np.isfinite(found["as they are"]).all()

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tasks.networks.mlp import MLP
+from harness import MLP
 
 SIZES = (7, 5, 6, 3)
 

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from tasks.vision.problem import Classifier
+    from harness import NetworkProblem
 
     Array = NDArray[np.float64]
 
@@ -23,9 +22,8 @@ BATCHES = 20
 """Training batches whose statistics are averaged where those of normalisation are computed anew."""
 
 
-@torch.no_grad()
 def errors_on_line(
-    problem: Classifier, ends: Tensor, statistics: Tensor, positions: Sequence[float]
+    problem: NetworkProblem, ends: Tensor, statistics: Tensor, positions: Sequence[float]
 ) -> dict[str, Array]:
     """Test error in percent, (P,), of theta(t) = (1 - t) theta_0 + t theta_1 at each position t.
 
@@ -41,6 +39,8 @@ def errors_on_line(
     P. Izmailov et al., "Averaging Weights Leads to Wider Optima and Better Generalization", UAI 2018, 3.1, for the
     need of new statistics.
     """
+    import torch
+
     ends, statistics = ends.to(problem.initial()), statistics.to(problem.buffers)
     normalised = statistics.shape[1] > 0
     batches = problem.draw_batches(BATCHES) if normalised else {}
@@ -56,7 +56,7 @@ def errors_on_line(
     return {name: np.array(errors) for name, errors in found.items()}
 
 
-def _error(problem: Classifier, theta: Tensor) -> float:
+def _error(problem: NetworkProblem, theta: Tensor) -> float:
     labels = problem.labels["test"]
     seen = wrong = 0
     for logs in problem.predict(theta[None], slice(0, 1), "test"):

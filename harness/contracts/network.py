@@ -1,0 +1,425 @@
+"""A task that is the posterior of a network's weights: any torch module, as a function of one row of theta."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from harness.contracts.chain_sequence import ChainSequence
+from harness.contracts.layout import Block, Layout
+from harness.contracts.observers import PREDICTIVE_METRICS, PredictiveObserver
+from harness.contracts.posterior import DataProblem, DataTask
+from harness.contracts.task import Cost, Metric, Observer
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from torch import Tensor
+
+    from harness.contracts.mlp import MLP
+    from harness.contracts.randomness import Streams
+    from harness.contracts.schedule import Trajectory
+
+    Batch = dict[str, Tensor]
+
+STRETCH = 500
+"""Rows that are taken through the network at once where a whole set is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkTask(DataTask):
+    """Classification by a network: a subclass defines `network`, `arrays`, `protocols` and `prior_precision`.
+
+    `arrays(part)` has "x" and "label"; they stay on the device as they are, and `inputs` makes of "x" what the network
+    sees. The minibatches are those of `DataTask`; short ones are cut, not filled up. `changes` and `change` augment
+    them. Batch normalisation makes U a function of the batch: its running statistics go with the draw.
+
+    precision  "float32", which stands for theta's own, or "bfloat16": autocast in the forward pass of a module
+    size       N, where reading the data takes long
+    few        rows of each set that are used; none: all
+    in_laws    settings under which laws are tried, with few rows and in float64
+    """
+
+    dtype: ClassVar[str] = "float32"
+    opaque: ClassVar[bool] = True
+    lanes: ClassVar[int] = 1
+    provides: ClassVar[frozenset[str]] = frozenset({"terms", "layout"})
+    metrics: ClassVar[Sequence[Metric]] = PREDICTIVE_METRICS
+    precision: ClassVar[str] = "float32"
+    size: ClassVar[int | None] = None
+    few: ClassVar[int | None] = None
+    in_laws: ClassVar[Mapping[str, Any]] = {}
+
+    def network(self) -> Network | MLP:
+        """`Network(make)`, of a function that makes a torch module, or `MLP(sizes)`, which takes all chains at once."""
+        raise NotImplementedError(f"{type(self).__name__} has no network")
+
+    def inputs(self, x: Tensor) -> Tensor:
+        """What the network sees of rows "x" (..., inputs), in theta's dtype; constants by `constant`."""
+        import torch
+
+        return x.to(getattr(torch, self.dtype))
+
+    def changes(self, generator: np.random.Generator, shape: tuple[int, int]) -> Tensor | None:
+        """What the rows of an epoch are changed by, (batches, n, ...); None: nothing."""
+        return None
+
+    def change(self, x: Tensor, changes: Tensor) -> Tensor:
+        """The rows "x" (n, ...) of a batch of a chain as its `changes` (n, ...) make them."""
+        return x
+
+    def mean_loss(self, outputs: Tensor, label: Tensor) -> Tensor:
+        """The mean of -log p(label | outputs) over rows: outputs (n, K); cross-entropy unless overridden."""
+        from torch.nn.functional import cross_entropy
+
+        return cross_entropy(outputs, label)
+
+    def dim(self) -> int:
+        """D."""
+        return self.network().layout.dim
+
+    def layout(self) -> Layout:
+        """The parameters of the network, by name."""
+        return self.network().layout
+
+    def terms(self) -> int:
+        """N."""
+        return self.few or self.size or super().terms()
+
+    def start(self, generator: torch.Generator) -> Tensor:
+        """The weights as the network's own initialisation draws them."""
+        return self.network().start(generator)
+
+    def max_block(self, device: str) -> int:
+        """One run at a time on a CPU, whose cache holds the weights of one; on a GPU the more the better."""
+        return 1 if device == "cpu" and self.dim() > 20_000 else 64
+
+    def for_laws(self) -> Self:
+        """The same code in float64, with few rows and the settings `in_laws`."""
+        small = type(f"Small{type(self).__name__}", (type(self),), {"dtype": "float64", "few": 60})
+        settings = {field.name: getattr(self, field.name) for field in fields(self)}
+        made: Self = small(**{**settings, **self.in_laws})
+        return made
+
+    def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> Observer:
+        """Scores on the test rows."""
+        return PredictiveObserver(problem, chains, trajectory, cost)
+
+    def build(self, streams: Sequence[Streams], device: str) -> NetworkProblem:
+        """The problem of `len(streams)` chains."""
+        from harness.contracts.mlp import MLP, MLPProblem
+
+        return (MLPProblem if isinstance(self.network(), MLP) else NetworkProblem)(self, streams, device)
+
+
+class Network:
+    """A torch module as a pure function of flat vectors: its weights, and the running statistics of its normalisation.
+
+    Every parameter is a stretch of the weights, in the order of the module. The kernels of convolutions (O, I, h, w)
+    lie in memory as (O, h, w, I), which is `channels_last`. The statistics are running means and variances; in
+    training mode the forward pass updates them in place. The count of batches is not kept: no average needs it.
+
+    Splitting is one operation, so the gradient of a function of the weights is one concatenation of its parts.
+    """
+
+    def __init__(self, make: Callable[[], torch.nn.Module]) -> None:
+        import torch
+
+        self.make = make
+        with torch.device("meta"):
+            self.module = _without_counts(make())
+        self.shapes = {name: leaf.shape for name, leaf in self.module.named_parameters()}
+        self.sizes = [shape.numel() for shape in self.shapes.values()]
+        self.layout = Layout(tuple(Block(n, tuple(_last(p).shape)) for n, p in self.module.named_parameters()))
+        self.dim = self.layout.dim
+        self.buffer_shapes = {name: leaf.shape for name, leaf in self.module.named_buffers()}
+        self.buffer_sizes = [shape.numel() for shape in self.buffer_shapes.values()]
+
+    def start(self, generator: torch.Generator) -> Tensor:
+        """Weights (D,) as the module's own initialisation draws them, from a generator of the CPU."""
+        import torch
+
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(generator.get_state())
+            module = self.make()
+        return torch.cat([_last(leaf.detach()).reshape(-1) for leaf in module.parameters()])
+
+    def first_statistics(self) -> Tensor:
+        """The statistics (B,) of the module as it is made."""
+        import torch
+
+        if not self.buffer_sizes:
+            return torch.empty(0)
+        with torch.random.fork_rng(devices=[]):
+            return torch.cat([leaf.reshape(-1) for leaf in _without_counts(self.make()).buffers()])
+
+    def weights(self, flat: Tensor) -> dict[str, Tensor]:
+        """Views of the flat weights, by the module's names."""
+        pieces = zip(self.shapes.items(), flat.split(self.sizes), strict=True)
+        return {name: _first(piece, shape) for (name, shape), piece in pieces}
+
+    def statistics(self, flat: Tensor) -> dict[str, Tensor]:
+        """Views of the flat statistics, by the module's names."""
+        pieces = flat.split(self.buffer_sizes) if self.buffer_sizes else ()
+        return {
+            name: piece.view(shape) for (name, shape), piece in zip(self.buffer_shapes.items(), pieces, strict=True)
+        }
+
+    @contextmanager
+    def forgetful(self) -> Iterator[None]:
+        """Within it a forward pass in training mode leaves the batch's own statistics, and nothing of those before."""
+        import torch
+
+        layers = [part for part in self.module.modules() if isinstance(part, torch.nn.BatchNorm2d)]
+        momenta = [layer.momentum for layer in layers]
+        for layer in layers:
+            layer.momentum = 1.0
+        try:
+            yield
+        finally:
+            for layer, momentum in zip(layers, momenta, strict=True):
+                layer.momentum = momentum
+
+    def forward(self, weights: Tensor, statistics: Tensor, x: Tensor, *, training: bool) -> Tensor:
+        """What the module makes of a batch."""
+        import torch
+
+        if self.module.training != training:
+            self.module.train(training)
+        out: Tensor = torch.func.functional_call(self.module, self.weights(weights) | self.statistics(statistics), (x,))
+        return out
+
+
+def _without_counts(module: torch.nn.Module) -> torch.nn.Module:
+    for part in module.modules():
+        if getattr(part, "num_batches_tracked", None) is not None:
+            part.num_batches_tracked = None
+    return module
+
+
+def _last(kernel: Tensor) -> Tensor:
+    """The channels of a convolution's kernel as the last axis."""
+    return kernel.permute(0, 2, 3, 1) if kernel.ndim == 4 else kernel
+
+
+def _first(piece: Tensor, shape: torch.Size) -> Tensor:
+    """A stretch of the weights in the module's shape."""
+    if len(shape) != 4:
+        return piece.view(shape)
+    out, into, height, width = shape
+    return piece.view(out, height, width, into).permute(0, 3, 1, 2)
+
+
+@functools.lru_cache(maxsize=64)
+def _constant(numbers: float | tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    import torch
+
+    return torch.tensor(numbers, dtype=dtype, device=device)
+
+
+def constant(numbers: float | tuple[float, ...], like: Tensor) -> Tensor:
+    """Numbers as a tensor of the dtype and on the device of `like`, made once: a recorded step must not copy any."""
+    return _constant(numbers, like.dtype, like.device)
+
+
+class NetworkProblem(DataProblem):
+    """The potential of a `NetworkTask`, one chain after the other: the chains of a module share no kernel.
+
+    On a batch the *mean* loss is differentiated, under autocast where asked, and the flat gradient multiplied by the
+    number of rows that it stands for afterwards, in theta's precision; then the prior is added. The usual loss is the
+    mean over each batch, the short one included: there the last batch weighs as much as the others, here its share of
+    the rows. The full U is of the rows as they are, in stretches; batch normalisation uses each stretch's own
+    statistics, as in training, and leaves the running ones alone.
+
+        index   (steps, C, n) int64   rows of the training set, N in the empty places of a short batch
+        change  (steps, C, n, ...)    where there are `changes`
+
+    labels   name of a set ("test", "train") -> classes (n,)
+    buffers  running statistics of normalisation, (C, B); B = 0 without. Gradients on a batch update them, and a draw is
+             theta and buffers: `block_limit` is 1 where there are some
+    """
+
+    task: NetworkTask
+    network: Any
+
+    def __init__(self, task: NetworkTask, streams: Sequence[Streams], device: str) -> None:
+        import torch
+
+        self.network = task.network()
+        super().__init__(task, streams, device)
+        self.dtype: torch.dtype = getattr(torch, task.dtype)
+        self._changes: ChainSequence | None = None
+        shape = (self.batches, task.batch_terms())
+        if task.changes(streams[0].numpy("data"), shape) is not None:
+            self._changes = ChainSequence([s.numpy("data") for s in streams], lambda g: task.changes(g, shape))
+        statistics = self.network.first_statistics().to(device, self.dtype)
+        self.buffers = statistics.repeat(len(streams), 1)
+        self.block_limit = 1 if len(statistics) else None
+
+    def read(self) -> dict[str, Tensor]:
+        """The training rows as they are; nothing stands behind them."""
+        return self.set("train")
+
+    @functools.cached_property
+    def sets(self) -> dict[str, dict[str, Tensor]]:
+        """Sets that were read, by name."""
+        return {}
+
+    def set(self, name: str) -> dict[str, Tensor]:
+        """The rows of a set on the device, read once."""
+        import torch
+
+        if name not in self.sets:
+            arrays = {key: array[: self.task.few] for key, array in self.task.arrays(name).items()}
+            self.sets[name] = {key: torch.as_tensor(array).to(self.device) for key, array in arrays.items()}
+        return self.sets[name]
+
+    @functools.cached_property
+    def labels(self) -> Mapping[str, Tensor]:
+        """The classes (n,) of "train" and "test"."""
+        return {name: self.set(name)["label"] for name in ("train", "test")}
+
+    def initial(self) -> Tensor:
+        """`start` of each chain, (C, D)."""
+        import torch
+
+        return torch.stack([self.task.start(s.torch("init")) for s in self.streams]).to(self.device, self.dtype)
+
+    def draw_batches(self, steps: int) -> Batch:
+        """Indices stay on the CPU: how many rows there are is read at every step, and must not wait for a GPU."""
+        if self.epochs is None:
+            return {}
+        batch = {"index": self.epochs.take(steps)}
+        if self._changes is not None:
+            batch["change"] = self._changes.take(steps)
+        return self.whole(batch)
+
+    def whole(self, batch: Batch) -> Batch:
+        """On a GPU, a single step's batch as it will be used, without empty places: the step may be recorded."""
+        if self.device == "cpu" or len(batch["index"]) > 1:
+            return batch
+        size = int((batch["index"][0, 0] < self.terms).sum())
+        return {name: leaf[:, :, :size].to(self.device, non_blocking=True) for name, leaf in batch.items()}
+
+    def batch_rows(self, c: int, batch: Batch, size: int) -> tuple[Tensor, Tensor]:
+        """The rows "x" of chain c's batch as a training step sees them, and their labels; `size` of them."""
+        index = batch["index"][c, :size].to(self.device, non_blocking=True)
+        x = self.arrays["x"][index]
+        if "change" in batch:
+            x = self.task.change(x, batch["change"][c, :size].to(self.device))
+        return x, self.labels["train"][index]
+
+    def stretches(self, name: str, length: int) -> Iterator[Tensor]:
+        """The rows "x" of a set as they are, in order, `length` at a time."""
+        yield from self.set(name)["x"].split(length)
+
+    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """U (C,)."""
+        import torch
+
+        losses = []
+        with torch.no_grad():
+            for c, x in enumerate(theta):
+                parts = [self._mean_loss(c, x, part, update=False) * n for n, part in self.parts(c, batch)]
+                losses.append(torch.stack(parts).sum())
+            return torch.stack(losses) - self.task.log_prior(theta)
+
+    def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
+        """U (C,) and grad U (C, D)."""
+        losses, gradient = self._differentiate(theta, batch)
+        return losses - self.task.log_prior(theta.detach()), gradient
+
+    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """grad U (C, D)."""
+        return self._differentiate(theta, batch)[1]
+
+    def _differentiate(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
+        """The likelihood's part of U (C,), and grad U (C, D)."""
+        import torch
+
+        found = [self._differentiate_chain(c, x.detach(), batch) for c, x in enumerate(theta)]
+        losses = torch.stack([loss for loss, _ in found])
+        return losses, found[0][1][None] if len(found) == 1 else torch.stack([slope for _, slope in found])
+
+    def _differentiate_chain(self, c: int, x: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
+        import torch
+
+        weights = x.requires_grad_()
+        losses: list[Tensor] = []
+        gradient: Tensor | None = None
+        for n, part in self.parts(c, batch):
+            with torch.enable_grad():
+                mean = self._mean_loss(c, weights, part, update=batch is not None)
+                (slope,) = torch.autograd.grad(mean, weights)
+            losses.append(mean.detach() * n)
+            slope = slope.mul_(n)
+            gradient = slope if gradient is None else gradient.add_(slope)
+        assert gradient is not None
+        return torch.stack(losses).sum(), self.task.add_prior_gradient(gradient, x.detach())
+
+    def parts(self, c: int, batch: Batch | None) -> Iterator[tuple[int, tuple[Tensor, Tensor]]]:
+        """Inputs and labels of chain c, each with the number of terms of U that its mean loss stands for."""
+        if batch:
+            index = batch["index"][c]
+            size = len(index) if index.is_cuda else int((index < self.terms).sum())
+            x, label = self.batch_rows(c, batch, size)
+            yield self.batches * size, (self.task.inputs(x), label)
+            return
+        length = STRETCH if self.task.batch is None else self.task.batch
+        for x, label in zip(self.stretches("train", length), self.labels["train"].split(length), strict=True):
+            yield len(label), (self.task.inputs(x), label)
+
+    def _mean_loss(self, c: int, weights: Tensor, part: tuple[Tensor, Tensor], *, update: bool) -> Tensor:
+        statistics = self.buffers[c] if update else self.buffers[c].clone()
+        return self.task.mean_loss(self._forward(weights, statistics, part[0], training=True), part[1])
+
+    def _forward(self, weights: Tensor, statistics: Tensor, x: Tensor, *, training: bool) -> Tensor:
+        """Outputs in theta's precision."""
+        import torch
+
+        low = self.task.precision == "bfloat16"
+        with torch.autocast(x.device.type, torch.bfloat16) if low else nullcontext():
+            outputs = self.network.forward(weights, statistics, x, training=training)
+        return outputs.to(self.dtype)
+
+    def statistics_of(self, theta: Tensor, batch: Batch) -> Tensor:
+        """The statistics (B,) of normalisation on one batch of chain 0 alone, for the weights theta (D,)."""
+        import torch
+
+        fresh = torch.zeros_like(self.buffers[0])
+        ((_, (x, _)),) = self.parts(0, batch)
+        with torch.no_grad(), self.network.forgetful():
+            self._forward(theta, fresh, x, training=True)
+        return fresh
+
+    def predict(self, theta: Tensor, chains: slice, name: str) -> Iterator[Tensor]:
+        """log p (C, m, K) float32 of successive stretches of a set, in order, in evaluation mode."""
+        import torch
+
+        with torch.no_grad():
+            for x in self.stretches(name, STRETCH):
+                yield self.outputs(theta, chains, self.task.inputs(x)).log_softmax(2).float()
+
+    def outputs(self, theta: Tensor, chains: slice, x: Tensor) -> Tensor:
+        """What the network makes of inputs (n, ...), for draws theta (C, D) of `chains`: (C, n, K)."""
+        import torch
+
+        each = zip(theta, self.buffers[chains], strict=True)
+        return torch.stack([self._forward(weights, statistics, x, training=False) for weights, statistics in each])
+
+    def state(self) -> dict[str, Tensor]:
+        """Where each chain is in its epoch, and the running statistics."""
+        state = {f"order/{name}": leaf for name, leaf in super().state().items()}
+        if self._changes is not None:
+            state |= {f"changes/{name}": leaf for name, leaf in self._changes.state().items()}
+        return state | {"buffers": self.buffers}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state`."""
+        for name, sequence in (("order/", self.epochs), ("changes/", self._changes)):
+            if sequence is not None:
+                sequence.load({n.removeprefix(name): leaf for n, leaf in state.items() if n.startswith(name)})
+        self.buffers.copy_(state["buffers"])
