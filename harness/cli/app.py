@@ -83,7 +83,6 @@ def _offered(ctx: Any) -> dict[str, str]:
 
 
 def _command(name: str, files: tuple[str, ...]) -> Any:
-    """The command or group of a verb, with its options."""
     from harness.contracts.plugin_errors import plugin_code
 
     if name in VERBS:
@@ -172,7 +171,6 @@ def run(arguments: list[str]) -> int:
 
 
 def _message(error: BaseException) -> tuple[str, int]:
-    """What to say of an error, and the exit code."""
     if isinstance(error, BenchError):
         return str(error), error.exit_code
     if hasattr(error, "format_message"):  # a usage error of typer's own
@@ -187,7 +185,6 @@ def _message(error: BaseException) -> tuple[str, int]:
 
 
 def _where_to_read(error: BaseException) -> str:
-    """The help page of the command that a usage error is about."""
     place = getattr(getattr(error, "ctx", None), "command_path", "")
     return f" See `{place} --help`." if place else ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,7 +85,6 @@ def _scores(
 
 
 def _pairs(score: FieldScore, sides: tuple[Selector, Selector]) -> Pairs:
-    """Every group of one side with every group of the other."""
     from harness.reporting.scoring.selectors import members
 
     (left, older), (right, old) = (members(found, score.groups) for found in sides)
@@ -133,15 +133,22 @@ def _nothing(scores: Sequence[FieldScore], sides: tuple[Selector, Selector]) -> 
     from harness.reporting.scoring import differ_in_code
     from harness.reporting.scoring.selectors import members
 
-    left, right = ([group for s in scores for group in members(found, s.groups)[0]] for found in sides)
-    apart = [(a, b) for a in left for b in right if differ_in_code(a, b)]
-    if apart:
-        return _other_code(*apart[0], sides)
+    groups = [[group for s in scores for group in members(found, s.groups)[0]] for found in sides]
+    for a, b in itertools.product(*groups):
+        if differ_in_code(a, b):
+            code = [
+                f"{found.word} on {g.task_code.text}" for found, g in zip(sides, (a, b), strict=True) if g.task_code
+            ]
+            return (
+                f"{a.task}@{a.protocol} had other code or data in the runs of {sides[0].word} than in those of "
+                f"{sides[1].word}: results on different targets are not compared ({'; '.join(code)}); run both again "
+                "with the current code"
+            )
     places = []
     for found in sides:
         own = [score.title for score in scores if members(found, score.groups)[0]]
         if not own and found.label:
-            known = sorted({label for s in scores for k, label in s.labels.items() if _method(s, k) == found.method})
+            known = sorted({s.labels[g.key] for s in scores for g in s.groups if g.method == found.method})
             return f"there is no row {found.label!r}; of {found.method} there are: {'; '.join(known)}"
         places.append(f"{found.word} was run on: {'; '.join(own) or 'nothing'}")
     return (
@@ -150,25 +157,7 @@ def _nothing(scores: Sequence[FieldScore], sides: tuple[Selector, Selector]) -> 
     )
 
 
-def _other_code(a: Group, b: Group, sides: tuple[Selector, Selector]) -> str:
-    """Why two groups are not compared that were run on the same task with other code or data."""
-    lines = [
-        f"{found.word} on {group.task_code.text if group.task_code else 'other code'}"
-        for found, group in zip(sides, (a, b), strict=True)
-    ]
-    return (
-        f"{a.task}@{a.protocol} had other code or data in the runs of {sides[0].word} than in those of "
-        f"{sides[1].word}: results on different targets are not compared ({'; '.join(lines)}); run both again with the "
-        "current code"
-    )
-
-
-def _method(score: FieldScore, key: str) -> str:
-    return next(group.method for group in score.groups if group.key == key)
-
-
 def _record(score: FieldScore, a: Group, b: Group, found: Comparison) -> Row:
-    """One comparison as a flat record."""
     gates = {name: score.gates[group.key] for name, group in (("a", a), ("b", b))}
     labels = {"a": score.labels[a.key], "b": score.labels[b.key]}
     return {
@@ -205,7 +194,6 @@ def _table(score: FieldScore, rows: Sequence[Row]) -> Table:
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
-    """What stands behind the numbers, each once."""
     notes = [f"{row['metric']}: {row['interval']}; p by {row['test']}" for row in rows if row["test"]]
     notes += [
         f"{row['metric']}: the difference is of the distances from {row['target']:g}"

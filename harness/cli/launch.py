@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 MANY_RUNS = 1000
 """More are announced: planning them takes over a second."""
-SHOWN = 10
+MAX_LINES = 10
 """Lines about runs that a stopped command leaves."""
 
 
-def carry_out(
+def execute(
     planned: Sequence[Planned],
     places: Sequence[tuple[str, str]],
     *,
@@ -76,14 +76,13 @@ def _tell_what_is_left(missing: Sequence[Planned]) -> None:
             step = standing.unfinished.last_step()
             begun.setdefault((spec.method, spec.task.name, step, spec.steps), []).append(spec.seed)
     anew = left - sum(map(len, begun.values()))
-    for (method, task, step, steps), seeds in [*begun.items()][:SHOWN]:
+    for (method, task, step, steps), seeds in [*begun.items()][:MAX_LINES]:
         context.say(f"{method} on {task}, seed{'s' * (len(seeds) > 1)} {ranges(seeds)}: from step {step} of {steps}")
-    more = [f"{len(begun) - SHOWN} more lines like these"] if len(begun) > SHOWN else []
+    more = [f"{len(begun) - MAX_LINES} more lines like these"] if len(begun) > MAX_LINES else []
     context.say("; ".join([*more, f"{context.count(left, 'run')} left, {anew} of them not started"]))
 
 
 def _tell_the_size(missing: Sequence[Planned]) -> None:
-    """How much all kept draws of these runs will take on disk."""
     from harness.runs.resume import kept_bytes
 
     size = sum(kept_bytes(p.spec) for p in missing)

@@ -17,7 +17,7 @@ from harness.system.errors import UsageError
 if TYPE_CHECKING:
     from harness.runs.plan import Request
 
-MOST = 10**9
+MAX_INT = 10**9
 """Of a number that has no other limit, so that it fits wherever it is handed to."""
 
 Seeds = Annotated[str | None, typer.Option("--seeds", help="0-9 or 0,3,7; default: the protocol's.")]
@@ -37,7 +37,7 @@ Timeout = Annotated[
 ]
 MaxRuns = Annotated[
     int,
-    typer.Option("--max-runs", min=1, max=MOST, help="Maximum number of runs; a larger plan is refused."),
+    typer.Option("--max-runs", min=1, max=MAX_INT, help="Maximum number of runs; a larger plan is refused."),
 ]
 Several = Annotated[list[str] | None, typer.Option(help="Only these, a,b,c; default: all.")]
 

@@ -55,7 +55,6 @@ def _row(item: Any, paces: dict[tuple[str, str, int], float]) -> dict[str, Any]:
 
 
 def _why(item: Any) -> str:
-    """Why a run is or is not to be done."""
     status, reason = item.standing.status, item.standing.reason
     if item.standing.cached:
         return f"cached: {status}"
@@ -116,12 +115,10 @@ def _finished(results: Path) -> list[tuple[tuple[Any, ...], dict[str, Any], floa
 
 
 def _paces(results: Path) -> dict[tuple[str, str, int], float]:
-    """Seconds a step of finished runs, by method, task and chains: the base of every estimate."""
     return {(who[0], who[1], who[3]): pace for who, _, pace in _finished(results) if pace is not None}
 
 
 def _line(members: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One line for the seeds of a group."""
     first = members[0]
     left = [row for row in members if row["to_do"]]
     seconds = [row["seconds"] for row in left]

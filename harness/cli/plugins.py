@@ -43,7 +43,6 @@ def _row(plugin: Plugin, registry: Registry) -> dict[str, Any]:
 
 
 def _broken_files(plugin: Plugin, registry: Registry) -> list[str]:
-    """What is wrong with its papers and suites."""
     from harness.results import papers
 
     wrong = []

@@ -109,7 +109,6 @@ def _methods() -> set[str]:
 
 
 def _protocols(tasks: Iterable[str]) -> set[str]:
-    """What the named tasks, or all of them, have."""
     from harness.runs.plugin_metadata import protocols
 
     chosen = set(tasks)
@@ -118,7 +117,6 @@ def _protocols(tasks: Iterable[str]) -> set[str]:
 
 
 def _nothing(store: Store, name: str, *, filtered: bool) -> str:
-    """Why a report is empty and what to do about it."""
     here = context.current().results
     rows = store.rows("select distinct task, protocol from result order by all")
     if not rows:
@@ -129,7 +127,6 @@ def _nothing(store: Store, name: str, *, filtered: bool) -> str:
 
 
 def _format_of(out: Path | None) -> str:
-    """The format that the ending of `out` means; a table where it means none."""
     from harness.reporting.rendering import SUFFIXES
 
     means = {suffix: form for form, suffix in SUFFIXES.items()}
@@ -142,7 +139,6 @@ def _place(out: Path, name: str, suffix: str) -> Path:
 
 
 def _write(file: Path, text: str, drawn: Iterable[Figure]) -> None:
-    """Write the text, and the figures beside it."""
     from harness.reporting.rendering import figures
     from harness.system.files import write_set
 

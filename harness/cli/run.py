@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context, options, rates
-from harness.cli.launch import carry_out, check_size, devices_for
+from harness.cli.launch import check_size, devices_for, execute
 from harness.reporting.report import Records, Result
 from harness.runs.plan import MOST_RUNS, Request
 from harness.system.errors import UsageError
@@ -50,7 +50,7 @@ def run(
     planned = plan(context.plugins(), asked, ledger, rates.measured(ledger, places[0]))
     ledger.prepare()  # after the plan: what cannot be planned makes no folder
     try:
-        outcome = carry_out(planned, places, retry=retry, long_is_fine=yes, timeout=limit, draws=draws)
+        outcome = execute(planned, places, retry=retry, long_is_fine=yes, timeout=limit, draws=draws)
     except local.PreemptedError:
         if not preemptible:
             raise

@@ -36,7 +36,6 @@ def show(
 
 
 def _kind(name: str, registry: Registry) -> str:
-    """What a name is the name of."""
     bare = name.rpartition(":")[2]
     kinds = [kind for kind in KINDS[:-1] if any(offer.name == bare for offer in registry.offers(f"{kind}s"))]
     if len(kinds) == 1:

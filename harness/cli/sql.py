@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from harness.cli import context
-from harness.cli.options import MOST, duration
+from harness.cli.options import MAX_INT, duration
 from harness.reporting.report import Result, table
 
 MOST_ROWS = 100_000
@@ -18,7 +18,7 @@ def sql(
     query: Annotated[str, typer.Argument(help="One query, in DuckDB's SQL; `show tables` lists the tables.")],
     timeout: Annotated[str, typer.Option("--timeout", help="Time limit for the query: 2h, 30m, 90s or 90.")] = "1m",
     max_rows: Annotated[
-        int, typer.Option("--max-rows", min=1, max=MOST, help="Maximum number of rows; a larger answer is refused.")
+        int, typer.Option("--max-rows", min=1, max=MAX_INT, help="Maximum number of rows; a larger answer is refused.")
     ] = MOST_ROWS,
 ) -> Result:
     """Query the results, read-only: no writing, no files, no extensions. docs/data-dictionary.md says what is where."""

@@ -150,7 +150,6 @@ class Report(ABC):
     """Base of every report. It reads the store and nothing else, and equal stores give equal bytes."""
 
     name: ClassVar[str]
-    summary: ClassVar[str] = ""
 
     @abstractmethod
     def build(self, store: Store, request: Request) -> Result:

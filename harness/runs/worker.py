@@ -26,7 +26,7 @@ from harness.results.ledger.ledger import Ledger
 from harness.results.spec import RunSpec
 from harness.runs.limit import interrupted_after
 from harness.system.errors import BenchError, DataError, UsageError
-from harness.system.locks import HeldError, Lock, hold_device
+from harness.system.locks import HeldError, Lock, lock_device
 
 CHECKPOINT_SECONDS = 300.0
 """Between two checkpoints, where BENCH_CHECKPOINT_SECONDS does not say otherwise."""
@@ -195,7 +195,7 @@ def device_held(device: str) -> Iterator[None]:
     import torch
 
     _check_device(device, torch.cuda.device_count())
-    with hold_device(_gpu_identity(device), device, PATIENCE_SECONDS):
+    with lock_device(_gpu_identity(device), device, PATIENCE_SECONDS):
         yield
 
 

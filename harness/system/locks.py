@@ -59,7 +59,7 @@ class Lock:
 
 
 @contextmanager
-def hold(path: Path, patience: float) -> Iterator[Lock]:
+def lock_file(path: Path, patience: float) -> Iterator[Lock]:
     """Hold the lock file at `path`, waiting up to `patience` seconds; raises `HeldError` with the holder's name."""
     lock = _locked(path, os.O_RDWR | os.O_CREAT, patience)
     if lock is None:
@@ -77,7 +77,7 @@ def hold(path: Path, patience: float) -> Iterator[Lock]:
 
 
 @contextmanager
-def hold_folder(path: Path, patience: float) -> Iterator[Lock]:
+def lock_folder(path: Path, patience: float) -> Iterator[Lock]:
     """Hold a folder itself, which is made if it is missing and deleted if it ends up empty; raises `HeldError`."""
     lock = _locked(path, os.O_DIRECTORY, patience)
     if lock is None:
@@ -122,7 +122,7 @@ def _locked(path: Path, flags: int, patience: float) -> Lock | None:
 
 
 @contextmanager
-def hold_device(identity: str, device: str, patience: float) -> Iterator[None]:
+def lock_device(identity: str, device: str, patience: float) -> Iterator[None]:
     """Hold a device for this process, against every other process of this machine and whatever their results folders.
 
     `identity` is what all of them call the device by (a GPU's UUID), `device` what messages call it. The lock is a

@@ -22,7 +22,7 @@ from harness.results.environment import cores
 from harness.system.errors import PluginError, UsageError
 
 KINDS = ("samplers", "schedules", "tasks", "methods")
-FEW = 4
+NAMES_PER_PROCESS = 4
 """Names that one process checks: another takes seconds to import torch."""
 
 LONG = ("whole-law", "time-homogeneity")
@@ -57,7 +57,7 @@ def check(
 
 def _shared(words: list[str], samplers: list[str], given: dict[str, str]) -> dict[str, list[Row]]:
     """The rows of each name, made by a process for each core: first the short laws, of many names at once."""
-    groups = 1 if len(words) < FEW else min(cores(), len(words))
+    groups = 1 if len(words) < NAMES_PER_PROCESS else min(cores(), len(words))
     jobs: list[Job] = [(words[k::groups], None) for k in range(groups)]
     jobs += [([word], law) for word in samplers for law in LONG]
     rows: dict[str, list[Row]] = {word: [] for word in words}
@@ -135,7 +135,6 @@ def _made(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
 
 
 def _of(settings: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """The settings of a sampler, schedule or task, by field."""
     prefix = f"{kind[:-1]}."
     return {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
 

@@ -11,7 +11,7 @@ from harness.cli import context
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import TRASH, Ledger
 from harness.system.errors import DataError
-from harness.system.locks import hold
+from harness.system.locks import lock_file
 from plugins.verbs.upkeep import garbage
 
 
@@ -34,7 +34,7 @@ def gc(
         if ledger.locks.is_symlink():
             raise DataError(f"{ledger.locks} is a link, and nothing is deleted through a link; replace it by a folder")
         ledger.locks.mkdir(exist_ok=True)
-        with hold(ledger.lock("gc"), garbage.PATIENCE_SECONDS):
+        with lock_file(ledger.lock("gc"), garbage.LOCK_TIMEOUT_SECONDS):
             found, notes = garbage.remove(ledger, found, failed=failed)
             notes += _forget(ledger)
     rows = [{"path": str(item.path.relative_to(ledger.root)), "bytes": item.bytes, "why": item.why} for item in found]

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import context, options, rates
-from harness.cli.launch import absent_data, carry_out, check_size, chosen_devices
+from harness.cli.launch import absent_data, check_size, chosen_devices, execute
 from harness.reporting.report import Result
 from harness.runs.plan import MOST_RUNS
 from harness.system.errors import RunError
 
 if TYPE_CHECKING:
     from harness.results.ledger.ledger import Ledger
-    from plugins.verbs.regression import Entry
+    from plugins.verbs.regression import SuiteCommand
     from plugins.verbs.suite import Suite
 
-PATIENCE_SECONDS = 5.0
+LOCK_TIMEOUT_SECONDS = 5.0
 
 
 def nightly(
@@ -58,7 +58,7 @@ def nightly(
     ledger.prepare()
     with _alone(ledger.root / "nights", chosen.name):
         wanted = {p.spec.key: p for entry in entries for p in entry.planned if p.spec.key not in entry.skipped}
-        outcome = carry_out(list(wanted.values()), places, retry=True, long_is_fine=True, timeout=limit)
+        outcome = execute(list(wanted.values()), places, retry=True, long_is_fine=True, timeout=limit)
         standings = [p.standing if p.standing.cached else ledger.standing(key) for key, p in wanted.items()]
         open_runs = sum(not (standing.cached or standing.failed) for standing in standings)
         ending = conclude(chosen, entries, out, open_runs=open_runs, accept=accept)
@@ -67,10 +67,10 @@ def nightly(
     return replace(ending.result, exit_code=code)
 
 
-def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str]) -> list[Entry]:
+def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str]) -> list[SuiteCommand]:
     """All entries, planned before anything is run; an error says which entry it is about."""
     from harness.runs.plan import plan
-    from plugins.verbs.regression import Entry
+    from plugins.verbs.regression import SuiteCommand
     from plugins.verbs.suite import about
 
     measure, absent = rates.measured(ledger, place), absent_data()
@@ -79,7 +79,7 @@ def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str]) -> list[Entr
         with about(chosen, number):
             planned = plan(context.plugins(), request, ledger, measure)
         skipped = {p.spec.key: why for p in planned if not p.standing.cached and (why := absent(p))}
-        found.append(Entry(number, request, planned, skipped))
+        found.append(SuiteCommand(number, request, planned, skipped))
         for reason in dict.fromkeys(skipped.values()):
             context.say(f"left out of run {number}: {reason}")
     return found
@@ -88,12 +88,12 @@ def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str]) -> list[Entr
 @contextmanager
 def _alone(folder: Path, name: str) -> Iterator[None]:
     """Keep out a second command on the same suite: of two, one would compare and publish what the other still does."""
-    from harness.system.locks import HeldError, hold, holder
+    from harness.system.locks import HeldError, holder, lock_file
 
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}.lock"
     try:
-        with hold(path, PATIENCE_SECONDS):
+        with lock_file(path, LOCK_TIMEOUT_SECONDS):
             yield
     except HeldError as error:
         raise RunError(

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli import context
-from harness.cli.options import MOST
 from harness.reporting.report import Result, Table, table
-from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
     from plugins.verbs.upkeep.replay import Replay
@@ -20,9 +18,6 @@ COORDINATES = 8
 
 def replay(
     run: Annotated[str, typer.Argument(help="The beginning of a run key (6 digits at least), or an attempt.")],
-    until: Annotated[
-        int | None, typer.Option(min=1, max=MOST, help="Stop at this step; compare the draws up to it.")
-    ] = None,
     anyway: Annotated[bool, typer.Option("--anyway", help="Repeat it even if code, engine or data changed.")] = False,
 ) -> Result:
     """Repeat a finished run separately and compare bit for bit. Exit code 1 if the bits differ.
@@ -40,8 +35,6 @@ def replay(
     ledger.check_version()
     registry = context.plugins()
     asked = replays.request(concluded_attempt(ledger, run), registry, anyway=anyway)
-    if until is not None and until > asked.spec.steps:
-        raise UsageError(f"--until {until} is past the end of the run, which has {asked.spec.steps} steps")
     for change in asked.changes:
         context.say(f"note: {change}")
     names = tuple(sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged}))
@@ -53,7 +46,7 @@ def replay(
             if kind == "progress":
                 progress.listen(kind, told)
 
-        found = replays.replay(asked, job, until, listen)
+        found = replays.replay(asked, job, listen)
     return Result(_answer(found), [_record(found)], exit_code=int(not found.same))
 
 
@@ -61,15 +54,14 @@ def _answer(found: Replay) -> list[Table | str]:
     spec, attempt = found.asked.spec, found.asked.attempt
     run = f"run {attempt.path.parent.name[:12]}: {spec.method} on {spec.task.name}, seed {spec.seed}; {_ending(found)}"
     lines = [run, found.trace.rstrip()] if found.trace else [run]
-    reach = f" up to step {found.until:,}" if found.until is not None else ""
     if found.compared and not found.differences:
-        lines.append(f"same bits{reach}: {', '.join(found.compared)}")
+        lines.append(f"same bits: {', '.join(found.compared)}")
     rest = [f"not compared: {lack}" for lack in found.missing]
     if found.same and found.environment:
         rest.append(f"although {found.why()[-1]}")
     if not found.differences:
         return ["\n".join([*lines, *rest])]
-    lines.append(f"not the same bits{reach}:")
+    lines.append("not the same bits:")
     columns = ["file", "entry", "first at", "kept", "replayed", "differing", "largest difference"]
     rows = [dict(zip(columns, _cells(one), strict=True)) for one in found.differences]
     return ["\n".join(lines), table(rows), "\n".join([*(f"why: {fact}" for fact in found.why()), *rest])]
@@ -77,8 +69,6 @@ def _answer(found: Replay) -> list[Table | str]:
 
 def _ending(found: Replay) -> str:
     """How the replay ended: "done", "diverged at step 120, chain 2, a step before at [1.2e+308, 0.1]"."""
-    if not found.again:
-        return "stopped"
     status = str(found.again["status"])
     if status != "diverged":
         return f"{status}: {found.again['reason']}" if found.again.get("reason") else status
@@ -101,7 +91,7 @@ def _record(found: Replay) -> dict[str, Any]:
     names = ("file", "entry", "where", "stored", "again", "count", "total", "largest")
     return {
         "run_key": found.asked.attempt.path.parent.name, "attempt": found.asked.attempt.id, "same": found.same,
-        "status": found.again.get("status"), "until": found.until, "compared": list(found.compared),
+        "status": found.again.get("status"), "compared": list(found.compared),
         "missing": list(found.missing), "differences": len(found.differences),
         **{f"first_{name}": getattr(first, name) if first else None for name in names},
         "why": [] if found.same else found.why(), "changes": list(found.asked.changes),

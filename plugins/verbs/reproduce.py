@@ -11,7 +11,7 @@ import typer
 
 from harness import lacking
 from harness.cli import context, options, rates
-from harness.cli.launch import absent_data, carry_out, check_size, chosen_devices
+from harness.cli.launch import absent_data, check_size, chosen_devices, execute
 from harness.reporting.report import Result
 from harness.system.errors import DataError, PluginError, UsageError
 
@@ -26,7 +26,7 @@ BUDGETS = ("paper", "quick", "smoke")
 
 
 @dataclass
-class Field:
+class PlannedCells:
     """The runs of one task, protocol and number of chains; `left_out` are the methods that are not run, and why."""
 
     planned: list[Planned] = field(default_factory=list)
@@ -75,7 +75,7 @@ def reproduce(
     kind, places = _places(devices, workers)
     needed = sides(cells, claims)
     fields = _fields(needed, budget, seeds, kind, places[0], yes=yes)
-    failed = [_carry_out(name, found, places, retry, limit, yes=yes) for name, found in fields.items()]
+    failed = [_execute(name, found, places, retry, limit, yes=yes) for name, found in fields.items()]
     ran = any(found.planned for found in fields.values())
     result = load_report("reproduction").build(context.store() if ran else store, asked)
     return replace(result, notes=(), exit_code=int(any(failed)))
@@ -90,7 +90,7 @@ def _places(devices: str, workers: int | None) -> tuple[str, list[tuple[str, str
 
 def _fields(
     needed: Mapping[Setup, str], budget: str, seeds: str | None, kind: str, place: tuple[str, str], *, yes: bool
-) -> dict[str, Field]:
+) -> dict[str, PlannedCells]:
     """What is to be run, by task, protocol and chains, planned before anything is run."""
     from harness.results.ledger.ledger import Ledger
     from harness.runs.plan import MOST_RUNS, Request, parse_seeds
@@ -100,9 +100,9 @@ def _fields(
     if chosen_seeds is not None:
         check_size([Request([side.method], [side.task], chosen_seeds) for side in needed], MOST_RUNS)
     absent, registry = absent_data(), context.plugins()
-    fields: dict[str, Field] = {}
+    fields: dict[str, PlannedCells] = {}
     for side, needs in needed.items():
-        found = fields.setdefault(_name(side), Field())
+        found = fields.setdefault(_name(side), PlannedCells())
         why = lacking(registry, side.method, side.task, side.protocol)
         if not why and needs and kind == "cpu" and budget == "paper" and not yes:
             why = f"it needs {needs}; --devices cuda:0, or --yes to run it here anyway"
@@ -152,9 +152,9 @@ def _declared(spec: RunSpec) -> RunSpec:
     return replace(spec, origins=origins)
 
 
-def _carry_out(
+def _execute(
     name: str,
-    found: Field,
+    found: PlannedCells,
     places: Sequence[tuple[str, str]],
     retry: bool,
     limit: float | None,
@@ -171,7 +171,7 @@ def _carry_out(
     context.say(f"{name}: {', '.join(dict.fromkeys(p.spec.method for p in found.planned))}")
     Ledger(context.current().results).prepare()
     try:
-        outcome = carry_out(found.planned, places, retry=retry, long_is_fine=yes, timeout=limit)
+        outcome = execute(found.planned, places, retry=retry, long_is_fine=yes, timeout=limit)
     except UsageError as refusal:  # it would take over a day; the other fields go on
         context.say(f"{name} left out: {refusal}")
         return False

@@ -19,6 +19,7 @@ from harness.system.toml import read_toml
 KEYS = ("summary", "reports", "run")
 RUN_KEYS = ("samplers", "tasks", "seeds", "chains", "budget", "schedule", "settings", "sweep")
 MOST_CHAINS = 100_000
+_PLAIN = (str, int, float, bool)
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,7 @@ def read(path: Path) -> Suite:
         raise UsageError(f"{place}: it has no [[run]]; each is one run command")
     reports = _names(place, document, "reports") if "reports" in document else None
     summary = document.get("summary", "")
-    if not isinstance(summary, str):
-        raise UsageError(f"{place}: summary = {summary!r:.60} is not text")
+    _require(isinstance(summary, str), f"{place}: summary", summary, "text")
     entries = tuple(_entry(f"{place}, run {i}", run) for i, run in enumerate(runs, 1))
     return Suite(path.stem, path, summary, entries, reports)
 
@@ -97,28 +97,36 @@ def _entry(place: str, run: Mapping[str, Any]) -> Request:
     for key in ("samplers", "tasks"):
         if key not in run:
             raise UsageError(f'{place}: {key} is missing, as in {key} = ["name"]')
-    given = _settings(place, run, "settings")
-    sweep = _settings(place, run, "sweep")
+    given, sweep = _settings(place, run, "settings"), _settings(place, run, "sweep")
     for name, values in sweep.items():
-        if not isinstance(values, list) or not values or not all(_plain(value) for value in values):
-            raise UsageError(f"{place}: sweep.{name} = {values!r:.60} is not a list of values")
+        _require(_is_list(values, _PLAIN), f"{place}: sweep.{name}", values, "a list of values")
     for name, value in given.items():
-        if not _plain(value):
-            raise UsageError(f"{place}: settings.{name} = {value!r:.60} is not a value; a list belongs in sweep")
-    both = sorted(given.keys() & sweep.keys())
-    if both:
+        _require(isinstance(value, _PLAIN), f"{place}: settings.{name}", value, "a value; a list belongs in sweep")
+    if both := sorted(given.keys() & sweep.keys()):
         raise UsageError(f"{place}: {both[0]} is in both settings and sweep; keep one")
     if "schedule" in run and given.setdefault("schedule", name := _text(place, run, "schedule")) != name:
         raise UsageError(f"{place}: schedule is given twice, here and in settings; keep one")
+    chains = run.get("chains")
+    fits = chains is None or (type(chains) is int and 1 <= chains <= MOST_CHAINS)
+    _require(fits, f"{place}: chains", chains, f"a number from 1 to {MOST_CHAINS:,}")
     return Request(
         samplers=_names(place, run, "samplers"),
         tasks=_names(place, run, "tasks"),
         seeds=_seeds(place, run["seeds"]) if "seeds" in run else None,
-        chains=_chains(place, run["chains"]) if "chains" in run else None,
+        chains=chains,
         budget=_budget(place, run) if "budget" in run else "paper",
         given=given,
         sweep=sweep,
     )
+
+
+def _require(right: bool, key: str, value: Any, what: str) -> None:
+    if not right:
+        raise UsageError(f"{key} = {value!r:.60} is not {what}")
+
+
+def _is_list(value: Any, kind: type | tuple[type, ...]) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, kind) for entry in value)
 
 
 def _refuse_unknown(place: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
@@ -139,16 +147,15 @@ def _budget(place: str, run: Mapping[str, Any]) -> str:
 
 def _names(place: str, table: Mapping[str, Any], key: str) -> tuple[str, ...]:
     value = table[key]
-    if not isinstance(value, list) or not value or not all(isinstance(word, str) and word.strip() for word in value):
-        raise UsageError(f'{place}: {key} = {value!r:.60} is not a list of names, as in ["a", "b"]')
+    right = _is_list(value, str) and all(map(str.strip, value))
+    _require(right, f"{place}: {key}", value, 'a list of names, as in ["a", "b"]')
     return tuple(dict.fromkeys(word.strip() for word in value))
 
 
 def _text(place: str, table: Mapping[str, Any], key: str) -> str:
     value = table[key]
-    if not isinstance(value, str) or not value:
-        raise UsageError(f"{place}: {key} = {value!r:.60} is not text")
-    return value
+    _require(isinstance(value, str) and bool(value), f"{place}: {key}", value, "text")
+    return str(value)
 
 
 def _seeds(place: str, value: Any) -> list[int]:
@@ -157,23 +164,16 @@ def _seeds(place: str, value: Any) -> list[int]:
             return parse_seeds(value)
         except UsageError as error:
             raise UsageError(f"{place}: {_short(error).replace('--seeds', 'seeds =')}") from error
-    if isinstance(value, list) and value and all(type(seed) is int and 0 <= seed < 10**DIGITS for seed in value):
+    if _is_list(value, int) and all(type(seed) is int and 0 <= seed < 10**DIGITS for seed in value):
         return list(dict.fromkeys(value))
     numbers = f"a list of numbers from 0, below 10^{DIGITS}"
     raise UsageError(f'{place}: seeds = {value!r:.60} is neither text like "0-9" nor {numbers}')
 
 
-def _chains(place: str, value: Any) -> int:
-    if type(value) is int and 1 <= value <= MOST_CHAINS:
-        return value
-    raise UsageError(f"{place}: chains = {value!r:.60} is not a number from 1 to {MOST_CHAINS:,}")
-
-
 def _settings(place: str, run: Mapping[str, Any], key: str) -> dict[str, Any]:
     """The values by dotted name, whether the file writes "sampler.a" in quotes or not."""
     value = run.get(key, {})
-    if not isinstance(value, dict):
-        raise UsageError(f"{place}: {key} = {value!r:.60} is not a table, as in {{ sampler.a = 5 }}")
+    _require(isinstance(value, dict), f"{place}: {key}", value, "a table, as in { sampler.a = 5 }")
     return _flat(f"{place}: {key}", value)
 
 
@@ -191,7 +191,3 @@ def _short(error: Exception) -> str:
     """What an error says; it may quote all that a file holds."""
     text = str(error)
     return text if len(text) <= 500 else f"{text[:500]}..."
-
-
-def _plain(value: Any) -> bool:
-    return isinstance(value, str | int | float | bool)

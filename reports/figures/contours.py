@@ -25,7 +25,6 @@ class Contours(FieldReport):
     """
 
     name: ClassVar[str] = "contours"
-    summary: ClassVar[str] = "energy contours, true and estimated from draws"
     shown = shown("figure", "method", seed="")
 
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:

@@ -29,7 +29,6 @@ class Curves(FieldReport):
     """
 
     name: ClassVar[str] = "curves"
-    summary: ClassVar[str] = "errors against data passes and against seconds"
 
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         lines, missing = _lines(score)

@@ -28,7 +28,6 @@ class Cycles(FieldReport):
     """
 
     name: ClassVar[str] = "cycles"
-    summary: ClassVar[str] = "error of the ensemble against the number of cycles"
 
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         lines, missing = _lines(score)

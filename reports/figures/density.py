@@ -25,7 +25,6 @@ class Density(FieldReport):
     """
 
     name: ClassVar[str] = "density"
-    summary: ClassVar[str] = "a target in one or two dimensions and draws, side by side"
 
     shown = shown("figure", "method", seed="", draws="")
 
@@ -71,7 +70,6 @@ def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, heading
 
 
 def _draw_line(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, heading: str) -> None:
-    """Histograms of one coordinate as steps, the density over them as a line."""
     truth = task.truth()
     edges = np.linspace(truth.mean[0] - 3.5 * truth.sd[0], truth.mean[0] + 3.5 * truth.sd[0], 81)
     x = np.linspace(edges[0], edges[-1], 400)

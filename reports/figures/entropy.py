@@ -44,7 +44,6 @@ class Entropy(FieldReport):
     """
 
     name: ClassVar[str] = "entropy"
-    summary: ClassVar[str] = "predictive entropy on unseen images, and their detection"
 
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         tables, records = [], []

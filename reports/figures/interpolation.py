@@ -50,7 +50,6 @@ class Interpolation(FieldReport):
     """
 
     name: ClassVar[str] = "interpolation"
-    summary: ClassVar[str] = "test error on the line between draws of two cycles"
 
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         if not any("single_test_error" in group.metrics() for group in score.groups):
@@ -121,7 +120,6 @@ def ends_of_cycles(score: FieldScore, run: Run, most: int) -> list[End]:
 
 
 def _pair(first: NDArray[np.float32], last: NDArray[np.float32]) -> Any:
-    """Two rows as one tensor."""
     import torch
 
     return torch.from_numpy(np.stack([first, last]))

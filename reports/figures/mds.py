@@ -52,7 +52,6 @@ class Scaling(FieldReport):
     """
 
     name: ClassVar[str] = "mds"
-    summary: ClassVar[str] = "draws in the space of weights, by multidimensional scaling"
 
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         panels, missing = _panels(score)

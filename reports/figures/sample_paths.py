@@ -25,7 +25,6 @@ class SamplePaths(FieldReport):
     """
 
     name: ClassVar[str] = "sample-paths"
-    summary: ClassVar[str] = "energy contours, and thinned paths of chains across them"
 
     shown = shown("figure", "method", seed="", thinned_by="")
 

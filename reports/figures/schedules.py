@@ -24,7 +24,6 @@ class Schedules(FieldReport):
     """
 
     name: ClassVar[str] = "schedules"
-    summary: ClassVar[str] = "step size and temperature of each method against the step"
 
     heading = "Schedules"
     shown = shown("figure", "method", "schedule", first_h=".4g", last_h=".4g", total_h=".4g", kept=".4g")

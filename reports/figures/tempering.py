@@ -27,7 +27,6 @@ class Tempering(FieldReport):
     """
 
     name: ClassVar[str] = "tempering"
-    summary: ClassVar[str] = "error and likelihood against the temperature"
 
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         wanted = (request.metric,) if request.metric else SHOWN

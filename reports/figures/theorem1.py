@@ -65,7 +65,6 @@ class Theorem1(Report):
     """
 
     name: ClassVar[str] = "theorem1"
-    summary: ClassVar[str] = "exact bias and mean squared error of csgld on a Gaussian, with fitted rates"
 
     def build(self, store: Store, request: Request) -> Result:
         found = {(kind, a): errors(a, noise=noise) for kind, noise in KINDS.items() for a in STEP_SIZES}
@@ -118,7 +117,6 @@ def _trajectory(step_size: float, *, noise: bool, steps: int) -> Trajectory:
 
 
 def _rates(kind: str, found: dict[tuple[str, float], Errors]) -> list[dict[str, Any]]:
-    """Fitted exponents beside the theorem's."""
     middle = found[kind, STEP_SIZES[2]]
     late = middle.steps >= STEPS // 4
     limits = np.array([abs(found[kind, a].limit) for a in SMALL])

@@ -25,7 +25,6 @@ class Trajectories(FieldReport):
     """
 
     name: ClassVar[str] = "trajectory"
-    summary: ClassVar[str] = "position and velocity of a chain, draw by draw"
 
     shown = (*shown("figure", "method", seed=""), Column("velocity_variance", "var r", "right", ".3g"))
 

@@ -187,7 +187,6 @@ def _tested(claim: Claim, ours: Sequence[Ours | None]) -> Judged | None:
 
 
 def _paired(claim: Claim, left: Mapping[int, float], right: Mapping[int, float]) -> Judged:
-    """The values of two sides by seed, paired."""
     n = len(left.keys() & right.keys())
     if n < FEWEST:
         return Judged("undecided", f"{n} seeds in common, fewer than {FEWEST}", None, n)
@@ -210,7 +209,6 @@ def _paired(claim: Claim, left: Mapping[int, float], right: Mapping[int, float])
 
 
 def _share(claim: Claim, values: Sequence[float]) -> Judged:
-    """Fisher's exact test of our successes against the printed ones."""
     from scipy.stats import fisher_exact
 
     ours, n = round(sum(values)), len(values)
@@ -223,7 +221,6 @@ def _share(claim: Claim, values: Sequence[float]) -> Judged:
 
 
 def _decided(claim: Claim, found: Judged, p: float | None, family: int) -> Judged:
-    """The finding from the adjusted p."""
     if found.p is None or p is None or found.difference is None:
         return found
     reason = f"{found.reason}; Holm over {family} claims"

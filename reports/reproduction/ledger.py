@@ -185,7 +185,6 @@ def _claims(claims: Sequence[Claim], groups: dict[Setup, list[Group]], registry:
 
 
 def _beside_sweep(entry: ClaimEntry, groups: dict[Setup, list[Group]]) -> ClaimEntry:
-    """The entry with what declared sweeps of its sides say."""
     claim = entry.claim
     if entry.judged is None or len(claim.sides) != len(entry.ours) or None in entry.ours:
         return entry
@@ -237,7 +236,6 @@ def _own_names(claim: Claim, ours: Sequence[Ours | None]) -> list[str]:
 def _why_not(
     ours: Ours | None, registry: Registry | None, side: Setup | None, metric: str | None, needs: str | None
 ) -> str:
-    """Why a cell or a side of a claim has no value of ours."""
     if ours is not None:
         return _unmeasured(ours)
     lacks = ""
@@ -281,7 +279,6 @@ def _weight(group: Group) -> tuple[int, str]:
 
 
 def _other_code(pair: Sequence[Group]) -> bool:
-    """Whether two groups of one task ran on different code or data of it."""
     a, b = pair
     return a.task == b.task and any(a.settings.get(name) != b.settings.get(name) for name in CODE)
 

@@ -91,7 +91,6 @@ def _readings(our_se: float, n: int, error: float | None, kind: ErrorKind, runs:
 
 
 def _welch_df(se_a: float, n_a: int, se_b: float, n_b: int) -> float:
-    """Welch and Satterthwaite's degrees of freedom of a difference of two means."""
     if se_a == 0 and se_b == 0:
         return n_a + n_b - 2
     share = se_a**2 / (se_a**2 + se_b**2)

@@ -49,7 +49,6 @@ class ReproductionLedger(Report):
     """A summary; for each table its cells and claims; apart, without a verdict, declared sweeps and other budgets."""
 
     name: ClassVar[str] = "reproduction"
-    summary: ClassVar[str] = "the papers' cells and claims, beside ours"
 
     def build(self, store: Store, request: Request) -> Result:
         found = reproduction(store, request)
@@ -172,7 +171,6 @@ def _beside(title: str, entries: Sequence[ClaimEntry]) -> list[Table]:
 
 
 def _measured(entries: Sequence[ClaimEntry]) -> str:
-    """What the numbers are of."""
     metrics = dict.fromkeys(entry.claim.metric for entry in entries if entry.claim.metric)
     return f"measured by {', '.join(metrics)}; difference: in the claim's direction" if metrics else ""
 
@@ -250,7 +248,6 @@ def _table(
 
 
 def _value(ours: Ours | None) -> str:
-    """Our mean with its interval; "-" where nothing was run."""
     return with_interval(ours.estimate) if ours is not None else "-"
 
 
@@ -307,7 +304,6 @@ def _claim_record(entry: ClaimEntry) -> dict[str, Any]:
 
 
 def _numbers(ours: Ours | None) -> dict[str, Any]:
-    """What our runs are and what they say."""
     group, estimate = (ours.group, ours.estimate) if ours is not None else (None, None)
     return {
         "task_version": group.task_version if group else None,

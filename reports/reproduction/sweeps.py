@@ -12,7 +12,7 @@ from reports.reproduction.reported import SWEPT
 if TYPE_CHECKING:
     from reports.reproduction.claims import Claim, Ours
 
-TOLD = {
+MESSAGES = {
     "ordering": "its declared sweep reverses it",
     "equality": "in its declared sweep the second has the better value",
 }
@@ -36,7 +36,7 @@ def comparisons(claim: Claim, better: Sequence[Ours], worse: Sequence[Ours]) -> 
     value is left out.
     """
     left, right = _swept(better), _swept(worse)
-    if claim.kind not in TOLD or not (left | right):
+    if claim.kind not in MESSAGES or not (left | right):
         return None
     sign = -1.0 if claim.direction == "min" else 1.0
     shared, own = sorted(left & right), sorted(right - left)
@@ -55,7 +55,7 @@ def comparisons(claim: Claim, better: Sequence[Ours], worse: Sequence[Ours]) -> 
         for apart, all_ in sorted(found.items(), key=lambda item: [(str(type(v)), v) for v in item[0]])
     ]
     by = f" ({'; '.join(parts)})" if own else ""
-    text = f"{TOLD[claim.kind]} in {sum(each)} of {len(each)} comparisons{by}"
+    text = f"{MESSAGES[claim.kind]} in {sum(each)} of {len(each)} comparisons{by}"
     return Comparisons(len(each), sum(each), text)
 
 

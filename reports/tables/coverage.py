@@ -24,7 +24,6 @@ class Coverage(Report):
     """
 
     name: ClassVar[str] = "coverage"
-    summary: ClassVar[str] = "modes found, with their masses and spreads"
 
     def build(self, store: Store, request: Request) -> Result:
         scores = [score for score in scores_beside_papers(store, request) if COVERAGE in score.metrics]

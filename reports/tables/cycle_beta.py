@@ -24,7 +24,6 @@ class CycleBeta(FieldReport):
     """
 
     name: ClassVar[str] = "cycle-beta"
-    summary: ClassVar[str] = "sensitivity to the number of cycles and the share of exploration"
 
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         kin = families(score.groups, CYCLES, BETA)

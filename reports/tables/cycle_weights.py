@@ -45,7 +45,6 @@ class CycleWeights(FieldReport):
     """
 
     name: ClassVar[str] = "cycle-weights"
-    summary: ClassVar[str] = "cycles weighted by their likelihood, compared with equal weights"
 
     def build(self, store: Store, request: Request) -> Result:
         made = super().build(store, request)

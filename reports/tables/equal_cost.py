@@ -52,7 +52,6 @@ class EqualCost(Report):
     """
 
     name: ClassVar[str] = "equal-cost"
-    summary: ClassVar[str] = "parallel chains against one chain at the same total cost"
 
     def build(self, store: Store, request: Request) -> Result:
         scores = scores_beside_papers(store, request)

@@ -25,7 +25,6 @@ class EffectiveSize(Report):
     """
 
     name: ClassVar[str] = "ess"
-    summary: ClassVar[str] = "effective sample sizes, with bias and temperature"
 
     def build(self, store: Store, request: Request) -> Result:
         scores = [score for score in scores_beside_papers(store, request) if any(m in score.metrics for m in ESS)]

@@ -48,7 +48,6 @@ class Leaderboard(Report):
     """
 
     name: ClassVar[str] = "leaderboard"
-    summary: ClassVar[str] = "the ranking of samplers on each task"
 
     def build(self, store: Store, request: Request) -> Result:
         scores = scores_beside_papers(store, request)

@@ -37,7 +37,6 @@ class Theorem3(Report):
     """
 
     name: ClassVar[str] = "theorem3"
-    summary: ClassVar[str] = "exact limits of msgld and asgld on a Gaussian, beside theorems 3.1 and 3.2"
 
     def build(self, store: Store, request: Request) -> Result:
         limit = (asgld_variance() - 1) ** 2

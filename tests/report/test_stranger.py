@@ -19,7 +19,6 @@ COLUMNS = [Column(name, name) for name in ("rank", "tier", "method", "error", "s
 
 class Mine(Report):
     name = "mine"
-    summary = "who is best"
 
     def build(self, store, request):
         tables, records = [], []

@@ -16,7 +16,7 @@ DECLARED = {
     "harness/results/ledger/attempt.py: Attempt.append_draws: open": "grows; a checkpoint has the digest of its part",
     "harness/results/ledger/attempt.py: Attempt.cut_draws: open": "cut back to what the checkpoint counts on",
     "harness/results/ledger/attempt.py: Attempt.cut_draws: truncate": "cut back to what the checkpoint counts on",
-    "harness/system/locks.py: hold: pwrite": "the lock is on the file itself; the text is for messages only",
+    "harness/system/locks.py: lock_file: pwrite": "the lock is on the file itself; the text is for messages only",
     "plugins/laws/samplers/restore.py: Resumption.__init__: write_text": "to its own process, in a temporary folder",
     "plugins/laws/samplers/restore.py: Resumption._prepare: save_file": "to its own process, in a temporary folder",
     "plugins/laws/resume.py: main: write_text": "back to the process that began it, in its temporary folder",

@@ -13,10 +13,10 @@ from harness.analysis.diagnostics.crossing import (
     last_crossing,
 )
 from harness.analysis.diagnostics.directions import directions
-from harness.analysis.diagnostics.distances import thin_to, wasserstein2
-from harness.analysis.diagnostics.ess import bulk_ess, ess_mse, ess_of_autocorrelation, reference_ess, tail_ess
+from harness.analysis.diagnostics.distances import wasserstein2
+from harness.analysis.diagnostics.ess import bulk_ess, ess_of_autocorrelation, reference_ess, tail_ess
 from harness.analysis.diagnostics.joint import Gate, JointMoments, eigenvalue_intervals, gate, norm_interval
-from harness.analysis.diagnostics.low_error import CURVES, FinalErrors, LowError, Split, split_b2
+from harness.analysis.diagnostics.low_error import CURVES, FinalErrors, LowError
 from harness.analysis.diagnostics.moments import Moments
 from harness.analysis.diagnostics.ood import ecdf
 from harness.analysis.diagnostics.rhat import rank_normalised_split_rhat
@@ -33,7 +33,6 @@ __all__ = [
     "ModeCounts",
     "Moments",
     "RunningMoments",
-    "Split",
     "bootstrap_low_error",
     "bulk_ess",
     "calibration",
@@ -43,7 +42,6 @@ __all__ = [
     "ecdf",
     "eigenvalue_intervals",
     "error_rate",
-    "ess_mse",
     "ess_of_autocorrelation",
     "gate",
     "gradients_to_low_error",
@@ -54,9 +52,7 @@ __all__ = [
     "ood",
     "rank_normalised_split_rhat",
     "reference_ess",
-    "split_b2",
     "tail_ess",
-    "thin_to",
     "variance_ratio",
     "wasserstein2",
 ]

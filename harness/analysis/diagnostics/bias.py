@@ -49,11 +49,6 @@ class RunningMoments:
             squares = (column * (x - mean) ** 2).sum(axis=0)
         self._add(Parts(weight, (column**2).sum(axis=0), mean, squares))
 
-    def merge(self, other: RunningMoments) -> None:
-        """Add all that another accumulator over the same chains has seen."""
-        if other._parts is not None:
-            self._add(other._parts)
-
     def _add(self, new: Parts) -> None:
         if self._parts is not None:
             check_chains(len(self._parts.mean), len(new.mean))

@@ -65,5 +65,4 @@ def _checked(probabilities: ArrayLike, classes: ArrayLike) -> tuple[Array, Class
 
 
 def _of_truth(p: Array, y: Classes) -> Array:
-    """The probability of the true class, (n,)."""
     return p[np.arange(len(y)), y]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.analysis.diagnostics.arrays import Array
-
 
 def wasserstein2(x: ArrayLike, y: ArrayLike) -> float:
     """W2 = sqrt(min over pairings of the mean of |x_i - y_s(i)|^2) between samples (n, D), exactly.
@@ -24,13 +22,3 @@ def wasserstein2(x: ArrayLike, y: ArrayLike) -> float:
         raise ValueError("both samples must be finite")
     squared = cdist(a, b, "sqeuclidean")
     return float(np.sqrt(squared[linear_sum_assignment(squared)].mean()))
-
-
-def thin_to(draws: ArrayLike, n: int) -> Array:
-    """At most n of the draws (N, ...), evenly spaced, each from the middle of its stretch; all if N <= n."""
-    x = np.asarray(draws, dtype=np.float64)
-    if n < 1:
-        raise ValueError(f"cannot thin to {n} draws")
-    if len(x) <= n:
-        return x.copy()
-    return x[(2 * np.arange(n) + 1) * len(x) // (2 * n)]

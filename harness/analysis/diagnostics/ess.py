@@ -75,19 +75,6 @@ def tail_ess(draws: ArrayLike) -> Array:
     return np.where(np.ptp(halves, axis=(0, 1)) > 0, np.minimum(*sizes), np.nan)
 
 
-def ess_mse(errors: ArrayLike) -> Array:
-    """ESS from the errors themselves: Var(f) / mean squared error over replicates = 1 / mean(errors^2).
-
-    errors: (R, D), one row a replicate, in units of the sd of f (`LowError.final_errors` gives them so).
-    Result (D,), in independent draws a chain; inf where every error is 0. Shrinking cannot inflate it.
-    """
-    e = np.asarray(errors, dtype=np.float64)
-    if e.ndim != 2 or len(e) < 1:
-        raise ValueError(f"errors must have shape (R, D) with R >= 1, got {e.shape}")
-    with np.errstate(divide="ignore", over="ignore"):
-        return np.asarray(1.0 / np.mean(e**2, axis=0))
-
-
 def lagged_products(x: Array) -> Array:
     """sum_{t >= s} x_t x_{t-s} for s < n along the first axis, by FFT of x padded with n zeros or more."""
     n = len(x)

@@ -25,13 +25,6 @@ class FinalErrors(NamedTuple):
     z2: Array
 
 
-class Split(NamedTuple):
-    """Mean b2 over replicates = bias2 + variance, each (D,)."""
-
-    bias2: Array
-    variance: Array
-
-
 class LowError:
     """The b2 curves of the chains of one run, streamed.
 
@@ -98,7 +91,7 @@ class LowError:
     def final_errors(self) -> FinalErrors:
         """Errors of the averages of z and z^2 over all draws so far, in sds of z and of z^2: (C, D) each.
 
-        Their squares are the b2 of each coordinate; `ess_mse` and `split_b2` take them, chains as replicates.
+        Their squares are the b2 of each coordinate.
         Not finite where a chain diverged.
         """
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -128,12 +121,3 @@ class LowError:
 
 CURVES = tuple(f"b2_{f}_{contraction}" for f in ("z", "z2", "x", "x2") for contraction in ("max", "mean"))
 """The names of the curves, in the order of `LowError`'s storage."""
-
-
-def split_b2(errors: ArrayLike) -> Split:
-    """Split the mean over replicates of squared errors (R, D) into squared bias and variance, (D,) each.
-
-    mean e^2 = (mean e)^2 + Var e exactly, with divisor R; a method without bias shows bias2 of variance / R.
-    """
-    e = np.asarray(errors, dtype=np.float64)
-    return Split(np.asarray(e.mean(axis=0) ** 2), np.asarray(e.var(axis=0)))

@@ -62,11 +62,6 @@ class Moments:
         return self.z4 - 1.0
 
     @property
-    def mean_x2(self) -> Array:
-        """E x^2 = mean^2 + sd^2."""
-        return self.mean**2 + self.sd**2
-
-    @property
     def var_x2(self) -> Array:
         """Var(x^2) = 4 mean^2 sd^2 + 4 mean sd^3 z3 + sd^4 (z4 - 1), from x = mean + sd z."""
         return 4 * self.mean**2 * self.sd**2 + 4 * self.mean * self.sd**3 * self.z3 + self.sd**4 * self.var_z2

@@ -66,7 +66,6 @@ def run(store: Store, run_key: str, registry: Registry) -> dict[str, Any]:
 
 
 def _settings(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every setting with its value, and how it came to have it."""
     origins = json.loads(row["origins"])
     values = {
         f"{part}.{name}": value
@@ -97,7 +96,6 @@ def _truth(row: dict[str, Any], registry: Registry) -> dict[str, Any] | None:
 
 
 def _environment(store: Store, environment: str | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """The machine, and the versions of packages."""
     found = store.rows("select document from environment where environment = ?", [environment])
     document = json.loads(found[0]["document"]) if found else {}
     packages = document.pop("packages", {})

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.reporting.report import Column, Table, table
 
-SHOWN = 30
+MAX_ROWS = 30
 """Rows of a table that a reader gets; --json has all."""
 
 
@@ -28,8 +28,8 @@ def _values(values: Mapping[str, Any], title: str = "") -> Table:
 
 
 def _first(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
-    more = [f"... and {len(rows) - SHOWN} more; --json has all"] if len(rows) > SHOWN else []
-    return replace(table(rows[:SHOWN], title=title), notes=more)
+    more = [f"... and {len(rows) - MAX_ROWS} more; --json has all"] if len(rows) > MAX_ROWS else []
+    return replace(table(rows[:MAX_ROWS], title=title), notes=more)
 
 
 def _is_block(value: Any) -> bool:

@@ -42,7 +42,6 @@ def _cut(text: str) -> str:
 
 
 def _length(text: str) -> int:
-    """How many columns of a terminal a text takes."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len

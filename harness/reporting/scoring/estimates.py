@@ -65,7 +65,6 @@ def metric_estimate(group: Group, name: str) -> Estimate | None:
 
 
 def _of_done(group: Group, readings: Readings) -> Readings:
-    """Those of the finished runs."""
     if len(group.done) == len(group.runs):
         return readings
     keep = np.isin(readings.seeds, group.done.numbers.seed)

@@ -191,7 +191,6 @@ def _numbers(db: DuckDBPyConnection) -> dict[str, Numbers]:
 
 
 def _readings(db: DuckDBPyConnection) -> dict[str, dict[str, list[Readings]]]:
-    """By group, by metric, the newest version first."""
     columns = db.sql(_READINGS).fetchnumpy()
     found: dict[str, dict[str, list[Readings]]] = {}
     for key, name, *about, of, read in zip(*(column.tolist() for column in columns.values()), strict=True):
@@ -250,7 +249,6 @@ def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _details(store: Store, chosen: Sequence[Any]) -> dict[str, list[dict[str, Any]]]:
-    """The rows of all chosen runs, by group."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in store.rows(_DETAILS, chosen):
         found.setdefault(row["group_key"], []).append(row)

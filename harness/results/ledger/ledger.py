@@ -14,7 +14,7 @@ from harness.results.ledger.attempt import Attempt
 from harness.results.records import CONTINUABLE, FAILED, FINAL, PAUSED, RESUMABLE
 from harness.system.errors import DataError, RunError, why
 from harness.system.files import read_json, write_json
-from harness.system.locks import Lock, held, hold, hold_folder
+from harness.system.locks import Lock, held, lock_file, lock_folder
 from harness.system.text import is_text
 
 LAYOUT = 1
@@ -122,7 +122,7 @@ class Ledger:
         part = self.folder(key).parent
         if part.is_symlink():
             raise RunError(f"{part} is a link, which is not followed; put the folder itself there, or delete the link")
-        with hold(self.lock(key), patience) as file, hold_folder(self.folder(key), patience) as folder:
+        with lock_file(self.lock(key), patience) as file, lock_folder(self.folder(key), patience) as folder:
             yield file, folder
 
     def held(self, key: str) -> bool:

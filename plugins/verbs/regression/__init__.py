@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from plugins.verbs.regression.changes import Change, changes
 from plugins.verbs.regression.history import History
-from plugins.verbs.regression.night import Metric, Night, Row
-from plugins.verbs.regression.observe import Entry, observe
+from plugins.verbs.regression.night import MetricValues, Night, Row
+from plugins.verbs.regression.observe import SuiteCommand, observe
 
 REGRESSION = 5
 """The exit code where a row became worse."""
 
-__all__ = ["REGRESSION", "Change", "Entry", "History", "Metric", "Night", "Row", "changes", "observe"]
+__all__ = ["REGRESSION", "Change", "History", "MetricValues", "Night", "Row", "SuiteCommand", "changes", "observe"]

@@ -10,7 +10,7 @@ from typing import Any
 from harness.analysis.statistics import PairedTest, paired_t, sign_flip
 from harness.reporting.scoring.compare import FEWEST, Comparison, Scale, compare_values, judge
 from harness.results.records import FAILED
-from plugins.verbs.regression.night import Metric, Night, Row
+from plugins.verbs.regression.night import MetricValues, Night, Row
 
 ROUNDING = 1e-6
 """Values that differ by less than this share are equal: code that adds in another order is not worse."""
@@ -99,7 +99,9 @@ def _of_row(name: str, before: Row, now: Row) -> Iterator[Change]:
         yield _of_metric(name, metric, before.metrics.get(metric), now.metrics.get(metric), both)
 
 
-def _of_metric(row: str, name: str, before: Metric | None, now: Metric | None, seeds: Collection[int]) -> Change:
+def _of_metric(
+    row: str, name: str, before: MetricValues | None, now: MetricValues | None, seeds: Collection[int]
+) -> Change:
     """`seeds` have a result in both nights."""
     if before is None or now is None:
         outcome, reason = ("new", "not in the last night") if now else ("gone", "it is no longer computed")
@@ -126,14 +128,14 @@ def _more_often(lost: int, found: int) -> float:
     return sum(math.comb(n, k) for k in range(lost, n + 1)) / 2**n
 
 
-def _incomparable(before: Metric, now: Metric) -> str:
+def _incomparable(before: MetricValues, now: MetricValues) -> str:
     """Why two records of a metric are not of the same thing, or of a thing that has no better."""
     if before.version != now.version:
         return f"version {before.version} of the metric then, {now.version} now"
     return "the metric has no best value" if now.direction == "target" and now.target is None else ""
 
 
-def compare(tonight: Mapping[int, float], last: Mapping[int, float], metric: Metric) -> Comparison:
+def compare(tonight: Mapping[int, float], last: Mapping[int, float], metric: MetricValues) -> Comparison:
     """Tonight (a) against the last night (b): by their ratio where all values are positive and no counts, else by the
     difference. (Small counts that fall by one have logarithms that differ a little less than alike: a t of those means
     nothing.) The test is `_test`, not that of claims: by sign flips alone, p is at least 2^(1-n) on n seeds, and over
@@ -147,7 +149,7 @@ def compare(tonight: Mapping[int, float], last: Mapping[int, float], metric: Met
     return replace(made, version=metric.version, unit=metric.unit)
 
 
-def _distance(value: float, metric: Metric) -> float:
+def _distance(value: float, metric: MetricValues) -> float:
     return abs(value - metric.target) if metric.direction == "target" and metric.target is not None else value
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import platform
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,22 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli import context
-from harness.contracts.hookspecs import Info
-from harness.contracts.registry import KINDS
-from harness.reporting.rendering.site import Section, Site, described, is_current, publish
-from harness.reporting.report import Request, Result, Table
-from harness.results.environment import HARNESS, requirements
-from harness.results.provenance import package_hash
+from harness.reporting.rendering.site import Section, Site, described, publish
+from harness.reporting.report import Request, Result
 from harness.results.store.selection import Selection
-from harness.runs.source import content_hash
 from harness.system.errors import PluginError
 from harness.system.text import plain
-from plugins.verbs.regression import REGRESSION, Entry, History, changes, observe, page, tables
+from plugins.verbs.regression import REGRESSION, History, SuiteCommand, changes, observe, page, tables
 from plugins.verbs.regression.changes import flat, settled
 from plugins.verbs.regression.observe import skipped_rows
 
 if TYPE_CHECKING:
-    from harness.contracts.registry import Offer
     from harness.results.store import Store
     from plugins.verbs.suite import Suite
 
@@ -45,7 +36,7 @@ class Conclusion:
     fault: int
 
 
-def conclude(suite: Suite, entries: Sequence[Entry], out: Path, *, open_runs: int, accept: bool) -> Conclusion:
+def conclude(suite: Suite, entries: Sequence[SuiteCommand], out: Path, *, open_runs: int, accept: bool) -> Conclusion:
     """Compare with the last night, publish to `out`, tell, and record the night unless `open_runs` are to be done."""
     store = _store(entries)
     tonight, skipped = observe(suite.digest, entries, store), skipped_rows(entries)
@@ -60,54 +51,26 @@ def conclude(suite: Suite, entries: Sequence[Entry], out: Path, *, open_runs: in
     own = tables.result(last, tonight, found, _failures(entries, store), _left_out(entries))
     lead = [*([suite.summary] if suite.summary else []), *worse[: page.SHOWN]]
     section = Section("night", "what changed since the last night, and the runs", own)
-    site = Site(suite.name, words, tone, lead, page.facts(store, tonight, last), [section])
-    made_from = _made_from(site, suite, store)
-    problems: dict[str, str] = {}
-    if not (current := is_current(out, made_from)):
-        problems = publish(replace(site, sections=[section, *_reports(suite, store)]), out, made_from)
+    sections = [section, *_reports(suite, store)]
+    problems = publish(Site(suite.name, words, tone, lead, page.facts(store, tonight, last), sections), out)
     for name, problem in problems.items():
         context.say(f"report {name} could not be created: {problem}")
     if not open_runs:
         history.record(settled(last, tonight, found, accepted=accepted))
     sentences = "\n".join(plain(tables.sentence(change)) for change in tables.told(found)) if last else ""
     records = [flat(change) for change in found]
-    note = f"{suite.name}: {words}; {'the pages are as before:' if current else 'pages in'} {out / 'index.html'}"
+    note = f"{suite.name}: {words}; pages in {out / 'index.html'}"
     result = Result([sentences] if sentences else [], records, notes=[note])
     return Conclusion(result, REGRESSION if worse and not accepted else 0, PluginError.exit_code if problems else 0)
 
 
-def _store(entries: Sequence[Entry]) -> Store:
+def _store(entries: Sequence[SuiteCommand]) -> Store:
     """The store, with what is new ingested, as if it held the suite's runs and no others."""
     keys = [p.spec.key for entry in entries for p in entry.planned if p.spec.key not in entry.skipped]
     store = Selection(context.current().results, keys)
     for note in store.refresh(context.plugins().papers()):
         context.say(f"note: {note}")
     return store
-
-
-def _made_from(site: Site, suite: Suite, store: Store) -> str:
-    """SHA-256 of all that the pages depend on: the night, the store, which reports, code and versions."""
-    registry = context.plugins()
-    (section,) = site.sections
-    own = [
-        section.result.notes,
-        *([t.title, t.cells(), t.notes] for t in section.result.tables if isinstance(t, Table)),
-    ]
-    night = [site.name, site.verdict, site.tone, site.lead, site.facts, own, [*map(dict, section.result.records)]]
-    offers = [offer for kind in KINDS for offer in registry.offers(kind)]
-    distributions = sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged} | {HARNESS})
-    code = [[repr(offer), _source(offer)] for offer in offers], [package_hash(name) for name in distributions]
-    versions = [platform.python_version(), requirements(tuple(distributions))]
-    parts = [night, store.fingerprint(), suite.reports, code, versions]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def _source(offer: Offer) -> str:
-    """The hash of an offer's code; what is wrong with it where it cannot be read."""
-    try:
-        return content_hash(offer.info.target) if isinstance(offer.info, Info) else ""
-    except PluginError as error:
-        return str(error)
 
 
 def _reports(suite: Suite, store: Store) -> list[Section]:
@@ -128,14 +91,13 @@ def _reports(suite: Suite, store: Store) -> list[Section]:
     return sections
 
 
-def _failures(entries: Sequence[Entry], store: Store) -> list[dict[str, Any]]:
-    """The suite's runs that have no result, with the reason."""
+def _failures(entries: Sequence[SuiteCommand], store: Store) -> list[dict[str, Any]]:
     rows = {p.spec.key: entry.row(p.spec) for entry in entries for p in entry.planned}
     query = "select run_key, seed, status, step, reason, attempt from run_status where status <> 'done'"
     return [{"row": rows[found["run_key"]], **found} for found in store.rows(f"{query} order by run_key, seed")]
 
 
-def _left_out(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+def _left_out(entries: Sequence[SuiteCommand]) -> list[dict[str, Any]]:
     """The rows whose data is not here: by row, the entry, how many runs, and why."""
     found = []
     for entry in entries:

@@ -13,7 +13,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Metric:
+class MetricValues:
     """A metric of a row: what it is, and its values by seed, of the runs that have one."""
 
     version: int
@@ -33,7 +33,7 @@ class Row:
     task_version: int
     keys: Mapping[int, str]
     statuses: Mapping[int, str]
-    metrics: Mapping[str, Metric]
+    metrics: Mapping[str, MetricValues]
     seconds: float | None = None
 
     def lost(self) -> dict[int, str]:
@@ -90,7 +90,7 @@ def from_json(record: Mapping[str, Any] | None) -> Night | None:
 
 
 def _row(record: Mapping[str, Any]) -> Row:
-    metrics = {n: Metric(**{**m, "values": _by_seed(m["values"])}) for n, m in record["metrics"].items()}
+    metrics = {n: MetricValues(**{**m, "values": _by_seed(m["values"])}) for n, m in record["metrics"].items()}
     keys, statuses = _by_seed(record["keys"]), _by_seed(record["statuses"])
     return Row(record["task_version"], keys, statuses, metrics, record["seconds"])
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from harness.system.errors import UsageError
-from plugins.verbs.regression.night import Metric, Night, Row
+from plugins.verbs.regression.night import MetricValues, Night, Row
 
 if TYPE_CHECKING:
     from harness.results.spec import RunSpec
@@ -32,7 +32,7 @@ class Measured(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Entry:
+class SuiteCommand:
     """A run command of a suite, by its number from 1, with its runs; `skipped` gives the reason of those left out, by
     key: their data is not here.
     """
@@ -54,7 +54,7 @@ class Entry:
         return f"{place} ({chosen})" if chosen else place
 
 
-def observe(suite: str, entries: Sequence[Entry], store: Store) -> Night:
+def observe(suite: str, entries: Sequence[SuiteCommand], store: Store) -> Night:
     """The night that a suite of this digest had, from a store that shows its runs. Left-out runs are in no row."""
     _, concluded = store.table("select run_key, status, seconds_sampling from result")
     results = {key: (status, seconds) for key, status, seconds in concluded}
@@ -77,7 +77,7 @@ def observe(suite: str, entries: Sequence[Entry], store: Store) -> Night:
     return Night(suite, rows)
 
 
-def skipped_rows(entries: Iterable[Entry]) -> set[str]:
+def skipped_rows(entries: Iterable[SuiteCommand]) -> set[str]:
     """The names of the rows of which runs were left out."""
     return {e.row(p.spec) for e in entries for p in e.planned if p.spec.key in e.skipped}
 
@@ -102,8 +102,8 @@ def _row(
     )
 
 
-def _metric(found: Sequence[tuple[int, Measured]]) -> Metric:
+def _metric(found: Sequence[tuple[int, Measured]]) -> MetricValues:
     """A metric over the seeds; values under an older version of it are left out."""
     newest = max((measured for _, measured in found), key=lambda measured: measured.version)
     values = {seed: m.value for seed, m in found if m.value is not None and m.version == newest.version}
-    return Metric(newest.version, newest.unit, newest.direction, newest.target, values)
+    return MetricValues(newest.version, newest.unit, newest.direction, newest.target, values)

@@ -11,7 +11,7 @@ from harness.reporting.scoring.formatting import number
 from plugins.verbs.regression.changes import WORSE, Change, flat
 from plugins.verbs.regression.night import Night
 
-TOLD = (*WORSE, "unfinished", "better", "skipped", "new", "dropped")
+REPORTED = (*WORSE, "unfinished", "better", "skipped", "new", "dropped")
 """The outcomes that a reader is shown, in this order; all are in the records."""
 
 
@@ -39,7 +39,9 @@ SKIPPED = ("row", "run", "runs", "reason")
 
 def told(found: Sequence[Change]) -> list[Change]:
     """The changes that a reader is shown, the worst first."""
-    return sorted((c for c in found if c.outcome in TOLD), key=lambda c: (TOLD.index(c.outcome), c.row, c.metric))
+    return sorted(
+        (c for c in found if c.outcome in REPORTED), key=lambda c: (REPORTED.index(c.outcome), c.row, c.metric)
+    )
 
 
 def sentence(change: Change) -> str:

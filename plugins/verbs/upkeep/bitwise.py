@@ -50,24 +50,17 @@ def differing_results(stored: Mapping[str, Any], again: Mapping[str, Any]) -> li
     ]
 
 
-def differing_arrays(stored: Path, again: Path, file: str, until: int | None = None) -> list[Difference]:
-    """The arrays of one file that are not the same bits; of draws those up to the step `until` alone.
+def differing_arrays(stored: Path, again: Path, file: str) -> list[Difference]:
+    """The arrays of one file that are not the same bits.
 
     Raises ValueError where the stored file cannot be read, OSError where it cannot be opened.
     """
     ours, theirs = _load(stored / file), _load(again / file)
-    if until is not None:
-        ours, theirs = _until(ours, until), _until(theirs, until)
     found = []
     for name in dict.fromkeys([*sorted(ours), *sorted(theirs)]):
         one = _difference(file, name, ours, theirs)
         found += [one] if one else []
     return found
-
-
-def draws_until(path: Path, step: int) -> int:
-    """How many draws a file has up to a step. Raises as `differing_arrays`."""
-    return len(_until(_load(path), step).get("draws", ()))
 
 
 def _difference(file: str, name: str, ours: Arrays, theirs: Arrays) -> Difference | None:
@@ -89,7 +82,6 @@ def _difference(file: str, name: str, ours: Arrays, theirs: Arrays) -> Differenc
 
 
 def _place(name: str, index: tuple[int, ...], arrays: Arrays) -> str:
-    """An index in words."""
     if name == "draws" and len(index) == 3:
         i, chain, coordinate = index
         steps = arrays.get("steps")
@@ -98,12 +90,6 @@ def _place(name: str, index: tuple[int, ...], arrays: Arrays) -> str:
     if name.endswith("/y") and len(index) == 2:
         return f"chain {index[0]}, point {index[1]}"
     return f"index {', '.join(map(str, index))}" if index else ""
-
-
-def _until(arrays: Arrays, step: int) -> dict[str, NDArray[Any]]:
-    """The draws up to a step."""
-    count = int((arrays["steps"] <= step).sum()) if "steps" in arrays else 0
-    return {name: array[:count] for name, array in arrays.items()}
 
 
 def _bits(x: NDArray[Any]) -> NDArray[Any]:

@@ -26,9 +26,9 @@ from harness.results.ledger.lookup import NAME
 from harness.results.records import FINAL, RESUMABLE
 from harness.system.errors import RunError
 from harness.system.files import ENDING, is_abandoned
-from harness.system.locks import held, hold
+from harness.system.locks import held, lock_file
 
-PATIENCE_SECONDS = 1.0
+LOCK_TIMEOUT_SECONDS = 1.0
 _ASIDE = rf"\.({FILE_NAMES})\.{ENDING}"
 _IN_ATTEMPT = re.compile(f"{FILE_NAMES}|{_ASIDE}")
 _LEFT_IN_ATTEMPT = re.compile(_ASIDE)
@@ -78,13 +78,13 @@ def remove(ledger: Ledger, found: Sequence[Garbage], *, failed: bool = False) ->
             by_run.setdefault(item.run, set()).add(item.path)
     for key, paths in by_run.items():
         try:
-            with ledger.hold(key, PATIENCE_SECONDS):
+            with ledger.hold(key, LOCK_TIMEOUT_SECONDS):
                 now = [item for item in _of_run(ledger, key, failed=failed) if item.path in paths]
                 _delete(ledger.root, now, gone, notes)
         except RunError as error:
             notes.append(f"left alone: run {error}")
     for item in (item for item in found if item.path.suffix == ".lock"):
-        with suppress(RunError), hold(item.path, 0):
+        with suppress(RunError), lock_file(item.path, 0):
             gone.append(item)
     trash = [item for item in found if item.path.name == TRASH]
     rest = [item for item in found if not item.run and item.path.suffix != ".lock" and item not in trash]
@@ -150,7 +150,6 @@ def _of_root(root: Path) -> Iterator[Garbage]:
 
 
 def _delete(root: Path, items: Sequence[Garbage], gone: list[Garbage], notes: list[str]) -> None:
-    """Delete files, and move attempts to the trash."""
     for item in items:
         *place, name = item.path.relative_to(root).parts
         try:
@@ -215,7 +214,6 @@ def _entries(root: Path, *parts: str) -> dict[str, os.stat_result]:
 
 
 def _ordinary(root: Path, *parts: str) -> list[tuple[str, int]]:
-    """Names and sizes of the ordinary files in a folder."""
     entries = _entries(root, *parts).items()
     return [(name, found.st_size) for name, found in entries if stat.S_ISREG(found.st_mode)]
 

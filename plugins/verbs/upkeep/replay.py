@@ -22,14 +22,14 @@ from harness.runs.subprocess_call import call
 from harness.runs.worker import Job
 from harness.system.errors import DataError, UsageError
 from harness.system.files import read_json
-from plugins.verbs.upkeep.bitwise import FILES, Difference, differing_arrays, differing_results, draws_until
+from plugins.verbs.upkeep.bitwise import FILES, Difference, differing_arrays, differing_results
 
 KINDS = ("sampler", "schedule", "task")
 RERUN = "plugins.verbs.upkeep.rerun:rerun"
 
 
 @dataclass(frozen=True)
-class Request:
+class ReplayRequest:
     """A concluded attempt, its run as it was recorded but with the code that there is now, and what changed since."""
 
     attempt: Attempt
@@ -48,19 +48,17 @@ class Replay:
     compared      what was compared; `missing` is what could not be, with the reason
     environment   entry -> (then, now), where they differ
     damaged       kept files whose checksum is not the one in result.json; True where the replay made the file as it was
-    until         the step that was replayed to; None for all
     last_finite   of a run that diverged: where the chain was a step before
     trace         of a run that failed: the traceback
     """
 
-    asked: Request
+    asked: ReplayRequest
     again: Mapping[str, Any]
     differences: Sequence[Difference]
     compared: Sequence[str]
     missing: Sequence[str]
     environment: Mapping[str, tuple[Any, Any]]
     damaged: Mapping[str, bool]
-    until: int | None = None
     last_finite: Sequence[float] | None = None
     trace: str | None = None
 
@@ -83,7 +81,7 @@ class Replay:
         ]
 
 
-def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> Request:
+def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> ReplayRequest:
     """What there is to replay of an attempt.
 
     Raises `UsageError` where code, engine or data are not the attempt's, unless `anyway`; `PluginError` where the code
@@ -104,13 +102,13 @@ def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> Request:
             "or repeat it with the current code by --anyway"
         )
     device = (read_json(attempt.path / "environment.json") or {}).get("device")
-    return Request(attempt, stored, now, files, str(device or spec.device), changes)
+    return ReplayRequest(attempt, stored, now, files, str(device or spec.device), changes)
 
 
-def replay(asked: Request, job: Job, until: int | None, listen: Listener) -> Replay:
-    """Do the run again in a worker, in a temporary folder, to its end or to a step, and compare."""
+def replay(asked: ReplayRequest, job: Job, listen: Listener) -> Replay:
+    """Repeat the run in a worker, in a temporary folder, and compare."""
     with tempfile.TemporaryDirectory(prefix="bench-replay-") as folder:
-        done = call(RERUN, job, Path(folder), until, listen=listen)
+        done = call(RERUN, job, Path(folder), listen=listen)
         return _compared(asked, done)
 
 
@@ -126,36 +124,27 @@ def _changes(record: Mapping[str, Any], then: RunSpec, now: RunSpec, data: str) 
     return found
 
 
-def _compared(asked: Request, done: Mapping[str, Any]) -> Replay:
+def _compared(asked: ReplayRequest, done: Mapping[str, Any]) -> Replay:
     stored, new = asked.attempt.path, Path(done["attempt"])
     again = Attempt(new).result() or {}
-    until = None if again else int(done["position"])
     found, missing, compared = [], [], []
     kept: Mapping[str, str] = asked.stored.get("files") or {}
-    for file in FILES[:1] if until is not None else FILES:
+    for file in FILES:
         if file in kept and not (stored / file).exists():
             missing.append(f"{file} is gone from the attempt")
             continue
         if file not in kept and not (new / file).exists():
             continue
         try:
-            if until is not None and not draws_until(stored / file, until):
-                missing.append(f"{file} has no draw up to step {until:,}")
-                continue
             compared.append(file)
-            found += differing_arrays(stored, new, file, until)
+            found += differing_arrays(stored, new, file)
         except (ValueError, OSError) as error:
             found.append(Difference(file, "", "", str(error), "reads"))
-    if until is None:
-        compared.append("result.json")
-        found += differing_results(asked.stored, again)
-    elif FILES[0] not in compared and not missing:
-        missing.append("no draws were kept")
+    compared.append("result.json")
+    found += differing_results(asked.stored, again)
     damaged = _damaged(stored, new, kept)
     environment = _environment(stored, new)
-    return Replay(
-        asked, again, found, compared, missing, environment, damaged, until, done["last_finite"], done["trace"]
-    )
+    return Replay(asked, again, found, compared, missing, environment, damaged, done["last_finite"], done["trace"])
 
 
 def _damaged(stored: Path, new: Path, kept: Mapping[str, str]) -> dict[str, bool]:

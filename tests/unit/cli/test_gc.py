@@ -17,7 +17,7 @@ from harness.results import environment
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store
-from harness.system.locks import hold
+from harness.system.locks import lock_file
 
 RESULT = {"key": spec().key, "seconds": {}, "metrics": []}
 
@@ -94,7 +94,7 @@ def test_a_database_in_use_is_told_to_forget_later(ledger, capsys):
 
 
 def test_a_second_one_waits_for_the_first(ledger, capsys):
-    with hold(ledger.lock("gc"), 0):
+    with lock_file(ledger.lock("gc"), 0):
         assert bench(ledger, "gc", "--delete") == 1
     assert "gc is held by process" in capsys.readouterr().err
 

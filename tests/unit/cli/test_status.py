@@ -20,7 +20,7 @@ from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.heartbeats import Notice
 from harness.results.ledger.ledger import Ledger
 from harness.results.ledger.overview import COLUMNS, overview
-from harness.system.locks import hold
+from harness.system.locks import lock_file
 
 LABELS = {"method": "sgld", "task": "mixture5", "protocol": "p", "budget": "smoke", "chains": 2, "device": "cpu"}
 
@@ -40,7 +40,7 @@ def working(ledger):
     with ExitStack() as stack:
         for seed in range(4):
             attempt(ledger, seed)
-            stack.enter_context(hold(ledger.lock(spec(seed).key), 0))
+            stack.enter_context(lock_file(ledger.lock(spec(seed).key), 0))
         notice = stack.enter_context(Notice(ledger.locks / f"{spec(0).key}.notice"))
         path = str(ledger.attempts(spec(0).key)[0].path.relative_to(ledger.root))
         notice.update(LABELS | {"seeds": "0-3", "attempt": path, "position": 250, "steps": 1000, "rate": 50.0})
@@ -103,7 +103,7 @@ def test_interrupted_runs_are_grouped_and_the_rest_is_counted(ledger, capsys):
 
 
 def test_a_worker_that_has_said_nothing_yet_is_starting(ledger, capsys):
-    with hold(ledger.lock(spec(0).key), 0):
+    with lock_file(ledger.lock(spec(0).key), 0):
         (row,) = listed(ledger, capsys)
         assert (row["status"], row["runs"], row["pid"], row["position"]) == ("running", 1, os.getpid(), None)
         assert "starting" in shown(ledger, capsys)[1]

@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from harness.analysis.diagnostics import thin_to, wasserstein2
+from harness.analysis.diagnostics import wasserstein2
 
 
 def test_equals_the_best_of_all_pairings():
@@ -32,13 +32,3 @@ def test_a_shift_costs_its_length_and_a_shuffle_nothing():
 def test_refuses_samples_that_cannot_be_paired(y):
     with pytest.raises(ValueError, match="both samples"):
         wasserstein2(np.zeros((4, 2)), y)
-
-
-def test_thinning_is_even_and_keeps_the_order():
-    np.testing.assert_array_equal(thin_to(np.arange(100.0), 4), [12, 37, 62, 87])
-    np.testing.assert_array_equal(thin_to(np.arange(5.0), 5), np.arange(5))
-    np.testing.assert_array_equal(thin_to(np.arange(3.0), 5), np.arange(3))
-    assert thin_to(np.zeros((1001, 2, 3)), 10).shape == (10, 2, 3)
-    assert len(np.unique(thin_to(np.arange(11.0), 10))) == 10
-    with pytest.raises(ValueError, match="thin to 0"):
-        thin_to(np.arange(3.0), 0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from harness.analysis.diagnostics import bulk_ess, ess_mse, ess_of_autocorrelation, reference_ess, tail_ess
+from harness.analysis.diagnostics import bulk_ess, ess_of_autocorrelation, reference_ess, tail_ess
 
 
 def ar1(phi, shape, seed=0):
@@ -100,7 +100,3 @@ def test_too_few_draws_or_a_missing_axis_are_errors(function):
         function(np.zeros((3, 2, 1)))
     with pytest.raises(ValueError, match=r"\(n, C, D\)"):
         function(np.zeros((10, 2)))
-
-
-def test_ess_mse_is_one_over_the_mean_squared_error():
-    np.testing.assert_allclose(ess_mse([[0.1, 0.0], [-0.3, 0.0]]), [1 / 0.05, np.inf])

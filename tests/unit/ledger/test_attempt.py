@@ -9,7 +9,7 @@ from specs import made as spec
 from harness.results.ledger.attempt import DRAWN, Attempt
 from harness.results.spec import Component
 from harness.system.errors import DataError
-from harness.system.locks import hold
+from harness.system.locks import lock_file
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_a_run_goes_from_new_to_done(ledger, attempt):
     key = spec().key
     assert ledger.standing(spec(seed=9).key).status == "new"
     assert ledger.standing(key).status == "orphaned"
-    with hold(ledger.lock(key), 0):
+    with lock_file(ledger.lock(key), 0):
         assert ledger.standing(key).status == "running"
     attempt.event("cancelled", position=3)
     assert ledger.standing(key).status == "cancelled"

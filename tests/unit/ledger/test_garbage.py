@@ -13,7 +13,7 @@ from specs import made as spec
 
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
-from harness.system.locks import hold
+from harness.system.locks import lock_file
 from plugins.verbs.upkeep import garbage
 
 HERE = {"id": "e"}
@@ -102,7 +102,7 @@ def test_nothing_of_a_held_run_is_listed_or_deleted(ledger):
     listed = garbage.find(ledger)
     assert len(listed) == 2
     before = contents(ledger.runs)
-    with hold(ledger.lock(KEY), 0):
+    with lock_file(ledger.lock(KEY), 0):
         assert garbage.find(ledger) == []
         gone, notes = garbage.remove(ledger, [item for item in listed if item.run])
     assert gone == []
@@ -263,10 +263,10 @@ import numpy as np
 from specs import made
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
-from harness.system.locks import HeldError, hold
+from harness.system.locks import HeldError, lock_file
 ledger = Ledger(Path(sys.argv[1]))
 for seed in range(60):
-    with hold(ledger.lock(made(seed).key), 30):
+    with lock_file(ledger.lock(made(seed).key), 30):
         if ledger.standing(made(seed).key).cached:
             continue
         for status in (None, "error", "done"):

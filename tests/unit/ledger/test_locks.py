@@ -11,15 +11,15 @@ import time
 import pytest
 
 from harness.results.ledger.ledger import Ledger
-from harness.system.locks import HeldError, LostError, held, hold, hold_device, hold_folder
+from harness.system.locks import HeldError, LostError, held, lock_device, lock_file, lock_folder
 
 STRUGGLE = """
 import os, random, sys
 from pathlib import Path
-from harness.system.locks import held, hold
+from harness.system.locks import held, lock_file
 folder, rounds = Path(sys.argv[1]), int(sys.argv[2])
 for _ in range(rounds):
-    with hold(folder / "run.lock", 60):
+    with lock_file(folder / "run.lock", 60):
         mark = os.open(folder / "inside", os.O_CREAT | os.O_EXCL)  # fails where another is inside
         assert held(folder / "run.lock")
         os.close(mark)
@@ -40,30 +40,28 @@ def test_many_processes_take_turns_though_the_file_goes_each_time(tmp_path):
 
 def test_the_lock_of_a_killed_holder_is_free_and_names_the_next(tmp_path):
     path = tmp_path / "run.lock"
-    code = (
-        f"import time, pathlib, harness.system.locks as l\nwith l.hold(pathlib.Path({str(path)!r}), 0): time.sleep(60)"
-    )
+    code = f"from harness.system.locks import *\nwith lock_file(Path({str(path)!r}), 0): time.sleep(60)"
     other = subprocess.Popen([sys.executable, "-c", code])
     try:
         deadline = time.monotonic() + 30
         while not (path.exists() and path.stat().st_size) and time.monotonic() < deadline:
             time.sleep(0.02)
         assert held(path)
-        with pytest.raises(HeldError, match=f"held by process {other.pid}"), hold(path, 0.1):
+        with pytest.raises(HeldError, match=f"held by process {other.pid}"), lock_file(path, 0.1):
             pass
     finally:
         other.kill()
         other.wait()
     assert path.exists()
     assert not held(path)
-    with hold(path, 0):
+    with lock_file(path, 0):
         assert json.loads(path.read_text())["pid"] == os.getpid()
 
 
 HOLD_DEVICE = """
 import sys
-from harness.system.locks import hold_device
-with hold_device(sys.argv[1], "cuda:0", 0):
+from harness.system.locks import lock_device
+with lock_device(sys.argv[1], "cuda:0", 0):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -76,19 +74,19 @@ def test_a_device_is_held_against_all_processes_and_free_when_its_holder_dies():
     )
     assert holding.stdout.readline() == "held\n"
     with pytest.raises(HeldError, match=rf"cuda:3 is held by process {holding.pid} of user {os.getuid()}"):
-        hold_device(name, "cuda:3", 0).__enter__()
-    with hold_device(f"{name}-another", "cuda:1", 0):
+        lock_device(name, "cuda:3", 0).__enter__()
+    with lock_device(f"{name}-another", "cuda:1", 0):
         pass
     holding.kill()
     holding.communicate()
-    with hold_device(name, "cuda:0", 10):
+    with lock_device(name, "cuda:0", 10):
         pass
 
 
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_holder_sees_that_its_lock_file_is_gone_and_leaves_that_of_the_next_alone(tmp_path, replaced):
     path = tmp_path / "run.lock"
-    with hold(path, 0) as lock:
+    with lock_file(path, 0) as lock:
         assert not lock.lost()
         path.unlink()
         if replaced:
@@ -111,7 +109,7 @@ def test_who_deletes_a_lock_file_does_not_make_room_for_a_second_writer(tmp_path
 
 def test_a_folder_that_was_replaced_is_not_the_one_that_is_held(tmp_path):
     path = tmp_path / "ab" / "run"
-    with hold_folder(path, 0) as lock:
+    with lock_folder(path, 0) as lock:
         lock.check()
         path.rename(tmp_path / "aside")
         with pytest.raises(LostError, match="was deleted or replaced"):

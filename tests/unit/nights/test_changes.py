@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from plugins.verbs.regression import History, Metric, Night, Row, changes
+from plugins.verbs.regression import History, MetricValues, Night, Row, changes
 from plugins.verbs.regression.changes import settled
 from plugins.verbs.regression.night import from_json
 
@@ -18,7 +18,7 @@ LAST = dict(enumerate([10.0, 11.0, 9.5, 10.4, 10.2]))
 
 def metric(values, direction="max", target=None, version=1):
     found = dict(values) if isinstance(values, dict) else dict(enumerate(values))
-    return Metric(version, "1", direction, target, {seed: float(value) for seed, value in found.items()})
+    return MetricValues(version, "1", direction, target, {seed: float(value) for seed, value in found.items()})
 
 
 def row(metrics, statuses=None, version=1, seeds=5, key="k"):

@@ -9,7 +9,7 @@ import pytest
 from harness.results import records
 from harness.results.store import Store, connection, schema
 from harness.system.errors import DataError
-from harness.system.locks import hold
+from harness.system.locks import lock_file
 
 TABLES = schema.objects()
 
@@ -136,7 +136,7 @@ def test_the_lock_tells_running_from_orphaned(store):
     newer = fabricated.unfinished(store.results, number=2, events=("created", "cancelled", "resumed"))
     locks = store.results / "locks"
     locks.mkdir()
-    with hold(locks / f"{newer.parent.name}.lock", 0):
+    with lock_file(locks / f"{newer.parent.name}.lock", 0):
         store.refresh()
         assert (status(store, older), status(store, newer)) == ("orphaned", "running")
     store.refresh()
