@@ -10,7 +10,9 @@ import numpy as np
 import specs
 from safetensors.numpy import save
 
+from harness.results.records import AttemptResult, Value
 from harness.results.spec import Component, Origin
+from harness.system.columns import document
 
 METRICS = ("modes_covered", "mass_error", "covariance_ratio", "low_error")
 
@@ -54,23 +56,24 @@ def environment(**changes):
     return document | {"id": hashlib.sha256(text.encode()).hexdigest()}
 
 
-def result(attempt, key, files, **changes):
-    document = {
-        "attempt": attempt, "key": key, "status": "done", "reason": None, "step": None, "chain": None,
-        "started": "2026-01-02T03:04:05+00:00", "finished": "2026-01-02T03:05:05.250000+00:00",
-        "seconds": {"sampling": 50.0, "observing": 8.0, "checkpoint": 1.0, "setup": 1.0},
+def ended(key, **changes):
+    """What a run that ended came to; `changes` are fields of the record."""
+    metrics = tuple(
+        Value(name=name, value=0.5 + i, unit="modes", direction="max", summary="", is_primary=i == 0)
+        for i, name in enumerate(METRICS)
+    )
+    fields = {
+        "status": "done", "started": "2026-01-02T03:04:05+00:00", "finished": "2026-01-02T03:05:05.250000+00:00",
+        "seconds_sampling": 50.0, "seconds_observing": 8.0, "seconds_checkpoint": 1.0, "seconds_setup": 1.0,
         "steps_done": 1000, "passes": 1000.0, "passes_per_step": 1.0,
-        "draws_kept": 900, "draws_stored": 900, "draws_stride": 1,
-        "metrics": [
-            {
-                "name": name, "value": 0.5 + i, "version": 1, "unit": "modes", "direction": "max", "target": None,
-                "primary": i == 0,
-            }
-            for i, name in enumerate(METRICS)
-        ],
-        "files": files,
+        "draws_kept": 900, "draws_stored": 900, "draws_stride": 1, "metrics": metrics,
     }  # fmt: skip
-    return document | changes
+    return AttemptResult(run_key=key, **{**fields, **changes})
+
+
+def result(attempt, key, files, **changes):
+    """result.json of it; `changes` are of the document."""
+    return document(ended(key, attempt=attempt, files=files)) | changes
 
 
 def unfinished(results, seed=0, number=0, events=("created", "started"), **changes):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from fabricated import environment
+import fabricated
 
 from harness.contracts.registry import registry
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
+from harness.results.records import Value
 from harness.runs.plan import plan
 from plugins.verbs.suite import read
 
@@ -36,24 +37,20 @@ def fabricate(results, suite, values, status="done", only=lambda spec: True):  #
         for planned in plan(registry(), entry, ledger):
             if planned.standing.cached or not only(planned.spec):
                 continue
-            attempt = Attempt.create(ledger.runs, planned.spec, environment())
+            attempt = Attempt.create(ledger.runs, planned.spec, fabricated.environment())
             attempt.conclude(_result(planned.spec, values(planned.spec), status))
 
 
 def _result(spec, values, status):
-    units = {"wasserstein2": ("1", "min", None), "modes_covered": ("modes", "max", None)}
-    metrics = [
-        {
-            "name": name, "value": value, "version": 1, "unit": units[name][0], "direction": units[name][1],
-            "target": units[name][2], "primary": i == 0,
-        }
+    about = {"wasserstein2": ("1", "min"), "modes_covered": ("modes", "max")}
+    metrics = tuple(
+        Value(name=name, value=value, unit=about[name][0], direction=about[name][1], summary="", is_primary=i == 0)
         for i, (name, value) in enumerate(values.items())
-    ]  # fmt: skip
-    return {
-        "key": spec.key, "status": status, "reason": None if status == "done" else f"made up: {status}",
-        "step": None if status == "done" else 7, "chain": None if status == "done" else 1,
-        "started": "2026-01-02T03:04:05+00:00", "finished": "2026-01-02T03:05:05+00:00",
-        "seconds": {"sampling": 2.0, "observing": 1.0, "checkpoint": 0.0, "setup": 0.5},
-        "steps_done": spec.steps, "passes": float(spec.steps), "passes_per_step": 1.0, "draws_kept": 100,
-        "draws_stored": 0, "draws_stride": 1, "metrics": metrics if status == "done" else [],
-    }  # fmt: skip
+    )
+    done = status == "done"
+    how = {} if done else {"reason": f"made up: {status}", "step": 7, "chain": 1}
+    return fabricated.ended(
+        spec.key, status=status, **how, metrics=metrics if done else (), seconds_sampling=2.0, seconds_observing=1.0,
+        seconds_checkpoint=0.0, seconds_setup=0.5, steps_done=spec.steps, passes=float(spec.steps), draws_kept=100,
+        draws_stored=0,
+    )  # fmt: skip

@@ -53,7 +53,7 @@ class Metric:
     name: str = entry("name of the metric")
     direction: str = entry("max, min, or target: where better is", among=DIRECTIONS)
     unit: str = entry("unit of the value")
-    summary: str = entry("what it measures", column=None)
+    summary: str = entry("what it measures", column=None, at="")
     version: int = entry("raised when the meaning of the metric changes", 1)
     target: float | None = entry("best value, where direction is target", None)
 

@@ -5,20 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from harness.contracts.task import Metric
 from harness.results.spec import PARTS, Component, RunSpec
 from harness.system.columns import Column, columns, entry
 
-FINAL = ("done", "diverged")
-RESUMABLE = ("out_of_memory", "timeout")
+
+class Status(StrEnum):
+    """Of a run or an attempt, in the order in which they are listed."""
+
+    NEW = "new"
+    DONE = "done"
+    DIVERGED = "diverged"
+    ERROR = "error"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMEOUT = "timeout"
+    RUNNING = "running"
+    CANCELLED = "cancelled"
+    PREEMPTED = "preempted"
+    DEVICE_LOST = "device_lost"
+    DISK_FULL = "disk_full"
+    ORPHANED = "orphaned"
+    DAMAGED = "damaged"
+
+
+FINAL = (Status.DONE, Status.DIVERGED)
+RESUMABLE = (Status.OUT_OF_MEMORY, Status.TIMEOUT)
 """Failed for lack of resources: run again, it goes on from its last checkpoint, in a new attempt."""
-FAILED = ("error", *RESUMABLE)
-PAUSED = ("cancelled", "preempted", "device_lost", "disk_full")
-CONTINUABLE = (*PAUSED, "orphaned")
-STATUSES = (*FINAL, *FAILED, "running", *CONTINUABLE)
-"""Of attempts, in the order in which they are listed; those that are final or failed have a result.json."""
+FAILED = (Status.ERROR, *RESUMABLE)
+PAUSED = (Status.CANCELLED, Status.PREEMPTED, Status.DEVICE_LOST, Status.DISK_FULL)
+CONTINUABLE = (*PAUSED, Status.ORPHANED)
+STATUSES = tuple(status for status in Status if status not in (Status.NEW, Status.DAMAGED))
+"""Of attempts."""
 
 
 @dataclass(frozen=True)
@@ -82,40 +102,50 @@ class Run:
     execution: str = entry("device, and settings of it, as JSON", at="", absent='{"device":"cpu"}')
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """One row an attempt at a run. Nothing is dropped: a failed attempt is a row with its reason."""
-
-    attempt: str = entry("time of its start and a random part; sorts by time", at="")
-    run_key: str = entry("run that it is an attempt at", at="")
-    status: str = entry(f"{', '.join((*FINAL, *FAILED))}; unfinished: running, {', '.join(CONTINUABLE)}")
-    concluded: bool = entry("whether there is a result.json: its status will not change any more", at="")
-    reason: str | None = entry("why it failed, or the last error or warning")
-    step: int | None = entry("step, counted from 1, where a chain became non-finite")
-    chain: int | None = entry("that chain, counted from 0")
-    started: datetime | None = entry("start, UTC")
-    finished: datetime | None = entry("end, UTC; NULL while unfinished")
-    seconds_sampling: float | None = entry("wall seconds in steps", at="seconds.sampling", least=0)
-    seconds_observing: float | None = entry("wall seconds in observers", at="seconds.observing", least=0)
-    seconds_checkpoint: float | None = entry("wall seconds in checkpoints", at="seconds.checkpoint", least=0)
-    seconds_setup: float | None = entry("wall seconds in preparation and compilation", at="seconds.setup", least=0)
-    steps_done: int | None = entry("steps of each chain", least=0)
-    passes: float | None = entry("gradient evaluations of a chain, in passes through the data; all included", least=0)
-    passes_per_step: float | None = entry("the same for a step", least=0)
-    draws_kept: int | None = entry("draws of a chain after burn-in and thinning: what the metrics saw", least=0)
-    draws_stored: int | None = entry("draws of a chain in draws.safetensors", least=0)
-    draws_stride: int | None = entry("every draws_stride-th kept draw is stored; 0: none", least=0)
-    environment: str | None = entry("environment that it ran in", at="")
-    path: str = entry("its directory, below the results folder", at="")
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Value(Metric):
     """One row a metric of an attempt."""
 
     attempt: str = entry("attempt that it is of", "", at="")
     value: float | None = entry("NULL where it does not exist", None)
     is_primary: bool = entry("whether it is the task's primary metric", False, at="primary")
+
+    def __post_init__(self) -> None:
+        """A stored value is taken as it is, also where a task may not declare its metric so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptResult:
+    """One row an attempt at a run. Nothing is dropped: a failed attempt is a row with its reason."""
+
+    attempt: str = entry("time of its start and a random part; sorts by time", "")
+    run_key: str = entry("run that it is an attempt at", "", at="key")
+    status: str = entry(f"{', '.join((*FINAL, *FAILED))}; unfinished: running, {', '.join(CONTINUABLE)}")
+    concluded: bool = entry("whether there is a result.json: its status will not change any more", True, at="")
+    reason: str | None = entry("why it failed, or the last error or warning", None)
+    step: int | None = entry("step, counted from 1, where a chain became non-finite", None)
+    chain: int | None = entry("that chain, counted from 0", None)
+    started: str | None = entry("start, UTC", None, type="timestamp")
+    finished: str | None = entry("end, UTC; NULL while unfinished", None, type="timestamp")
+    seconds_sampling: float | None = entry("wall seconds in steps", None, at="seconds.sampling", least=0)
+    seconds_observing: float | None = entry("wall seconds in observers", None, at="seconds.observing", least=0)
+    seconds_checkpoint: float | None = entry("wall seconds in checkpoints", None, at="seconds.checkpoint", least=0)
+    seconds_setup: float | None = entry(
+        "wall seconds in preparation and compilation", None, at="seconds.setup", least=0
+    )
+    steps_done: int | None = entry("steps of each chain", None, least=0)
+    passes: float | None = entry(
+        "gradient evaluations of a chain, in passes through the data; all included", None, least=0
+    )
+    passes_per_step: float | None = entry("the same for a step", None, least=0)
+    draws_kept: int | None = entry("draws of a chain after burn-in and thinning: what the metrics saw", None, least=0)
+    draws_stored: int | None = entry("draws of a chain in draws.safetensors", None, least=0)
+    draws_stride: int | None = entry("every draws_stride-th kept draw is stored; 0: none", None, least=0)
+    environment: str | None = entry("environment that it ran in", None, at="")
+    path: str = entry("its directory, below the results folder", "", at="")
+    block_runs: int | None = entry("runs that advanced together, whose time is shared out", None, column=None)
+    metrics: tuple[Value, ...] = entry("rows of `metric`", (), column=None)
+    files: Mapping[str, str] = entry("rows of `artifact`: name -> SHA-256", dict, column=None)
 
 
 @dataclass(frozen=True)
@@ -270,7 +300,7 @@ TABLES: Mapping[str, Table] = {
     "plugin": _table(Plugin, "environment", "distribution", of="several"),
     "task_version": _table(TaskVersion, "task", "version", "source", "data", of="several"),
     "run": _run(),
-    "attempt": _table(Attempt, "attempt"),
+    "attempt": _table(AttemptResult, "attempt"),
     "metric": _table(Value),
     "curve_points": _table(CurvePoints),
     "artifact": _table(Artifact),

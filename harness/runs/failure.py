@@ -11,6 +11,7 @@ import torch
 
 from harness.contracts.plugin_errors import format_error
 from harness.results.ledger.attempt import Attempt, now
+from harness.results.records import AttemptResult, Status
 from harness.results.spec import RunSpec
 from harness.runs.limit import OutOfTimeError
 from harness.system.errors import FULL, BenchError, DataError, PluginError, why
@@ -66,7 +67,7 @@ def fail_all(
     trace: str,
     send: Send,
     position: int = 0,
-    seconds: Mapping[str, float] = MappingProxyType({}),
+    seconds: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Conclude the attempts that are not concluded yet, with a status that says why there is no result."""
     status, reason = _failure(error)
@@ -76,10 +77,10 @@ def fail_all(
         with writing():
             attempt.event("traceback", text=trace)
             attempt.conclude(
-                {
-                    "key": spec.key, "status": status, "reason": reason, "step": position, "chain": None, "metrics": [],
-                    "started": attempt.started(), "finished": now(), "seconds": dict(seconds), "steps_done": position,
-                }
+                AttemptResult(
+                    run_key=spec.key, status=status, reason=reason, step=position, started=attempt.started(),
+                    finished=now(), steps_done=position, **seconds,
+                )
             )  # fmt: skip
         send("finished", {"key": spec.key, "status": status, "reason": reason, "traceback": trace})
 
@@ -87,6 +88,6 @@ def fail_all(
 def _failure(error: BaseException) -> tuple[str, str]:
     """The status of a run that an error ended, and the reason in words."""
     if isinstance(error, OutOfTimeError):
-        return "timeout", str(error)
+        return Status.TIMEOUT, str(error)
     lack = isinstance(error, torch.OutOfMemoryError | MemoryError)
-    return "out_of_memory" if lack else "error", format_error(error)
+    return Status.OUT_OF_MEMORY if lack else Status.ERROR, format_error(error)

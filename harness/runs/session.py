@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -13,17 +13,19 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from harness.contracts.task import Outcome
+from harness.contracts.observers import finite_or_none
+from harness.contracts.task import Outcome, Task
 from harness.engine.loop import Loop
 from harness.engine.run_state import Divergence, Run
 from harness.results import environment
 from harness.results.ledger.attempt import Attempt, now
 from harness.results.ledger.ledger import Ledger
+from harness.results.records import AttemptResult, Status, Value
 from harness.results.spec import RunSpec
 from harness.runs.failure import fail_all, writing
 from harness.runs.limit import OutOfTimeError
-from harness.runs.outcome_io import curve_arrays, metric_records
 from harness.runs.plugin_metadata import instance
 from harness.runs.resume import Arrays, build, check_code, open_attempt
 from harness.runs.worker import Job
@@ -198,19 +200,36 @@ class Session:
         fail_all(self.attempts, self.specs, error, trace, self.send, self.loop.position, self._share())
 
     def _conclude(self, run: Run, attempt: Attempt, spec: RunSpec, outcome: Outcome | None) -> None:
-        lost = run.divergence
+        lost, cost = run.divergence, self.loop.cost
         reason = self._reason(lost, attempt, spec) if lost else None
+        steps = lost.seen_at if lost else self.loop.position
+        stored_at = np.flatnonzero(self.loop.trajectory.keep)[:: run.stride or 1] + 1
         with writing():
-            result = self._record(run, attempt, spec) | {
-                "status": "diverged" if lost else "done",
-                "reason": reason,
-                "step": lost.step if lost else None,
-                "chain": lost.chain if lost else None,
-                "metrics": self._metrics(outcome, attempt),
-            }
+            stored = attempt.seal_draws(spec.chains, self.loop.problem.dim, stored_at)
+            if outcome is not None:
+                attempt.save_arrays("curves", curve_arrays(outcome))
+                attempt.save_arrays("arrays", outcome.arrays)
+            result = AttemptResult(
+                run_key=spec.key,
+                status=Status.DIVERGED if lost else Status.DONE,
+                reason=reason,
+                step=lost.step if lost else None,
+                chain=lost.chain if lost else None,
+                started=attempt.started(),
+                finished=now(),
+                **self._share(),
+                block_runs=len(self.specs),
+                steps_done=steps,
+                passes_per_step=cost.per_step,
+                passes=cost.at_start + steps * cost.per_step,
+                draws_kept=run.kept,
+                draws_stored=stored,
+                draws_stride=run.stride,
+                metrics=metric_values(self.task, outcome.metrics if outcome is not None else {}),
+            )
             self.check_folders()
             attempt.conclude(result)
-        self.send("finished", {"key": spec.key, "status": result["status"], "reason": reason or ""})
+        self.send("finished", {"key": spec.key, "status": result.status, "reason": reason or ""})
 
     @staticmethod
     def _reason(lost: Divergence, attempt: Attempt, spec: RunSpec) -> str:
@@ -218,30 +237,6 @@ class Session:
         good = attempt.keep_last_good()
         text = f"chain {lost.chain} of seed {spec.seed} became non-finite at step {lost.step}"
         return text if good is None else f"{text}; last good checkpoint: step {good}"
-
-    def _record(self, run: Run, attempt: Attempt, spec: RunSpec) -> dict[str, Any]:
-        stored_at = np.flatnonzero(self.loop.trajectory.keep)[:: run.stride or 1] + 1
-        stored = attempt.seal_draws(spec.chains, self.loop.problem.dim, stored_at)
-        steps = run.divergence.seen_at if run.divergence else self.loop.position
-        return {
-            "key": spec.key,
-            "started": attempt.started(),
-            "finished": now(),
-            "seconds": self._share(),
-            "block_runs": len(self.specs),
-            "steps_done": steps,
-            "passes_per_step": self.loop.cost.per_step,
-            "passes": self.loop.cost.at_start + steps * self.loop.cost.per_step,
-            "draws_kept": run.kept,
-            "draws_stored": stored,
-            "draws_stride": run.stride,
-        }
-
-    def _metrics(self, outcome: Outcome | None, attempt: Attempt) -> list[dict[str, Any]]:
-        if outcome is not None:
-            attempt.save_arrays("curves", curve_arrays(outcome))
-            attempt.save_arrays("arrays", outcome.arrays)
-        return metric_records(self.task, outcome.metrics if outcome is not None else {})
 
     def check_time(self, limit: float | None) -> None:
         """Raise `OutOfTimeError` where the block has worked for longer than `limit` seconds, resumed or not."""
@@ -259,9 +254,9 @@ class Session:
         spent = {"setup": clock.compiling, "sampling": clock.sampling, "observing": clock.observing}
         return {name: value + spent.get(name, 0.0) for name, value in self.seconds.items()}
 
-    def _share(self) -> dict[str, float]:
-        """One run's share of the time that the block has worked."""
-        return {name: value / len(self.specs) for name, value in self._spent().items()}
+    def _share(self) -> dict[str, Any]:
+        """One run's share of the time that the block has worked, by the names that a result has for it."""
+        return {f"seconds_{name}": value / len(self.specs) for name, value in self._spent().items()}
 
     def _restore(self, checkpoints: Sequence[Arrays]) -> None:
         tensors = [
@@ -290,3 +285,16 @@ class Session:
         for attempt in self.attempts:
             attempt.event("warning", text=text)
         self.send("warning", {"text": text})
+
+
+def metric_values(task: Task, values: Mapping[str, float | None]) -> tuple[Value, ...]:
+    """The metrics of a task, in its order; a value that is missing or not finite does not exist."""
+    return tuple(
+        Value(**vars(metric), value=finite_or_none(values.get(metric.name)), is_primary=metric is task.metrics[0])
+        for metric in task.metrics
+    )
+
+
+def curve_arrays(outcome: Outcome) -> dict[str, NDArray[np.float64]]:
+    """The curves as arrays NAME/x and NAME/y."""
+    return {f"{name}/{axis}": part for name, xy in outcome.curves.items() for axis, part in zip("xy", xy, strict=True)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -57,6 +57,19 @@ def entry(meaning: str, default: Any = MISSING, **about: Any) -> Any:
     if isinstance(default, type):
         return field(default_factory=default, metadata={"meaning": meaning, **about})
     return field(default=default, metadata={"meaning": meaning, **about})
+
+
+def document(record: Any) -> Row:
+    """A record as a JSON document, each field where it says `at`; `row` reads it."""
+    found: Row = {}
+    for f in fields(record):
+        value, part = getattr(record, f.name), found
+        *above, name = str(f.metadata.get("at", f.name)).split(".")
+        for step in above if name else ():
+            part = part.setdefault(step, {})
+        if name:
+            part[name] = [document(v) if is_dataclass(v) else v for v in value] if isinstance(value, tuple) else value
+    return found
 
 
 def columns(record: type) -> dict[str, Column]:

@@ -12,12 +12,14 @@ import json
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results.records import FAILED, FINAL, RESUMABLE
+from harness.results.records import FAILED, FINAL, RESUMABLE, AttemptResult
 from harness.results.spec import RunSpec
+from harness.system.columns import document
 from harness.system.errors import DataError
 from harness.system.files import (
     parse_json,
@@ -192,14 +194,14 @@ class Attempt:
             plain = {key: np.asarray(array, order="C") for key, array in arrays.items()}
             write_whole(self.path / f"{name}.safetensors", save(plain))
 
-    def conclude(self, result: Mapping[str, Any]) -> None:
+    def conclude(self, result: AttemptResult) -> None:
         """Write result.json with the checksums of the other files and its own: the attempt is final from here on."""
         if (self.path / "result.json").exists():
             raise ValueError(f"{self.path} is already concluded")
         files = {path.name: checksum(path) for path in sorted(self.path.iterdir()) if _lasts(path.name)}
-        self.event("finished" if result["status"] in FINAL else "failed", status=result["status"])
-        write_json(self.path / "result.json", sealed({**result, "attempt": self.id, "files": files}))
-        for name in () if result["status"] in RESUMABLE else WORK:
+        self.event("finished" if result.status in FINAL else "failed", status=result.status)
+        write_json(self.path / "result.json", sealed(document(replace(result, attempt=self.id, files=files))))
+        for name in () if result.status in RESUMABLE else WORK:
             (self.path / name).unlink(missing_ok=True)
 
     def result(self) -> dict[str, Any] | None:

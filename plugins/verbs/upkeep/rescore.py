@@ -21,12 +21,14 @@ from harness.contracts.task import Cost, Outcome, Task
 from harness.results import environment
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt, checksum
+from harness.results.records import Status
 from harness.results.spec import RunSpec
 from harness.runs.failure import DiskError, writing
-from harness.runs.outcome_io import curve_arrays, metric_records
 from harness.runs.plugin_metadata import instance
+from harness.runs.session import curve_arrays, metric_values
 from harness.runs.subprocess_call import Send
 from harness.runs.worker import Job, prepare
+from harness.system.columns import document
 from harness.system.errors import BenchError, RunError
 from harness.system.files import read_bytes
 
@@ -67,14 +69,14 @@ def _one(item: Asked, code: Mapping[str, Any]) -> dict[str, Any]:
     """Rescore one attempt: what changed, and whether it was written."""
     attempt = Attempt(item.path)
     result = attempt.result()
-    if result is None or result["status"] != "done":
+    if result is None or result["status"] != Status.DONE:
         raise RunError("it is not a finished run")
     newer, _ = rescored.read(item.path)
     before = {record["name"]: record for record in (newer or result)["metrics"]}
     task: Task = instance(item.spec.task.target, item.spec.task.params)
     outcome = _measure(item.spec, task, result, _draws(attempt, result))
     after = dict(before)
-    for record in metric_records(task, outcome.metrics):
+    for record in map(document, metric_values(task, outcome.metrics)):
         name = record["name"]
         after[name] = record if name in item.metrics or name not in before else before[name]
     after = {name: {**record, "primary": name == task.metrics[0].name} for name, record in after.items()}

@@ -15,6 +15,7 @@ from harness.cli import context, rates
 from harness.cli.app import run
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
+from harness.results.records import AttemptResult
 
 PLAN = ["plan", "--sampler", "sgld", "--task", "mixture5", "--budget", "smoke", "--seeds", "0"]
 
@@ -119,7 +120,7 @@ def test_a_plan_says_which_runs_have_a_checkpoint(tmp_path, capsys):
     assert why() == "orphaned without a checkpoint: starts again"
     attempt.save_checkpoint({})
     assert why() == "orphaned: resumes from its checkpoint"
-    attempt.conclude({"status": "error", "reason": "boom", "seconds": {}})
+    attempt.conclude(AttemptResult(status="error", reason="boom"))
     assert run(["--results", str(tmp_path), *PLAN]) == 0
     assert "1 run: 0 done before, 1 failed before, 0 to do" in capsys.readouterr().err
 

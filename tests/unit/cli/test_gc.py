@@ -16,10 +16,9 @@ from harness.cli.app import run
 from harness.results import environment
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
+from harness.results.records import AttemptResult
 from harness.results.store import Store
 from harness.system.locks import lock_file
-
-RESULT = {"key": spec().key, "seconds": {}, "metrics": []}
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def ledger(tmp_path):
         attempt = Attempt.create(made.runs, spec(), environment.collect("cpu", ()))
         attempt.event("started", position=0)
         if status:
-            attempt.conclude({**RESULT, "status": status})
+            attempt.conclude(AttemptResult(run_key=spec().key, status=status))
     assert bench(made, "ingest") == 0
     return made
 
@@ -104,6 +103,7 @@ import os, signal, sys
 from pathlib import Path
 from plugins.verbs.upkeep import garbage
 from harness.results.ledger.ledger import Ledger
+from harness.results.records import AttemptResult
 left = int(sys.argv[2])
 def step(event, arguments):
     global left

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 import pytest
 from specs import made as spec
 
+from harness.results.records import AttemptResult
 from harness.cli.app import run
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.heartbeats import Notice
@@ -30,7 +31,7 @@ def attempt(ledger, seed=0, status=None, events=(), **changes):
     for name, position in events:
         made.event(name, position=position)
     if status:
-        made.conclude({"status": status})
+        made.conclude(AttemptResult(status=status))
     return made
 
 

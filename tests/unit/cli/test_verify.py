@@ -21,6 +21,7 @@ from harness.results import environment
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
+from harness.results.records import AttemptResult
 from harness.results.store import Store
 
 FILES = ("result.json", "spec.json", "environment.json", "draws.safetensors", "curves.safetensors")
@@ -33,7 +34,7 @@ def concluded(ledger, seed=0, **changes):
     made.seal_draws(2, 3, np.array([4, 7, 10]))
     made.save_arrays("curves", {"b2/x": np.arange(5.0), "b2/y": np.ones((2, 5))})
     numbers = {"draws_kept": 3, "draws_stored": 3, "draws_stride": 1}
-    made.conclude(fabricated.result(made.id, spec(seed).key, {}, **{**numbers, **changes}))
+    made.conclude(fabricated.ended(spec(seed).key, **{**numbers, **changes}))
     return made
 
 
@@ -43,7 +44,7 @@ def attempt(ledger):
     concluded(ledger, seed=1)
     Attempt.create(ledger.runs, spec(2), environment.collect("cpu", ())).event("cancelled", position=3)
     failed = Attempt.create(ledger.runs, spec(3), environment.collect("cpu", ()))
-    failed.conclude({"key": spec(3).key, "status": "timeout", "reason": "slow", "seconds": {}, "metrics": []})
+    failed.conclude(AttemptResult(run_key=spec(3).key, status="timeout", reason="slow"))
     made = concluded(ledger)
     assert run(["--results", str(ledger.root), "ingest"]) == 0
     return made

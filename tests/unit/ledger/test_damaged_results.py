@@ -8,6 +8,7 @@ import pytest
 from specs import made as spec
 
 from harness.results.ledger.attempt import Attempt
+from harness.results.records import AttemptResult
 from harness.runs.resume import open_attempt
 
 HERE = {"id": "3896b80d852ff19ae236040f8bf39c7c7007779189c6ea638369d0fa043e53ce", "cpu": "e"}
@@ -46,7 +47,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_result_is_not_trusted(ledger, attempt, damage):
-    attempt.conclude({"status": "done", "passes": 3.0, "metrics": []})
+    attempt.conclude(AttemptResult(status="done", passes=3.0))
     assert ledger.standing(spec().key).cached
     DAMAGE[damage](attempt.path / "result.json")
     standing = ledger.standing(spec().key)
@@ -59,7 +60,7 @@ def test_a_damaged_result_is_not_trusted(ledger, attempt, damage):
 
 
 def test_no_flipped_bit_changes_a_value_unseen(attempt):
-    attempt.conclude({"status": "done", "metrics": [{"name": "a", "value": 0.25}]})
+    attempt.conclude(AttemptResult(status="done", passes=0.25))
     path = attempt.path / "result.json"
     whole, record = path.read_bytes(), attempt.result()
     passed = 0
@@ -75,9 +76,9 @@ def test_no_flipped_bit_changes_a_value_unseen(attempt):
 
 
 def test_a_damaged_result_does_not_hide_a_whole_one(ledger, attempt):
-    attempt.conclude({"status": "diverged"})
+    attempt.conclude(AttemptResult(status="diverged"))
     later = attempt.create(ledger.runs, spec(), HERE)
-    later.conclude({"status": "done"})
+    later.conclude(AttemptResult(status="done"))
     flip(later.path / "result.json", -20)
     assert ledger.standing(spec().key).attempt.id == attempt.id
 
@@ -91,14 +92,14 @@ def test_what_no_key_holds_of_a_damaged_spec_is_mended(ledger, attempt):
 
 
 def test_an_attempt_concludes_once_even_when_its_result_was_damaged(attempt):
-    attempt.conclude({"status": "done"})
+    attempt.conclude(AttemptResult(status="done"))
     flip(attempt.path / "result.json", -20)
     with pytest.raises(ValueError, match="already concluded"):
-        attempt.conclude({"status": "done"})
+        attempt.conclude(AttemptResult(status="done"))
 
 
 def test_a_result_from_before_seals_is_read(ledger, attempt):
-    attempt.conclude({"status": "done"})
+    attempt.conclude(AttemptResult(status="done"))
     path = attempt.path / "result.json"
     record = json.loads(path.read_text())
     path.write_text(json.dumps({name: value for name, value in record.items() if name != "sha256"}))

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from specs import made as spec
 
+from harness.results.records import AttemptResult
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
+from harness.results.records import AttemptResult
 from harness.system.locks import lock_file
 from plugins.verbs.upkeep import garbage
 
@@ -27,7 +29,7 @@ def attempt(ledger, status=None, seed=0, **members):
     made.save_checkpoint({"theta": np.zeros(3)})
     made.append_draws(np.zeros((2, 2, 3)))
     if status:
-        made.conclude({"status": status, **members})
+        made.conclude(AttemptResult(status=status, **members))
     return made
 
 
@@ -263,6 +265,7 @@ import numpy as np
 from specs import made
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
+from harness.results.records import AttemptResult
 from harness.system.locks import HeldError, lock_file
 ledger = Ledger(Path(sys.argv[1]))
 for seed in range(60):
@@ -275,7 +278,7 @@ for seed in range(60):
             attempt.append_draws(np.zeros((2, 2, 3)))
             if status:
                 attempt.save_arrays("curves", {"x": np.zeros(9)})
-                attempt.conclude({"status": status, "by": sys.argv[2]})
+                attempt.conclude(AttemptResult(status=status, reason=sys.argv[2]))
 """
 
 
