@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.cli import context
+from harness.results.records import Status
 from harness.system.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -166,13 +167,13 @@ def shortened(spec: RunSpec) -> str:
 def _tell_what_is_there(planned: Sequence[Planned], missing: Sequence[Planned], *, retry: bool) -> None:
     done = sum(p.standing.cached for p in planned)
     failed = [p for p in planned if p.standing.failed]
-    lost = sum(p.standing.status == "diverged" for p in planned)
+    lost = sum(p.standing.status == Status.DIVERGED for p in planned)
     of_them = f" ({lost} diverged)" if lost else ""
     context.say(f"{context.count(len(planned), 'run')}: {done} done before{of_them}, {len(missing)} to do")
     for line in dict.fromkeys(shortened(p.spec) for p in missing):
         if line:
             context.say(line)
-    for item in (p for p in planned if p.standing.status == "damaged"):
+    for item in (p for p in planned if p.standing.status == Status.DAMAGED):
         context.say(
             f"{item.spec.method} on {item.spec.task.name}, seed {item.spec.seed}: done before, but "
             f"{item.standing.reason}; it is run again"

@@ -12,6 +12,7 @@ from typing import Any
 from harness.cli import context, options, rates
 from harness.cli.launch import check_size, devices_for
 from harness.reporting.report import Result, table
+from harness.results.records import Status
 from harness.runs.plan import MOST_RUNS, Request
 
 
@@ -60,9 +61,9 @@ def _why(item: Any) -> str:
         return f"cached: {status}"
     if item.standing.failed:
         return f"{status} before ({reason}); --retry runs it again"
-    if status == "new":
+    if status == Status.NEW:
         return _difference(item.spec)
-    if status == "damaged":
+    if status == Status.DAMAGED:
         return f"done before, but {reason}; it is run again"
     resumable = item.standing.attempt is not None and any(True for _ in item.standing.attempt.checkpoints())
     return f"{status}: resumes from its checkpoint" if resumable else f"{status} without a checkpoint: starts again"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from harness.cli import context
 from harness.cli.context import count, say
+from harness.results.records import FINAL, Status
 from harness.system.text import harmless
 
 if TYPE_CHECKING:
@@ -60,12 +61,12 @@ class Progress:
             self._advance(payload)
         elif kind == "warning":
             self._print(f"warning: {payload['text']}")
-        elif kind == "diverged":
+        elif kind == Status.DIVERGED:
             self._print(
                 f"diverged: {payload['method']} on {payload['task']}, seed {payload['seed']}: chain {payload['chain']} "
                 f"became non-finite at step {payload['step']}"
             )
-        elif kind == "finished" and payload["status"] not in ("done", "diverged"):
+        elif kind == "finished" and payload["status"] not in FINAL:
             name = f"{self.label[payload['key']]}, seed {self.seed[payload['key']]}"
             self._print(f"{payload['status']}: {name}: {payload['reason']}")
             self._trace(payload.get("traceback"))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli import context
+from harness.results.records import Status
 from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def measured(ledger: Ledger, place: tuple[str, str]) -> Measure:
         if found is None:
             ledger.prepare()
             most = task_facts(pair.task, specs[0].task.params)["max_block"][specs[0].device]
-            planned = [Planned(spec, Standing("new"), 0.0, most) for spec in specs]
+            planned = [Planned(spec, Standing(Status.NEW), 0.0, most) for spec in specs]
             context.say(f"measuring {specs[0].method} on {specs[0].task.name} over {STEPS} steps")
             job = local.jobs(planned, ledger.root, context.current().plugins, ())[0]
             found = local.measure(job, place, STEPS)

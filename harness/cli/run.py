@@ -11,6 +11,7 @@ import typer
 from harness.cli import context, options, rates
 from harness.cli.launch import check_size, devices_for, execute
 from harness.reporting.report import Records, Result
+from harness.results.records import Status
 from harness.runs.plan import MOST_RUNS, Request
 from harness.system.errors import UsageError
 
@@ -57,7 +58,7 @@ def run(
         return Result(notes=["ended by SIGTERM; repeat the command to resume"])
     rows = Records(lambda: _rows(planned, ledger))
     standings = [p.standing if p.standing.cached else ledger.standing(p.spec.key) for p in planned]
-    failed = any(standing.status != "done" for standing in standings)
+    failed = any(standing.status != Status.DONE for standing in standings)
     return Result(records=rows, exit_code=outcome.exit_code or int(failed))
 
 

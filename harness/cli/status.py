@@ -15,6 +15,7 @@ from harness.reporting.rendering import render
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import Ledger
 from harness.results.ledger.overview import Row, overview
+from harness.results.records import Status
 
 EVERY_SECONDS = 2.0
 SILENT_SECONDS = 30.0
@@ -47,7 +48,7 @@ def _watch(ledger: Ledger, settled: dict[str, str]) -> None:
 
 
 def _result(rows: list[Row]) -> Result:
-    shown = [_shown(row) for row in rows if row["seeds"] is not None or row["status"] == "running"]
+    shown = [_shown(row) for row in rows if row["seeds"] is not None or row["status"] == Status.RUNNING]
     totals: dict[str, int] = {}
     for row in rows:
         totals[row["status"]] = totals.get(row["status"], 0) + row["runs"]
@@ -71,9 +72,9 @@ def _shown(row: Row) -> dict[str, Any]:
 
 def _step(row: Row) -> str:
     if row["position"] is None or row["steps"] is None:
-        return "starting" if row["status"] == "running" else ""
+        return "starting" if row["status"] == Status.RUNNING else ""
     text = f"{row['position']:,} of {row['steps']:,}"
-    if row["status"] == "running" and row["position"] >= row["steps"]:
+    if row["status"] == Status.RUNNING and row["position"] >= row["steps"]:
         text += ", scoring"
     silent = row["heard_age"] is not None and row["heard_age"] > SILENT_SECONDS
     return f"{text}, {_span(row['heard_age'])} ago" if silent else text

@@ -24,6 +24,7 @@ from typing import Any
 
 from harness.contracts.plugin_errors import format_error
 from harness.results.environment import cores
+from harness.results.records import Status
 from harness.runs.plan import Planned
 from harness.runs.worker import GRACE_SECONDS, Job, checkpoint_seconds, serve
 from harness.system.errors import BenchError, RunError, UsageError
@@ -70,7 +71,7 @@ class Outcome:
         """0 where every run ended as done; else that of the worst failure, or 1 for a run that failed or diverged."""
         if self.failures:
             return max(code for code, _ in self.failures)
-        return int(any(status != "done" for status in self.statuses.values()))
+        return int(any(status != Status.DONE for status in self.statuses.values()))
 
 
 @dataclass
@@ -151,10 +152,10 @@ def launch(
                 _refuse_long(children, waiting, len(places))
         _count_unfinished(queue, listen, outcome)
     except _TerminatedError:
-        _stop(children, listen, outcome, "preempted")
+        _stop(children, listen, outcome, Status.PREEMPTED)
         raise PreemptedError("ended by SIGTERM; repeat the command to resume") from None
     except BaseException:
-        _stop(children, listen, outcome, "cancelled")
+        _stop(children, listen, outcome, Status.CANCELLED)
         raise
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -114,8 +114,8 @@ class Session:
                 self._told.add(attempt.id)
                 where = {"step": run.divergence.step, "chain": run.divergence.chain, "seed": spec.seed}
                 with writing():
-                    attempt.event("diverged", **where)
-                self.send("diverged", {"key": spec.key, "method": spec.method, "task": spec.task.name, **where})
+                    attempt.event(Status.DIVERGED, **where)
+                self.send(Status.DIVERGED, {"key": spec.key, "method": spec.method, "task": spec.task.name, **where})
 
     def progress(self) -> dict[str, Any]:
         """Where the block is, for the launcher's bar."""

@@ -23,6 +23,7 @@ from typing import Any
 from harness.contracts.plugin_errors import format_error
 from harness.results.ledger.heartbeats import Notice, ranges
 from harness.results.ledger.ledger import Ledger
+from harness.results.records import Status
 from harness.results.spec import RunSpec
 from harness.runs.limit import interrupted_after
 from harness.system.errors import BenchError, DataError, UsageError
@@ -79,7 +80,7 @@ def serve(function: str, arguments: tuple[Any, ...], patient: bool, pipe: Connec
     for number in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C and a closed terminal: the launcher's to answer
         signal.signal(number, signal.SIG_IGN)
     if patient:
-        signal.signal(signal.SIGTERM, lambda *_: stop.ask("preempted"))
+        signal.signal(signal.SIGTERM, lambda *_: stop.ask(Status.PREEMPTED))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # the fork server blocks it
     threading.Thread(target=_watch, args=(pipe, stop, patient), daemon=True).start()
     send = _sender(pipe)
@@ -111,7 +112,7 @@ def run(job: Job, send: Callable[[str, dict[str, Any]], None], stop: Stop) -> No
 
 def _watch(pipe: Connection, stop: Stop, patient: bool = True) -> None:  # noqa: FBT001, FBT002 - of a thread
     """Stop at a message, which says why, or at end of file: the parent is dead. After the grace time end by SIGKILL."""
-    reason = "cancelled"
+    reason: str = Status.CANCELLED
     with contextlib.suppress(EOFError, OSError):
         reason = pipe.recv()
     stop.ask(reason)
@@ -297,13 +298,13 @@ def _advance(
     except DataError as error:
         session.check_folders()  # where they are gone, that is why a write failed
         if isinstance(error, DiskError) and error.full:
-            session.note("disk_full")
+            session.note(Status.DISK_FULL)
         raise
     except BaseException as error:
         if lost_device(error) is None:
             session.fail(error, traceback.format_exc())
             return
-        session.note("device_lost")
+        session.note(Status.DEVICE_LOST)
         raise
 
 
@@ -312,7 +313,7 @@ def _check_locks(session: Any, stop: Stop, send: Callable[[str, dict[str, Any]],
     session.check_folders()
     path = session.lost_file()
     if path is not None and not session.finished:
-        stop.ask("orphaned")
+        stop.ask(Status.ORPHANED)
         message = f"the lock file {path} was deleted or replaced, so its worker stopped; repeat the command to resume"
         send("failed", {"message": message, "exit_code": 1, "held": False})
 

@@ -13,6 +13,7 @@ import typer
 from harness.cli import context, options, rates
 from harness.cli.launch import absent_data, check_size, chosen_devices, execute
 from harness.reporting.report import Result
+from harness.results.records import Status
 from harness.runs.plan import MOST_RUNS
 from harness.system.errors import RunError
 
@@ -62,7 +63,7 @@ def nightly(
         standings = [p.standing if p.standing.cached else ledger.standing(key) for key, p in wanted.items()]
         open_runs = sum(not (standing.cached or standing.failed) for standing in standings)
         ending = conclude(chosen, entries, out, open_runs=open_runs, accept=accept)
-    failed = any(standing.status != "done" for standing in standings)
+    failed = any(standing.status != Status.DONE for standing in standings)
     code = ending.regression or outcome.exit_code or int(failed) or ending.fault
     return replace(ending.result, exit_code=code)
 

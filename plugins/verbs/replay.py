@@ -8,6 +8,7 @@ import typer
 
 from harness.cli import context
 from harness.reporting.report import Result, Table, table
+from harness.results.records import Status
 
 if TYPE_CHECKING:
     from plugins.verbs.upkeep.replay import Replay
@@ -70,7 +71,7 @@ def _answer(found: Replay) -> list[Table | str]:
 def _ending(found: Replay) -> str:
     """How the replay ended: "done", "diverged at step 120, chain 2, a step before at [1.2e+308, 0.1]"."""
     status = str(found.again["status"])
-    if status != "diverged":
+    if status != Status.DIVERGED:
         return f"{status}: {found.again['reason']}" if found.again.get("reason") else status
     text = f"diverged at step {found.again['step']:,}, chain {found.again['chain']}"
     if found.last_finite is None:

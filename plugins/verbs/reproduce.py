@@ -13,6 +13,7 @@ from harness import lacking
 from harness.cli import context, options, rates
 from harness.cli.launch import absent_data, check_size, chosen_devices, execute
 from harness.reporting.report import Result
+from harness.results.records import FINAL
 from harness.system.errors import DataError, PluginError, UsageError
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def _execute(
     except UsageError as refusal:  # it would take over a day; the other fields go on
         context.say(f"{name} left out: {refusal}")
         return False
-    return bool(outcome.failures) or any(status not in {"done", "diverged"} for status in outcome.statuses.values())
+    return bool(outcome.failures) or any(status not in FINAL for status in outcome.statuses.values())
 
 
 def _by_reason(left_out: Mapping[str, str]) -> dict[str, list[str]]:

@@ -47,6 +47,7 @@ from harness.reporting.scoring.accuracy import (
 from harness.reporting.scoring.estimates import Curves, resampled_means
 from harness.reporting.scoring.groups import Group, Run
 from harness.reporting.scoring.record import divergence
+from harness.results.records import Status
 
 LEVEL = 0.05
 FEWEST = 3
@@ -215,9 +216,9 @@ def _about(made: Comparison, sides: _Sides, metric: str, version: int, unit: str
 
 
 def _value(run: Run, metric: str, version: int) -> float | _Lack:
-    if run.status == "diverged":
-        return _Lack(divergence(run), "diverged")
-    if run.status != "done":
+    if run.status == Status.DIVERGED:
+        return _Lack(divergence(run), Status.DIVERGED)
+    if run.status != Status.DONE:
         return _Lack(f"failed ({run.status}); --retry runs it again", "failed")
     value = run.metrics.get(metric)
     if value is None:
@@ -231,9 +232,9 @@ def _value(run: Run, metric: str, version: int) -> float | _Lack:
 
 def _curves(run: Run, names: Sequence[str], curves: Curves) -> tuple[Rows, Rows] | _Lack | None:
     """The points and the named curves (C, k, n) of a run; None where it diverged."""
-    if run.status == "diverged":
+    if run.status == Status.DIVERGED:
         return None
-    if run.status != "done":
+    if run.status != Status.DONE:
         return _Lack(f"failed ({run.status}); --retry runs it again", "failed")
     if not all((run.attempt, name) in curves for name in names):
         return _Lack("has no curves of it")

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from harness.analysis.diagnostics.crossing import seed_counts
 from harness.analysis.statistics import bootstrap_interval, mean_interval, t_multiplier
-from harness.reporting.scoring.groups import Curve, Group, Readings, Value
+from harness.reporting.scoring.groups import Curve, Group, Readings
+from harness.results.records import Value
 
 Curves = Mapping[tuple[str, str], Curve]
 Replicates = NDArray[np.float64]
@@ -90,7 +91,7 @@ def derived(group: Group, base: Estimate | None, name: str, unit: str, cost: Cos
     costs = {seed: c for seed, c in zip(group.done.numbers.seed, cost(group), strict=True) if c}
     if base is None or base.mean is None or not costs:
         return None
-    known = Value(None, base.version, unit, base.direction, None, False)
+    known = Value(name=name, direction=base.direction, unit=unit, summary="", version=base.version)
     if base.by_seed:
         return averaged(name, known, {seed: v / costs[seed] for seed, v in base.by_seed.items() if seed in costs})
     mean_cost = sum(costs.values()) / len(costs)

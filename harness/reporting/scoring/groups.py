@@ -16,24 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.results.papers import SWEPT
+from harness.results.records import FINAL, Status, Value
 
 CHANGED = ("user", SWEPT)
 """Provenances of settings that are other than usual."""
 
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 """x (n,) and y (C, n), or (1, n) where the curve is of the run as a whole."""
-
-
-@dataclass(frozen=True)
-class Value:
-    """A metric of one run; `value` is None where it does not exist."""
-
-    value: float | None
-    version: int
-    unit: str
-    direction: str
-    target: float | None
-    primary: bool
 
 
 @dataclass(frozen=True)
@@ -144,17 +133,17 @@ class Group:
     @functools.cached_property
     def done(self) -> Runs:
         """The runs that came to their end with finite draws."""
-        return self.runs.of(lambda status: status == "done")
+        return self.runs.of(lambda status: status == Status.DONE)
 
     @functools.cached_property
     def diverged(self) -> Runs:
         """The runs of which a chain became non-finite."""
-        return self.runs.of(lambda status: status == "diverged")
+        return self.runs.of(lambda status: status == Status.DIVERGED)
 
     @functools.cached_property
     def failed(self) -> Runs:
         """The runs that the machine or an error ended; they may be run again."""
-        return self.runs.of(lambda status: status not in {"done", "diverged"})
+        return self.runs.of(lambda status: status not in FINAL)
 
     def metrics(self) -> dict[str, Value]:
         """What is known of each metric (unit, direction, newest version) among the runs; primary ones first."""
@@ -163,7 +152,7 @@ class Group:
     @functools.cached_property
     def _metrics(self) -> dict[str, Value]:
         found = {name: versions[0].known for name, versions in self.readings.items()}
-        return dict(sorted(found.items(), key=lambda item: (not item[1].primary, item[0])))
+        return dict(sorted(found.items(), key=lambda item: (not item[1].is_primary, item[0])))
 
 
 FieldKey = tuple[str, int, str, int, str, str]

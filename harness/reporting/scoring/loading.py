@@ -22,10 +22,10 @@ from harness.reporting.scoring.groups import (
     Run,
     Runs,
     TaskCode,
-    Value,
 )
 from harness.reporting.scoring.labels import SHORT
 from harness.results.papers import provenance
+from harness.results.records import Value, columns_of
 from harness.results.spec import GIVEN, SETTINGS
 
 if TYPE_CHECKING:
@@ -58,13 +58,14 @@ _ORIGINS = """
 select group_key, origins from chosen join run using (group_key, run_key, seed)
 group by group_key, origins order by group_key, max(seed)
 """
-_READINGS = """
-select group_key, metric.name as name, version, unit, direction, target, is_primary,
+_ABOUT = [name for name in columns_of("metric") if name not in ("attempt", "value")]
+_READINGS = f"""
+select group_key, {", ".join(f"metric.{name}" for name in _ABOUT)},
     list(seed) as seeds, list(coalesce(value, 'nan'::double)) as numbers
 from chosen join metric on metric.attempt = chosen.attempt
 group by all
 order by group_key, name, version desc, min(seed)
-"""
+"""  # noqa: S608 - names of ours
 _DETAILS = f"""
 select group_key, run_key, attempt, path, seed, status, reason, step, chain, passes, seconds_sampling, draws_kept
 from result {_CHOSEN} order by group_key, seed
@@ -193,9 +194,10 @@ def _numbers(db: DuckDBPyConnection) -> dict[str, Numbers]:
 def _readings(db: DuckDBPyConnection) -> dict[str, dict[str, list[Readings]]]:
     columns = db.sql(_READINGS).fetchnumpy()
     found: dict[str, dict[str, list[Readings]]] = {}
-    for key, name, *about, of, read in zip(*(column.tolist() for column in columns.values()), strict=True):
-        versions = found.setdefault(key, {}).setdefault(name, [])
-        new = Readings(Value(None, *about), np.asarray(of), np.asarray(read))
+    for key, *about, of, read in zip(*(column.tolist() for column in columns.values()), strict=True):
+        known = Value(summary="", **dict(zip(_ABOUT, about, strict=True)))
+        versions = found.setdefault(key, {}).setdefault(known.name, [])
+        new = Readings(known, np.asarray(of), np.asarray(read))
         if versions and versions[-1].known.version == new.known.version:  # described otherwise: the first seed's holds
             last = versions.pop()
             seeds, numbers = np.concatenate([last.seeds, new.seeds]), np.concatenate([last.values, new.values])

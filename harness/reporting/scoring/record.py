@@ -10,6 +10,7 @@ from harness.reporting.scoring.estimates import Estimate
 from harness.reporting.scoring.groups import Group, Run
 from harness.reporting.scoring.labels import settings_from
 from harness.reporting.scoring.standing import RankStatus
+from harness.results.records import Status
 
 
 def flat_record(group: Group, label: str, estimate: Estimate, standing: RankStatus) -> dict[str, Any]:
@@ -55,14 +56,14 @@ def flat_record(group: Group, label: str, estimate: Estimate, standing: RankStat
 
 def account(run: Run) -> str:
     """What happened to a run that diverged or failed, in a line."""
-    if run.status == "diverged":
+    if run.status == Status.DIVERGED:
         return f"seed {run.seed} {divergence(run)}"
     return f"seed {run.seed} {run.status}: {run.reason or 'no reason given'}"
 
 
 def divergence(run: Run) -> str:
     """Where a run diverged: "diverged at step 120, chain 2"."""
-    return f"diverged at step {run.step:,}, chain {run.chain}" if run.step is not None else "diverged"
+    return f"diverged at step {run.step:,}, chain {run.chain}" if run.step is not None else Status.DIVERGED
 
 
 def typical(values: Sequence[float | None]) -> float | None:

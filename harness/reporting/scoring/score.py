@@ -90,7 +90,7 @@ class FieldScore:
         """The task's primary metric."""
         for group in self.groups:
             for name, value in group.metrics().items():
-                if value.primary:
+                if value.is_primary:
                     return name
         return self.metrics[0] if self.metrics else ""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.results.ledger.attempt import Attempt
-from harness.results.records import CONTINUABLE, FAILED, FINAL, PAUSED, RESUMABLE
+from harness.results.records import CONTINUABLE, FAILED, FINAL, PAUSED, RESUMABLE, Status
 from harness.system.errors import DataError, RunError, why
 from harness.system.files import read_json, write_json
 from harness.system.locks import Lock, held, lock_file, lock_folder
@@ -50,7 +50,7 @@ class Standing:
     @property
     def unfinished(self) -> Attempt | None:
         """The attempt that a worker can go on with, where there is one."""
-        return self.attempt if self.status in (*CONTINUABLE, "running") else None
+        return self.attempt if self.status in (*CONTINUABLE, Status.RUNNING) else None
 
     @property
     def resumable(self) -> Attempt | None:
@@ -144,22 +144,22 @@ class Ledger:
     def standing(self, key: str) -> Standing:
         """What the attempts at a run amount to: a final one decides, else the latest."""
         attempts = self.attempts(key)
-        latest = Standing("new")
+        latest = Standing(Status.NEW)
         for attempt in reversed(attempts):
             result, damage = attempt.read_result()
             if result is not None and result["status"] in FINAL:
                 return _concluded(attempt, result)
-            if latest.status == "new":
+            if latest.status == Status.NEW:
                 latest = self._unconcluded(key, attempt, damage) if result is None else _concluded(attempt, result)
         return latest
 
     def _unconcluded(self, key: str, attempt: Attempt, damage: str) -> Standing:
         if damage:
-            return Standing("damaged", attempt, damage)
+            return Standing(Status.DAMAGED, attempt, damage)
         if self.held(key):
-            return Standing("running", attempt)
+            return Standing(Status.RUNNING, attempt)
         last = attempt.last_event()
-        return Standing(last if last in PAUSED else "orphaned", attempt)
+        return Standing(last if last in PAUSED else Status.ORPHANED, attempt)
 
 
 def _concluded(attempt: Attempt, result: dict[str, object]) -> Standing:

@@ -11,7 +11,7 @@ from typing import Any
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.heartbeats import Worker, ranges, workers
 from harness.results.ledger.ledger import Ledger
-from harness.results.records import FINAL
+from harness.results.records import FINAL, Status
 from harness.system.files import read_json
 
 Row = dict[str, Any]
@@ -46,7 +46,7 @@ def overview(ledger: Ledger, settled: dict[str, str]) -> list[Row]:
                 (row, seed)
             )
     totals.update(status for key, status in settled.items() if key not in busy)
-    totals.pop("new", None)
+    totals.pop(Status.NEW, None)
     return [
         *(_working(ledger, worker) for worker in at_work),
         *(_together(members) for _, members in sorted(interrupted.items(), key=lambda item: str(item[0]))),
@@ -60,7 +60,7 @@ def _working(ledger: Ledger, worker: Worker) -> Row:
     moment = _number(said, "time")
     left = max(0.0, steps - position) / rate if rate and position is not None and steps is not None else None
     return {
-        "status": "running", **_labels(said), "seeds": _text(said, "seeds"), "runs": len(worker.keys),
+        "status": Status.RUNNING, **_labels(said), "seeds": _text(said, "seeds"), "runs": len(worker.keys),
         "position": position, "steps": steps, "rate": rate, "seconds_left": left,
         "checkpoint_age": _checkpoint_age(ledger.root / str(said["attempt"])) if "attempt" in said else None,
         "heard_age": None if moment is None else max(0.0, time.time() - moment),

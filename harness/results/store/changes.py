@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from harness.results import papers as paper_files
 from harness.results.ledger.ledger import Ledger
-from harness.results.records import PAUSED
+from harness.results.records import PAUSED, Status
 from harness.results.store import reader, scan
 from harness.results.store.connection import Foreign
 from harness.results.store.reader import Record
@@ -176,9 +176,9 @@ def _settle(results: Path, records: list[Record]) -> None:
         for record in members:
             last = record.last()
             if last is not None:
-                record.row["status"] = last["event"] if last["event"] in PAUSED else "orphaned"
+                record.row["status"] = last["event"] if last["event"] in PAUSED else Status.ORPHANED
         if Ledger(results).held(key):
-            max(members, key=_recency).row["status"] = "running"
+            max(members, key=_recency).row["status"] = Status.RUNNING
 
 
 def _part(path: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
-from harness.results.records import columns_of
+from harness.results.records import Status, columns_of
 from harness.results.spec import PARTS
 from harness.system.columns import Malformed, Row, dump, pick, row
 from harness.system.files import parse_json, read_bytes
@@ -78,7 +78,7 @@ def read(results: Path, path: str) -> Record:
     given = {"attempt": record.attempt, "run_key": record.run_key, "concluded": record.concluded, "path": path}
     given["environment"] = _first(record.rows["environment"], "environment")
     if result is None:
-        result = {"status": "orphaned", "started": _first_time(record), "seconds": {}}
+        result = {"status": str(Status.ORPHANED), "started": _first_time(record), "seconds": {}}
     else:
         if result.get("key") != record.run_key:
             raise Malformed("result.json is of another run than the folder's")

@@ -9,17 +9,17 @@ from typing import Any
 
 from harness.analysis.statistics import PairedTest, paired_t, sign_flip
 from harness.reporting.scoring.compare import FEWEST, Comparison, Scale, compare_values, judge
-from harness.results.records import FAILED
+from harness.results.records import RESUMABLE, Status
 from plugins.verbs.regression.night import MetricValues, Night, Row
 
 ROUNDING = 1e-6
 """Values that differ by less than this share are equal: code that adds in another order is not worse."""
 
-WORSE = ("worse", "diverged", "failed", "gone")
+WORSE = ("worse", Status.DIVERGED, "failed", "gone")
 """The outcomes that are regressions."""
 
-MACHINE = tuple(status for status in FAILED if status != "error")
-"""Ends of a run that say something of the machine and nothing of the method (RULES.md, 4)."""
+_LOST = {Status.DIVERGED: (Status.DIVERGED,), "failed": (Status.ERROR,), "unfinished": RESUMABLE}
+"""Outcome -> how a run ended; for lack of resources, that says nothing of the method (RULES.md, 4)."""
 
 LOST = 0.01
 """Level of the test whether more seeds lost their value than found one."""
@@ -87,7 +87,7 @@ def _of_row(name: str, before: Row, now: Row) -> Iterator[Change]:
         return
     fine = {seed for seed in before.statuses.keys() & now.statuses.keys() if seed not in before.lost()}
     lost = {seed: status for seed, status in now.lost().items() if seed in fine}
-    for outcome, statuses in (("diverged", ("diverged",)), ("failed", ("error",)), ("unfinished", MACHINE)):
+    for outcome, statuses in _LOST.items():
         seeds = [str(seed) for seed, status in sorted(lost.items()) if status in statuses]
         if seeds:
             noun = "seed" if len(seeds) == 1 else "seeds"

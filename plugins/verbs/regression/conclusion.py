@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from harness.cli import context
 from harness.reporting.rendering.site import Section, Site, described, publish
 from harness.reporting.report import Request, Result
+from harness.results.records import Status
 from harness.results.store.selection import Selection
 from harness.system.errors import PluginError
 from harness.system.text import plain
@@ -93,7 +94,7 @@ def _reports(suite: Suite, store: Store) -> list[Section]:
 
 def _failures(entries: Sequence[SuiteCommand], store: Store) -> list[dict[str, Any]]:
     rows = {p.spec.key: entry.row(p.spec) for entry in entries for p in entry.planned}
-    query = "select run_key, seed, status, step, reason, attempt from run_status where status <> 'done'"
+    query = f"select run_key, seed, status, step, reason, attempt from run_status where status <> '{Status.DONE}'"  # noqa: S608 - a word of ours
     return [{"row": rows[found["run_key"]], **found} for found in store.rows(f"{query} order by run_key, seed")]
 
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.results.records import Status
+
 FORMAT = 1
 
 
@@ -38,7 +40,7 @@ class Row:
 
     def lost(self) -> dict[int, str]:
         """The seeds that did not come to a result, with their status."""
-        return {seed: status for seed, status in self.statuses.items() if status != "done"}
+        return {seed: status for seed, status in self.statuses.items() if status != Status.DONE}
 
 
 @dataclass(frozen=True)

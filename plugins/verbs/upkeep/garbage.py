@@ -23,7 +23,7 @@ from pathlib import Path
 from harness.results.ledger.attempt import FILE_NAMES, WORK
 from harness.results.ledger.ledger import KEY, TRASH, Ledger
 from harness.results.ledger.lookup import NAME
-from harness.results.records import FINAL, RESUMABLE
+from harness.results.records import FINAL, RESUMABLE, Status
 from harness.system.errors import RunError
 from harness.system.files import ENDING, is_abandoned
 from harness.system.locks import held, lock_file
@@ -110,7 +110,7 @@ def _of_run(ledger: Ledger, key: str, *, failed: bool) -> Iterator[Garbage]:
             yield Garbage(path, sum(files.values()), "a folder that never became an attempt", key)
             continue
         result, damage = results[name]
-        status = "damaged" if damage else result["status"] if result else "unfinished"
+        status = Status.DAMAGED if damage else result["status"] if result else "unfinished"
         if final and name not in final and (failed or result is None):
             yield Garbage(path, sum(files.values()), f"{status}; {final[-1]} finished the run", key)
             continue

@@ -11,6 +11,7 @@ from harness.contracts.parameters import suggestions
 from harness.contracts.registry import Registry
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
+from harness.results.records import Status
 from harness.results.spec import RunSpec
 from harness.results.store import Store
 from harness.runs.plugin_metadata import task_facts
@@ -18,14 +19,14 @@ from harness.runs.stored_spec import installed, offer, recorded_spec
 from harness.system.errors import BenchError, UsageError
 
 KINDS = ("sampler", "schedule", "task")
-_DONE = """
+_DONE = f"""
 select attempt, run_key, path, method, task, protocol, seed, task_params,
     (select list(metric.name || ' ' || metric.version) from metric where metric.attempt = result.attempt) as metrics
 from result
-where status = 'done' and ($1 is null or list_contains($1, task))
+where status = '{Status.DONE}' and ($1 is null or list_contains($1, task))
     and ($2 is null or list_contains($2, method))
 order by task, protocol, method, seed, attempt
-"""
+"""  # noqa: S608 - a word of ours
 
 
 @dataclass(frozen=True)

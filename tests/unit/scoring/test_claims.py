@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness.reporting.scoring.estimates import averaged
-from harness.reporting.scoring.groups import Value
+from harness.results.records import Value
 from reports.reproduction.claims import Claim, Ours, Setup, judge_family
 
 SIDE = Setup("a", "t", "p", 1)
@@ -19,7 +19,10 @@ def claim(kind="ordering", direction="min", **changes):
 
 def ours(values, diverged=(), failed=()):
     group = SimpleNamespace(done=_Runs(range(len(values))), diverged=_Runs(diverged), failed=_Runs(failed))
-    return Ours(group, averaged("m", Value(None, 1, "1", "min", None, True), dict(enumerate(values))))
+    return Ours(
+        group,
+        averaged("m", Value(name="m", unit="1", direction="min", summary="", is_primary=True), dict(enumerate(values))),
+    )
 
 
 class _Runs(list):
