@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from harness.results.spec import Component, Origin, RunSpec
+import dataclasses
+
+from harness.results.spec import Component, Execution, Origin, RunSpec
 
 
 def made(seed=0, **changes):
@@ -12,6 +14,7 @@ def made(seed=0, **changes):
         "schedule": Component(name="constant", params={"step_size": 0.1}, **part),
         "task": Component(name="mixture5", params={}, **part),
         "task_version": 1, "protocol": "p", "data": "", "steps": 10, "burn_in": 0, "thin": 1, "seed": seed,
-        "chains": 2, "dtype": "float64", "method": "sgld", "budget": "smoke", "origins": {"a": Origin(1, "user")},
+        "chains": 2, "method": "sgld", "budget": "smoke", "origins": {"a": Origin(1, "user")},
     }  # fmt: skip
-    return RunSpec(**{**fields, **changes})
+    own = {f.name: changes.pop(f.name) for f in dataclasses.fields(Execution) if f.name in changes}
+    return RunSpec(execution=Execution(**{"dtype": "float64", **own}), **{**fields, **changes})

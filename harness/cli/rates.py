@@ -50,7 +50,7 @@ def measured(ledger: Ledger, place: tuple[str, str]) -> Measure:
         found = _read(path)
         if found is None:
             ledger.prepare()
-            most = task_facts(pair.task, specs[0].task.params)["max_block"][specs[0].device]
+            most = task_facts(pair.task, specs[0].task.params)["max_block"][specs[0].execution.device]
             planned = [Planned(spec, Standing(Status.NEW), 0.0, most) for spec in specs]
             context.say(f"measuring {specs[0].method} on {specs[0].task.name} over {STEPS} steps")
             job = local.jobs(planned, ledger.root, context.current().plugins, ())[0]

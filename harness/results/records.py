@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from harness.contracts.task import Metric
-from harness.results.spec import PARTS, Component, RunSpec
+from harness.results.spec import PARTS, Component, Execution, RunSpec
 from harness.system.columns import Column, columns, entry
 
 
@@ -291,7 +291,7 @@ def _run() -> Table:
                 full = name.format(f.name)
                 at = (f.name, *c.at)
                 found[full] = replace(c, name=full, comment=c.comment.format(f.name), at=at)
-    return replace(_table(Run, "run_key", of="several"), columns=found | columns(RunSpec) | own)
+    return replace(_table(Run, "run_key", of="several"), columns=found | columns(RunSpec) | columns(Execution) | own)
 
 
 TABLES: Mapping[str, Table] = {

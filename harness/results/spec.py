@@ -45,13 +45,44 @@ class Origin:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Execution:
+    """How a run is executed. A new flag is a field here, and a line in `harness.runs.worker.set_up`.
+
+    `column=None`: it is in the column `execution`. For `when` and `setting` see `RunSpec`.
+    """
+
+    device: str = entry("the kind, cpu or cuda: their random generators give other numbers", "cpu", column=None)
+    dtype: str = entry("floating-point type of the chains")
+    deterministic: bool = entry("whether deterministic algorithms were asked for", True)
+    compile: str = entry(
+        "how steps are executed",
+        "plain",
+        setting=("str", None, "execution of steps; none: by their number", "", ("plain", "compiled")),
+    )
+    tf32: bool = entry(
+        "whether products and convolutions of float32 may round their inputs to TF32",
+        False,
+        column=None,
+        when="cuda",
+        setting=("bool", None, "GPU: whether float32 may be TF32; none: false"),
+    )
+    cudnn_benchmark: bool = entry(
+        "whether cuDNN times its algorithms and takes the fastest",
+        False,
+        column=None,
+        when="cuda",
+        setting=("bool", None, "GPU: whether cuDNN times its algorithms; none: false"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunSpec:
     """One run: sampler x schedule x task x seed, at a budget. A new field is one line here, and a golden key.
 
     A field counts in the key, and so in a row's identity, unless it is a `label`. `when` limits that: "cuda" is only on
     a GPU, "set" only where it is not the default, so that a new field leaves the keys of earlier runs alone.
-    `column=None`: it is in the column `execution`. `setting` makes it `--set run.NAME`: type, default (None: the plan's
-    or the field's), meaning, interval, choices.
+    `setting` makes it `--set run.NAME`: type, default (None: the plan's or the field's), meaning, interval, choices.
+    The fields of `execution` stand among the others in the canonical form.
     """
 
     method: str = entry("method, or sampler, as asked for", "", label=True)
@@ -73,36 +104,16 @@ class RunSpec:
     )
     seed: int = entry("seed of the run", least=0)
     chains: int = entry("chains of the run", least=1)
-    dtype: str = entry("floating-point type of the chains")
-    deterministic: bool = entry("whether deterministic algorithms were asked for", True)
-    compile: str = entry(
-        "how steps are executed",
-        "plain",
-        setting=("str", None, "execution of steps; none: by their number", "", ("plain", "compiled")),
-    )
-    device: str = entry("the kind, cpu or cuda: their random generators give other numbers", "cpu", column=None)
-    tf32: bool = entry(
-        "whether products and convolutions of float32 may round their inputs to TF32",
-        False,
-        column=None,
-        when="cuda",
-        setting=("bool", None, "GPU: whether float32 may be TF32; none: false"),
-    )
-    cudnn_benchmark: bool = entry(
-        "whether cuDNN times its algorithms and takes the fastest",
-        False,
-        column=None,
-        when="cuda",
-        setting=("bool", None, "GPU: whether cuDNN times its algorithms; none: false"),
-    )
+    execution: Execution
     origins: Mapping[str, Origin] = entry("setting -> value, provenance and source, as JSON", dict, label=True)
 
     def canonical(self) -> dict[str, Any]:
         """The parts that the key is made of, as plain data."""
         record: dict[str, Any] = {"key_version": KEY_VERSION, "engine": ENGINE}
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if _counts(f, value, self.device):
+        values = {**vars(self), **vars(self.execution)}
+        for f in FIELDS:
+            value = values[f.name]
+            if _counts(f, value, self.execution.device):
                 *above, name = _place(f)
                 part = record[above[0]] if above else record
                 part[name] = value.canonical() if isinstance(value, Component) else value
@@ -129,10 +140,10 @@ class RunSpec:
 
 
 PARTS = ("sampler", "schedule", "task")
+FIELDS = tuple(f for f in (*fields(RunSpec), *fields(Execution)) if f.name != "execution")
+"""The fields of a RunSpec, those of its execution among them."""
 SETTINGS = tuple(
-    f.name
-    for f in fields(RunSpec)
-    if not {"label", "at"} & f.metadata.keys() and f.name not in {*PARTS, "seed", "chains"}
+    f.name for f in FIELDS if not {"label", "at"} & f.metadata.keys() and f.name not in {*PARTS, "seed", "chains"}
 )
 """What of a run's own fields is a setting of it, `run.NAME`; the others have places of their own in a report."""
 
@@ -140,8 +151,8 @@ SETTINGS = tuple(
 def from_record(record: Mapping[str, Any]) -> RunSpec:
     """The RunSpec that `to_json` wrote, of whichever engine; ValueError where the record is not whole."""
     try:
-        found = {}
-        for f in fields(RunSpec):
+        found: dict[str, Any] = {}
+        for f in FIELDS:
             *above, name = _place(f)
             part = record[above[0]] if above else record
             if name in part or "when" not in f.metadata:
@@ -149,6 +160,7 @@ def from_record(record: Mapping[str, Any]) -> RunSpec:
         for name in PARTS:
             found[name] = Component(**{f.name: record[name][f.name] for f in fields(Component)})
         found["origins"] = {name: Origin(**origin) for name, origin in record["origins"].items()}
+        found["execution"] = Execution(**{f.name: found.pop(f.name) for f in fields(Execution) if f.name in found})
         return RunSpec(**found)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"is not a complete record of a run: {error}") from None
@@ -158,7 +170,7 @@ def recorded_key(record: Mapping[str, Any]) -> str:
     """The key of the run that a stored record describes, computed again from its parts; "" where parts are missing."""
     try:
         parts = {name: record[name] for name in ("key_version", "engine")}
-        for f in fields(RunSpec):
+        for f in FIELDS:
             name = f.name
             if "at" in f.metadata or f.metadata.get("label") or ("when" in f.metadata and name not in record):
                 continue

@@ -16,7 +16,7 @@ from harness.contracts.parameters import suggestions
 from harness.contracts.registry import Offer, Registry
 from harness.engine.stepping.execution_mode import COMPILED_FROM, LARGE, choose
 from harness.results.ledger.ledger import Ledger, Standing
-from harness.results.spec import Component, RunSpec
+from harness.results.spec import Component, Execution, RunSpec
 from harness.runs import plugin_metadata
 from harness.runs.settings import Pair, Settings, find_pair, resolve
 from harness.runs.source import source_hash
@@ -105,10 +105,10 @@ def plan(registry: Registry, request: Request, ledger: Ledger, measure: Measure 
         if spec.key not in planned:
             task = plugin_metadata.task_facts(pair.task, spec.task.params)
             passes = _passes(pair, spec.sampler.params, spec.task.params, spec.steps)
-            standing = ledger.standing(spec.key)
+            standing, block = ledger.standing(spec.key), task["max_block"][spec.execution.device]
             if not standing.cached:
                 plugin_metadata.check_steps(pair.sampler, spec, task["steps_per_epoch"])
-            planned[spec.key] = Planned(spec, standing, passes, task["max_block"][spec.device], data_files(task))
+            planned[spec.key] = Planned(spec, standing, passes, block, data_files(task))
     return list(planned.values())
 
 
@@ -118,14 +118,15 @@ def make_spec(
     """The RunSpec of one seed."""
     task = plugin_metadata.task_facts(pair.task, settings.task_params)
     run = {name: value for name, value in settings.run.items() if value is not None}
-    for f in fields(RunSpec):
+    for f in fields(Execution):
         if device == "cpu" and f.metadata.get("when") == "cuda" and f.name in run:
             raise UsageError(f"run.{f.name} is a setting of GPUs; leave it out, or add --devices cuda:0")
     share = run["burn_in"]
     burn_in = round(share * steps) if share < 1 else round(share)
     if share >= 1 and share != burn_in:
         raise UsageError(f"run.burn_in = {share:g} is neither a share below 1 nor a number of steps")
-    run |= {"burn_in": burn_in, "compile": choose(run.get("compile"), steps, **_machine(pair, settings, device))}
+    how = {f.name: run.pop(f.name) for f in fields(Execution) if f.name in run}
+    how["compile"] = choose(how.get("compile"), steps, **_machine(pair, settings, device))
     cycles = settings.schedule_params.get("cycles")
     if isinstance(cycles, int) and cycles > steps:
         raise UsageError(f"schedule.cycles = {cycles} is more than the {steps} steps; lower it or raise the budget")
@@ -141,9 +142,8 @@ def make_spec(
         steps=steps,
         seed=seed,
         chains=chains,
-        dtype=task["dtype"],
-        device=device,
-        **run,
+        execution=Execution(device=device, dtype=task["dtype"], **how),
+        **{**run, "burn_in": burn_in},
         method=pair.method.name,
         budget=budget,
         origins=settings.origins,

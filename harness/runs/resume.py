@@ -51,7 +51,7 @@ def _build(specs: Sequence[RunSpec], job: Job) -> Loop:
         path,
         streams,
         spec.chains,
-        mode=spec.compile,
+        mode=spec.execution.compile,
         weights=schedule.weights,
         device=job.device,
         draw_stride=_stride(job.draws, task.dim(), _size(path, spec, task)),

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from harness.contracts.hookspecs import Method
 from harness.contracts.parameters import Field, check, suggestions
 from harness.contracts.registry import Offer, Registry
 from harness.results import papers
-from harness.results.spec import GIVEN, Origin, RunSpec
+from harness.results.spec import FIELDS, GIVEN, Origin
 from harness.runs import plugin_metadata
 from harness.system.errors import UsageError
 
@@ -34,7 +34,7 @@ def _run_field(
     return Field(name, kind, default is None, default, False, allowed, choices, meaning, "")
 
 
-RUN_FIELDS = {f.name: _run_field(f.name, *f.metadata["setting"]) for f in fields(RunSpec) if "setting" in f.metadata}
+RUN_FIELDS = {f.name: _run_field(f.name, *f.metadata["setting"]) for f in FIELDS if "setting" in f.metadata}
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from harness.contracts.plugin_errors import format_error
 from harness.results.ledger.heartbeats import Notice, ranges
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
-from harness.results.spec import RunSpec
+from harness.results.spec import Execution, RunSpec
 from harness.runs.limit import interrupted_after
 from harness.system.errors import BenchError, DataError, UsageError
 from harness.system.locks import HeldError, Lock, lock_device
@@ -180,9 +180,7 @@ def prepare(job: Job) -> None:
     _check_device(job.device, torch.cuda.device_count())
     torch.set_num_threads(job.threads)
     torch.set_default_dtype(torch.float32)
-    _make_deterministic(job.specs[0])
-    if job.device != "cpu":
-        set_up_gpu(job.device, tf32=job.specs[0].tf32, cudnn_benchmark=job.specs[0].cudnn_benchmark)
+    set_up(job.specs[0].execution, job.device)
     _load_plugins(job)
     _check_data(job)
 
@@ -208,10 +206,16 @@ def _gpu_identity(device: str) -> str:
     return str(getattr(properties, "uuid", device))
 
 
-def set_up_gpu(device: str, *, tf32: bool, cudnn_benchmark: bool) -> None:
-    """Make a GPU the current one of this process, and set torch's flags for it."""
+def set_up(execution: Execution, device: str) -> None:
+    """Set torch's flags, and make the device, if it is a GPU, the current one of this process."""
     import torch
 
+    if execution.compile == "plain":  # the same, but for torch's compiler, which would take a second to import
+        torch.set_deterministic_debug_mode("warn" if execution.deterministic else "default")
+    else:
+        torch.use_deterministic_algorithms(execution.deterministic, warn_only=True)
+    if device == "cpu":
+        return
     # Read when cuBLAS starts; without it torch warns that matrix products may differ from run to run.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.cuda.set_device(device)  # streams and graphs are made on the current device
@@ -220,18 +224,9 @@ def set_up_gpu(device: str, *, tf32: bool, cudnn_benchmark: bool) -> None:
     with warnings.catch_warnings():
         # torch 2.9 warns of these names; where the newer ones were set, reading the old ones is an error.
         warnings.simplefilter("ignore", UserWarning)
-        torch.backends.cuda.matmul.allow_tf32 = tf32
-        torch.backends.cudnn.allow_tf32 = tf32
-    torch.backends.cudnn.benchmark = cudnn_benchmark
-
-
-def _make_deterministic(spec: RunSpec) -> None:
-    import torch
-
-    if spec.compile == "plain":  # the same, but for torch's compiler, which would take a second to import
-        torch.set_deterministic_debug_mode("warn" if spec.deterministic else "default")
-    else:
-        torch.use_deterministic_algorithms(spec.deterministic, warn_only=True)
+        torch.backends.cuda.matmul.allow_tf32 = execution.tf32
+        torch.backends.cudnn.allow_tf32 = execution.tf32
+    torch.backends.cudnn.benchmark = execution.cudnn_benchmark
 
 
 def checkpoint_seconds() -> float:

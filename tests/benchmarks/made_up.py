@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.results.spec import Component, Origin, RunSpec
+from harness.results.spec import Component, Execution, Origin, RunSpec
 
 MOST_NAMES = 30_000
 """Of one file: file systems have a limit."""
@@ -94,7 +94,7 @@ def _spec(method: str, task: str, seed: int) -> RunSpec:
         schedule=Component("constant", params={"step_size": 0.02, "temperature": 1.0}, **part),
         task=Component(task, params={}, **part),
         method=method, task_version=1, protocol="paper", data="", budget="quick", steps=1000, burn_in=100, thin=1,
-        seed=seed, chains=4, dtype="float32", origins=origins,
+        seed=seed, chains=4, execution=Execution(dtype="float32"), origins=origins,
     )  # fmt: skip
 
 

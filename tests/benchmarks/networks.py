@@ -131,9 +131,10 @@ def beyond(loop: Any) -> dict[str, float]:
 def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
     device, times = asked["device"], asked["steps"]
     if device != "cpu":
-        from harness.runs.worker import set_up_gpu
+        from harness.results.spec import Execution
+        from harness.runs.worker import set_up
 
-        set_up_gpu(f"{device}:0", tf32=False, cudnn_benchmark=False)
+        set_up(Execution(device="cuda", dtype="float32", deterministic=False), f"{device}:0")
     plain = usual(asked, device)
     plain()
     rows = []

@@ -23,7 +23,8 @@ from harness.contracts.registry import load, registry
 from harness.engine.loop import LOOK
 from harness.engine.stepping.graph import WARM, Graph
 from harness.results import environment
-from harness.runs.worker import device_held, set_up_gpu
+from harness.results.spec import Execution
+from harness.runs.worker import device_held, set_up
 from harness.system.errors import PluginError, UsageError
 from harness.system.locks import HeldError
 from plugins.samplers.msgld import MSGLD
@@ -291,7 +292,7 @@ def test_settings_of_a_gpu_are_made_in_the_worker_and_read_for_the_record():
     try:
         with PretendedGPU():
             for tf32 in (True, False):
-                set_up_gpu(GPU, tf32=tf32, cudnn_benchmark=tf32)
+                set_up(Execution(dtype="float32", deterministic=False, tf32=tf32, cudnn_benchmark=tf32), GPU)
                 assert torch.backends.cudnn.allow_tf32 is torch.backends.cuda.matmul.allow_tf32 is tf32
                 found = environment.collect(GPU, [])
                 assert found["matmul_precision"] == ("high" if tf32 else "highest")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.results import spec as identity
-from harness.results.spec import Component, Origin, RunSpec
+from harness.results.spec import Component, Execution, Origin, RunSpec
 
 LABELS = {"method", "budget", "origins"}
 names = st.text(max_size=30).filter(lambda text: all(not 0xD800 <= ord(c) <= 0xDFFF for c in text))
@@ -25,8 +25,8 @@ whole = st.integers(0, 2**53)
 runs = st.builds(
     RunSpec,
     sampler=components, schedule=components, task=components, task_version=whole, protocol=names, data=names,
-    steps=whole, burn_in=whole, thin=whole, seed=whole, chains=whole, dtype=names, device=names,
-    deterministic=st.booleans(), compile=names, method=names, budget=names,
+    steps=whole, burn_in=whole, thin=whole, seed=whole, chains=whole, method=names, budget=names,
+    execution=st.builds(Execution, dtype=names, device=names, deterministic=st.booleans(), compile=names),
     origins=st.dictionaries(names, st.builds(Origin, values, names, names), max_size=3),
 )  # fmt: skip
 CASES = cases(100)

@@ -49,7 +49,7 @@ class SuiteCommand:
             settings["schedule"] = spec.schedule.name
         chosen = ", ".join(f"{name}={value}" for name, value in sorted(settings.items()))
         chains = "1 chain" if spec.chains == 1 else f"{spec.chains} chains"
-        device = "" if spec.device == "cpu" else f", {spec.device}"
+        device = "" if spec.execution.device == "cpu" else f", {spec.execution.device}"
         place = f"{spec.method} on {spec.task.name}@{spec.protocol}, {spec.budget}, {chains}{device}"
         return f"{place} ({chosen})" if chosen else place
 

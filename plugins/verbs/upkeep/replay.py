@@ -102,7 +102,7 @@ def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> ReplayRequ
             "or repeat it with the current code by --anyway"
         )
     device = (read_json(attempt.path / "environment.json") or {}).get("device")
-    return ReplayRequest(attempt, stored, now, files, str(device or spec.device), changes)
+    return ReplayRequest(attempt, stored, now, files, str(device or spec.execution.device), changes)
 
 
 def replay(asked: ReplayRequest, job: Job, listen: Listener) -> Replay:
