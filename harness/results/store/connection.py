@@ -43,6 +43,8 @@ _LOCKED = {
     "temp_directory": "",
 }
 _WRITING = {"storage_compatibility_version": "v1.4.0"}
+_READING = {"memory_limit": "1GB"}
+"""DuckDB keeps what it has read, without a limit up to most of the machine's memory."""
 _FRUGAL = {"memory_limit": "100MB", "threads": "1"}
 """Each thread takes a share of its own."""
 _NO_LOG = {"checkpoint_threshold": "0b"}
@@ -97,7 +99,7 @@ class Foreign(Damaged):
 
 
 class Older(Damaged):
-    """The database has the tables of an earlier version."""
+    """The database has the tables of another version."""
 
 
 class Refused(Exception):  # noqa: N818 - a state, not an error
@@ -112,25 +114,25 @@ def writing(path: Path) -> Iterator[DuckDBPyConnection]:
             pass
     with _opened(path, read_only=False) as db:
         blank = not wal(path).exists() and path.stat().st_size <= BLANK
-        if blank or not version(db, path):
+        if blank or not is_filled(db, path):
             schema.create(db)
         yield db
-    believe(path, schema.VERSION)
+    believe(path)
 
 
 @contextmanager
 def reading(path: Path, *, frugal: bool = False) -> Iterator[DuckDBPyConnection]:
     """The database at `path`, which nothing done here can change, nor any other file. Empty where there is none.
 
-    DuckDB keeps what it has read, up to most of the machine's memory; if `frugal`, little of it.
+    It takes at most 1 GB of memory; if `frugal`, a tenth of that.
     """
     if not os.path.lexists(path):
         _check_files(path)
         with in_memory() as db:
             yield db
         return
-    with _opened(path, read_only=True, **(_FRUGAL if frugal else {})) as db:
-        version(db, path)
+    with _opened(path, read_only=True, **(_FRUGAL if frugal else _READING)) as db:
+        is_filled(db, path)
         yield db
 
 
@@ -142,21 +144,20 @@ def in_memory() -> Iterator[DuckDBPyConnection]:
         yield db
 
 
-def version(db: DuckDBPyConnection, path: Path) -> int:
-    """The version of the schema that the open database at `path` has, 0 where it has nothing.
+def is_filled(db: DuckDBPyConnection, path: Path) -> bool:
+    """Whether the open database at `path` has the tables and views of the schema; False where it has nothing.
 
-    Raises `Older` where it has that of an earlier bench, `Foreign` where its catalogue is not that of the schema,
-    `DataError` where a newer bench wrote it.
+    Raises `Older` where it has those of another version of bench, and `Foreign` for any others.
     """
     state = _identity(path)
     if state not in _known:
-        _known[state] = _version(db, path)
+        _known[state] = _is_filled(db)
     return _known[state]
 
 
-def believe(path: Path, version: int) -> None:
-    """Take it that the database at `path`, as it is now, was looked at before and has this version of the schema."""
-    _known[_identity(path)] = version
+def believe(path: Path) -> None:
+    """Take it that the database at `path`, as it is now, was looked at before and has the tables of the schema."""
+    _known[_identity(path)] = True
 
 
 def interruptible(db: DuckDBPyConnection, work: Callable[[], Answer], seconds: float | None = None) -> Answer:
@@ -269,8 +270,8 @@ def _check_files(path: Path) -> None:
             raise Foreign(f"is missing, and its log {path.name}{end} is there")
 
 
-_known: dict[tuple[int, ...], int] = {}
-"""Version of the schema of the databases that were looked at, by the state that their files were in."""
+_known: dict[tuple[int, ...], bool] = {}
+"""Whether the databases that were looked at have the schema's tables, by the state that their files were in."""
 
 
 def _identity(path: Path) -> tuple[int, ...]:
@@ -279,25 +280,19 @@ def _identity(path: Path) -> tuple[int, ...]:
     return tuple(x for f in found for x in (f.st_dev, f.st_ino, f.st_size, f.st_mtime_ns, f.st_ctime_ns))
 
 
-def _version(db: DuckDBPyConnection, path: Path) -> int:
+def _is_filled(db: DuckDBPyConnection) -> bool:
     foreign = Foreign("is a database that this bench did not write: it has other tables, views or functions")
     found, whole = _catalogue(db), _own()
     if {kind for kind, *_ in found} <= _EVERYWHERE:
-        return 0
+        return False
     if not {entry for entry in found & whole if entry[:2] == ("table", "meta")}:
         raise foreign
     ((text,),) = db.execute("select coalesce(max(value), '') from meta where key = 'schema_version'").fetchall()
-    named = int(text) if re.fullmatch("[0-9]{1,9}", text) else 0
-    if named > schema.VERSION:
-        raise DataError(
-            f"{path} is from a newer bench (schema {named}, this one knows {schema.VERSION}); upgrade sgmcmc-bench, "
-            f"or {REBUILD}"
-        )
-    if 0 < named < schema.VERSION:
-        raise Older(f"has the tables of an earlier version (schema {named}, this one has {schema.VERSION})")
-    if not named or found != whole:
+    if text != schema.VERSION and re.fullmatch("[0-9a-f]{1,16}", text):  # earlier versions counted: 1 to 6
+        raise Older("has the tables of another version of bench")
+    if found != whole:
         raise foreign
-    return named
+    return True
 
 
 @functools.cache

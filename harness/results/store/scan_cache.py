@@ -28,14 +28,14 @@ MARGIN = 2.0
 class Settled:
     """The parts whose stamp is that of before, with what the stamps are now; "" is "not yet".
 
-    version   of the schema that the database had then, 0 where it is not that very file. A sender of a folder cannot
+    version   of the schema that the database had then, "" where it is not that very file. A sender of a folder cannot
               know what inode and change time its files will have here: this tells a database that was checked here.
     """
 
     parts: frozenset[str] = frozenset()
     stamps: dict[str, str] = field(default_factory=dict)
     database: list[int] = field(default_factory=list)
-    version: int = 0
+    version: str = ""
 
 
 def look(results: Path, database: Path) -> Settled:
@@ -49,10 +49,10 @@ def look(results: Path, database: Path) -> Settled:
     known, version = same.get("parts"), same.get("schema")
     known = known if isinstance(known, dict) else {}
     parts = frozenset(part for part, stamp in now.items() if stamp and known.get(part) == stamp)
-    return Settled(parts, now, identity, version if isinstance(version, int) else 0)
+    return Settled(parts, now, identity, version if isinstance(version, str) else "")
 
 
-def keep(found: Settled, database: Path, troubled: AbstractSet[str], version: int) -> None:
+def keep(found: Settled, database: Path, troubled: AbstractSet[str], version: str) -> None:
     """Note that the database, as it was and is, lacks nothing of any part but the troubled ones, and its version."""
     from harness.system.files import write_json
 

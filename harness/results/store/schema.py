@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -10,9 +11,6 @@ from harness.results.records import FINAL, TABLES
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-VERSION = 6
-"""Raised when a table or a view changes; a database of another version is set aside, and one is made from the runs."""
 
 _LATEST = f"""
 select run.*, attempt.* exclude (run_key)
@@ -75,15 +73,23 @@ def objects() -> list[str]:
     return [*TABLES, *VIEWS]
 
 
-def create(db: DuckDBPyConnection) -> None:
-    """Make the tables and views in an open, writable and empty database, in one transaction. No index but the keys that
-    inserts need, and no foreign keys: both make bulk inserts slow. Times are UTC. NULL is "does not exist"; no NaN.
+def _definitions() -> str:
+    """No index but the keys that inserts need, and no foreign keys: both make bulk inserts slow. Times are UTC. NULL is
+    "does not exist"; no NaN.
     """
-    statements = ["begin"]
+    statements = []
     for name, table in TABLES.items():
         lines = [column.ddl(table.key == (column.name,)) for column in table.columns.values()]
         lines += [f"primary key ({', '.join(table.key)})"] if len(table.key) > 1 else []
         statements.append(f"create table {name} ({', '.join(lines)})")
-    statements += [f"create view {name} as {view.query}" for name, view in VIEWS.items()]
-    statements += [f"insert into meta values ('schema_version', '{VERSION}')", "commit"]  # noqa: S608 - a number
-    db.execute("; ".join(statements))
+    return "; ".join([*statements, *(f"create view {name} as {view.query}" for name, view in VIEWS.items())])
+
+
+_DEFINITIONS = _definitions()
+VERSION = hashlib.sha256(_DEFINITIONS.encode()).hexdigest()[:16]
+"""Of the schema. A database of another version is set aside, and one is made from the runs."""
+
+
+def create(db: DuckDBPyConnection) -> None:
+    """Make the tables and views in an open, writable and empty database, in one transaction."""
+    db.execute(f"begin; {_DEFINITIONS}; insert into meta values ('schema_version', '{VERSION}'); commit")  # noqa: S608

@@ -47,7 +47,7 @@ class Store:
         """Ingest what is new in the ledger, and the papers' files where they changed.
 
         Returns notes for the user: what was left out and why. Where the database cannot be written or is open
-        elsewhere, this store reads the runs instead. Raises `DataError` only where a newer bench or DuckDB wrote it.
+        elsewhere, this store reads the runs instead. Raises `DataError` only where another version of DuckDB wrote it.
         """
         papers = list(papers)
         notes: list[str] = []
@@ -157,22 +157,22 @@ class Store:
             yield db
 
     def _refresh(self, papers: list[Path]) -> list[str]:
-        existed, version, have = os.path.lexists(self.path), 0, Known()
+        existed, filled, have = os.path.lexists(self.path), False, Known()
         settled = look(self.results, self.path)
         if settled.version == schema.VERSION:
-            connection.believe(self.path, schema.VERSION)
+            connection.believe(self.path)
         if existed:
             with connection.reading(self.path) as db:
-                version = connection.version(db, self.path)
-                have = known(db, settled.parts) if version else have
+                filled = connection.is_filled(db, self.path)
+                have = known(db, settled.parts) if filled else have
         found = news(self.results, have, papers)
         if not self.results.is_dir():
             self._read_instead(found)
             return [*found.notes, f"there is no results folder {self.results}"]
         if found.gone and (self.results / TRASH).is_dir():  # `bench gc` deleted them
             return self._rebuild(papers)
-        if not found and version == schema.VERSION:
-            keep(settled, self.path, found.troubled, version)
+        if not found and filled:
+            keep(settled, self.path, found.troubled, schema.VERSION)
             return found.notes
         try:
             _fill(self.path, found, partial(damaged_since, self.results) if existed else None)
@@ -226,7 +226,7 @@ class Store:
         except Damaged as state:
             return state
         except DataError:
-            return Foreign("is from a newer bench or DuckDB")
+            return Foreign("is from another version of DuckDB")
 
 
 def _fill(path: Path, found: News, redone: Redone | None = None) -> None:

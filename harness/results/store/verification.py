@@ -59,7 +59,7 @@ def problems(store: Store, papers: Iterable[Path]) -> list[Problem]:
 def _found(path: Path, *, frugal: bool) -> tuple[Known, Prints]:
     """What a database has, and the prints of its rows."""
     with connection.reading(path, frugal=frugal) as db:
-        if os.path.lexists(path) and not connection.version(db, path):
+        if os.path.lexists(path) and not connection.is_filled(db, path):
             raise DataError(f"{path} has no tables; `bench ingest` makes them")
         return known(db), _prints(db)
 
