@@ -38,11 +38,11 @@ def ingest(
 
 
 def _verify(ledger: Ledger, store: Store) -> Result:
-    from harness.results.ledger.verification import Problem
+    from harness.results.ledger.verification import Damage
     from harness.results.ledger.verification import problems as problems_of_attempt
     from harness.results.store.verification import problems as problems_of_store
 
-    found: list[Problem] = []
+    found: list[Damage] = []
     attempts = 0
     for key in ledger.all_keys():
         for attempt in ledger.attempts(key):

@@ -15,8 +15,8 @@ from harness.system.errors import DataError, UsageError
 if TYPE_CHECKING:
     from harness.contracts.data import DataFile
     from harness.results.spec import RunSpec
-    from harness.runs.local import Outcome
-    from harness.runs.plan import Planned, Request
+    from harness.runs.local import LaunchSummary
+    from harness.runs.plan import Planned, RunRequest
 
 MANY_RUNS = 1000
 """More are announced: planning them takes over a second."""
@@ -32,7 +32,7 @@ def execute(
     long_is_fine: bool,
     timeout: float | None = None,
     draws: str = "some",
-) -> Outcome:
+) -> LaunchSummary:
     """Launch what is missing of the planned runs, and say what was there, what happened and how it ended.
 
     `timeout` is the most seconds that a block of runs may work; `draws` says which of them are kept on disk.
@@ -42,7 +42,7 @@ def execute(
     here = context.current()
     missing = [p for p in planned if not p.standing.cached and (retry or not p.standing.failed)]
     _tell_what_is_there(planned, missing, retry=retry)
-    outcome = local.Outcome()
+    outcome = local.LaunchSummary()
     if missing and draws == "all":
         _tell_the_size(missing)
     if missing:
@@ -90,7 +90,7 @@ def _tell_the_size(missing: Sequence[Planned]) -> None:
     context.say(f"all kept draws of {context.count(len(missing), 'run')}: {size / 2**20:,.0f} MiB on disk")
 
 
-def check_size(requests: Iterable[Request], most: int) -> None:
+def check_size(requests: Iterable[RunRequest], most: int) -> None:
     """Refuse more than `most` runs, and say where planning will take a while; before anything is planned."""
     from harness.runs.plan import size
 

@@ -15,7 +15,7 @@ from harness.reporting.report import Result
 from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.runs.plan import Request
+    from harness.runs.plan import RunRequest
 
 MAX_INT = 10**9
 """Of a number that has no other limit, so that it fits wherever it is handed to."""
@@ -57,9 +57,9 @@ def request(
     schedule: Annotated[
         str | None, typer.Option("--schedule", help="Schedule to use instead of the default one.")
     ] = None,
-) -> Request:
+) -> RunRequest:
     """The options that say which runs are meant, and the request that they make."""
-    from harness.runs.plan import Request, parse_seeds, parse_settings
+    from harness.runs.plan import RunRequest, parse_seeds, parse_settings
 
     texts = [*(settings or []), *([] if schedule is None else [f"schedule={schedule}"])]
     given = parse_settings(texts, "--set")
@@ -67,7 +67,7 @@ def request(
     both = sorted(set(given) & set(swept))
     if both:
         raise UsageError(f"{both[0]} is in both --set and --sweep; keep one")
-    return Request(
+    return RunRequest(
         samplers=_some(sampler, "--sampler"),
         tasks=_some(task, "--task"),
         seeds=parse_seeds(seeds) if seeds is not None else None,
@@ -80,9 +80,9 @@ def request(
 
 def with_request(verb: Callable[..., Result]) -> Callable[..., Result]:
     """Give a verb the options of `request`, before its own: it gets the request that they make as `asked`."""
-    from harness.runs.plan import Request
+    from harness.runs.plan import RunRequest
 
-    ours, own = (inspect.signature(f, locals={"Request": Request}, eval_str=True) for f in (request, verb))
+    ours, own = (inspect.signature(f, locals={"RunRequest": RunRequest}, eval_str=True) for f in (request, verb))
     rest = [parameter for name, parameter in own.parameters.items() if name != "asked"]
 
     @functools.wraps(verb)

@@ -13,11 +13,11 @@ from harness.cli import context, options, rates
 from harness.cli.launch import check_size, devices_for
 from harness.reporting.report import Result, table
 from harness.results.records import Status
-from harness.runs.plan import MOST_RUNS, Request
+from harness.runs.plan import MAX_RUNS, RunRequest
 
 
 @options.with_request
-def plan(asked: Request, devices: options.AnyDevices = "auto", max_runs: options.MaxRuns = MOST_RUNS) -> Result:
+def plan(asked: RunRequest, devices: options.AnyDevices = "auto", max_runs: options.MaxRuns = MAX_RUNS) -> Result:
     """Show what `bench run` with the same options would do and what it would cost. Runs nothing."""
     from harness.results.ledger.ledger import Ledger
     from harness.runs.plan import plan as make_plan

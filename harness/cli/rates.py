@@ -39,7 +39,7 @@ def measured(ledger: Ledger, place: tuple[str, str]) -> Measure:
     """What was measured before, else a measurement in a worker, written down."""
 
     def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float:
-        from harness.results.ledger.ledger import Standing
+        from harness.results.ledger.ledger import RunStatus
         from harness.runs import local
         from harness.runs.plan import Planned
         from harness.runs.plugin_metadata import task_facts
@@ -51,7 +51,7 @@ def measured(ledger: Ledger, place: tuple[str, str]) -> Measure:
         if found is None:
             ledger.prepare()
             most = task_facts(pair.task, specs[0].task.params)["max_block"][specs[0].execution.device]
-            planned = [Planned(spec, Standing(Status.NEW), 0.0, most) for spec in specs]
+            planned = [Planned(spec, RunStatus(Status.NEW), 0.0, most) for spec in specs]
             context.say(f"measuring {specs[0].method} on {specs[0].task.name} over {STEPS} steps")
             job = local.jobs(planned, ledger.root, context.current().plugins, ())[0]
             found = local.measure(job, place, STEPS)

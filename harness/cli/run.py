@@ -12,7 +12,7 @@ from harness.cli import context, options, rates
 from harness.cli.launch import check_size, devices_for, execute
 from harness.reporting.report import Records, Result
 from harness.results.records import Status
-from harness.runs.plan import MOST_RUNS, Request
+from harness.runs.plan import MAX_RUNS, RunRequest
 from harness.system.errors import UsageError
 
 DRAWS = ("some", "all", "none")
@@ -20,7 +20,7 @@ DRAWS = ("some", "all", "none")
 
 @options.with_request
 def run(
-    asked: Request,
+    asked: RunRequest,
     workers: options.Workers = None,
     devices: options.AnyDevices = "auto",
     draws: Annotated[
@@ -32,7 +32,7 @@ def run(
     preemptible: Annotated[
         bool, typer.Option("--preemptible", help="Exit with 0 if a scheduler stops this command (SIGTERM).")
     ] = False,
-    max_runs: options.MaxRuns = MOST_RUNS,
+    max_runs: options.MaxRuns = MAX_RUNS,
     yes: Annotated[bool, typer.Option("--yes", help="Run even if it takes over a day.")] = False,
 ) -> Result:
     """Run samplers on tasks. The same command again runs only what is missing; more seeds run only the new ones."""

@@ -10,7 +10,7 @@ from harness.cli import context
 from harness.cli.options import MAX_INT, duration
 from harness.reporting.report import Result, table
 
-MOST_ROWS = 100_000
+MAX_ROWS = 100_000
 """Of an answer: with the 60 columns of `run_metric` they take about 500 MB."""
 
 
@@ -19,7 +19,7 @@ def sql(
     timeout: Annotated[str, typer.Option("--timeout", help="Time limit for the query: 2h, 30m, 90s or 90.")] = "1m",
     max_rows: Annotated[
         int, typer.Option("--max-rows", min=1, max=MAX_INT, help="Maximum number of rows; a larger answer is refused.")
-    ] = MOST_ROWS,
+    ] = MAX_ROWS,
 ) -> Result:
     """Query the results, read-only: no writing, no files, no extensions. docs/data-dictionary.md says what is where."""
     seconds = duration(timeout, "--timeout")

@@ -18,7 +18,7 @@ import torch
 
 from harness.contracts.randomness import ChainNoise, Slot, Streams
 from harness.contracts.task import Cost
-from harness.engine.run_state import Clock, Divergence, Run
+from harness.engine.run_state import Clock, Divergence, RunState
 from harness.engine.stepping import (
     Block,
     CountingPotential,
@@ -99,7 +99,7 @@ class Loop:
         length = min(self.noise.block_length(self.problem.dim), self.problem.block_limit or len(trajectory))
         self.ends = dict(cut(trajectory, length, sampler.refresh_every))
         self.runs = [
-            Run(rows, (observer or self.problem.observer)(rows, trajectory, self.cost), draw_stride)
+            RunState(rows, (observer or self.problem.observer)(rows, trajectory, self.cost), draw_stride)
             for rows in (slice(r, r + chains) for r in range(0, len(streams), chains))
         ]
 
@@ -270,7 +270,7 @@ class Loop:
         lost = ~finite.cpu().numpy()
         return torch.cat([theta[None], done.draws]), np.where(lost.any(axis=0), lost.argmax(axis=0) + 1, 0)
 
-    def checkpoint(self, run: Run) -> dict[str, Tensor]:
+    def checkpoint(self, run: RunState) -> dict[str, Tensor]:
         """All that `run` needs to go on from `position`, as tensors that a safetensors file can hold."""
         self._look()
         rows = run.rows

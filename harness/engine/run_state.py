@@ -33,7 +33,7 @@ class Divergence:
     seen_at: int
 
 
-class Run:
+class RunState:
     """One run within the block: its rows, its observer, the draws not yet fetched, and its divergence if any.
 
     `last_finite` is where the chain that diverged first was one step before, its first 1,000 coordinates; only in the

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.contracts.task import Metric
 from harness.results.spec import PARTS, Component, Execution, RunSpec
-from harness.system.columns import Column, columns, entry
+from harness.system.columns import SchemaColumn, columns, entry
 
 
 class Status(StrEnum):
@@ -270,7 +270,7 @@ class Table:
     """
 
     comment: str
-    columns: Mapping[str, Column]
+    columns: Mapping[str, SchemaColumn]
     key: tuple[str, ...] = ()
     of: str = "attempt"
 
@@ -318,6 +318,6 @@ def tables(of: str) -> list[str]:
     return [name for name, table in TABLES.items() if table.of == of]
 
 
-def columns_of(table: str) -> Mapping[str, Column]:
+def columns_of(table: str) -> Mapping[str, SchemaColumn]:
     """The columns of a table by name."""
     return TABLES[table].columns

@@ -60,7 +60,7 @@ class _TerminatedError(KeyboardInterrupt):
 
 
 @dataclass
-class Outcome:
+class LaunchSummary:
     """What became of a launch: counts by status, and the messages of what went wrong."""
 
     statuses: dict[str, str] = field(default_factory=dict)
@@ -120,12 +120,12 @@ def jobs(
 
 def launch(
     queue: Sequence[Job], places: Sequence[tuple[str, str]], listen: Listener, *, long_is_fine: bool = True
-) -> Outcome:
+) -> LaunchSummary:
     """Run all jobs, `len(places)` at a time. `listen(kind, payload)` hears every message of the workers."""
     checkpoint_seconds()  # refused here, before any worker starts
     waiting, free = list(queue), list(places)
     children: list[_Child] = []
-    outcome = Outcome()
+    outcome = LaunchSummary()
     before = signal.signal(signal.SIGTERM, _preempt)
     lost: Counter[str] = Counter()
     try:
@@ -162,7 +162,7 @@ def launch(
     return outcome
 
 
-def _count_unfinished(queue: Sequence[Job], listen: Listener, outcome: Outcome) -> None:
+def _count_unfinished(queue: Sequence[Job], listen: Listener, outcome: LaunchSummary) -> None:
     """Note runs of which no worker said how they ended: the command failed, whatever the reason."""
     runs = [spec.key for job in queue if not job.measure_steps for spec in job.specs]
     number = len(set(runs) - outcome.statuses.keys())
@@ -230,7 +230,7 @@ def _start(job: Job, device: str, slot: str) -> _Child:
     return _Child(placed, process, ours, time.monotonic())
 
 
-def _heard(children: list[_Child], listen: Listener, outcome: Outcome) -> list[_Child]:
+def _heard(children: list[_Child], listen: Listener, outcome: LaunchSummary) -> list[_Child]:
     """Take the messages that are there; returns the children that have ended."""
     ready = set(wait([part for child in children for part in (child.pipe, child.process.sentinel)], timeout=0.5))
     heard = [child for child in children if child.pipe in ready and _take(child, listen, outcome)]
@@ -244,7 +244,7 @@ def _heard(children: list[_Child], listen: Listener, outcome: Outcome) -> list[_
     return heard + dead
 
 
-def _take(child: _Child, listen: Listener, outcome: Outcome) -> bool:
+def _take(child: _Child, listen: Listener, outcome: LaunchSummary) -> bool:
     try:
         kind, payload = child.pipe.recv()
     except (EOFError, OSError):
@@ -267,7 +267,7 @@ def _take(child: _Child, listen: Listener, outcome: Outcome) -> bool:
     return False
 
 
-def _mourn(child: _Child, listen: Listener, outcome: Outcome) -> None:
+def _mourn(child: _Child, listen: Listener, outcome: LaunchSummary) -> None:
     """Note a worker that died without a word."""
     child.process.join()
     child.ended = True
@@ -293,7 +293,7 @@ def _refuse_long(children: Sequence[_Child], waiting: Sequence[Job], workers: in
         )
 
 
-def _stop(children: Sequence[_Child], listen: Listener, outcome: Outcome, reason: str) -> None:
+def _stop(children: Sequence[_Child], listen: Listener, outcome: LaunchSummary, reason: str) -> None:
     """Ask all children to write checkpoints and end; kill those that have not ended after `GRACE_SECONDS`."""
     for child in children:
         with contextlib.suppress(OSError):

@@ -15,20 +15,20 @@ from harness.contracts.hookspecs import Info
 from harness.contracts.parameters import suggestions
 from harness.contracts.registry import Offer, Registry
 from harness.engine.stepping.execution_mode import COMPILED_FROM, LARGE, choose
-from harness.results.ledger.ledger import Ledger, Standing
+from harness.results.ledger.ledger import Ledger, RunStatus
 from harness.results.spec import Component, Execution, RunSpec
 from harness.runs import plugin_metadata
 from harness.runs.settings import Pair, Settings, find_pair, resolve
 from harness.runs.source import source_hash
 from harness.system.errors import UsageError
 
-MOST_RUNS = 20_000
+MAX_RUNS = 20_000
 """Of a command that does not say otherwise: half as many seeds of one row take 2 s and 84 MB to plan."""
-MOST_SEEDS = 1_000_000
+MAX_SEEDS = 1_000_000
 """Of a command, whatever it says: the numbers alone take 40 MB."""
 DIGITS = 15
 """Of a seed or a budget: each number of so many digits is exact as a float too, as JSON and DuckDB may read it."""
-MOST_STEPS = 100_000_000
+MAX_STEPS = 100_000_000
 """Of a run: its trajectory is held in memory."""
 
 Measure = Callable[[Pair, Settings, Mapping[str, Any]], float]
@@ -36,7 +36,7 @@ Measure = Callable[[Pair, Settings, Mapping[str, Any]], float]
 
 
 @dataclass(frozen=True)
-class Request:
+class RunRequest:
     """What a command asks for. None means: as the protocol has it. `given` and `sweep` are by dotted name."""
 
     samplers: Sequence[str]
@@ -54,13 +54,13 @@ class Planned:
     """One run and where it stands in the ledger."""
 
     spec: RunSpec
-    standing: Standing
+    standing: RunStatus
     passes: float
     max_block: int
     data: tuple[DataFile, ...] = ()
 
 
-def size(registry: Registry, requests: Iterable[Request], most: int = MOST_RUNS) -> int:
+def size(registry: Registry, requests: Iterable[RunRequest], most: int = MAX_RUNS) -> int:
     """How many runs the requests name, by the lengths of their lists; `UsageError` where that is more than `most`."""
     total = 0
     for request in requests:
@@ -79,7 +79,7 @@ def size(registry: Registry, requests: Iterable[Request], most: int = MOST_RUNS)
     return total
 
 
-def expand(registry: Registry, request: Request, measure: Measure | None = None) -> list[tuple[RunSpec, Pair]]:
+def expand(registry: Registry, request: RunRequest, measure: Measure | None = None) -> list[tuple[RunSpec, Pair]]:
     """All runs that a request names, in its order. `measure(pair, settings, spec)` gives steps a second."""
     specs = []
     for method, task in itertools.product(request.samplers, request.tasks):
@@ -95,7 +95,7 @@ def expand(registry: Registry, request: Request, measure: Measure | None = None)
     return specs
 
 
-def plan(registry: Registry, request: Request, ledger: Ledger, measure: Measure | None = None) -> list[Planned]:
+def plan(registry: Registry, request: RunRequest, ledger: Ledger, measure: Measure | None = None) -> list[Planned]:
     """The runs of a request, each once, with what the ledger has of it and what it costs in data passes a chain.
 
     Raises what a worker would raise of the settings alone, such as a sampler's refusal of a step size.
@@ -179,8 +179,8 @@ def parse_seeds(text: str) -> list[int]:
         if any(len(number) > DIGITS for number in match.groups() if number):
             raise UsageError(f"--seeds {text!r:.200}: {part!r:.60} is not below 10^{DIGITS}")
         low, high = int(match[1]), int(match[2] or match[1])
-        if high < low or len(seeds) + high - low >= MOST_SEEDS:
-            why = "is empty" if high < low else f"makes them more than {MOST_SEEDS:,}"
+        if high < low or len(seeds) + high - low >= MAX_SEEDS:
+            why = "is empty" if high < low else f"makes them more than {MAX_SEEDS:,}"
             raise UsageError(f"--seeds {text!r:.200}: the range {part!r} {why}")
         seeds += range(low, high + 1)
     return list(dict.fromkeys(seeds))
@@ -232,8 +232,8 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings
         if settings.run["compile"] is None and choose(None, steps, **how) == "compiled":
             least = COMPILED_FROM if device == "cpu" and how["dim"] < LARGE else 1
             steps = max(least, int(amount * rate(replace(settings, run={**settings.run, "compile": "compiled"}))))
-    if not 1 <= steps <= MOST_STEPS:
-        size = "less than one step" if steps < 1 else f"more than {MOST_STEPS:,} steps"
+    if not 1 <= steps <= MAX_STEPS:
+        size = "less than one step" if steps < 1 else f"more than {MAX_STEPS:,} steps"
         at_start = _at_start(pair, settings.sampler_params)
         spent = f" after the {at_start} data passes that {pair.sampler.name} spends at the start" if at_start else ""
         raise UsageError(f"--budget {budget!r} is {size}{spent}")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from harness.contracts.observers import finite_or_none
 from harness.contracts.task import Outcome, Task
 from harness.engine.loop import Loop
-from harness.engine.run_state import Divergence, Run
+from harness.engine.run_state import Divergence, RunState
 from harness.results import environment
 from harness.results.ledger.attempt import Attempt, now
 from harness.results.ledger.ledger import Ledger
@@ -199,7 +199,7 @@ class Session:
                 self._conclude(run, attempt, spec, None)
         fail_all(self.attempts, self.specs, error, trace, self.send, self.loop.position, self._share())
 
-    def _conclude(self, run: Run, attempt: Attempt, spec: RunSpec, outcome: Outcome | None) -> None:
+    def _conclude(self, run: RunState, attempt: Attempt, spec: RunSpec, outcome: Outcome | None) -> None:
         lost, cost = run.divergence, self.loop.cost
         reason = self._reason(lost, attempt, spec) if lost else None
         steps = lost.seen_at if lost else self.loop.position

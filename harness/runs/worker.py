@@ -34,10 +34,10 @@ CHECKPOINT_SECONDS = 300.0
 CYCLE_SECONDS = 10.0
 """Least time between two checkpoints of which one is for the end of a cycle, or of the run."""
 PROGRESS_SECONDS = 0.2
-PATIENCE_SECONDS = 10.0
+LOCK_TIMEOUT_SECONDS = 10.0
 GRACE_SECONDS = 60.0
 """For workers that were asked to end. They look for that between two blocks of steps, and then write checkpoints."""
-LEAST_PATIENCE_SECONDS = 0.5
+LEAST_LOCK_TIMEOUT_SECONDS = 0.5
 """So that somebody who only asks whether a lock is held is not taken for its holder."""
 
 
@@ -138,10 +138,10 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
     stack.enter_context(device_held(job.device))
     specs: list[RunSpec] = []
     locks: dict[str, tuple[Lock, Lock]] = {}
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
     for spec in sorted(job.specs, key=lambda spec: spec.key):  # in one order, so that two launchers cannot cross
         try:
-            patience = max(LEAST_PATIENCE_SECONDS, deadline - time.monotonic())
+            patience = max(LEAST_LOCK_TIMEOUT_SECONDS, deadline - time.monotonic())
             locks[spec.key] = stack.enter_context(ledger.hold(spec.key, patience))
         except HeldError as error:
             send("held", {"key": spec.key, "message": str(error)})
@@ -194,7 +194,7 @@ def device_held(device: str) -> Iterator[None]:
     import torch
 
     _check_device(device, torch.cuda.device_count())
-    with lock_device(_gpu_identity(device), device, PATIENCE_SECONDS):
+    with lock_device(_gpu_identity(device), device, LOCK_TIMEOUT_SECONDS):
         yield
 
 

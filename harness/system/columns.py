@@ -25,7 +25,7 @@ class Malformed(Exception):  # noqa: N818 - becomes a note, not an error
 
 
 @dataclass(frozen=True)
-class Column:
+class SchemaColumn:
     """A column of a table.
 
     at       where a document has the value, key by key; empty: nowhere, it is given
@@ -72,22 +72,22 @@ def document(record: Any) -> Row:
     return found
 
 
-def columns(record: type) -> dict[str, Column]:
+def columns(record: type) -> dict[str, SchemaColumn]:
     """The columns of a record's fields, by name; fields without a meaning, or with `column=None`, have none."""
     found = {}
     for f in fields(record):
-        about = {name: value for name, value in f.metadata.items() if name in Column.__annotations__}
+        about = {name: value for name, value in f.metadata.items() if name in SchemaColumn.__annotations__}
         name = f.metadata.get("column", f.name)
         if "meaning" not in f.metadata or name is None:
             continue
         kind, _, nothing = str(f.type).partition(" | ")
         about["at"] = tuple(str(about.get("at", f.name)).split(".")) if about.get("at", True) else ()
         plain = {"type": _TYPES.get(kind, "varchar"), "json": kind not in _TYPES, "nullable": bool(nothing)}
-        found[name] = Column(name=name, comment=f.metadata["meaning"], **{**plain, **about})
+        found[name] = SchemaColumn(name=name, comment=f.metadata["meaning"], **{**plain, **about})
     return found
 
 
-def row(table: Mapping[str, Column], document: Mapping[str, Any], where: str, /, **given: Any) -> Row:
+def row(table: Mapping[str, SchemaColumn], document: Mapping[str, Any], where: str, /, **given: Any) -> Row:
     """A document as a row of a table, checked and converted; `Malformed` names the first value that does not fit.
 
     `given` are the values that are not from the document, by column.
@@ -131,7 +131,7 @@ def _inside(document: Mapping[str, Any], at: tuple[str, ...], where: str) -> Any
     return document.get(at[-1]) if at else None
 
 
-def _convert(column: Column, value: Any, where: str) -> Any:
+def _convert(column: SchemaColumn, value: Any, where: str) -> Any:
     if value is None:
         if column.nullable or column.absent is not None:
             return column.absent
@@ -154,4 +154,4 @@ _FITS: dict[str, Callable[[Any], bool]] = {
     "boolean": lambda value: type(value) is bool,
     "timestamp": lambda _: False,
 }
-"""Column type -> whether a value is one for DuckDB and for JSON alike: finite numbers, whole characters."""
+"""SchemaColumn type -> whether a value is one for DuckDB and for JSON alike: finite numbers, whole characters."""

@@ -33,7 +33,7 @@ ABANDONED_SECONDS = 3600.0
 """No write takes as long: an older file that is still aside was left by a killed process."""
 ENDING = "([0-9a-f]{16})"
 """The end of a name aside, as a pattern: random, or the start of a checksum."""
-MOST_BYTES = 2**24
+MAX_BYTES = 2**24
 """Of a record or a log: parsed, the worst that fits takes 400 MB. The longest so far has 0.1 MB."""
 
 
@@ -238,7 +238,7 @@ def regular(path: Path | str) -> BufferedReader:
 
 def read_record(path: Path | str) -> bytes:
     """The content of a file that is to be parsed: `read_bytes` with a limit that its parts do not exhaust memory."""
-    return read_bytes(path, MOST_BYTES)
+    return read_bytes(path, MAX_BYTES)
 
 
 def read_bytes(path: Path | str, most: int | None = None) -> bytes:

@@ -10,9 +10,9 @@ from typing import Any
 
 from harness.system.files import read_bytes
 
-MOST_BYTES = 2**20
+MAX_BYTES = 2**20
 """Of a file; the longest of the papers' files has 43 kB."""
-MOST_PARTS = 50
+MAX_PARTS = 50
 """Of a key with dots: the time of `tomllib` grows as the square of their number, 47 s at 8,000."""
 
 
@@ -23,13 +23,13 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def read_text(path: Path) -> str:
     """The text of a file, for `parse`; errors as of `read_toml`."""
-    if (size := path.stat().st_size) > MOST_BYTES:
-        raise ValueError(f"it has {size:,} bytes; at most {MOST_BYTES:,} are read")
+    if (size := path.stat().st_size) > MAX_BYTES:
+        raise ValueError(f"it has {size:,} bytes; at most {MAX_BYTES:,} are read")
     return read_bytes(os.path.realpath(path)).decode()
 
 
 def parse(text: str) -> dict[str, Any]:
     """The document in a text; errors as of `read_toml`."""
-    if any(part.count(".") >= MOST_PARTS for part in re.split(r"[=,{}\[\]\n]", text)):
-        raise ValueError(f"a key has more than {MOST_PARTS} parts")
+    if any(part.count(".") >= MAX_PARTS for part in re.split(r"[=,{}\[\]\n]", text)):
+        raise ValueError(f"a key has more than {MAX_PARTS} parts")
     return tomllib.loads(text)

@@ -14,7 +14,7 @@ from harness.cli import context, options, rates
 from harness.cli.launch import absent_data, check_size, chosen_devices, execute
 from harness.reporting.report import Result
 from harness.results.records import Status
-from harness.runs.plan import MOST_RUNS
+from harness.runs.plan import MAX_RUNS
 from harness.system.errors import RunError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def nightly(
     workers: options.Workers = None,
     devices: options.Devices = "cpu",
     timeout: options.Timeout = None,
-    max_runs: options.MaxRuns = MOST_RUNS,
+    max_runs: options.MaxRuns = MAX_RUNS,
     accept: Annotated[bool, typer.Option("--accept", help="Accept worse results as the new standard.")] = False,
 ) -> Result:
     """Run what a suite lacks, write its reports as pages, and compare with the last night, paired by seed.

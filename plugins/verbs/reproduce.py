@@ -94,12 +94,12 @@ def _fields(
 ) -> dict[str, PlannedCells]:
     """What is to be run, by task, protocol and chains, planned before anything is run."""
     from harness.results.ledger.ledger import Ledger
-    from harness.runs.plan import MOST_RUNS, Request, parse_seeds
+    from harness.runs.plan import MAX_RUNS, RunRequest, parse_seeds
 
     ledger = Ledger(context.current().results)
     chosen_seeds = parse_seeds(seeds) if seeds is not None else None
     if chosen_seeds is not None:
-        check_size([Request([side.method], [side.task], chosen_seeds) for side in needed], MOST_RUNS)
+        check_size([RunRequest([side.method], [side.task], chosen_seeds) for side in needed], MAX_RUNS)
     absent, registry = absent_data(), context.plugins()
     fields: dict[str, PlannedCells] = {}
     for side, needs in needed.items():
@@ -125,11 +125,11 @@ def _plan(
 ) -> list[Planned]:
     """The runs of a side as published, and at the paper's length those of its declared sweep."""
     from harness.results.papers import sweeps
-    from harness.runs.plan import Request, plan
+    from harness.runs.plan import RunRequest, plan
     from harness.runs.settings import find_pair
 
     registry, task = context.plugins(), f"{side.task}@{side.protocol}"
-    asked = Request([side.method], [task], seeds, side.chains, budget, device=kind)
+    asked = RunRequest([side.method], [task], seeds, side.chains, budget, device=kind)
     found = {run.spec.key: run for run in plan(registry, asked, ledger, rates.measured(ledger, place))}
     for values in sweeps(find_pair(registry, side.method, task).paper) if budget == "paper" else []:
         try:

@@ -12,13 +12,13 @@ from typing import Any
 
 from harness.contracts.parameters import suggestions
 from harness.contracts.registry import NAME, Registry
-from harness.runs.plan import DIGITS, Request, parse_seeds
+from harness.runs.plan import DIGITS, RunRequest, parse_seeds
 from harness.system.errors import PluginError, UsageError
 from harness.system.toml import read_toml
 
 KEYS = ("summary", "reports", "run")
 RUN_KEYS = ("samplers", "tasks", "seeds", "chains", "budget", "schedule", "settings", "sweep")
-MOST_CHAINS = 100_000
+MAX_CHAINS = 100_000
 _PLAIN = (str, int, float, bool)
 
 
@@ -29,7 +29,7 @@ class Suite:
     name: str
     path: Path
     summary: str
-    entries: tuple[Request, ...]
+    entries: tuple[RunRequest, ...]
     reports: tuple[str, ...] | None = None
 
     @property
@@ -92,7 +92,7 @@ def about(suite: Suite, number: int) -> Iterator[None]:
         raise type(error)(f"{suite.path}, run {number}: {_short(error)}") from error
 
 
-def _entry(place: str, run: Mapping[str, Any]) -> Request:
+def _entry(place: str, run: Mapping[str, Any]) -> RunRequest:
     _refuse_unknown(place, run, RUN_KEYS)
     for key in ("samplers", "tasks"):
         if key not in run:
@@ -107,8 +107,8 @@ def _entry(place: str, run: Mapping[str, Any]) -> Request:
     if "schedule" in run and given.setdefault("schedule", name := _text(place, run, "schedule")) != name:
         raise UsageError(f"{place}: schedule is given twice, here and in settings; keep one")
     chains = run.get("chains")
-    fits = chains is None or (type(chains) is int and 1 <= chains <= MOST_CHAINS)
-    _require(fits, f"{place}: chains", chains, f"a number from 1 to {MOST_CHAINS:,}")
+    fits = chains is None or (type(chains) is int and 1 <= chains <= MAX_CHAINS)
+    _require(fits, f"{place}: chains", chains, f"a number from 1 to {MAX_CHAINS:,}")
     return Request(
         samplers=_names(place, run, "samplers"),
         tasks=_names(place, run, "tasks"),

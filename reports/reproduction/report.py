@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from harness import Store
 
 CELL_VERDICTS = ("match", "mismatch", "inconclusive", "not reproducible as published", "not run")
-MOST_NAMES = 3
+MAX_NAMES = 3
 FINDINGS = ("holds", "holds at our settings", "fails", "fails at our settings", "undecided", "vacuous", "not run")
 RULE = (
     "match: within Welch's bound of the printed value, and our 95 % interval is narrow enough for the table's smallest "
@@ -184,7 +184,7 @@ def _shared(told: Sequence[tuple[str, str]], entries: int) -> list[str]:
 
 
 def _list(names: Sequence[str]) -> str:
-    return "; ".join(names) if len(names) <= MOST_NAMES else f"{names[0]} and {len(names) - 1} others"
+    return "; ".join(names) if len(names) <= MAX_NAMES else f"{names[0]} and {len(names) - 1} others"
 
 
 def _tried(found: Reproduction) -> list[Table]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from harness.results.spec import Component, Execution, Origin, RunSpec
 
-MOST_NAMES = 30_000
+MAX_NAMES = 30_000
 """Of one file: file systems have a limit."""
 METRICS = tuple(f"metric_{i}" for i in range(10))
 EVENTS = '{"time": "2026-01-02T03:04:05+00:00", "event": "created"}\n'
@@ -53,7 +53,7 @@ def fill(results: Path, methods: int, tasks: int, seeds: int, *, curves: bool = 
         if curves:
             Path(folder, "curves.safetensors").write_bytes(content)
         for name, text in texts.items():
-            _link(results / f".{name}-{number // MOST_NAMES}", text, f"{folder}/{name}")
+            _link(results / f".{name}-{number // MAX_NAMES}", text, f"{folder}/{name}")
     return number
 
 
@@ -61,11 +61,11 @@ def finish(results: Path, sampler: str, task: str, seeds: int) -> None:
     """Results of real runs, as a command plans them, made up: done, and nothing more."""
     from harness.contracts.registry import registry
     from harness.results.ledger.ledger import Ledger
-    from harness.runs.plan import Request, plan
+    from harness.runs.plan import RunRequest, plan
 
     ledger = Ledger(results)
     ledger.prepare()
-    asked = Request([sampler], [task], seeds=range(seeds), chains=4, budget="smoke")
+    asked = RunRequest([sampler], [task], seeds=range(seeds), chains=4, budget="smoke")
     for number, planned in enumerate(plan(registry(), asked, ledger)):
         spec = planned.spec
         attempt = f"20260102T{number:09d}-{spec.key[:6]}"

@@ -14,7 +14,7 @@ from setting import BATCH, FRICTION, LEAPFROG, Case, step_size
 
 from harness import Observer, Outcome
 
-MOST_STEPS = 2_000_000
+MAX_STEPS = 2_000_000
 CHAIN_STEPS = 40_000_000
 """The trajectory is as long as the whole measurement, or is begun again."""
 
@@ -63,7 +63,7 @@ def looped(sampler: Any, task: Any, h: float, case: Case) -> Any:
     from harness.engine.loop import Loop
     from plugins.schedules.constant import Constant
 
-    steps = int(np.clip(CHAIN_STEPS // case.chains, 10_000, MOST_STEPS))
+    steps = int(np.clip(CHAIN_STEPS // case.chains, 10_000, MAX_STEPS))
     trajectory = Constant(step_size=h).trajectory(steps, task.steps_per_epoch())
     mode = case.form.partition(",")[0]
     options = {} if mode == "plain" else {"mode": mode}

@@ -304,7 +304,7 @@ def test_settings_of_a_gpu_are_made_in_the_worker_and_read_for_the_record():
 
 
 def test_two_workers_cannot_have_one_gpu_whatever_their_results_folders(monkeypatch):
-    monkeypatch.setattr("harness.runs.worker.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("harness.runs.worker.LOCK_TIMEOUT_SECONDS", 0.2)
     with PretendedGPU():
         with device_held(GPU), pytest.raises(HeldError, match=rf"cuda:0 is held by process {os.getpid()} of user"):
             device_held(GPU).__enter__()

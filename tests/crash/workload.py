@@ -14,7 +14,7 @@ from pathlib import Path
 
 from safetensors.numpy import load_file
 
-PATIENCE_SECONDS = 300.0
+LOCK_TIMEOUT_SECONDS = 300.0
 CHECKPOINT_SECONDS = 0.1
 
 
@@ -77,7 +77,7 @@ class Process:
         return self.popen.poll() is None
 
     def wait(self):
-        return self.popen.wait(PATIENCE_SECONDS)
+        return self.popen.wait(LOCK_TIMEOUT_SECONDS)
 
     def stdout(self):
         return self.out.read_text(errors="replace")

@@ -22,7 +22,7 @@ from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import FAILED, FINAL
 from harness.results.store import Store, connection, schema
-from harness.runs.plan import Request, plan
+from harness.runs.plan import RunRequest, plan
 from harness.runs.stored_spec import code, recorded_spec
 from harness.system.errors import BenchError
 from harness.system.text import harmless
@@ -54,7 +54,7 @@ def healthy(tmp_path_factory):
     fabricated.concluded(results, 1, status="diverged", step=17, chain=2, metrics=[])
     fabricated.concluded(results, 2, method="csgld")
     fabricated.unfinished(results, 3)
-    for planned in plan(registry(), Request(["sgld"], ["mixture5"], range(2), budget="steps=20"), ledger):
+    for planned in plan(registry(), RunRequest(["sgld"], ["mixture5"], range(2), budget="steps=20"), ledger):
         attempt = Attempt.create(ledger.runs, planned.spec, fabricated.environment())
         attempt.conclude(nights._result(planned.spec, {"wasserstein2": 1.0}, "done"))
     assert Store(results).refresh() == []

@@ -16,7 +16,7 @@ from harness.cli.launch import chosen_devices
 from harness.cli.options import request
 from harness.contracts.registry import registry
 from harness.runs import plugin_metadata
-from harness.runs.plan import MOST_STEPS, Request, expand, parse_seeds, parse_settings
+from harness.runs.plan import MAX_STEPS, RunRequest, expand, parse_seeds, parse_settings
 from harness.system.errors import UsageError
 
 LONGEST = 700
@@ -95,10 +95,10 @@ BUDGETS = st.one_of(
 @given(BUDGETS, st.sampled_from(("mixture5", "mixture25")), st.sampled_from(("sgld", "hmc")))
 def test_a_budget_is_a_number_of_steps_or_refused(budget, task, sampler):
     try:
-        ((spec, _),) = expand(registry(), Request([sampler], [task], [0], budget=budget), lambda *_, **__: 1e3)
+        ((spec, _),) = expand(registry(), RunRequest([sampler], [task], [0], budget=budget), lambda *_, **__: 1e3)
     except UsageError:
         return
-    assert 1 <= spec.steps <= MOST_STEPS
+    assert 1 <= spec.steps <= MAX_STEPS
     assert spec.key
 
 
@@ -112,7 +112,9 @@ GIVEN = st.one_of(st.sampled_from([f"{kind}.{name}" for kind, name in (
 @given(st.dictionaries(GIVEN, settings_values, max_size=3))
 def test_a_whole_command_is_a_run_or_refused(given_settings):
     try:
-        ((spec, _),) = expand(registry(), Request(["sgld"], ["mixture25"], [0], budget="smoke", given=given_settings))
+        ((spec, _),) = expand(
+            registry(), RunRequest(["sgld"], ["mixture25"], [0], budget="smoke", given=given_settings)
+        )
     except UsageError:
         return
     record = spec.to_json()

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from harness.analysis.diagnostics.arrays import Array
 
-MOST_RANDOM = 32
+MAX_RANDOM = 32
 PER_DIMENSION = 4
 _EQUAL = 1e-9
 
@@ -22,7 +22,7 @@ def directions(covariance: ArrayLike) -> Array:
     s = np.asarray(covariance, dtype=np.float64)
     dim = len(s)
     values, vectors = np.linalg.eigh(s)
-    spread = np.random.default_rng(0).standard_normal((min(MOST_RANDOM, PER_DIMENSION * dim), dim))
+    spread = np.random.default_rng(0).standard_normal((min(MAX_RANDOM, PER_DIMENSION * dim), dim))
     found = np.concatenate([np.eye(dim), vectors.T, spread / np.sqrt(values) @ vectors.T])
     found /= np.linalg.norm(found, axis=1, keepdims=True)
     found *= np.sign(np.take_along_axis(found, np.abs(found).argmax(axis=1)[:, None], axis=1))

@@ -26,7 +26,7 @@ NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "lustre", "g
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunStatus:
     """What a run's attempts amount to: the latest attempt that decides, and its status.
 
     status is "new", "running", or that of the attempt: done, diverged, error, ..., cancelled, preempted, orphaned;
@@ -141,10 +141,10 @@ class Ledger:
             return []
         return [Attempt(folder / name) for name in sorted(_folders(folder)) if (folder / name / "spec.json").exists()]
 
-    def standing(self, key: str) -> Standing:
+    def standing(self, key: str) -> RunStatus:
         """What the attempts at a run amount to: a final one decides, else the latest."""
         attempts = self.attempts(key)
-        latest = Standing(Status.NEW)
+        latest = RunStatus(Status.NEW)
         for attempt in reversed(attempts):
             result, damage = attempt.read_result()
             if result is not None and result["status"] in FINAL:
@@ -153,17 +153,17 @@ class Ledger:
                 latest = self._unconcluded(key, attempt, damage) if result is None else _concluded(attempt, result)
         return latest
 
-    def _unconcluded(self, key: str, attempt: Attempt, damage: str) -> Standing:
+    def _unconcluded(self, key: str, attempt: Attempt, damage: str) -> RunStatus:
         if damage:
-            return Standing(Status.DAMAGED, attempt, damage)
+            return RunStatus(Status.DAMAGED, attempt, damage)
         if self.held(key):
-            return Standing(Status.RUNNING, attempt)
+            return RunStatus(Status.RUNNING, attempt)
         last = attempt.last_event()
-        return Standing(last if last in PAUSED else Status.ORPHANED, attempt)
+        return RunStatus(last if last in PAUSED else Status.ORPHANED, attempt)
 
 
-def _concluded(attempt: Attempt, result: dict[str, object]) -> Standing:
-    return Standing(str(result["status"]), attempt, str(result.get("reason") or ""))
+def _concluded(attempt: Attempt, result: dict[str, object]) -> RunStatus:
+    return RunStatus(str(result["status"]), attempt, str(result.get("reason") or ""))
 
 
 def _folders(path: Path) -> list[str]:

@@ -17,7 +17,7 @@ DRAWS = "draws.safetensors"
 
 
 @dataclass(frozen=True)
-class Problem:
+class Damage:
     """What is wrong with a file, and what to do."""
 
     path: Path
@@ -25,13 +25,13 @@ class Problem:
     remedy: str
 
 
-def problems(key: str, attempt: Attempt) -> Iterator[Problem]:
+def problems(key: str, attempt: Attempt) -> Iterator[Damage]:
     """What is wrong with an attempt at a run. Of an unfinished one only the records: its worker may be writing."""
     spec = read_json(attempt.path / "spec.json") or {}
     result, damage = attempt.read_result()
     if damage:
         remedy = "give the run's command again, which repeats the run; then `bench gc --delete` deletes this attempt"
-        yield Problem(attempt.path / "result.json", damage.removeprefix("result.json "), remedy)
+        yield Damage(attempt.path / "result.json", damage.removeprefix("result.json "), remedy)
         return
     found = [*_of_records(attempt, key, spec)]
     if result is not None:
@@ -44,7 +44,7 @@ def problems(key: str, attempt: Attempt) -> Iterator[Problem]:
     for name, what in found:
         if name not in told:  # one line a file: the first thing found wrong with it
             told.add(name)
-            yield Problem(attempt.path / name, what, remedy)
+            yield Damage(attempt.path / name, what, remedy)
     if result is not None:
         yield from _of_rescored(attempt)
 
@@ -109,14 +109,14 @@ def _of_draws(attempt: Attempt, spec: Mapping[str, Any], result: Mapping[str, An
         yield DRAWS, f"holds draws {draws} of steps {steps}, not {stored} draws of {chains} chains"
 
 
-def _of_rescored(attempt: Attempt) -> Iterator[Problem]:
+def _of_rescored(attempt: Attempt) -> Iterator[Damage]:
     """What `bench rescore` put beside the result."""
     record, damage = rescored.read(attempt.path)
     remedy = "delete it, then `bench ingest --rebuild`; `bench rescore` writes it again"
     if damage:
-        yield Problem(attempt.path / rescored.FILE, damage.removeprefix(f"{rescored.FILE} "), remedy)
+        yield Damage(attempt.path / rescored.FILE, damage.removeprefix(f"{rescored.FILE} "), remedy)
     for name, what in _unlike(attempt, record["files"]) if record else []:
-        yield Problem(attempt.path / name, what, f"{remedy}, and {rescored.FILE} too")
+        yield Damage(attempt.path / name, what, f"{remedy}, and {rescored.FILE} too")
 
 
 def _of_events(attempt: Attempt) -> Iterator[tuple[str, str]]:

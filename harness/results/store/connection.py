@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 REBUILD = "`bench ingest --rebuild` moves it aside and rebuilds the database from the runs"
-PATIENCE = 2.0
+LOCK_TIMEOUT_SECONDS = 2.0
 """Seconds to wait for another process to close the database: an ingest takes a fraction of one."""
 
 BLANK = 3 * 4096
@@ -50,7 +50,7 @@ _FRUGAL = {"memory_limit": "100MB", "threads": "1"}
 _NO_LOG = {"checkpoint_threshold": "0b"}
 """A commit goes into the file itself, not first into a log beside it."""
 _NO_MERGING = {"max_vacuum_tasks": "0"}
-MOST_MERGED = 2**26
+MAX_MERGED = 2**26
 """Bytes of a database above which what many ingests left is not merged. It saves 256 kB for each of them, but takes
 up to four times the merged bytes of memory: 1.8 GB at 800 MB.
 """
@@ -218,7 +218,7 @@ def set_aside(path: Path, state: Damaged) -> Path:
 def _for_writing(path: Path) -> dict[str, str]:
     """With a log that a kill left, commits go through it: else it stays, and no longer fits the file."""
     config = _WRITING if wal(path).exists() else _WRITING | _NO_LOG
-    return config | _NO_MERGING if path.exists() and path.stat().st_size > MOST_MERGED else config
+    return config | _NO_MERGING if path.exists() and path.stat().st_size > MAX_MERGED else config
 
 
 def _connect(path: str, *, read_only: bool = False, **config: str) -> DuckDBPyConnection:
@@ -236,7 +236,7 @@ def _opened(path: Path, *, read_only: bool, **config: str) -> Iterator[DuckDBPyC
     import duckdb
 
     _check_files(path)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
     while True:
         try:
             db = _connect(str(path), read_only=read_only, **config, **({} if read_only else _for_writing(path)))

@@ -34,8 +34,8 @@ _REPLACE = {
 _ANY = " union all ".join(f"(select 1 from {table} limit 1)" for table in _KEYS)  # noqa: S608 - named above
 
 
-MOST_ATTEMPTS = 500
-MOST_NUMBERS = 2**22
+MAX_ATTEMPTS = 500
+MAX_NUMBERS = 2**22
 """Of a batch, the numbers of its curves: with its other rows it takes about 100 MB."""
 
 Redone = Callable[["DuckDBPyConnection", list[Record]], list[str]]
@@ -66,7 +66,7 @@ def batches(records: Iterable[Record]) -> Iterator[list[Record]]:
     for record in records:
         batch.append(record)
         numbers += sum(curve.y.size for curve in record.curves)
-        if len(batch) >= MOST_ATTEMPTS or numbers >= MOST_NUMBERS:
+        if len(batch) >= MAX_ATTEMPTS or numbers >= MAX_NUMBERS:
             yield batch
             batch.clear()  # whoever took it may still have it
             numbers = 0

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CURVES = "curves.safetensors"
-MOST_BYTES_OF_CURVES = 2**29
+MAX_CURVE_BYTES = 2**29
 """Of a file of curves: its points take as much again while they are put into the database."""
 
 
@@ -207,7 +207,7 @@ def _curves(record: Record, path: Path, digest: str | None) -> list[Curve]:
     from safetensors.numpy import load as load_arrays
 
     try:
-        content = read_bytes(path, MOST_BYTES_OF_CURVES)
+        content = read_bytes(path, MAX_CURVE_BYTES)
     except OSError as error:
         if digest is None:
             return []

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results.ledger.verification import Problem
+from harness.results.ledger.verification import Damage
 from harness.results.records import columns_of
 from harness.results.store import connection
 from harness.results.store.changes import Known, News, known, lacking, news
@@ -33,7 +33,7 @@ Prints = dict[str, dict[Key, Key]]
 _KEYS = {**dict.fromkeys(OWN, ("attempt",)), **SHARED, **dict.fromkeys(PAPERS, ("paper",))}
 
 
-def problems(store: Store, papers: Iterable[Path]) -> list[Problem]:
+def problems(store: Store, papers: Iterable[Path]) -> list[Damage]:
     """What is wrong with a store's database. What it merely lacks so far, the next reading command adds: no problem.
 
     Changes nothing. Attempts that cannot be read are left out on both sides, and are problems too.
@@ -48,9 +48,9 @@ def problems(store: Store, papers: Iterable[Path]) -> list[Problem]:
     except Older as state:
         raise DataError(f"{store.path} {state}; `bench ingest` rebuilds it") from state
     except Damaged as state:
-        return [Problem(store.path, str(state), REBUILD)]
+        return [Damage(store.path, str(state), REBUILD)]
     except (Busy, Refused) as obstacle:
-        return [Problem(store.path, f"was not compared: {obstacle}", "end that, then verify again")]
+        return [Damage(store.path, f"was not compared: {obstacle}", "end that, then verify again")]
     found = news(store.results, Known(), papers)
     wrong = [_problem(store.path, table, keys) for table, keys in _different(there, have, found).items() if keys]
     return [*map(_noted, found.notes), *wrong]
@@ -104,14 +104,14 @@ def _prints(db: DuckDBPyConnection) -> Prints:
     return found
 
 
-def _problem(path: Path, table: str, keys: Collection[Key]) -> Problem:
+def _problem(path: Path, table: str, keys: Collection[Key]) -> Damage:
     first = ", ".join(" ".join(map(str, key)) for key in sorted(keys, key=str)[:SHOWN])
     what = f"table {table}: rows of {len(keys):,} {_KEYS[table][0]}s are not those that a rebuild would give: {first}"
-    return Problem(path, f"{what}{' ...' if len(keys) > SHOWN else ''}", REBUILD)
+    return Damage(path, f"{what}{' ...' if len(keys) > SHOWN else ''}", REBUILD)
 
 
-def _noted(note: str) -> Problem:
+def _noted(note: str) -> Damage:
     """What an ingest has to say, as a problem of the path that it begins with."""
     path, _, what = note.partition(": ")
     path, out, _ = path.partition(" is left out")
-    return Problem(Path(path), f"is left out of the database: {what}" if out else what, "see to it, then verify again")
+    return Damage(Path(path), f"is left out of the database: {what}" if out else what, "see to it, then verify again")

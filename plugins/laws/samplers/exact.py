@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from harness.contracts.randomness import Streams
     from harness.contracts.sampler import Sampler
     from harness.contracts.schedule import Trajectory
-    from harness.engine.run_state import Run
+    from harness.engine.run_state import RunState
 
     Array = NDArray[np.float64]
 
@@ -274,7 +274,7 @@ class Ranks:
         }
 
 
-def _draws(run: Run) -> Array:
+def _draws(run: RunState) -> Array:
     """The draws (K, C, D) of one run of a loop."""
     assert isinstance(run.observer, Recorder)
     return run.observer.draws().numpy()

@@ -19,7 +19,7 @@ from typing import Any
 
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Registry, load
-from harness.runs.plan import MOST_STEPS
+from harness.runs.plan import MAX_STEPS
 from harness.runs.plugin_metadata import task_facts
 from harness.system.errors import BenchError
 
@@ -145,7 +145,7 @@ CONVENTIONS = (
 
 def facts(row: Mapping[str, Any], registry: Registry) -> dict[str, Any]:
     """For `bench show RUN`: its first step, first draw and last step in every convention, or a note why not."""
-    if row["steps"] > MOST_STEPS:
+    if row["steps"] > MAX_STEPS:
         return {
             "equivalents": [],
             "note": f"no equivalent step sizes: {row['steps']:,} steps are more than a run can have",

@@ -13,7 +13,7 @@ from plugins.verbs.regression.night import MetricValues, Night, Row
 if TYPE_CHECKING:
     from harness.results.spec import RunSpec
     from harness.results.store import Store
-    from harness.runs.plan import Planned, Request
+    from harness.runs.plan import Planned, RunRequest
 
 _METRICS = """
 select run_key, metric, metric_version, unit, direction, target, value from run_metric order by run_key, metric
@@ -38,7 +38,7 @@ class SuiteCommand:
     """
 
     number: int
-    request: Request
+    request: RunRequest
     planned: Sequence[Planned]
     skipped: Mapping[str, str]
 

@@ -10,7 +10,7 @@ import fabricated
 
 from harness.contracts.registry import registry
 from harness.results.ledger.ledger import Ledger
-from harness.runs.plan import Request, plan
+from harness.runs.plan import RunRequest, plan
 
 LIGHT = {"torch", "numpy", "polars", "duckdb", "pyarrow", "matplotlib", "scipy", "sklearn", "rich"}
 RUNS = ["--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "smoke", "--seeds", "0-29"]
@@ -39,7 +39,7 @@ def finished(results):
     """Results of the runs of RUNS."""
     ledger = Ledger(results)
     ledger.prepare()
-    asked = Request(["sgld"], ["mixture5"], seeds=range(30), chains=2, budget="smoke")
+    asked = RunRequest(["sgld"], ["mixture5"], seeds=range(30), chains=2, budget="smoke")
     for number, planned in enumerate(plan(registry(), asked, ledger)):
         key = planned.spec.key
         folder = ledger.runs / key[:2] / key / f"20260102T{number:09d}-000000"

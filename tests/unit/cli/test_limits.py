@@ -14,7 +14,7 @@ from harness.cli import launch
 from harness.cli.app import run
 from harness.contracts.registry import registry
 from harness.runs import local, plan
-from harness.runs.plan import MOST_SEEDS, Request, expand, parse_seeds, size
+from harness.runs.plan import MAX_SEEDS, RunRequest, expand, parse_seeds, size
 from plugins.verbs.suite import read
 
 LONG = "a" * 400_000
@@ -79,8 +79,10 @@ def test_the_limit_is_raised_by_its_flag_and_many_runs_are_announced(bench, monk
 
 def test_the_size_is_that_of_the_plan():
     both = [
-        Request(["sgld", "csgld"], ["mixture5", "mixture25"], seeds=[0, 1], sweep={"schedule.step_size": ["1", "2"]}),
-        Request(["sgld"], ["mixture5", "mixture25"], budget="smoke"),
+        RunRequest(
+            ["sgld", "csgld"], ["mixture5", "mixture25"], seeds=[0, 1], sweep={"schedule.step_size": ["1", "2"]}
+        ),
+        RunRequest(["sgld"], ["mixture5", "mixture25"], budget="smoke"),
     ]
     sizes = [size(registry(), [asked]) for asked in both]
     assert sizes[0] == 16
@@ -89,7 +91,7 @@ def test_the_size_is_that_of_the_plan():
 
 
 def test_all_seeds_of_a_command_are_bounded_and_not_each_range():
-    ranges = ",".join(f"{i}-{i + 999}" for i in range(0, MOST_SEEDS + 1000, 1000))
+    ranges = ",".join(f"{i}-{i + 999}" for i in range(0, MAX_SEEDS + 1000, 1000))
     with pytest.raises(UsageError, match="more than 1,000,000") as caught:
         parse_seeds(ranges)
     assert len(str(caught.value)) < 400

@@ -150,7 +150,7 @@ def test_an_unfinished_night_is_published_as_such_and_is_no_last_night(here, cap
     from harness.runs import local
 
     def nothing(*_, **__):
-        return local.Outcome(failures=[(1, "held by another")])
+        return local.LaunchSummary(failures=[(1, "held by another")])
 
     monkeypatch.setattr(local, "launch", nothing)
     assert nightly(here) == 1
@@ -173,7 +173,7 @@ def test_what_failed_before_is_run_again(here, monkeypatch):
     def launch(jobs, *_, **__):
         asked.extend(spec.seed for job in jobs for spec in job.specs)
         fabricate(here / "r", suite, usual)
-        return local.Outcome()
+        return local.LaunchSummary()
 
     monkeypatch.setattr(local, "launch", launch)
     assert nightly(here) == 0

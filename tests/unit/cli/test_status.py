@@ -15,12 +15,12 @@ from contextlib import ExitStack
 import pytest
 from specs import made as spec
 
-from harness.results.records import AttemptResult
 from harness.cli.app import run
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.heartbeats import Notice
 from harness.results.ledger.ledger import Ledger
 from harness.results.ledger.overview import COLUMNS, overview
+from harness.results.records import AttemptResult
 from harness.system.locks import lock_file
 
 LABELS = {"method": "sgld", "task": "mixture5", "protocol": "p", "budget": "smoke", "chains": 2, "device": "cpu"}

@@ -19,7 +19,7 @@ from harness.cli.app import run as bench
 from harness.contracts.registry import registry
 from harness.results.ledger.attempt import WORK, Attempt, read_checkpoint
 from harness.results.ledger.ledger import Ledger
-from harness.runs.plan import Request, plan
+from harness.runs.plan import RunRequest, plan
 from harness.runs.session import Session
 from harness.runs.worker import Job, Stop, _advance
 from harness.system.errors import DataError
@@ -29,7 +29,7 @@ COMMAND = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "-
 
 
 def session(ledger, **given):
-    asked = Request(["sgld"], ["mixture5"], seeds=[0], chains=2, budget="steps=3000", given=given)
+    asked = RunRequest(["sgld"], ["mixture5"], seeds=[0], chains=2, budget="steps=3000", given=given)
     specs = [planned.spec for planned in plan(registry(), asked, ledger)]
     (made,) = Session.open_all(ledger, specs, Job(specs, ledger.root, "cpu", "cpu-0"), lambda *_: None)
     return made
@@ -257,7 +257,7 @@ def test_draws_that_vanish_during_a_run_start_it_again(ledger, tmp_path):
 
 @pytest.mark.parametrize(("draws", "stored", "stride"), [("all", 2700, 1), ("none", 0, 0)])
 def test_draws_are_kept_as_asked_and_a_resumed_run_keeps_to_what_is_on_disk(ledger, draws, stored, stride):
-    asked = Request(["sgld"], ["mixture5"], seeds=[0], chains=2, budget="steps=3000")
+    asked = RunRequest(["sgld"], ["mixture5"], seeds=[0], chains=2, budget="steps=3000")
     specs = [planned.spec for planned in plan(registry(), asked, ledger)]
 
     def opened(draws):

@@ -16,7 +16,7 @@ import pytest
 from harness.contracts.registry import registry
 from harness.results.ledger.ledger import Ledger
 from harness.runs import worker
-from harness.runs.plan import Request, plan
+from harness.runs.plan import RunRequest, plan
 from harness.runs.session import Session
 from harness.runs.worker import Job, Stop, _advance, _run
 from harness.system.locks import LostError
@@ -24,7 +24,7 @@ from harness.system.locks import LostError
 
 @pytest.fixture
 def job(ledger):
-    asked = Request(["sgld"], ["mixture5"], seeds=[0], chains=2, budget="steps=3000")
+    asked = RunRequest(["sgld"], ["mixture5"], seeds=[0], chains=2, budget="steps=3000")
     specs = [planned.spec for planned in plan(registry(), asked, ledger)]
     return Job(specs, ledger.root, "cpu", "cpu-0")
 
@@ -41,8 +41,8 @@ def meddled(ledger, job, meddle, monkeypatch):
         with ExitStack() as stack:
             _advance(block, Stop(), lambda *it: said.append(it))
             second = []
-            monkeypatch.setattr(worker, "PATIENCE_SECONDS", 0.0)
-            monkeypatch.setattr(worker, "LEAST_PATIENCE_SECONDS", 0.0)
+            monkeypatch.setattr(worker, "LOCK_TIMEOUT_SECONDS", 0.0)
+            monkeypatch.setattr(worker, "LEAST_LOCK_TIMEOUT_SECONDS", 0.0)
             _run(job, stack, Stop(), lambda *it: second.append(it))
         if kept is not None:
             kept.close()

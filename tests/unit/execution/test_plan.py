@@ -6,12 +6,12 @@ from harness.contracts.registry import registry
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
-from harness.runs.plan import Request, parse_seeds, plan
+from harness.runs.plan import RunRequest, parse_seeds, plan
 from harness.system.errors import UsageError
 
 
 def planned(tmp_path, sampler="sgld", task="mixture25", measure=None, **request):
-    asked = Request([sampler], [task], **{"seeds": [0], "chains": 1, **request})
+    asked = RunRequest([sampler], [task], **{"seeds": [0], "chains": 1, **request})
     return plan(registry(), asked, Ledger(tmp_path), measure)
 
 
@@ -100,7 +100,7 @@ def test_full_gradients_of_init_are_paid_by_the_budget(tmp_path):
 
     # Of 150 passes 101 are spent at the start, or 1 without the descent; a step costs two gradients of a tenth.
     assert steps(budget="gradients=150").steps == 49 * 5
-    how = Request(["sgld-cv"], ["blr-heart"], [0], budget="gradients=150", given={"task.batch": "27"})
+    how = RunRequest(["sgld-cv"], ["blr-heart"], [0], budget="gradients=150", given={"task.batch": "27"})
     (planned,) = plan(registry(), how, Ledger(tmp_path))
     assert planned.passes == pytest.approx(150)
     assert steps(budget="gradients=150", given={"sampler.descent": "0"}).steps == 149 * 5

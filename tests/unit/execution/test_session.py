@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from harness.contracts.registry import registry
-from harness.runs.plan import Request, plan
+from harness.runs.plan import RunRequest, plan
 from harness.runs.resume import check_code
 from harness.runs.session import Session
 from harness.runs.worker import Job
@@ -15,7 +15,7 @@ from harness.system.errors import RunError
 
 
 def block(ledger, sampler="sgld", seeds=(0, 1, 2), **given):
-    asked = Request([sampler], ["mixture5"], seeds=list(seeds), chains=2, budget="steps=3000", given=given)
+    asked = RunRequest([sampler], ["mixture5"], seeds=list(seeds), chains=2, budget="steps=3000", given=given)
     specs = [p.spec for p in plan(registry(), asked, ledger)]
     return specs, Job(specs, ledger.root, "cpu", "cpu-0")
 
@@ -104,7 +104,7 @@ def test_the_cost_of_init_is_in_the_result(ledger):
 
 def test_a_refresh_costs_in_the_plan_what_it_costs_in_the_run(ledger):
     specs, job = block(ledger, "sgld-svrg", seeds=(0,))
-    asked = Request(["sgld-svrg"], ["mixture5"], seeds=[0], chains=2, budget="steps=3000")
+    asked = RunRequest(["sgld-svrg"], ["mixture5"], seeds=[0], chains=2, budget="steps=3000")
     (planned,) = plan(registry(), asked, ledger)
     (session,), _ = sessions(ledger, specs, job)
     assert planned.passes == pytest.approx(1 + planned.spec.steps * (2 + 1 / 100))

@@ -17,7 +17,7 @@ from harness.cli.options import duration
 from harness.contracts.registry import registry
 from harness.results.store import Store
 from harness.runs import limit
-from harness.runs.plan import Request, plan
+from harness.runs.plan import RunRequest, plan
 from harness.runs.session import Session
 from harness.runs.worker import Job, Stop, _advance, _run
 from harness.system.errors import DataError
@@ -27,7 +27,7 @@ COMMAND = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "-
 
 def session(ledger, seeds=(0,), **given):
     """One block of runs of COMMAND, opened as a worker does."""
-    asked = Request(["sgld"], ["mixture5"], seeds=list(seeds), chains=2, budget="steps=3000", given=given)
+    asked = RunRequest(["sgld"], ["mixture5"], seeds=list(seeds), chains=2, budget="steps=3000", given=given)
     specs = [planned.spec for planned in plan(registry(), asked, ledger)]
     said = []
     (made,) = Session.open_all(ledger, specs, Job(specs, ledger.root, "cpu", "cpu-0"), lambda *it: said.append(it))

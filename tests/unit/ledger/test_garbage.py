@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from specs import made as spec
 
-from harness.results.records import AttemptResult
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult

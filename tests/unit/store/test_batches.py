@@ -13,7 +13,7 @@ from harness.results.store import Store, ingest, reader, verification
 @pytest.fixture
 def alive(monkeypatch):
     """The greatest number of attempts' records that are in memory at once, in batches of four."""
-    monkeypatch.setattr(ingest, "MOST_ATTEMPTS", 4)
+    monkeypatch.setattr(ingest, "MAX_ATTEMPTS", 4)
     read, seen, most = reader.read, [], [0]
 
     def counting(*arguments):
@@ -42,7 +42,7 @@ def test_what_is_ingested_in_batches_is_what_is_ingested_at_once(tmp_path, monke
         fabricated.concluded(tmp_path, seed, number=1)
     found = []
     for most in (1, 500):
-        monkeypatch.setattr(ingest, "MOST_ATTEMPTS", most)
+        monkeypatch.setattr(ingest, "MAX_ATTEMPTS", most)
         store = Store(tmp_path)
         store.rebuild()
         found.append({table: sorted(map(repr, store.rows(f"from {table}"))) for table in (*ingest.SHARED, *ingest.OWN)})

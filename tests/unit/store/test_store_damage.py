@@ -127,7 +127,7 @@ def test_a_database_open_elsewhere_is_waited_for_and_named(store, monkeypatch):
     command = [sys.executable, "-c", program, str(store.path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         holder.stdout.readline()
-        monkeypatch.setattr(connection, "PATIENCE", 0.1)
+        monkeypatch.setattr(connection, "LOCK_TIMEOUT_SECONDS", 0.1)
         (note,) = store.refresh()
         assert f"is open in process {holder.pid}; the runs were read instead" in note
         assert len(store.rows("select * from run")) == 2

@@ -14,7 +14,7 @@ import harness.contracts.data
 from harness.cli.launch import shortened
 from harness.contracts.data import DataFile, digest, fetch
 from harness.contracts.registry import load, registry
-from harness.runs.plan import Request, expand
+from harness.runs.plan import RunRequest, expand
 from harness.system.errors import DataError, UsageError
 from plugins.samplers.msgld import MSGLD
 from plugins.schedules.cyclical import Cyclical
@@ -37,7 +37,7 @@ def pickled(key="labels", labels=(3, 9, 0), missing=0):
 
 
 def spec(method, task, budget="paper", **given):
-    made, _ = expand(registry(), Request([method], [task], seeds=[0], budget=budget, given=given))[0]
+    made, _ = expand(registry(), RunRequest([method], [task], seeds=[0], budget=budget, given=given))[0]
     return made
 
 
