@@ -29,12 +29,14 @@ def compare(
     task: Annotated[list[str] | None, typer.Option(help="Only these tasks, a,b,c; also TASK@PROTOCOL.")] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(help="Metrics, a,b,c; default: the joint error, gradients to low error, and the primary metric."),
+        typer.Option(
+            help="Metrics, a,b,c; default: the joint error, data passes to low error, and the primary metric."
+        ),
     ] = None,
 ) -> Result:
     """Compare two rows on every task, protocol, budget and number of chains on which both were run.
 
-    Runs are paired by seed. Differences A - B have a t interval. The joint error, gradients to low error and ess_mse,
+    Runs are paired by seed. Differences A - B have a t interval. The joint error, data passes to low error and ess_mse,
     which are not means over seeds, have the ratio A / B with a bootstrap interval over seeds. p is from a permutation
     test for 10 pairs or more, from a paired t test for 3 to 9, with Holm's correction over all comparisons printed.
     """

@@ -50,7 +50,7 @@ def request(
         int | None, typer.Option("--chains", min=1, max=100_000, help="Chains per run; default: the protocol's.")
     ] = None,
     budget: Annotated[
-        str, typer.Option("--budget", help="smoke, quick, paper, steps=N, gradients=N (data passes) or seconds=N.")
+        str, typer.Option("--budget", help="smoke, quick, paper, steps=N, passes=N (through the data) or seconds=N.")
     ] = "paper",
     settings: Set = None,
     sweep: Annotated[list[str] | None, typer.Option("--sweep", help="KEY=A,B,C: a run for each value.")] = None,

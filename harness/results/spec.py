@@ -139,6 +139,11 @@ class RunSpec:
         return {**record, **labels, "protocol": self.protocol, "origins": origins}
 
 
+def budget_label(text: str) -> str:
+    """The label of a budget; earlier versions, and commands written for them, call data passes gradients."""
+    return f"passes={text.removeprefix('gradients=')}" if text.startswith("gradients=") else text
+
+
 PARTS = ("sampler", "schedule", "task")
 FIELDS = tuple(f for f in (*fields(RunSpec), *fields(Execution)) if f.name != "execution")
 """The fields of a RunSpec, those of its execution among them."""

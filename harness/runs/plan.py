@@ -16,7 +16,7 @@ from harness.contracts.parameters import suggestions
 from harness.contracts.registry import Offer, Registry
 from harness.engine.stepping.execution_mode import COMPILED_FROM, LARGE, choose
 from harness.results.ledger.ledger import Ledger, RunStatus
-from harness.results.spec import Component, Execution, RunSpec
+from harness.results.spec import Component, Execution, RunSpec, budget_label
 from harness.runs import plugin_metadata
 from harness.runs.settings import Pair, Settings, find_pair, resolve
 from harness.runs.source import source_hash
@@ -82,15 +82,16 @@ def size(registry: Registry, requests: Iterable[RunRequest], most: int = MAX_RUN
 def expand(registry: Registry, request: RunRequest, measure: Measure | None = None) -> list[tuple[RunSpec, Pair]]:
     """All runs that a request names, in its order. `measure(pair, settings, spec)` gives steps a second."""
     specs = []
+    budget = budget_label(request.budget)
     for method, task in itertools.product(request.samplers, request.tasks):
         pair = find_pair(registry, method, task)
         for point in _points(request.sweep):
-            settings = resolve(registry, pair, {**request.given, **point}, request.budget)
+            settings = resolve(registry, pair, {**request.given, **point}, budget)
             seeds = request.seeds if request.seeds is not None else pair.protocol["seeds"]
             chains = request.chains if request.chains is not None else pair.protocol["chains"]
             rate = partial(_rate, measure, pair, {"seeds": seeds, "chains": chains}) if measure else None
-            steps = _steps(request.budget, pair, settings, rate, request.device)
-            label = _label(request.budget, steps, pair, settings)
+            steps = _steps(budget, pair, settings, rate, request.device)
+            label = _label(budget, steps, pair, settings)
             specs += [(make_spec(pair, settings, steps, seed, chains, label, request.device), pair) for seed in seeds]
     return specs
 
@@ -209,20 +210,20 @@ def _part(offer: Offer, params: Mapping[str, Any]) -> Component:
 
 
 def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings], float] | None, device: str) -> int:
-    """Length of the run in steps, from a budget's name or "steps=N", "gradients=N" (data passes), "seconds=N"."""
+    """Length of the run in steps, from a budget's name or "steps=N", "passes=N" (through the data), "seconds=N"."""
     named = _named_steps(pair, settings)
     if budget in named:
         return named[budget]
     kind, equals, text = budget.partition("=")
-    if not equals or kind not in ("steps", "gradients", "seconds"):
-        known = [*named, "steps=N", "gradients=N", "seconds=N"]
+    if not equals or kind not in ("steps", "passes", "seconds"):
+        known = [*named, "steps=N", "passes=N", "seconds=N"]
         raise UsageError(
             f"unknown budget {budget!r:.80} of {pair.task.name}@{pair.protocol['name']}{suggestions(budget, known)}"
         )
     amount = _amount(kind, text)
     if kind == "steps":
         steps = int(amount)
-    elif kind == "gradients":
+    elif kind == "passes":
         steps = _affordable(amount, pair, settings)
     else:
         if rate is None:
@@ -273,11 +274,11 @@ def _label(budget: str, steps: int, pair: Pair, settings: Settings) -> str:
     if names:
         return names[0]
     passes = _passes(pair, settings.sampler_params, settings.task_params, steps)
-    return f"gradients={passes:.10g}" if budget.startswith("steps=") else budget
+    return f"passes={passes:.10g}" if budget.startswith("steps=") else budget
 
 
 def _named_steps(pair: Pair, settings: Settings) -> dict[str, int]:
-    """The protocol's budgets in steps of this sampler: all samplers get the same gradients, not the same steps."""
+    """The protocol's budgets in steps of this sampler: all samplers get the same data passes, not the same steps."""
     task = plugin_metadata.task_facts(pair.task, settings.task_params)
     share = task["batch_terms"] / task["terms"]
     return {

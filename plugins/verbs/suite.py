@@ -140,7 +140,7 @@ def _budget(place: str, run: Mapping[str, Any]) -> str:
     if budget.startswith("seconds"):
         raise UsageError(
             f"{place}: budget = {budget!r} would be a different number of steps a night; "
-            "say smoke, quick, paper, steps=N or gradients=N"
+            "say smoke, quick, paper, steps=N or passes=N"
         )
     return budget
 

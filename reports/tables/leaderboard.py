@@ -23,11 +23,11 @@ from reports.tables import wide
 if TYPE_CHECKING:
     from harness import Store
 
-JOINT, COST = "joint_error", "gradients_to_low_error"
+JOINT, COST = "joint_error", "passes_to_low_error"
 NOTE = (
     "joint error: b2 at the end, the squared error of a chain's averages of z, z^2 and, where exact draws exist, of "
     "the shares below quantiles, in units of their variance, averaged over chains x seeds, in the worst direction; "
-    "bootstrap interval over seeds; gradients to low error: data passes until the median of b2 over chains x seeds, "
+    "bootstrap interval over seeds; data passes to low error: until the median of b2 over chains x seeds, "
     "each in its own worst direction, is below 0.01 for good; reached it: share of chains below 0.01 at the end"
 )
 COMPANIONS = (
@@ -91,8 +91,8 @@ def _table(score: PaperScore, by: str) -> Table:
         columns |= {
             "joint error": lambda group: _record(with_interval(score.estimate(group, JOINT))),
             "bias\N{SUPERSCRIPT TWO} + variance": lambda group: _split(score, group),
-            "gradients to low error": lambda group: _cost(score, group),
-            "rank by gradients": wide.rank_cell(score, COST),
+            "data passes to low error": lambda group: _cost(score, group),
+            "rank by data passes": wide.rank_cell(score, COST),
             "reached it": lambda group: _share(score, group),
         }
         notes.append(NOTE)

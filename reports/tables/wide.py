@@ -22,7 +22,7 @@ JOINT = (
 HEADERS = {
     "distribution_error": "distribution error",
     "ece": "ECE",
-    "gradients_to_low_error": "gradients to low error",
+    "passes_to_low_error": "data passes to low error",
     "joint_error": "joint error",
     "greatest_variance": "variance, widest direction",
     "last_mode_first_visit": "last mode first visited",

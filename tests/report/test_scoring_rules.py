@@ -227,7 +227,7 @@ def test_a_seed_without_a_value_leaves_no_mean(tmp_path):
     assert score.standing(group, "last_mode_first_visit").status == "unranked: none in 1 of 6 seeds"
 
 
-HEADLINE = "gradients_to_low_error"
+HEADLINE = "passes_to_low_error"
 
 
 def with_headline(costs, chains=8):

@@ -190,8 +190,8 @@ def test_the_leaderboard_ranks_by_the_joint_error_and_beside_it_by_cost(tmp_path
     (table,) = result.tables
     assert [row["method"] for row in table.rows] == ["sgld", "hmc", "csgld"]
     assert [row["rank"] for row in table.rows] == ["1", "2", "3"]
-    assert [row["gradients to low error"] for row in table.rows] == ["400", ">1,000", "200"]
-    assert [row["rank by gradients"] for row in table.rows] == ["2", "3", "1"]
+    assert [row["data passes to low error"] for row in table.rows] == ["400", ">1,000", "200"]
+    assert [row["rank by data passes"] for row in table.rows] == ["2", "3", "1"]
     assert table.notes[0].startswith("ranked by joint error; every finished row")
     asked = Leaderboard().build(store(tmp_path), Request(metric="modes_covered"))
     assert asked.tables[0].rows[0]["method"] == "sgld"
@@ -206,7 +206,7 @@ def test_a_row_from_before_the_joint_record_says_so_and_is_not_ranked(tmp_path):
         (table,) = Leaderboard().build(store(tmp_path), Request(metric=metric)).tables
         new, old = table.rows
         assert (new["method"], new["rank"]) == ("sgld", "1")
-        assert (old["rank"], old["joint error"], old["rank by gradients"]) == ("-", "no joint record", "-")
+        assert (old["rank"], old["joint error"], old["rank by data passes"]) == ("-", "no joint record", "-")
         assert any(
             "csgld is not ranked: " in note and "no joint record: `bench rescore`" in note for note in table.notes
         )
@@ -234,7 +234,7 @@ def test_records_are_flat_and_have_what_programs_need(tmp_path):
     }  # fmt: skip
     assert all(needed <= set(record) for record in records)
     assert all(not isinstance(value, dict) for record in records for value in record.values())
-    (never,) = [record for record in records if record["metric"] == "gradients_to_low_error"]
+    (never,) = [record for record in records if record["metric"] == "passes_to_low_error"]
     assert (never["mean"], never["mean_text"]) == (None, "inf")
     keys = [(record["group"], record["metric"]) for record in records]
     assert len(keys) == len(set(keys))

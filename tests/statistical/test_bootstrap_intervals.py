@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from harness.analysis.diagnostics import gradients_to_low_error
+from harness.analysis.diagnostics import passes_to_low_error
 from harness.analysis.diagnostics.crossing import last_crossing
 from harness.reporting.scoring.accuracy import median_size, worst
 from harness.reporting.scoring.estimates import bootstrap_ends, resampled_means
@@ -40,7 +40,7 @@ def of_squares(statistic, truth, **how):
 
 
 def cost(draw, size):
-    found = gradients_to_low_error(curves(draw, size), AXIS, np.repeat(np.arange(size), CHAINS))
+    found = passes_to_low_error(curves(draw, size), AXIS, np.repeat(np.arange(size), CHAINS))
     return found.low <= LIMIT <= found.high
 
 

@@ -54,7 +54,7 @@ def of_medians(values: np.ndarray) -> list[Rank]:
 
 
 def of_costs(draw: np.random.Generator, methods: int, size: int, pace: float) -> list[Rank]:
-    """Gradients to low error of averages of independent draws, eight chains a seed: a Brownian motion over its time.
+    """Data passes to low error of averages of independent draws, eight chains a seed: a Brownian motion over its time.
 
     At a high pace many never get there.
     """

@@ -9,8 +9,8 @@ from harness.analysis.diagnostics.coverage import ModeCounts
 from harness.analysis.diagnostics.crossing import (
     LowErrorCost,
     bootstrap_low_error,
-    gradients_to_low_error,
     last_crossing,
+    passes_to_low_error,
 )
 from harness.analysis.diagnostics.directions import directions
 from harness.analysis.diagnostics.distances import wasserstein2
@@ -44,12 +44,12 @@ __all__ = [
     "error_rate",
     "ess_of_autocorrelation",
     "gate",
-    "gradients_to_low_error",
     "last_crossing",
     "mean_error",
     "nll",
     "norm_interval",
     "ood",
+    "passes_to_low_error",
     "rank_normalised_split_rhat",
     "reference_ess",
     "tail_ess",

@@ -38,7 +38,7 @@ class LowErrorCost:
     replicates: Array | None = field(default=None, compare=False, repr=False)
 
 
-def gradients_to_low_error(
+def passes_to_low_error(
     curves: ArrayLike,
     cost: ArrayLike,
     seed_of_row: ArrayLike,

@@ -1,4 +1,4 @@
-"""Gradients to low error: how much work until the running averages of a typical chain are right, and stay so.
+"""Data passes to low error: how much work until the running averages of a typical chain are right, and stay so.
 
     b2_f(t) = (running weighted average of f over one chain's first t kept draws - E f)^2 / Var(f)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.analysis.diagnostics import LowErrorCost, eigenvalue_intervals, gradients_to_low_error, norm_interval
+from harness.analysis.diagnostics import LowErrorCost, eigenvalue_intervals, norm_interval, passes_to_low_error
 from harness.analysis.diagnostics.crossing import MINIMUM_CHAINS, THRESHOLD, within
 from harness.analysis.diagnostics.joint import DISTANCE, GREATEST, LEAST, MEAN, WITHIN, Bracket, Gate, Limits, gate
 from harness.analysis.statistics import mean_interval
@@ -18,7 +18,7 @@ from harness.reporting.scoring.groups import Group
 Array = NDArray[np.float64]
 
 JOINT = "joint_error"
-LOW_ERROR = "gradients_to_low_error"
+LOW_ERROR = "passes_to_low_error"
 LOW_ERROR_VERSION = 2
 """1 took the worst coordinate, not the worst direction."""
 OVER_SEEDS = ("joint_bias2", "joint_variance", "low_error_share")
@@ -130,7 +130,7 @@ def worst(squares: Array) -> Array:
 
 
 def low_error(group: Group, curves: Curves) -> Estimates | None:
-    """Gradients to low error, the worse of z and z^2, along the worst direction; None without the curves."""
+    """Data passes to low error, the worse of z and z^2, along the worst direction; None without the curves."""
     costs: list[LowErrorCost] = []
     replicates = []
     low = []
@@ -139,7 +139,7 @@ def low_error(group: Group, curves: Curves) -> Estimates | None:
         if rows is None:
             return None
         seeds, (x, y) = rows
-        costs.append(gradients_to_low_error(y, x, seeds))
+        costs.append(passes_to_low_error(y, x, seeds))
         low.append(y[:, -1] <= THRESHOLD)
         if costs[-1].replicates is not None:
             replicates.append(costs[-1].replicates)

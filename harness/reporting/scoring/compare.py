@@ -1,11 +1,11 @@
 """Two groups by one metric, paired by seed: RULES.md 4 and 5 as code. Verbs, reports, nights and claims all use this.
 
-    family = [compare(a, b, "modes_covered"), compare(a, b, "gradients_to_low_error", curves)]
+    family = [compare(a, b, "modes_covered"), compare(a, b, "passes_to_low_error", curves)]
     for comparison in judge(family):         # Holm over all that was tested
         comparison.better                    # "a", "b", or "" for undecided
 
 A and B are groups of runs: two samplers, or one sampler of two nights. A task's metric has a value a seed, and the mean
-difference is compared. The joint error, gradients to low error and ess_mse are statistics over chains x seeds: the
+difference is compared. The joint error, data passes to low error and ess_mse are statistics over chains x seeds: the
 ratio of the two is compared, with a bootstrap interval over seeds drawn jointly. The test is of the log ratios of the
 statistics of each seed's own chains. (Swapping labels within seeds would test the same, but medians of whole groups tie
 too often.)

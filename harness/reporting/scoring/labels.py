@@ -52,7 +52,7 @@ def title(field: Sequence[Group], others: Sequence[Group] = ()) -> str:
     own += [first.task_code.text] if first.task_code else []
     variant = f" ({', '.join(own)})" if own else ""
     named = first.budget.partition("=")[2]
-    unit = "data passes" if first.budget.startswith("gradients=") else "seconds"
+    unit = "data passes" if first.budget.startswith("passes=") else "seconds"
     budget = f"{_grouped(named)} {unit}, " if named else f"{first.budget} budget, "
     return (
         f"{first.task}@{first.protocol}{variant}, task version {first.task_version}: {budget}{length} steps, {chains}"

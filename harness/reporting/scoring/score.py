@@ -34,7 +34,7 @@ class FieldScore:
     """The groups of one field (task, version, protocol, chains, budget, task settings), scored by the rules.
 
     `metrics` names what there is: those over chains x seeds where a truth is known (`joint_error`,
-    `gradients_to_low_error`, what stands beside them, `ess_mse`), the task's own, and those that a report adds with
+    `passes_to_low_error`, what stands beside them, `ess_mse`), the task's own, and those that a report adds with
     `derive`.
     """
 

@@ -129,6 +129,8 @@ def _load(db: DuckDBPyConnection, table: str, content: bytes, folder: Path) -> N
     try:
         db.register("incoming", pyarrow.parquet.read_table(pyarrow.BufferReader(content)))
         db.execute(f"insert into {table} by name select * from incoming")  # noqa: S608 - one of the tables above
+        if table == "run":
+            db.execute("update run set budget = replace(budget, 'gradients=', 'passes=')")
     except (OSError, pyarrow.ArrowException, duckdb.Error) as error:
         raise _broken(folder, f"{_file(table)} cannot be read: {str(error).splitlines()[0]}") from error
     db.unregister("incoming")

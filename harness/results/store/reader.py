@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.records import Status, columns_of
-from harness.results.spec import PARTS
+from harness.results.spec import PARTS, budget_label
 from harness.system.columns import Malformed, Row, dump, pick, row
 from harness.system.files import parse_json, read_bytes
 
@@ -134,7 +134,8 @@ def _run(record: Record, spec: Mapping[str, Any]) -> Row:
             raise Malformed(f"spec.json: the origin of {name!r:.40} is not value, provenance and source")
     for part in PARTS:
         pick(pick(spec, part, dict, "spec.json"), "params", dict, f"spec.json: {part}")
-    return row(_RUN, spec, "spec.json", recorded_by=record.attempt, execution=execution)
+    found = row(_RUN, spec, "spec.json", recorded_by=record.attempt, execution=execution)
+    return {**found, "budget": budget_label(found["budget"])}
 
 
 def _environment_of(attempt: Attempt) -> bytes | None:

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.results.records import Status
@@ -86,9 +86,15 @@ def from_json(record: Mapping[str, Any] | None) -> Night | None:
     try:
         rows, standard = ({n: _row(row) for n, row in record[part].items()} for part in ("rows", "standard"))
         night = Night(record["suite"], rows, standard, record["accepted"], record["recorded"])
-        return night if night.to_json()["sha256"] == record["sha256"] else None
+        whole = night.to_json()["sha256"] == record["sha256"]
+        return replace(night, rows=_renamed(rows), standard=_renamed(standard)) if whole else None
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
+
+
+def _renamed(rows: Mapping[str, Row]) -> dict[str, Row]:
+    """By the names that rows have now: earlier versions call data passes gradients."""
+    return {name.replace(", gradients=", ", passes="): row for name, row in rows.items()}
 
 
 def _row(record: Mapping[str, Any]) -> Row:

@@ -48,7 +48,7 @@ def test_the_headline_and_the_primary_metric_are_compared(answer):
     rows = answer("csgld", "sgld")
     assert [(row["metric"], row["scale"], row["pairs"], row["better"]) for row in rows] == [
         ("joint_error", "ratio", 10, "csgld"),
-        ("gradients_to_low_error", "ratio", 10, "csgld"),
+        ("passes_to_low_error", "ratio", 10, "csgld"),
         ("modes_covered", "difference", 10, "csgld"),
     ]
     assert rows[2]["effect"] == 11.0

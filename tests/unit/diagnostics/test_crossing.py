@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.analysis.diagnostics import bootstrap_low_error, gradients_to_low_error
+from harness.analysis.diagnostics import bootstrap_low_error, passes_to_low_error
 
 COST = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
 
@@ -14,7 +14,7 @@ def same_rows(curve, rows=32):
 
 def value_of(curve, rows=32):
     curves, seeds = same_rows(curve, rows)
-    return gradients_to_low_error(curves, COST, seeds).value
+    return passes_to_low_error(curves, COST, seeds).value
 
 
 @pytest.mark.parametrize(
@@ -35,14 +35,14 @@ def test_it_is_the_crossing_of_the_median_curve_not_the_median_of_crossings():
     # Each row is high at one point of its own: no row's own crossing is 1, and the median is always low.
     curves = np.full((40, 5), 0.001)
     curves[np.arange(40), np.arange(40) % 4] = 1.0
-    result = gradients_to_low_error(curves, COST, np.arange(40))
+    result = passes_to_low_error(curves, COST, np.arange(40))
     assert result.value == 1.0
     assert result.share == 1.0
 
 
 def test_fewer_than_32_chains_give_no_value_but_a_reason():
     curves, seeds = same_rows([1, 1, 0, 0, 0], rows=31)
-    result = gradients_to_low_error(curves, COST, seeds)
+    result = passes_to_low_error(curves, COST, seeds)
     assert (result.value, result.low, result.high) == (None, None, None)
     assert result.reason is not None
     assert "31 chains" in result.reason
@@ -51,9 +51,9 @@ def test_fewer_than_32_chains_give_no_value_but_a_reason():
 
 def test_points_past_the_end_of_every_row_are_cut_and_a_short_row_is_not_low():
     curves, seeds = same_rows([1, 1, 0, 0, np.nan], rows=40)
-    assert gradients_to_low_error(curves, COST, seeds).value == 3.0
+    assert passes_to_low_error(curves, COST, seeds).value == 3.0
     curves[:21, 3] = np.nan
-    result = gradients_to_low_error(curves, COST, seeds)
+    result = passes_to_low_error(curves, COST, seeds)
     assert result.value == np.inf
     assert result.share == pytest.approx(19 / 40)
 
@@ -68,5 +68,5 @@ def test_the_bootstrap_resamples_seeds_not_rows():
     # P(fewer than half of the rows are early) etc.: late wins ties, since the median averages 0 and 1.
     expected = 0.5 + 70 / 256 / 2  # binomial(8, 1/2) <= 4
     assert np.mean(replicates == 4.0) == pytest.approx(expected, abs=5 * np.sqrt(0.25 / len(replicates)))
-    result = gradients_to_low_error(curves, COST, seeds)
+    result = passes_to_low_error(curves, COST, seeds)
     assert result.low < 2.0 < result.value == 4.0 < result.high

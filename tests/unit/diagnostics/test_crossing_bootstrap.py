@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.diagnostics import bootstrap_low_error, gradients_to_low_error, last_crossing
+from harness.analysis.diagnostics import bootstrap_low_error, last_crossing, passes_to_low_error
 from harness.analysis.diagnostics.crossing import RESAMPLES, THRESHOLD
 from harness.analysis.statistics import bootstrap_interval
 
@@ -35,7 +35,7 @@ def test_it_is_the_crossing_of_medians_of_resampled_rows(data, seeds, points):
 def test_the_interval_is_of_the_replicates():
     curves = np.random.default_rng(1).choice([0.001, 0.5], size=(40, 6))
     cost, seeds = np.arange(6.0), np.arange(40) // 4
-    found = gradients_to_low_error(curves, cost, seeds)
+    found = passes_to_low_error(curves, cost, seeds)
     np.testing.assert_array_equal(found.replicates, bootstrap_low_error(curves, cost, seeds))
     ends = bootstrap_interval(found.value, found.replicates, 10)
     assert (found.low, found.high) == tuple(end if end <= 5 else np.inf for end in ends)

@@ -73,16 +73,23 @@ def test_a_step_size_without_a_unit_is_not_divided_by_the_curvature(tmp_path, sa
 
 @pytest.mark.parametrize(
     ("budget", "steps"),
-    [("paper", 50_000), ("smoke", 3_000), ("steps=1234", 1_234), ("gradients=777", 777), ("seconds=2", 5_000)],
+    [
+        ("paper", 50_000),
+        ("smoke", 3_000),
+        ("steps=1234", 1_234),
+        ("passes=777", 777),
+        ("gradients=777", 777),
+        ("seconds=2", 5_000),
+    ],
 )
 def test_budgets_become_steps(tmp_path, budget, steps):
     assert spec(tmp_path, budget=budget, measure=lambda *_: 2_500.0).steps == steps
 
 
 def test_a_budget_in_gradients_counts_data_passes(tmp_path):
-    assert spec(tmp_path, "hmc", "mixture5", budget="gradients=1000").steps == 100
+    assert spec(tmp_path, "hmc", "mixture5", budget="passes=1000").steps == 100
     batch = {"task.batch": "100"}
-    assert spec(tmp_path, "sgld", "blr-german", budget="gradients=1000", given=batch).steps == 10_000
+    assert spec(tmp_path, "sgld", "blr-german", budget="passes=1000", given=batch).steps == 10_000
 
 
 def test_all_samplers_get_the_same_gradients(tmp_path):
@@ -99,21 +106,21 @@ def test_full_gradients_of_init_are_paid_by_the_budget(tmp_path):
         return spec(tmp_path, "sgld-cv", "blr-heart", given={"task.batch": "27", **how.pop("given", {})}, **how)
 
     # Of 150 passes 101 are spent at the start, or 1 without the descent; a step costs two gradients of a tenth.
-    assert steps(budget="gradients=150").steps == 49 * 5
-    how = RunRequest(["sgld-cv"], ["blr-heart"], [0], budget="gradients=150", given={"task.batch": "27"})
+    assert steps(budget="passes=150").steps == 49 * 5
+    how = RunRequest(["sgld-cv"], ["blr-heart"], [0], budget="passes=150", given={"task.batch": "27"})
     (planned,) = plan(registry(), how, Ledger(tmp_path))
     assert planned.passes == pytest.approx(150)
-    assert steps(budget="gradients=150", given={"sampler.descent": "0"}).steps == 149 * 5
-    assert steps(budget="steps=245").budget == "gradients=150"
+    assert steps(budget="passes=150", given={"sampler.descent": "0"}).steps == 149 * 5
+    assert steps(budget="steps=245").budget == "passes=150"
     with pytest.raises(UsageError, match="less than one step after the 101 data passes that sgld-cv spends"):
-        steps(budget="gradients=90")
+        steps(budget="passes=90")
 
 
 def test_a_budget_has_one_name_however_it_was_asked_for(tmp_path):
-    asked = ("paper", "steps=10000", "gradients=10000")
+    asked = ("paper", "steps=10000", "passes=10000")
     assert {spec(tmp_path, "sgld", "blr-heart", budget=budget).budget for budget in asked} == {"paper"}
-    assert spec(tmp_path, "sgld", "blr-heart", budget="steps=77").budget == "gradients=77"
-    assert spec(tmp_path, "hmc", "blr-heart", budget="steps=77").budget == "gradients=770"
+    assert spec(tmp_path, "sgld", "blr-heart", budget="steps=77").budget == "passes=77"
+    assert spec(tmp_path, "hmc", "blr-heart", budget="steps=77").budget == "passes=770"
 
 
 def test_burn_in_is_a_share_or_steps(tmp_path):
@@ -158,7 +165,7 @@ def test_only_what_is_missing_is_new(tmp_path):
         ({"given": {"run.thin": "1.5"}}, "not an integer"),
         ({"given": {"run.thin": 2**64}}, r"not between -2\^53 and 2\^53"),
         ({"sampler": "csgld", "budget": "steps=20", "given": {"schedule.cycles": 21}}, "more than the 20 steps"),
-        ({"budget": "gradients=0.1"}, "less than one step"),
+        ({"budget": "passes=0.1"}, "less than one step"),
         ({"budget": "seconds=5"}, "needs a measured speed"),
         ({"budget": "steps=1e12"}, "more than 100,000,000 steps"),
         ({"sampler": "sghmc", "given": {"sampler.fricton": "1"}}, r"did you mean sampler\.friction\?"),

@@ -10,7 +10,7 @@ from scored import low_error, moments, store, write_run
 from harness.reporting.report import Request
 from harness.reporting.scoring import Comparison, compare, compare_values, judge, score_fields
 
-LOW_ERROR = "gradients_to_low_error"
+LOW_ERROR = "passes_to_low_error"
 
 
 def rows(a, b):
