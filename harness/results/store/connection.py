@@ -290,7 +290,7 @@ def _is_filled(db: DuckDBPyConnection) -> bool:
     ((text,),) = db.execute("select coalesce(max(value), '') from meta where key = 'schema_version'").fetchall()
     if text != schema.VERSION and re.fullmatch("[0-9a-f]{1,16}", text):  # earlier versions counted: 1 to 6
         raise Older("has the tables of another version of bench")
-    if found != whole:
+    if text != schema.VERSION or found != whole:
         raise foreign
     return True
 
