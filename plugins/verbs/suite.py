@@ -109,7 +109,7 @@ def _entry(place: str, run: Mapping[str, Any]) -> RunRequest:
     chains = run.get("chains")
     fits = chains is None or (type(chains) is int and 1 <= chains <= MAX_CHAINS)
     _require(fits, f"{place}: chains", chains, f"a number from 1 to {MAX_CHAINS:,}")
-    return Request(
+    return RunRequest(
         samplers=_names(place, run, "samplers"),
         tasks=_names(place, run, "tasks"),
         seeds=_seeds(place, run["seeds"]) if "seeds" in run else None,
