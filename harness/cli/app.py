@@ -26,7 +26,7 @@ VERBS = {
     "status": "Show running workers and their progress.",
     "ls": "List samplers, schedules, methods, tasks, reports, suites, runs.",
     "show": "Show one task, sampler, method, schedule or run.",
-    "report": "Make a report: leaderboard, coverage, ess, density ...",
+    "report": "Make a report; `bench ls reports` lists them.",
     "compare": "Compare two rows, paired by seed.",
     "sql": "Query the results database, read-only.",
     "ingest": "Update the database from the runs on disk.",

@@ -30,7 +30,7 @@ def report(
         Path | None, typer.Option(help="A file, or a folder for text and figures; no figure is drawn without it.")
     ] = None,
 ) -> Result | None:
-    """Make a report: leaderboard, coverage, ess, density, and those of plugins. The ending of --out is a format too."""
+    """Make a report; `bench ls reports` lists them. The ending of --out is a format too."""
     from harness.reporting import rendering
 
     form = context.current().form or _format_of(out)
@@ -120,7 +120,7 @@ def _nothing(store: Store, name: str, *, filtered: bool) -> str:
     here = context.current().results
     rows = store.rows("select distinct task, protocol from result order by all")
     if not rows:
-        return f"no finished runs in {here} yet; for a first one: bench run --sampler sgld --task mixture5"
+        return f"no finished runs in {here} yet; `bench run` makes them, `bench ls samplers` and `bench ls tasks` say of what"
     places = ", ".join(f"{row['task']}@{row['protocol']}" for row in rows)
     what = "of what was asked for" if filtered else f"that {name} is about"
     return f"no results {what} in {here}; there are results of {places}"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 import harness
+from harness.contracts.registry import KINDS, registry
 
 HOME = Path(harness.__file__).parent
 ORDER = ("system", "analysis", "contracts", "engine", "results", "runs", "reporting", "cli")
@@ -61,3 +63,29 @@ def test_outside_of_the_core_only_public_names_are_used(package):
 
 def test_every_public_name_is_there():
     assert all(getattr(harness, name) is not None for name in harness.__all__)
+
+
+WORDS = {"curves", "schedules", "trajectory"}
+"""Names of reports that are also words of the core."""
+MEANT = {
+    "contracts/sampler.py names sgd": "the optimiser that most samplers are at T = 0",
+    "runs/plan.py names cycles": "more cycles than steps are refused when planning",
+    "runs/reference.py names hmc": "reference truths are made with it",
+    "runs/settings.py names constant": "the schedule where none is named",
+}
+
+
+def test_the_core_names_no_plugin():
+    """No sampler, schedule, method, task, report or paper, in code or in a message. Docstrings may, as examples."""
+    known = registry()
+    names = {offer.name for kind in KINDS if kind != "verbs" for offer in known.offers(kind)} - WORDS
+    names |= {path.stem for path in known.papers()}
+    found = set()
+    for path in sorted(HOME.rglob("*.py")):
+        tree = ast.parse(path.read_bytes())
+        notes = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in notes:
+                own = set(re.findall(r"[a-z][a-z0-9_-]*", node.value)) & names
+                found |= {f"{path.relative_to(HOME)} names {name}" for name in own}
+    assert found == MEANT.keys()
