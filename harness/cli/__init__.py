@@ -1,4 +1,4 @@
-"""The command `bench`: one file a verb. Nothing here imports torch; what needs it runs in a worker process."""
+"""The command `bench`, one file per verb. Nothing here imports torch; code that needs it runs in a worker process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 GLOBAL = {
     "--results": True, "--plugin": True, "--format": True, "--json": False, "--csv": False, "--debug": False,
 }  # fmt: skip
-"""Options of `bench` itself -> whether they take a value; `main` lets them stand anywhere in the command."""
+"""Options of `bench` itself -> whether they take a value; `main` accepts them anywhere in the command."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -16,7 +16,7 @@ def main(arguments: list[str] | None = None) -> None:
         from harness.cli.app import run
 
         code = run(sys.argv[1:] if arguments is None else arguments)
-    except KeyboardInterrupt:  # outside of what `run` answers itself: while it is imported, or a second time
+    except KeyboardInterrupt:  # during the import, or a second Ctrl-C, which `run` does not handle
         print("bench: interrupted; repeat the command to resume", file=sys.stderr)
         code = 130
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""Puts the verbs together and decides how errors end. A verb's module is imported when the verb is used."""
+"""Collects the verbs and turns errors into exit codes. A verb's module is imported when the verb is used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness.system.memory import memory_limit
 
 INTERRUPTED = 130
 LONGEST = 2000
-"""Characters of a message: it may quote what was given. A longer one loses its middle."""
+"""Characters of a message, which may quote user input; the middle of a longer one is cut out."""
 VERBS = {
     "run": "Run samplers on tasks.",
     "plan": "Show what `run` would do and what it would cost.",
@@ -41,11 +41,11 @@ EVERYWHERE = (
     "--debug; see `bench --help`."
 )
 GIB_TO_READ = 2
-"""Of address space; measured on two cores: readers need 1.4. With less, DuckDB and polars abort by themselves."""
+"""GiB of address space; readers need 1.4, measured on two cores. With less, DuckDB and polars abort the process."""
 
 
 class Verbs(typer.core.TyperGroup):
-    """Knows every verb by its line of help, and imports the one that a command names."""
+    """Lists every verb with its line of help, and imports only the verb that is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The verbs of the core, then those of plugins."""
@@ -70,7 +70,7 @@ def _files(ctx: Any) -> tuple[str, ...]:
 
 
 def _offered(ctx: Any) -> dict[str, str]:
-    """The verbs of plugins, with their lines of help. What is wrong with a plugin is said once."""
+    """The verbs of plugins, with their lines of help. The problem of a plugin is reported once."""
     from harness.contracts.registry import registry
 
     known = registry(_files(ctx))

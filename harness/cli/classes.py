@@ -1,4 +1,4 @@
-"""The classes behind what plugins offer, for verbs that must look inside."""
+"""Load the classes of plugins, for verbs that need them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from harness.system.errors import BenchError, PluginError
 
 
 def loaded(offer: Offer) -> Any:
-    """The class of an offer, which is not a method; raises `PluginError` where it does not load."""
+    """The class of an offer; raises `PluginError` if it does not load or is a method."""
     if not isinstance(offer.info, Info):
         raise PluginError(f"{offer.name} is a method: it has no class of its own")
     return load(offer.info.target)
 
 
 def fault(offer: Offer) -> str | None:
-    """What is wrong with the class of an offer: it does not load, is not of its kind, or refuses its own defaults."""
+    """The problem of an offer's class: it does not load, has the wrong base class, or refuses its own defaults."""
     if not isinstance(offer.info, Info):
         return None
     try:
@@ -41,7 +41,7 @@ def fault(offer: Offer) -> str | None:
 
 
 def datasets(offer: Offer) -> list[DataFile]:
-    """The data files that a task declares; raises `PluginError` where it declares something else."""
+    """The data files that a task declares; raises `PluginError` for anything else."""
     with plugin_code(f"task {offer.name} ({offer.distribution})"):
         declared = [*loaded(offer).datasets]
     if not all(isinstance(file, DataFile) for file in declared):
@@ -50,7 +50,7 @@ def datasets(offer: Offer) -> list[DataFile]:
 
 
 def _make_from_defaults(cls: type) -> None:
-    """Make an object where every field has a default; where one has none, check the defaults one by one."""
+    """Create an object if every field has a default; else check each default by itself."""
     fields = schema(cls)
     if not any(field.required for field in fields):
         cls()

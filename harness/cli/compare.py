@@ -1,4 +1,4 @@
-"""`bench compare`: one sampler against another, paired by seed, wherever both were run."""
+"""`bench compare`: two samplers, paired by seed, on every task on which both were run."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _pairs(score: FieldScore, sides: tuple[Selector, Selector]) -> Pairs:
 
 
 def _current(found: Sequence[tuple[FieldScore, Pairs]]) -> list[tuple[FieldScore, Pairs]]:
-    """The fields and their pairs, without those of older code of a task where there is a pair of the current."""
+    """The fields and their pairs. If a pair ran on a task's current code, pairs on older code are left out."""
     from harness.reporting.scoring import differ_in_code
 
     kept = []
@@ -215,7 +215,7 @@ def _off(row: Row, name: str) -> bool:
 
 
 def _effect(row: Row) -> str:
-    """The effect with its interval: "-3.1 [-4.0, -2.2]", or "x 0.5 [0.4, 0.7]" of a ratio."""
+    """The effect with its interval: "-3.1 [-4.0, -2.2]", or for a ratio "x 0.5 [0.4, 0.7]"."""
     if row["effect"] is None:
         return "-"
     sign = "x " if row["scale"] == "ratio" else ""

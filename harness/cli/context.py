@@ -1,4 +1,4 @@
-"""What all verbs share: the global options of a command, its plugins and results, and how a result is printed."""
+"""The global options of a command, its plugins and results folder, and printing of its result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Context:
-    """The global options of one command; `form` is the format of its result, "" where none was asked for."""
+    """The global options of one command; `form` is the output format, "" if none is given."""
 
     results: Path
     plugins: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ _current = Context(Path("bench-results").absolute())
 
 
 def set_current(context: Context) -> None:
-    """Fix the context for the rest of this command."""
+    """Set the context for the rest of this command."""
     global _current  # noqa: PLW0603 - one command, one context
     _current = context
 
@@ -48,7 +48,7 @@ def plugins() -> Registry:
 
 
 def store() -> Store:
-    """The store of this command's results folder, with what is new ingested; what could not be is said."""
+    """The store of this command's results folder, updated with new runs; problems are printed as notes."""
     from harness.results.ledger.ledger import Ledger
     from harness.results.store import Store
 
@@ -60,7 +60,7 @@ def store() -> Store:
 
 
 def say(message: str) -> None:
-    """Progress and notes go to stderr; results go to stdout."""
+    """Print progress or a note to stderr; results go to stdout."""
     print(harmless(message, "\n\t"), file=sys.stderr, flush=True)
 
 

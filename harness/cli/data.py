@@ -58,7 +58,7 @@ def fetch(names: Names = None) -> Result:
 
 
 def _declared() -> dict[DataFile, list[str]]:
-    """Every data file -> the tasks that read it; a task that does not load is said so and left out."""
+    """Every data file -> the tasks that read it. A task that does not load is left out with a note."""
     found: dict[DataFile, list[str]] = {}
     for offer in context.plugins().offers("tasks"):
         try:
@@ -72,7 +72,7 @@ def _declared() -> dict[DataFile, list[str]]:
 
 
 def _chosen(names: list[str] | None) -> dict[DataFile, list[str]]:
-    """The files that are meant: a name is a data set, or where there is none of that name, all that a task may read."""
+    """The files of the named data sets; a name that is not a data set is a task, and means all files it may read."""
     declared = _declared()
     sets = {file.dataset for file in declared}
     known = sets | {task for tasks in declared.values() for task in tasks}

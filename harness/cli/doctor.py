@@ -1,4 +1,4 @@
-"""`bench doctor`: is everything there that runs need? Each answer is a row with what to do."""
+"""`bench doctor`: check that everything that runs need is present. Each check is a row that says what to do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.system.errors import BenchError
 
 IMPORTED = ("torch", "torchvision", "duckdb", "polars", "pyarrow", "scipy", "matplotlib", "safetensors")
 ENOUGH = 2 * 2**30
-"""Free bytes below which a warning is due: a long run with its draws and checkpoints takes some hundred MB."""
+"""Free bytes below which there is a warning: a long run with its draws and checkpoints takes some hundred MB."""
 
 
 def doctor() -> Result:

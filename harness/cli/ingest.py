@@ -1,4 +1,4 @@
-"""`bench ingest`: bring the database up to date with the runs on disk, or look whether both are whole."""
+"""`bench ingest`: update the database from the runs on disk, or verify both."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _verify(ledger: Ledger, store: Store) -> Result:
         for attempt in ledger.attempts(key):
             attempts += 1
             found += problems_of_attempt(key, attempt)
-    broken = {problem.path.parent for problem in found}  # an attempt that is left out for what is said of it above
+    broken = {problem.path.parent for problem in found}  # an attempt with a problem is not in the database
     found += [p for p in problems_of_store(store, context.plugins().papers()) if p.path not in broken]
     if not found:
         text = f"{attempts:,} attempts in {ledger.root} are whole, and the database is what a rebuild would give"

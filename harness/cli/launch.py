@@ -1,4 +1,4 @@
-"""Carrying out a plan: what `bench run`, `bench nightly` and `bench reproduce` have in common."""
+"""Execute a plan: shared by `bench run`, `bench nightly` and `bench reproduce`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from harness.runs.plan import Planned, RunRequest
 
 MANY_RUNS = 1000
-"""More are announced: planning them takes over a second."""
+"""Above this number the plan is announced: planning takes over a second."""
 MAX_LINES = 10
-"""Lines about runs that a stopped command leaves."""
+"""Lines about unfinished runs after a command was stopped."""
 
 
 def execute(
@@ -33,9 +33,9 @@ def execute(
     timeout: float | None = None,
     draws: str = "some",
 ) -> LaunchSummary:
-    """Launch what is missing of the planned runs, and say what was there, what happened and how it ended.
+    """Launch the planned runs that are missing, and print what was done before and how the runs ended.
 
-    `timeout` is the most seconds that a block of runs may work; `draws` says which of them are kept on disk.
+    `timeout` is the time limit of a block of runs in seconds; `draws` says which draws are kept on disk.
     """
     from harness.runs import local
 
@@ -63,7 +63,7 @@ def execute(
 
 
 def _tell_what_is_left(missing: Sequence[Planned]) -> None:
-    """Say from which step the same command goes on with the runs that have begun and are not finished."""
+    """Print the step from which the same command resumes each unfinished run."""
     from harness.results.ledger.heartbeats import ranges
     from harness.results.ledger.ledger import Ledger
 
@@ -91,7 +91,7 @@ def _tell_the_size(missing: Sequence[Planned]) -> None:
 
 
 def check_size(requests: Iterable[RunRequest], most: int) -> None:
-    """Refuse more than `most` runs, and say where planning will take a while; before anything is planned."""
+    """Refuse more than `most` runs before planning, and announce a plan that takes a while."""
     from harness.runs.plan import size
 
     runs = size(context.plugins(), requests, most)
@@ -100,7 +100,7 @@ def check_size(requests: Iterable[RunRequest], most: int) -> None:
 
 
 def devices_for(text: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
-    """`chosen_devices`; "auto" is every GPU where all the tasks have `LARGE` parameters or more, else the CPU."""
+    """As `chosen_devices`; "auto" means every GPU if all tasks have `LARGE` parameters or more, else the CPU."""
     from harness.engine.stepping.execution_mode import LARGE
     from harness.results.environment import gpus
     from harness.runs import plugin_metadata
@@ -116,7 +116,7 @@ def devices_for(text: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def chosen_devices(text: str) -> tuple[str, list[str]]:
-    """The kind of device, which is part of a run's key, and the devices."""
+    """The kind of device, which is part of the run key, and the devices."""
     found = [word.strip() for word in text.split(",") if word.strip()]
     for word in found:
         if not re.fullmatch("cpu|cuda(:[0-9]{0,4})?", word):
@@ -130,7 +130,7 @@ def chosen_devices(text: str) -> tuple[str, list[str]]:
 
 
 def absent_data() -> Callable[[Planned], str]:
-    """Why the data of a planned run cannot be used; "" where it can. Each file is looked at once."""
+    """A function: why the data of a planned run cannot be used, or "". Each file is checked once."""
     from harness.contracts.data import locate
 
     known: dict[DataFile, str] = {}
@@ -149,14 +149,14 @@ def absent_data() -> Callable[[Planned], str]:
 
 
 def ended(missing: Sequence[Planned], statuses: Mapping[str, str]) -> str:
-    """How the runs of this command ended; those that no worker brought to an end are counted too."""
+    """How the runs of this command ended, including those that did not finish."""
     words = [f"{number} {status}" for status, number in sorted(Counter(statuses.values()).items())]
     lost = len(missing) - len(statuses)
     return ", ".join([*words, *([f"{lost} not finished"] if lost > 0 else [])]) or "nothing to do"
 
 
 def shortened(spec: RunSpec) -> str:
-    """What a budget changes beside the length of a run, in words; "" where it changes nothing."""
+    """What a budget changes besides the length of a run; "" if nothing."""
     source = f"protocol {spec.protocol}, {spec.budget}"
     changed = [f"{name}={origin.value}" for name, origin in spec.origins.items() if origin.source == source]
     if not changed:

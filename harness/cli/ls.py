@@ -1,4 +1,4 @@
-"""`bench ls`: what there is. Imports no torch and no plugin's own code."""
+"""`bench ls`: list plugins, suites and runs. Imports neither torch nor a plugin's own code."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _offers(kind: str) -> list[dict[str, Any]]:
 
 
 def _suites() -> list[dict[str, Any]]:
-    """Each suite with what the plugin that runs suites says of it."""
+    """Each suite, with the facts of the plugin that runs suites."""
     registry = context.plugins()
     rows: list[dict[str, Any]] = []
     for plugin, path in registry.suites():

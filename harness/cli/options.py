@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.runs.plan import RunRequest
 
 MAX_INT = 10**9
-"""Of a number that has no other limit, so that it fits wherever it is handed to."""
+"""Upper limit of a number that has no other limit."""
 
 Seeds = Annotated[str | None, typer.Option("--seeds", help="0-9 or 0,3,7; default: the protocol's.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="Settings, as in sampler.a=5 task.batch=64.")]
@@ -96,7 +96,7 @@ def with_request(verb: Callable[..., Result]) -> Callable[..., Result]:
 
 
 def duration(text: str | None, option: str) -> float | None:
-    """Seconds in "2h", "30m", "90s" or "90"; None where nothing is given."""
+    """Seconds in "2h", "30m", "90s" or "90"; None if nothing is given."""
     if text is None:
         return None
     match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([smhd]?)\s*", text)
@@ -107,13 +107,13 @@ def duration(text: str | None, option: str) -> float | None:
 
 
 def words(values: str | Iterable[str] | None) -> list[str]:
-    """The names in "a,b,c", or in several such texts, each once."""
+    """The names in "a,b,c", or in several texts of that form, without duplicates."""
     texts = [values] if isinstance(values, str) else values or []
     return list(dict.fromkeys(word.strip() for text in texts for word in text.split(",") if word.strip()))
 
 
 def check_known(kind: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Raise `UsageError` with near matches for a name that is not known."""
+    """Raise `UsageError` with near matches for an unknown name."""
     for name in names:
         if name not in known:
             raise UsageError(f"unknown {kind} {name!r:.80}{suggestions(name, known)}")

@@ -1,4 +1,4 @@
-"""`bench plan`: what a run command would do: which runs are done, why the others are not, and their cost."""
+"""`bench plan`: which runs of a command are done, why the others are not, and their cost."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _why(item: Any) -> str:
 
 
 def _difference(spec: Any) -> str:
-    """Against the nearest finished run of the same method, task and seed: what makes this one another run."""
+    """How this run differs from the nearest finished run of the same method, task and seed."""
     like = (spec.method, spec.task.name, spec.seed)
     before = [record for (*who, _), record, _ in _finished(context.current().results) if tuple(who) == like]
     found: list[list[str]] = [_differing(spec.canonical(), record) for record in before]
@@ -95,7 +95,7 @@ def _differing(ours: dict[str, Any], theirs: dict[str, Any], prefix: str = "") -
 def _finished(results: Path) -> list[tuple[tuple[Any, ...], dict[str, Any], float | None]]:
     """(method, task, seed, chains), spec, and seconds a step of every concluded attempt in a results folder.
 
-    Those that do not read are passed over: here they only tell why a run is new, and how long it takes.
+    Unreadable attempts are skipped: they are used only to explain why a run is new and how long it takes.
     """
     from harness.results.ledger.ledger import Ledger
     from harness.system.files import read_json

@@ -1,4 +1,4 @@
-"""`bench plugins`: what is installed, what each plugin offers, and what is wrong with it."""
+"""`bench plugins`: the installed plugins, what each one offers, and its problems."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _broken_files(plugin: Plugin, registry: Registry) -> list[str]:
 
 
 def _unknown_parts(plugin: Plugin, registry: Registry) -> list[str]:
-    """Methods that pair a sampler or a schedule that is not there, and verbs that have the name of one of the core."""
+    """Methods whose sampler or schedule does not exist, and verbs with the name of a core verb."""
     from harness.cli.app import VERBS
 
     wrong = []

@@ -1,4 +1,4 @@
-"""What a user sees while runs go on: bars on a terminal, a line a minute elsewhere. All of it on stderr."""
+"""Progress of runs on stderr: bars on a terminal, otherwise a line per minute."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINE_SECONDS = 60.0
 
 
 class Progress:
-    """Listens to the workers; a context manager, since a terminal's bars must be taken down again."""
+    """Receives the workers' messages; a context manager, because a terminal's bars must be removed at the end."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self.label = {spec.key: f"{spec.method} on {spec.task.name}" for job in jobs for spec in job.specs}
@@ -79,7 +79,7 @@ class Progress:
             self._trace(payload.get("traceback"))
 
     def _trace(self, text: str | None) -> None:
-        """Where in the worker an error was raised, once, if --debug asks for it."""
+        """Print the traceback of a worker's error, once, with --debug."""
         if text and context.current().debug and text not in self.told:
             self.told.add(text)
             self._print(text)

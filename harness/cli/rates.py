@@ -1,6 +1,6 @@
-"""How fast a pair goes, for `--budget seconds=N`: measured once in a results folder and kept in its `rates/`.
+"""The speed of a pair, for `--budget seconds=N`: measured once per results folder and kept in its `rates/`.
 
-One measurement holds for all seeds, so that more seeds get the same number of steps as those before them.
+One measurement serves all seeds, so that later seeds get the same number of steps.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 STEPS = 200
 FASTEST = 1e12
-"""Steps a second that no machine does: a file that says so was not written by `measured`."""
+"""Steps per second that no machine reaches: a file with more was not written by `measured`."""
 
 
 def known(results: Path, device: str) -> Measure:
-    """What was measured before, in steps a second; `UsageError` where nothing was."""
+    """The stored speed in steps per second; `UsageError` if there is none."""
 
     def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float:
         found = _read(_path(results, _specs(pair, settings, how, device)[0], device))
@@ -36,7 +36,7 @@ def known(results: Path, device: str) -> Measure:
 
 
 def measured(ledger: Ledger, place: tuple[str, str]) -> Measure:
-    """What was measured before, else a measurement in a worker, written down."""
+    """The stored speed, else a measurement in a worker, which is stored."""
 
     def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float:
         from harness.results.ledger.ledger import RunStatus

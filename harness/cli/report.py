@@ -1,4 +1,4 @@
-"""`bench report`: a report of what the results hold, as text on stdout or as files."""
+"""`bench report`: make a report of the results, as text on stdout or as files."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _nothing(store: Store, name: str, *, filtered: bool) -> str:
     here = context.current().results
     rows = store.rows("select distinct task, protocol from result order by all")
     if not rows:
-        return f"no finished runs in {here} yet; `bench run` makes them, `bench ls samplers` and `bench ls tasks` say of what"
+        return f"no finished runs in {here} yet; `bench run` makes some, see `bench run --help`"
     places = ", ".join(f"{row['task']}@{row['protocol']}" for row in rows)
     what = "of what was asked for" if filtered else f"that {name} is about"
     return f"no results {what} in {here}; there are results of {places}"
@@ -134,7 +134,7 @@ def _format_of(out: Path | None) -> str:
 
 
 def _place(out: Path, name: str, suffix: str) -> Path:
-    """The file for the text: `out` itself, or one in it where it is a folder."""
+    """The file for the text: `out` itself, or a file in it if it is a folder."""
     return out if out.suffix and not out.is_dir() else out / f"{name}{suffix}"
 
 

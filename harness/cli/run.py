@@ -1,4 +1,4 @@
-"""`bench run`: do what is missing of the runs that a command names."""
+"""`bench run`: execute the runs of a command that are missing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run(
     places = local.slots(named, workers)
     ledger = Ledger(context.current().results)
     planned = plan(context.plugins(), asked, ledger, rates.measured(ledger, places[0]))
-    ledger.prepare()  # after the plan: what cannot be planned makes no folder
+    ledger.prepare()  # after the plan, so that a refused command makes no folder
     try:
         outcome = execute(planned, places, retry=retry, long_is_fine=yes, timeout=limit, draws=draws)
     except local.PreemptedError:

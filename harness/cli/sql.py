@@ -11,7 +11,7 @@ from harness.cli.options import MAX_INT, duration
 from harness.reporting.report import Result, table
 
 MAX_ROWS = 100_000
-"""Of an answer: with the 60 columns of `run_metric` they take about 500 MB."""
+"""Rows of an answer: with the 60 columns of `run_metric` they take about 500 MB."""
 
 
 def sql(

@@ -1,4 +1,4 @@
-"""`bench status`: which workers run and how far they are, read from the results folder, in whatever terminal."""
+"""`bench status`: running workers and their progress, read from the results folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report is: it reads the store and answers with tables, figures and flat records; rendering is not its job.
+"""The interface of reports: a report reads the store and returns tables, figures and flat records.
 
     class Speed(Report):
         name = "speed"
@@ -36,7 +36,7 @@ class Column:
     format: str | Callable[[Any], str] = ""
 
     def text(self, row: Mapping[str, Any]) -> str:
-        """The cell of a row as text; "" where there is none, "inf" and "-inf" for infinities."""
+        """The cell of a row as text; "" for a missing value, "inf" and "-inf" for infinities."""
         value = row.get(self.key)
         if value is None:
             return ""
@@ -59,7 +59,7 @@ class Table:
     keys: int = 1
 
     def cells(self) -> list[list[str]]:
-        """The cells as text, a list a row."""
+        """The cells as text, one list per row."""
         return [[column.text(row) for column in self.columns] for row in self.rows]
 
 
@@ -75,8 +75,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for. Empty means all; `metric` is what to rank by, where the report lets one choose;
-    `registry` has the plugins of this command; `paper` and `tables` are of a report about printed values.
+    """What the user asked for. Empty means all. `metric` is the metric to rank by, if the report offers a choice;
+    `registry` has the plugins of this command; `paper` and `tables` select printed values.
     """
 
     tasks: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ class Request:
     tables: tuple[str, ...] = ()
 
     def plugin(self, kind: str, name: str, **settings: Any) -> Any:
-        """A plugin of a kind ("tasks") with these settings; `UsageError` and `PluginError` as of any plugin."""
+        """A plugin of a kind ("tasks") with these settings; raises `UsageError` or `PluginError`."""
         from harness.contracts.hookspecs import Info
         from harness.contracts.registry import registry
         from harness.runs.plugin_metadata import instance
@@ -99,7 +99,7 @@ class Request:
 
 
 class Records(Sequence[Mapping[str, Any]]):
-    """Records that are computed on first use: a table on a terminal needs none of them."""
+    """Records that are computed on first use: a table on a terminal does not need them."""
 
     def __init__(self, make: Callable[[], Sequence[Mapping[str, Any]]]) -> None:
         self._make = functools.cache(make)
@@ -119,12 +119,12 @@ class Records(Sequence[Mapping[str, Any]]):
 
 @dataclass(frozen=True)
 class Result:
-    """What a report or a verb returns; the command prints it in the format that was asked for.
+    """What a report or a verb returns; the command prints it in the requested format.
 
-    tables     for people; a text among them is a paragraph, of verbs only
+    tables     for people; a text among them is a paragraph (verbs only)
     records    for programs: objects, flat in reports; a number may be infinite, never NaN
     figures    drawn when they are saved
-    notes      what the reader must know that belongs to no table; they go to stderr
+    notes      remarks that belong to no table; they are printed to stderr
     exit_code  of a verb
     """
 
@@ -136,7 +136,7 @@ class Result:
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), title: str = "") -> Table:
-    """A table of rows as they are, with these of their keys as columns, else all; numbers stand at the right."""
+    """A table of rows with these keys as columns, or all keys; columns of numbers are aligned right."""
 
     def number(key: str) -> bool:
         values = [row[key] for row in rows if row.get(key) is not None]
@@ -153,4 +153,4 @@ class Report(ABC):
 
     @abstractmethod
     def build(self, store: Store, request: Request) -> Result:
-        """The report on what the request names; an empty Result where the store has nothing of it."""
+        """The report for the request; an empty Result if the store has no matching results."""

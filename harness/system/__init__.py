@@ -1,1 +1,1 @@
-"""What touches the machine: errors, files that are whole or missing, kernel locks, text."""
+"""Access to the machine: errors, atomic file writes, kernel locks, text."""

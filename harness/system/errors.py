@@ -6,13 +6,13 @@ import errno
 
 
 class BenchError(Exception):
-    """Base of every error that a user may meet; the command line prints it without a traceback."""
+    """Base of every error that a user may see; the command line prints it without a traceback."""
 
     exit_code = 1
 
 
 class RunError(BenchError):
-    """A run failed: its row says so, and the others are untouched. Exit code 1."""
+    """A run failed; other runs are not affected. Exit code 1."""
 
 
 class UsageError(BenchError):
@@ -34,7 +34,7 @@ class DataError(BenchError):
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-"""Error numbers of a disk, or a quota on one, without room."""
+"""Error numbers of a full disk or an exceeded quota."""
 _ELSEWHERE = "choose another folder by --results DIR or BENCH_RESULTS"
 _REMEDIES = {
     **dict.fromkeys(FULL, f"free some space, or {_ELSEWHERE}"),
@@ -45,11 +45,11 @@ _REMEDIES = {
 
 
 def why(error: OSError) -> str:
-    """What went wrong with a file, as the operating system puts it, and what to do about it."""
+    """The operating system's message about a file, and what to do."""
     return f"{error.strerror or error}; {_REMEDIES.get(error.errno or 0, _ELSEWHERE)}"
 
 
 def require(right: bool, where: str, what: str) -> None:  # noqa: FBT001 - what is asked
-    """Raise `UsageError` about what a plugin declares `where`, unless it is right."""
+    """Raise `UsageError` about a plugin's declaration at `where`, unless it is right."""
     if not right:
         raise UsageError(f"{where}: {what}")

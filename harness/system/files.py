@@ -1,7 +1,7 @@
-"""Files that are either whole or missing: written aside, synced, renamed. Sets of them, and records with a checksum.
+"""Atomic writes: a file is written aside, synced and renamed. Also sets of files, and records with a checksum.
 
-All that is written outside the growing files of an attempt goes through here. What is written *aside* is called
-`.NAME.0123456789abcdef` until it is complete; only a killed process leaves such a file.
+All writes except the growing files of an attempt go through here. A file *aside* is named `.NAME.0123456789abcdef`
+until it is complete; only a killed process leaves such a file.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from harness.system.text import is_text
 
 SEAL = "sha256"
 FILES = "files"
-"""Of a manifest: the SHA-256 of each file of the set, by its path below the manifest's folder."""
+"""In a manifest: the SHA-256 of each file of the set, by its path below the manifest's folder."""
 ABANDONED_SECONDS = 3600.0
-"""No write takes as long: an older file that is still aside was left by a killed process."""
+"""No write takes this long: an older file aside was left by a killed process."""
 ENDING = "([0-9a-f]{16})"
-"""The end of a name aside, as a pattern: random, or the start of a checksum."""
+"""Pattern of the end of a name aside: random, or the start of a checksum."""
 MAX_BYTES = 2**24
-"""Of a record or a log: parsed, the worst that fits takes 400 MB. The longest so far has 0.1 MB."""
+"""Limit of a record or a log: the worst of this size takes 400 MB when parsed. The longest so far has 0.1 MB."""
 
 
 def aside(path: Path, token: str = "") -> Path:
-    """Where the next content of `path` is written: without a token, a name that no other process uses."""
+    """The path aside of `path`: with a random token unless one is given."""
     return path.with_name(f".{path.name}.{token or secrets.token_hex(8)}")
 
 
 def is_abandoned(path: Path) -> bool:
-    """Whether a file aside is older than any write takes. A process id would not tell: containers have their own."""
+    """Whether a file aside is older than any write takes. Process ids do not help: containers have their own."""
     return time.time() - path.lstat().st_mtime > ABANDONED_SECONDS
 
 
 def sweep(path: Path) -> None:
-    """Delete what killed processes left aside of `path`."""
+    """Delete files that killed processes left aside of `path`."""
     for found in path.parent.glob(f".{glob.escape(path.name)}.*"):
         with suppress(OSError):
             if is_abandoned(found) and re.fullmatch(ENDING, found.name.rpartition(".")[2]):
@@ -56,7 +56,7 @@ def sweep(path: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes | Iterable[bytes], *, sync: bool = True) -> None:
-    """Write `content` to `path` so that a reader, or a crash, sees all of it or what was there before.
+    """Write `content` to `path` atomically: readers, and a crash, see all of it or the previous content.
 
     An error leaves nothing behind, and an `OSError` names `path`. Without `sync` this holds for a killed process but
     not for a power failure.
@@ -75,7 +75,7 @@ def write_whole(path: Path, content: bytes | Iterable[bytes], *, sync: bool = Tr
 
 
 def write_json(path: Path, record: Mapping[str, Any], *, sync: bool = True) -> None:
-    """`write_whole` for a record; NaN is refused, JSON has none."""
+    """`write_whole` for a record; NaN is refused, because JSON has none."""
     write_whole(path, json.dumps(record, indent=1, sort_keys=True, allow_nan=False).encode(), sync=sync)
 
 
@@ -136,9 +136,9 @@ def read_set(folder: Path, manifest: str) -> dict[str, bytes] | None:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Keep other commands from writing a set into `folder`, by a kernel lock on the folder itself.
+    """Prevent other commands from writing a set into `folder`, by a kernel lock on the folder itself.
 
-    Raises `DataError` where another command does. A file system without locks excludes no command.
+    Raises `DataError` if another command holds it. On a file system without locks it has no effect.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -154,7 +154,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def _write(path: Path, content: bytes | Iterable[bytes], *, sync: bool = True) -> None:
-    """Write a file that must not be there yet, nor a link of its name."""
+    """Write a file that must not exist yet, not even as a link."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         for part in (content,) if isinstance(content, bytes) else content:
@@ -168,7 +168,7 @@ def _write(path: Path, content: bytes | Iterable[bytes], *, sync: bool = True) -
 
 
 def _sync(folder: Path) -> None:
-    """Make the names in a folder last."""
+    """Sync the names in a folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         with _naming(folder):
@@ -179,7 +179,7 @@ def _sync(folder: Path) -> None:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Let an `OSError` name the file that was to be written, not the one aside."""
+    """Let an `OSError` name the target file, not the one aside."""
     try:
         yield
     except OSError as error:
@@ -188,7 +188,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _finish(folder: Path, manifest: str) -> None:
-    """Put the files of a set in place that was complete when its writer was killed."""
+    """Put the files of a set in place if it was complete when its writer was killed."""
     for name, digest in _digests(read_json(folder / manifest)).items():
         path = folder / name
         written = aside(path, digest[:16])
@@ -200,7 +200,7 @@ def _finish(folder: Path, manifest: str) -> None:
 
 
 def _digests(record: Mapping[str, Any] | None) -> dict[str, str]:
-    """The checksums of a manifest, by name; none where it is damaged, or names a file that is not below its folder."""
+    """The checksums of a manifest, by name; {} if it is damaged or names a file outside its folder."""
     digests = (record or {}).get(FILES)
     if record is None or not seal_holds(record) or not isinstance(digests, dict):
         return {}
@@ -209,7 +209,7 @@ def _digests(record: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def _member(path: Path, digest: str) -> bytes | None:
-    """The content of a file of a set: in place or still aside, where its writer was killed or is at work."""
+    """The content of a file of a set, in place or still aside (its writer was killed, or is still running)."""
     for place in (path, aside(path, digest[:16]), path):
         with suppress(OSError):
             content = read_bytes(place)
@@ -230,14 +230,14 @@ def _sha256(content: bytes) -> str:
 
 
 def regular(path: Path | str) -> BufferedReader:
-    """An ordinary file, open for reading. A pipe would block, a device might never end, and a link may lead anywhere:
-    each is an `OSError`.
+    """An ordinary file, open for reading; `OSError` for a pipe (may block), a device (may never end) or a link (may
+    lead anywhere).
     """
     return os.fdopen(_opened(path)[0], "rb")
 
 
 def read_record(path: Path | str) -> bytes:
-    """The content of a file that is to be parsed: `read_bytes` with a limit that its parts do not exhaust memory."""
+    """`read_bytes` with a limit, for a file to be parsed: the parsed record fits into memory."""
     return read_bytes(path, MAX_BYTES)
 
 
@@ -274,7 +274,7 @@ def _opened(path: Path | str) -> tuple[int, int]:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The record at `path`; None where it is missing, cut off or no object."""
+    """The record at `path`; None if it is missing, truncated or not an object."""
     try:
         return parse_json(read_record(path))
     except (OSError, ValueError):
@@ -282,7 +282,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def parse_json(content: bytes) -> dict[str, Any]:
-    """A JSON object; `ValueError` for anything else, and for what JSON has not: NaN, infinity, halves of characters."""
+    """A JSON object; `ValueError` for anything else, and for NaN, infinity and lone surrogates."""
     try:
         record = _DECODER.decode(content.decode())
     except RecursionError as error:
@@ -300,16 +300,16 @@ def _refuse(name: str) -> Any:
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
-"""How JSON writes half of a character beyond the basic plane: alone it is no text."""
+"""A surrogate, half of a character, as JSON escapes it: alone it is not text."""
 
 
 def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record with the checksum of all the rest of it, under `sha256`."""
+    """The record with the checksum of its other entries, under `sha256`."""
     return {**record, SEAL: _digest(record)}
 
 
 def seal_holds(record: Mapping[str, Any]) -> bool:
-    """Whether a record is what was sealed. One without a seal, as earlier versions wrote them, passes."""
+    """Whether a record matches its checksum. A record without one, as earlier versions wrote them, passes."""
     return SEAL not in record or record[SEAL] == _digest(record)
 
 

@@ -24,7 +24,7 @@ from harness.system.errors import DataError, RunError
 from harness.system.files import read_json
 
 RETRY_SECONDS = 0.1
-"""Between two tries for a lock that is held."""
+"""Between two attempts to take a lock."""
 
 
 class HeldError(RunError):
@@ -32,7 +32,7 @@ class HeldError(RunError):
 
 
 class LostError(DataError):
-    """The folder that a worker writes to is not the one that it locked."""
+    """The folder that a worker writes to is no longer the one that it locked."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class Lock:
     descriptor: int
 
     def lost(self) -> bool:
-        """Whether the path no longer names what is held: it was deleted, moved or replaced."""
+        """Whether the path no longer names the locked file: it was deleted, moved or replaced."""
         try:
             return not os.path.samestat(os.lstat(self.path), os.fstat(self.descriptor))
         except OSError:
             return True
 
     def check(self) -> None:
-        """Raise `LostError` if the path no longer names what is held."""
+        """Raise `LostError` if the path no longer names the locked file."""
         if self.lost():
             raise LostError(
                 f"{self.path} was deleted or replaced while a worker wrote to it; the worker stopped and wrote no more "
@@ -88,7 +88,7 @@ def lock_folder(path: Path, patience: float) -> Iterator[Lock]:
 
 @contextmanager
 def _given_back(lock: Lock, delete: Callable[[], None]) -> Iterator[None]:
-    """Delete what was held, unless another process replaced it, and give the lock back."""
+    """Delete the locked file, unless another process replaced it, and release the lock."""
     try:
         yield
     finally:
@@ -147,7 +147,7 @@ def lock_device(identity: str, device: str, patience: float) -> Iterator[None]:
 
 
 def _device_holder(name: str) -> str:
-    """Which process bound a name, in words; for messages only."""
+    """The process that bound a name; for messages only."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         asking.setblocking(False)
         try:
@@ -159,7 +159,7 @@ def _device_holder(name: str) -> str:
 
 
 def holder(path: Path) -> str:
-    """Who wrote the lock file last, in words; for messages only."""
+    """The process that wrote the lock file last; for messages only."""
     record = read_json(path) or {}
     if not {"pid", "host", "since"} <= record.keys():
         return "another process"
@@ -169,7 +169,7 @@ def holder(path: Path) -> str:
 def held(path: Path) -> bool:
     """Whether a process holds the lock at `path` now.
 
-    Asked by a shared lock on a read-only descriptor: two who ask do not meet, and nothing is made or changed.
+    Tested with a shared lock on a read-only descriptor: two tests do not disturb each other, and nothing is changed.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -6,7 +6,7 @@ import resource
 
 
 def memory_limit(need: int = 0) -> str:
-    """What to do where the address space is limited, to less than `need` GiB if that is given; "" elsewhere."""
+    """What to do if the address space is limited (to less than `need` GiB if that is given); else ""."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit == resource.RLIM_INFINITY or 0 < need * 2**30 <= limit:
         return ""

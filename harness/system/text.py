@@ -1,4 +1,4 @@
-"""Text without control characters: what a plugin, a file or an error says must not steer a terminal or a document."""
+"""Text without control characters: text from plugins, files and errors must not control a terminal or a document."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CONTROL = ("Cc", "Cf", "Cs")
 
 
 def harmless(text: str, kept: str = "") -> str:
-    """Without control characters, but those to be kept."""
+    """Without control characters, except those in `kept`."""
     if text.isprintable():
         return text
     return "".join(c for c in text if c in kept or unicodedata.category(c) not in CONTROL)
@@ -21,7 +21,7 @@ def plain(text: str) -> str:
 
 
 def is_text(value: str) -> bool:
-    """Whether it has whole characters only: half of one comes from JSON's escapes, or from bytes of a command."""
+    """Whether it can be encoded: lone surrogates come from JSON escapes or from bytes of a command."""
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SWEPT = "swept"
 CHANGED = ("user", SWEPT)
-"""Provenances of settings that are other than usual."""
+"""Provenances of settings that differ from the published ones."""
 Cell = tuple[str, str, str, int, str]
 """method, task, protocol, chains, metric."""
 UNREPRODUCIBLE: Final = "not reproducible as published"

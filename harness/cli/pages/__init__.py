@@ -1,1 +1,1 @@
-"""What `bench show` says about a run, a task, a sampler, a method or a schedule: a record for each."""
+"""The records that `bench show` prints: of a run, task, sampler, method or schedule."""

@@ -1,4 +1,4 @@
-"""The records of methods and schedules, and what they share with those of samplers and tasks."""
+"""The records of samplers, methods and schedules, and the parts that they share with tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.system.errors import BenchError
 
 
 def head(offer: Offer) -> dict[str, Any]:
-    """What every record starts with."""
+    """The first entries of every record."""
     target = offer.info.target if isinstance(offer.info, Info) else None
     return {
         "kind": offer.kind[:-1],

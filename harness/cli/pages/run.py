@@ -1,4 +1,4 @@
-"""The record of a run: what was asked, where each setting came from, what happened, what came out."""
+"""The record of a run: its settings with their sources, its events, and its results."""
 
 from __future__ import annotations
 

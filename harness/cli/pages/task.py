@@ -67,7 +67,7 @@ def truth(made: Any) -> dict[str, Any] | None:
 
 
 def _asked(question: Callable[[], Any], notes: list[str]) -> Any:
-    """The answer; None, with a note, where it takes data that are not there."""
+    """The answer; None, with a note, if it needs data that are missing."""
     try:
         return question()
     except BenchError as error:

@@ -1,7 +1,7 @@
 """From the tables, records and figures of a result to text and files: the same Result gives the same bytes.
 
 `table` is for a terminal; `markdown`, `latex` and `html` are documents of the same tables; `csv` and `json` are the
-flat records. Text is data: whatever it holds, it cannot become markup, a formula or a control sequence.
+flat records. Text is escaped: it never becomes markup, a formula or a control sequence.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SUFFIXES = {
 
 
 def check_format(name: str) -> str:
-    """Its full name; raises `UsageError` with near matches for another."""
+    """The full name of a format; raises `UsageError` with near matches for an unknown one."""
     name = _SHORT.get(name, name)
     if name not in _MODULES:
         raise UsageError(f"unknown format {name!r}{suggestions(name, FORMATS)}")
@@ -41,7 +41,7 @@ def check_format(name: str) -> str:
 
 
 def render(result: Result, form: str, width: int | None = None) -> str:
-    """The result as text in one of `FORMATS`; `width` is the terminal's, None where there is none to fit into."""
+    """The result as text in one of `FORMATS`; `width` is the terminal's width, None for no limit."""
     module = importlib.import_module(f"harness.reporting.rendering.{_MODULES[check_format(form)]}")
     if form == "table":
         return str(module.render(result.tables, width))

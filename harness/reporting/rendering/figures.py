@@ -1,4 +1,4 @@
-"""Figures as SVG and PNG files whose bytes depend on what is drawn and nothing else."""
+"""Figures as SVG and PNG files; equal figures give equal bytes."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ STYLE = {
 }
 DPI = 160
 METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
-"""Kinds of files, and what is left out of each so that its bytes do not tell when and by what it was written."""
+"""Kinds of files, and the metadata left out of each, so that bytes do not depend on date or version."""
 
 
 def files(figure: Figure, name: str) -> dict[str, bytes]:
-    """Draw a figure; the contents of its files NAME.svg and NAME.png."""
+    """Draw a figure and return the contents of NAME.svg and NAME.png."""
     return {f"{name}.{kind}": content for kind, content in zip(METADATA, drawn(figure, *METADATA), strict=True)}
 
 
 def drawn(figure: Figure, *kinds: str) -> list[bytes]:
-    """Draw a figure; the contents of a file of each kind, "svg" or "png"."""
+    """Draw a figure and return the contents of a file for each kind, "svg" or "png"."""
     import matplotlib.style
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
@@ -52,12 +52,12 @@ def drawn(figure: Figure, *kinds: str) -> list[bytes]:
 
 
 def file_name(name: str) -> str:
-    """A figure's name as that of a file: made of names that plugins and runs give, it stays in its folder."""
+    """A figure's name as a safe file name, without path separators."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:100] or "figure"
 
 
 def unused(name: str, taken: Container[str]) -> str:
-    """The file name of a figure, numbered where it is another figure's too."""
+    """The file name of a figure, with a number if another figure has the same name."""
     slug, number = file_name(name), 1
     found = slug
     while found in taken:

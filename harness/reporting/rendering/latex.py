@@ -26,7 +26,7 @@ def _paragraph(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Text that LaTeX sets as it is; hyphens are kept from turning into dashes."""
+    """Text escaped for LaTeX; hyphens do not turn into dashes."""
     return "".join(_ESCAPES.get(c, c) for c in plain(text)).replace("--", "-{}-").replace("--", "-{}-")
 
 
@@ -50,5 +50,5 @@ def _table(table: Table) -> str:
 
 
 def _line(cells: Sequence[str]) -> str:
-    """A row. The {} keeps a first cell that starts with "[" or "*" from being an argument of the line break before."""
+    """A row. Without {} a first cell that starts with "[" or "*" would be an argument of the previous line break."""
     return "{}" + " & ".join(escape(cell) for cell in cells) + r" \\"

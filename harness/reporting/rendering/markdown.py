@@ -35,7 +35,7 @@ def _prose_line(line: str) -> str:
 
 
 def _escaped(part: str) -> str:
-    """Escaped; the spaces at its ends, which `escape` drops, are kept."""
+    """Escaped text that keeps its leading and trailing spaces, which `escape` drops."""
     lead, trail = part[: len(part) - len(part.lstrip())], part[len(part.rstrip()) :] if part.strip() else ""
     return lead + _EMPHASIS.sub(r"*\1*", escape(part)) + trail
 

@@ -1,7 +1,7 @@
-"""Records as JSON and CSV: one flat object, or line, a record.
+"""Records as JSON and CSV: one flat object, or line, per record.
 
-JSON has no infinity: such a number is null, and a field NAME_text beside it says "inf" or "-inf". In CSV it is the
-word itself, and an absent value is an empty cell.
+JSON has no infinity: an infinite number is null, and a field NAME_text beside it has "inf" or "-inf". In CSV it is
+"inf" or "-inf", and a missing value is an empty cell.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def as_json(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def as_csv(records: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
-    """A header line and a line a record; columns in order of first appearance, lists joined by spaces.
+    """A header line and one line per record; columns in order of first appearance, lists joined by spaces.
 
-    `columns` is the header where there are no records.
+    `columns` is the header if there are no records.
     """
     columns = list(dict.fromkeys(key for record in records for key in record)) or columns
     stream = io.StringIO()
@@ -68,7 +68,7 @@ def plain_value(value: Any) -> Any:
 
 
 def cell(value: Any) -> str:
-    """A value as text. A spreadsheet takes a leading =, +, -, @ for a formula; a quote before it keeps text text."""
+    """A value as text. A quote is put before a leading =, +, - or @, which a spreadsheet would read as a formula."""
     if value is None:
         return ""
     if isinstance(value, (list, tuple)):

@@ -1,8 +1,8 @@
 """A site of static files: an index page with everything on it, a page for each report, and each report in every format.
 
-It opens from disk: no script, no address outside the folder, fonts of the reader's own. Equal content gives equal
-bytes. Files are replaced when all are written, the index last, and files that the new site lacks are deleted after it.
-So a reader finds the old index or the new one, and either has all files that it links to.
+It opens from disk: no script, no address outside the folder, system fonts. Equal content gives equal bytes. Files are
+replaced after all are written, the index last, and files that the new site lacks are deleted after that. So a reader
+finds the old index or the new one, with all files that it links to.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.system.files import FILES, alone, read_json, write_set
 
 MANIFEST = "site.json"
 STALE = "stale"
-"""Of a manifest: files of the site before, which are being deleted."""
+"""In a manifest: files of the previous site that are being deleted."""
 INDEX = "index.html"
 DOCUMENTS = tuple(form for form in FORMATS if form not in {"table", "html"})
 INCH = 96
@@ -71,7 +71,7 @@ class Picture:
 
 
 def check_folder(folder: Path, name: str) -> None:
-    """Raise `UsageError` where a folder cannot be made or written to, or holds other things than this site."""
+    """Raise `UsageError` if a folder cannot be created or written to, or holds something other than this site."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--out {folder} is a file; choose a folder")
     try:
@@ -129,7 +129,7 @@ def contents(site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
 
 
 def _made(section: Section) -> tuple[Section, dict[str, bytes], list[Picture]]:
-    """A section with its documents and figures; one of which these fail is left with that problem and nothing else."""
+    """A section with its documents and figures; if one of these fails, the section has only that problem."""
     if section.problem:
         return section, {}, []
     own: dict[str, bytes] = {}
@@ -154,7 +154,7 @@ def _links(section: Section, files: Mapping[str, bytes]) -> list[tuple[str, str]
 
 
 def _draw(figure: Figure, section: str, files: dict[str, bytes]) -> Picture:
-    """Add a figure's files. A plugin names it, so the name may be another figure's too."""
+    """Add a figure's files. Plugins choose the names, so two figures may have the same."""
     folder = f"figures/{section}/"
     taken = {place.removeprefix(folder).removesuffix(".svg") for place in files if place.startswith(folder)}
     name = figures.unused(figure.name, taken)
@@ -171,5 +171,5 @@ def _linked_first(name: str) -> tuple[bool, bool, str]:
 
 
 def _is_own(name: str) -> bool:
-    """Whether a name in a manifest, which anybody may have edited, is one that a site can have."""
+    """Whether a file name from a manifest, which may have been edited, is one that a site can have."""
     return re.fullmatch(r"(figures/[a-z0-9-]+/)?[A-Za-z0-9_-]+\.[a-z]+", name) is not None

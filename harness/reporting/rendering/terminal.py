@@ -1,4 +1,4 @@
-"""Tables for a terminal, or for a pipe: the same columns, unwrapped and without styles."""
+"""Tables for a terminal or a pipe, without styles; for a pipe they are not wrapped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEPT = "\n\t"
 
 
 def render(tables: Sequence[Table | str], width: int | None = None) -> str:
-    """The tables one below the other. One wider than `width` is cut into several that repeat its key columns."""
+    """The tables, one after the other. A table wider than `width` is split into several that repeat its key columns."""
     return "\n".join(f"{harmless(t, _KEPT)}\n" if isinstance(t, str) else _table(t, width) for t in tables)
 
 
@@ -50,7 +50,7 @@ def _length(text: str) -> int:
 
 
 def _lines(table: Table, cells: Sequence[Sequence[str]], chosen: Sequence[int], widths: Sequence[int]) -> str:
-    """Columns that fit as they are. Of thousands of rows, rich would take longer than the report."""
+    """Columns that fit unwrapped. For thousands of rows, rich would take longer than the report."""
     lines = []
     for row in cells:
         padded = [(row[i], " " * (widths[i] - _length(row[i])), table.columns[i].align) for i in chosen]
@@ -75,7 +75,7 @@ def _folded(thing: Any, width: int) -> str:
 
 
 def _parts(lengths: Sequence[int], keys: int, width: int) -> list[list[int]]:
-    """The columns of each part: the keys, and as many of the others as fit, one at least."""
+    """The columns of each part: the keys, and as many of the others as fit, at least one."""
     widths = [length + GAP for length in lengths]
     leading = list(range(keys))
     parts = [leading]

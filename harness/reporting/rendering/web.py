@@ -1,6 +1,6 @@
-"""HTML, from the templates beside this file. What is put into them is escaped, and without control characters.
+"""HTML, from the templates beside this file. Inserted values are escaped and freed of control characters.
 
-Only what their own macros make is markup, by the filter `own`; what a plugin marks as such is text.
+Only the output of the templates' own macros is markup, by the filter `own`; Markup from a plugin is treated as text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def render(tables: Sequence[Table | str]) -> str:
-    """A fragment to be put into a page: a <table> with its caption, and its notes as a list, for each table."""
+    """A fragment of a page: for each table a <table> with its caption, and its notes as a list."""
     return page("fragment.html", tables=tables)
 
 

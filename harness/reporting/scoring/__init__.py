@@ -1,4 +1,4 @@
-"""The rules of RULES.md as code: which runs may be averaged, compared, ranked, and what is shown with a number."""
+"""The rules of RULES.md as code: which runs may be averaged, compared and ranked, and what is shown with a number."""
 
 from __future__ import annotations
 

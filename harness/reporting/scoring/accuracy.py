@@ -23,10 +23,10 @@ LOW_ERROR_VERSION = 2
 """1 took the worst coordinate, not the worst direction."""
 OVER_SEEDS = ("joint_bias2", "joint_variance", "low_error_share")
 UNGATED = (JOINT, LOW_ERROR, *OVER_SEEDS)
-"""What a wrong law cannot inflate: errors that count bias and variance alike, in every direction."""
+"""Metrics that a wrong law cannot inflate: errors that count bias and variance in every direction."""
 ESS_MSE = "ess_mse"
 MARGINAL = "mean_error"
-"""Whoever measures this metric knows a truth."""
+"""A group that measures this metric has a known truth."""
 
 ERRORS = ("joint_error",)
 LOW_ERROR_CURVES = ("joint_b2_z_max", "joint_b2_z2_max")
@@ -50,7 +50,7 @@ class Accuracy:
 
 
 def accuracy(group: Group, curves: Curves) -> Accuracy:
-    """All that needs a group's curves; they are not needed any more afterwards."""
+    """Everything that is computed from a group's curves, which can be freed afterwards."""
     found = findings(group, curves)
     errors = {**gate_estimates(group, found), **(joint_error(group, curves) or {}), **(low_error(group, curves) or {})}
     return Accuracy(found, errors, effective_size(group, curves))
@@ -83,7 +83,7 @@ def judge(group: Group, found: Findings) -> Gate | None:
 
 
 def gate_estimates(group: Group, judged: Findings) -> Estimates:
-    """What the gate looks at, as metrics: {} without a record."""
+    """The findings of the gate as metrics; {} without a record."""
     return {limits.metric: _as_metric(limits, found, len(group.runs)) for limits, found in judged if limits.metric}
 
 
@@ -183,7 +183,7 @@ def median_size(squares: Array) -> Array:
 
 
 def _by_seed(group: Group, curves: Curves, name: str) -> Array | None:
-    """A curve of a run as a whole, of all finished seeds: (S, n); None where one has it not."""
+    """A curve of whole runs, for all finished seeds: (S, n); None if a seed lacks it."""
     own = [curves[run.attempt, name][1][0] for run in group.done if (run.attempt, name) in curves] if curves else []
     if not own or len(own) < len(group.done) or len({len(y) for y in own}) > 1:
         return None

@@ -51,16 +51,16 @@ from harness.results.records import Status
 
 LEVEL = 0.05
 FEWEST = 3
-"""Pairs without which there is no test at all."""
+"""Fewest pairs for a test."""
 
 Better = Literal["a", "b", ""]
 Scale = Literal["difference", "ratio"]
 Rows = NDArray[np.float64]
 CURVES_OF = {JOINT: ERRORS, LOW_ERROR: LOW_ERROR_CURVES, ESS_MSE: ESS_CURVES}
-"""What is a statistic over chains x seeds, and the curves that it is made of."""
+"""The statistics over chains x seeds, and the curves that each is computed from."""
 _ABOUT = {JOINT: (1, "1", "min"), LOW_ERROR: (LOW_ERROR_VERSION, "data passes", "min"), ESS_MSE: (1, "draws", "max")}
 _OF_SQUARES = {JOINT: worst, ESS_MSE: median_size}
-"""What a statistic of squared errors is, from their means."""
+"""How a statistic of squared errors follows from their means."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Comparison:
 
     @property
     def favours(self) -> Better:
-        """The side that the effect speaks for, by the metric's direction; "" where it speaks for none."""
+        """The side that the effect favours, by the metric's direction; "" for neither."""
         even = 1.0 if self.scale == "ratio" else 0.0
         if self.effect is None or self.effect == even or (self.direction == "target" and self.target is None):
             return ""
@@ -176,7 +176,7 @@ def compare(a: Group, b: Group, metric: str, curves: Curves | None = None) -> Co
 
 @dataclass(frozen=True)
 class _Lack:
-    """Why a run has no value; `outcome` is what it is counted as, where the run did take place."""
+    """Why a run has no value; `outcome` is the category that it is counted in, if it was run."""
 
     text: str
     outcome: str = ""
@@ -184,7 +184,7 @@ class _Lack:
 
 @dataclass(frozen=True)
 class _Sides:
-    """What each side has by seed, why the other seeds do not count, and what speaks against a verdict."""
+    """The values of each side by seed, why the other seeds do not count, and reasons to withhold a verdict."""
 
     a: dict[int, Any]
     b: dict[int, Any]
@@ -193,7 +193,7 @@ class _Sides:
 
 
 def _read(a: Group, b: Group, read: Callable[[Run], Any]) -> _Sides:
-    """What `read` finds of each run of both groups; a `_Lack` where it finds nothing."""
+    """The result of `read` for each run of both groups; `read` returns a `_Lack` for a missing value."""
     found: list[dict[int, Any]] = [{}, {}]
     unpaired: dict[int, list[str]] = {}
     outcomes: Counter[tuple[str, str, int]] = Counter()
@@ -295,7 +295,7 @@ def _of_rows(made: Comparison, metric: str, axis: Rows, a: Sequence[Rows], b: Se
 
 
 def _log_ratios(a: Sequence[float], b: Sequence[float]) -> list[float]:
-    """log(a / b) seed by seed; 0 where neither is there, and a factor 2 beyond the greatest where only one is."""
+    """log(a / b) by seed; 0 if neither value exists, and a factor 2 beyond the greatest if only one does."""
     there = [[0 < x < math.inf for x in side] for side in (a, b)]
     finite = [math.log(x / y) for x, y, s, t in zip(a, b, *there, strict=True) if s and t]
     beyond = max(map(abs, finite), default=0.0) + math.log(2)

@@ -1,4 +1,4 @@
-"""What a group's seeds say of a metric: a mean with its interval, or a statistic over chains x seeds."""
+"""Estimate a metric of a group: a mean over seeds with its interval, or a statistic over chains x seeds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.results.records import Value
 Curves = Mapping[tuple[str, str], Curve]
 Replicates = NDArray[np.float64]
 Cost = Callable[[Group], Sequence[float | None]]
-"""What each finished run of a group cost, by seed."""
+"""The cost of each finished run of a group, in the order of seeds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Estimate:
     measured  seeds with a value, of those that were run
     by_seed   the values, where they are averaged
     replicates bootstrap replicates, where the statistic is not a mean over seeds
-    remark    what the reader must know
+    remark    a note for the reader
     """
 
     metric: str
@@ -87,7 +87,7 @@ def averaged(name: str, known: Value, by_seed: Mapping[int, float], remark: str 
 
 
 def derived(group: Group, base: Estimate | None, name: str, unit: str, cost: Cost) -> Estimate | None:
-    """An estimate divided by a cost of the run: seed by seed where it is a mean, by the mean cost where it is not."""
+    """An estimate divided by a cost of the run: by seed if it is a mean over seeds, else by the mean cost."""
     costs = {seed: c for seed, c in zip(group.done.numbers.seed, cost(group), strict=True) if c}
     if base is None or base.mean is None or not costs:
         return None

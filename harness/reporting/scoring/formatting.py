@@ -7,7 +7,7 @@ import math
 from harness.reporting.scoring.estimates import Estimate
 
 LARGE, SMALL = 1e7, 1e-7
-"""Where powers of ten are shorter; no table is wide enough for all the digits of a number like 1e56."""
+"""Limits beyond which numbers are written as powers of ten."""
 
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 

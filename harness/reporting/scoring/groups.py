@@ -1,7 +1,7 @@
-"""Runs as the store has them, gathered into groups: replicates that differ in nothing but the seed.
+"""Runs from the store, in groups of replicates that differ only in the seed.
 
-A report may be of a hundred thousand runs, so what is counted and averaged is in columns. A `Run` is made when it is
-asked for by itself.
+A report may cover a hundred thousand runs, so numbers are kept in columns. A `Run` object is created only when it is
+needed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness.results.papers import SWEPT
 from harness.results.records import FINAL, Status, Value
 
 CHANGED = ("user", SWEPT)
-"""Provenances of settings that are other than usual."""
+"""Provenances of settings that differ from the published ones."""
 
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 """x (n,) and y (C, n), or (1, n) where the curve is of the run as a whole."""
@@ -27,7 +27,7 @@ Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Readings:
-    """A metric in one version, of the runs that have it: what it is, and its values by seed; NaN is "none"."""
+    """One version of a metric, for the runs that have it: its description and its values by seed; NaN is "none"."""
 
     known: Value
     seeds: NDArray[np.int64]
@@ -64,7 +64,7 @@ class Numbers:
 
 
 class Runs(Sequence[Run]):
-    """Runs by seed. How many there are and their `numbers` are known; `make` gives the runs themselves."""
+    """Runs by seed. Their `numbers` are loaded; `make` creates the `Run` objects."""
 
     def __init__(self, numbers: Numbers, make: Callable[[], Sequence[Run]]) -> None:
         self.numbers = numbers
@@ -101,7 +101,7 @@ class Runs(Sequence[Run]):
 
 @dataclass(frozen=True)
 class TaskCode:
-    """Which code and data of a task that was run with several: "task source 1a2b3c4d, current code"."""
+    """A version of a task's code and data, if several were run: "task source 1a2b3c4d, current code"."""
 
     text: str
     current: bool
@@ -142,11 +142,11 @@ class Group:
 
     @functools.cached_property
     def failed(self) -> Runs:
-        """The runs that the machine or an error ended; they may be run again."""
+        """The runs that ended by an error or the machine; they may be run again."""
         return self.runs.of(lambda status: status not in FINAL)
 
     def metrics(self) -> dict[str, Value]:
-        """What is known of each metric (unit, direction, newest version) among the runs; primary ones first."""
+        """The description of each metric (unit, direction, newest version) among the runs; primary ones first."""
         return dict(self._metrics)
 
     @functools.cached_property
@@ -161,20 +161,20 @@ data."""
 
 
 def field_of(group: Group) -> FieldKey:
-    """The field of comparison that a group belongs to: never pooled with another."""
+    """The field of comparison that a group belongs to. Fields are never pooled."""
     task = {name: value for name, value in group.settings.items() if name.startswith(("task.", "task "))}
     settings = json.dumps(task, sort_keys=True)
     return group.task, group.task_version, group.protocol, group.chains, group.budget, settings
 
 
 def differ_in_code(a: Group, b: Group) -> bool:
-    """Whether nothing but the code or data of the task keeps two groups in different fields."""
+    """Whether two groups are in different fields only because of the task's code or data."""
     bare = [replace(g, settings={n: v for n, v in g.settings.items() if not n.startswith("task ")}) for g in (a, b)]
     return field_of(a) != field_of(b) and field_of(bare[0]) == field_of(bare[1])
 
 
 def fields(groups: Iterable[Group]) -> list[list[Group]]:
-    """The groups, a list a field of comparison, in a fixed order."""
+    """The groups, one list per field of comparison, in a fixed order."""
     found: dict[FieldKey, list[Group]] = {}
     for group in groups:
         found.setdefault(field_of(group), []).append(group)

@@ -1,4 +1,4 @@
-"""Names for rows and tables that leave nothing out: two groups of one method are told apart by what differs."""
+"""Names for rows and tables: groups of one method are distinguished by the settings that differ."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from harness.reporting.scoring.groups import Group, field_of
 
 SHORT = (8, 16, 64)
-"""Characters of a hash that are shown: the first number that tells it from the others."""
+"""Shown lengths of a hash: the first length that distinguishes it from the others."""
 
 
 def labels(field: Sequence[Group]) -> dict[str, str]:
@@ -74,7 +74,7 @@ def settings_from(group: Group, *kinds: str) -> list[str]:
 
 
 def _differing(groups: Sequence[Group]) -> list[str]:
-    """The settings whose values are not the same in all groups; hashes only where nothing else tells them apart."""
+    """The settings whose values differ between groups; hashes only if nothing else distinguishes the groups."""
     names = sorted({name for group in groups for name in group.settings})
     differing = [name for name in names if len({_exact(group, name) for group in groups}) > 1]
     spoken = [name for name in differing if not is_hash(name)]
@@ -83,7 +83,7 @@ def _differing(groups: Sequence[Group]) -> list[str]:
 
 
 def _texts(groups: Sequence[Group], name: str) -> list[str]:
-    """The values of a setting for people, in full where short ones would be the same."""
+    """The values of a setting for people, in full if the short forms would be equal."""
     exact = [_exact(group, name) for group in groups]
     whole = [setting_text(group.settings.get(name)) for group in groups]
     for short in ([text[:size] for text in whole] for size in (SHORT if is_hash(name) else (None,))):
@@ -93,12 +93,12 @@ def _texts(groups: Sequence[Group], name: str) -> list[str]:
 
 
 def _exact(group: Group, name: str) -> str:
-    """A value, and whether there is one, as text: 1, 1.0, true and "1" are four."""
+    """A value as text, "" if there is none; 1, 1.0, true and "1" give four different texts."""
     return json.dumps(group.settings[name], sort_keys=True) if name in group.settings else ""
 
 
 def is_hash(name: str) -> bool:
-    """Whether a setting is the version of some code or data, which says nothing to a reader."""
+    """Whether a setting is the version of code or data, which does not help a reader."""
     return name.endswith((" source", " data")) or name in {"engine", "key version"}
 
 

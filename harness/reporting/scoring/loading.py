@@ -1,4 +1,4 @@
-"""From the store to groups: DuckDB gathers the numbers of all runs into columns, a list a group."""
+"""Load groups from the store: DuckDB collects the numbers of all runs into columns, one list per group."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ select run.task, task_source, task_data, max(attempt) as latest
 from chosen join run using (group_key, run_key, seed) group by all order by all
 """
 AT_ONCE = 5000
-"""Attempts whose curves are in memory at once, 150 MB; each time DuckDB goes through those of all attempts."""
+"""Attempts whose curves are in memory at once, 150 MB; each batch makes DuckDB scan the curves of all attempts."""
 _CURVES = """
 select attempt, name, x, y from curve_points where attempt in (select unnest(?)) and list_contains(?, name)
 """
@@ -114,7 +114,7 @@ def _code(row: Mapping[str, Any]) -> Code:
 
 
 def _codes(rows: Sequence[tuple[str, str, str, str]], request: Request) -> dict[Code, TaskCode]:
-    """What to call each version of the code and data of tasks that were run with several; `rows` end in attempts.
+    """The name of each version of code and data, for tasks that were run with several; `rows` end in attempts.
 
     Current is the code that is installed; where the task is not installed, or data differ, what was run last.
     """
@@ -135,7 +135,7 @@ def _codes(rows: Sequence[tuple[str, str, str, str]], request: Request) -> dict[
 
 
 def _installed(request: Request, task: str) -> set[str]:
-    """The hashes of the code that offers a task now; none where the plugins of this command are not known."""
+    """The hashes of a task's installed code; none if the request has no registry."""
     from harness.contracts.hookspecs import Info
     from harness.runs.source import source_hash
 
@@ -240,7 +240,7 @@ def _is_given(origin: Mapping[str, Any]) -> bool:
 
 
 def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
-    """All of a run's canonical form but task, protocol, chains and seed."""
+    """A run's canonical form without task, protocol, chains and seed."""
     found: dict[str, Any] = {"sampler": row["sampler"], "schedule": row["schedule"]}
     for part in ("sampler", "schedule", "task"):
         found |= {f"{part}.{name}": value for name, value in json.loads(row[f"{part}_params"]).items()}
@@ -258,7 +258,7 @@ def _details(store: Store, chosen: Sequence[Any]) -> dict[str, list[dict[str, An
 
 
 class _Metrics(Mapping[str, Value]):
-    """The metrics of one seed, looked up when they are asked for: of many runs, the values would take most memory."""
+    """The metrics of one seed, looked up on access, because the values of many runs take most memory."""
 
     def __init__(self, readings: Mapping[str, Sequence[Readings]], seed: int) -> None:
         self._readings = readings

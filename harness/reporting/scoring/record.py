@@ -14,7 +14,7 @@ from harness.results.records import Status
 
 
 def flat_record(group: Group, label: str, estimate: Estimate, standing: RankStatus) -> dict[str, Any]:
-    """What the group is, what was measured, where it stands; numbers may be infinite."""
+    """The group, its estimate and its rank; numbers may be infinite."""
     rank = standing.rank
     return {
         "task": group.task,
@@ -55,7 +55,7 @@ def flat_record(group: Group, label: str, estimate: Estimate, standing: RankStat
 
 
 def account(run: Run) -> str:
-    """What happened to a run that diverged or failed, in a line."""
+    """How a run diverged or failed, in one line."""
     if run.status == Status.DIVERGED:
         return f"seed {run.seed} {divergence(run)}"
     return f"seed {run.seed} {run.status}: {run.reason or 'no reason given'}"
@@ -67,6 +67,6 @@ def divergence(run: Run) -> str:
 
 
 def typical(values: Sequence[float | None]) -> float | None:
-    """The median of those that are known; None where none is."""
+    """The median of the known values; None if there is none."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None

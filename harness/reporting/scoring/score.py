@@ -1,4 +1,4 @@
-"""Everything that a report may say of one field of groups: estimates, gates, standings, and flat records of them."""
+"""The scores of one field of groups: estimates, gates, ranks, and flat records of them."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class FieldScore:
 
     @property
     def _accuracy(self) -> Mapping[str, Accuracy]:
-        """By group key; found when it is first asked for, as a figure of draws needs none."""
+        """By group key; computed on first use, because a figure of draws does not need it."""
         return self._found()
 
     @functools.cached_property
     def gates(self) -> dict[str, Gate | None]:
-        """Whether each group may be ranked by what a wrong law inflates; None where no truth is known."""
+        """Whether each group may be ranked by metrics that a wrong law inflates; None if no truth is known."""
         return {group.key: accuracy.judge(group, self._accuracy[group.key].findings) for group in self.groups}
 
     @functools.cached_property
@@ -76,11 +76,11 @@ class FieldScore:
 
     @property
     def truth_known(self) -> bool:
-        """Whether the task has a truth: then the errors against it rank, whether or not these runs have a record."""
+        """Whether the task has a truth: then errors against it rank, even if these runs have no record of them."""
         return any(self._accuracy[group.key].errors or MARGINAL in group.metrics() for group in self.groups)
 
     def derive(self, name: str, base: str, unit: str, cost: Cost) -> None:
-        """Add a metric: another one divided, seed by seed, by a cost of the run (none where it is unknown)."""
+        """Add a metric: another one divided by a cost of the run, seed by seed; no value if the cost is unknown."""
         if base in self.metrics:
             self._derived[name] = (base, unit, cost)
             self.metrics.append(name)
@@ -109,7 +109,7 @@ class FieldScore:
         return self._standings[metric][group.key]
 
     def ordered(self, metric: str) -> list[Group]:
-        """The groups, the ranked ones first by rank, the others by label."""
+        """The groups: ranked ones first, by rank, then the others, by label."""
 
         def place(group: Group) -> tuple[bool, int, str]:
             rank = self.standing(group, metric).rank
@@ -118,7 +118,7 @@ class FieldScore:
         return sorted(self.groups, key=place)
 
     def record(self, group: Group, metric: str) -> dict[str, Any] | None:
-        """The flat record of a group and metric: the row of the JSON and CSV forms; None where it is not measured."""
+        """The flat record of a group and metric, for JSON and CSV; None if it was not measured."""
         estimate = self.estimate(group, metric)
         if estimate is None:
             return None
@@ -130,7 +130,7 @@ class FieldScore:
         return [record for record in found if record is not None]
 
     def compare(self, a: Group, b: Group, metric: str) -> Comparison | None:
-        """One group against another, paired by seed; no verdict on a row off its target by what that may inflate."""
+        """Compare two groups by seed; no verdict if a group is off its target and that could inflate the metric."""
         found = compare(
             a, b, metric, load_curves(self._store, [a, b], CURVES_OF[metric]) if metric in CURVES_OF else {}
         )
@@ -151,7 +151,7 @@ class FieldScore:
         return self._curves[name]
 
     def curve(self, group: Group, name: str) -> tuple[NDArray[np.float64], Curve] | None:
-        """The curves of a group's runs stacked: the seed of each row, and (x, y); None where they do not fit."""
+        """The curves of a group's runs, stacked: the seed of each row, and (x, y); None if they do not fit together."""
         return rows_by_seed(group, {(attempt, name): curve for attempt, curve in self.curves(name).items()}, name)
 
     def arrays(
@@ -173,7 +173,7 @@ class FieldScore:
             return {name: np.stack([kept.get_slice(name)[row] for row in rows]) for name in names}
 
     def multipliers(self) -> str:
-        """How intervals over seeds are made, with the t multiplier of each number of seeds in the field."""
+        """How intervals over seeds are computed, with the t multiplier for each number of seeds in the field."""
         counts = sorted({len(group.done) for group in self.groups if len(group.done) > 1})
         if not counts:
             return "one seed: no intervals" if any(group.done for group in self.groups) else "no finished run"
@@ -181,7 +181,7 @@ class FieldScore:
         return f"mean \N{PLUS-MINUS SIGN} 95 % t interval over seeds, t s/sqrt(n), t = {spoken}"
 
     def failures(self) -> list[str]:
-        """What happened in each run that diverged or failed."""
+        """A line for each run that diverged or failed."""
         return [
             f"{self.labels[group.key]}: {account(run)}"
             for group in self.groups
@@ -212,7 +212,7 @@ def score_fields(store: Store, request: Request, kind: type[S]) -> list[S]: ...
 
 
 def score_fields(store: Store, request: Request, kind: type[FieldScore] = FieldScore) -> Sequence[FieldScore]:
-    """The fields that the request names, in a fixed order, each scored on its own; as a subclass where one is given."""
+    """The fields of the request, in a fixed order, each scored on its own, as `kind`."""
     groups = load_groups(store, request)
 
     @functools.cache
@@ -229,7 +229,7 @@ def _accuracies(store: Store, groups: Sequence[Group]) -> dict[str, Accuracy]:
 
 
 def _parts(groups: Iterable[Group]) -> Iterator[list[Group]]:
-    """The groups, as many at a time as one answer of DuckDB has curves of, and one at least."""
+    """The groups in batches of at most `AT_ONCE` runs, at least one group each."""
     part: list[Group] = []
     for group in groups:
         if part and sum(len(member.runs) for member in [*part, group]) > AT_ONCE:
@@ -241,7 +241,7 @@ def _parts(groups: Iterable[Group]) -> Iterator[list[Group]]:
 
 
 def check_metric(scores: Sequence[FieldScore], metric: str) -> None:
-    """Raise `UsageError` with near matches where no field has the metric."""
+    """Raise `UsageError` with near matches if no field has the metric."""
     known = {name for score in scores for name in score.metrics}
     if scores and metric not in known:
         raise UsageError(f"unknown metric {metric!r}{suggestions(metric, known)}")

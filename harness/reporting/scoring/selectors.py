@@ -1,4 +1,4 @@
-"""The groups that a word means: a method, a row's label as reports print it, or the beginning of a group or run key."""
+"""The groups that a word selects: a method, a row's label in a report, or the beginning of a group or run key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEY = re.compile(r"[0-9a-fA-F]{6,64}")
 
 @dataclass(frozen=True)
 class Selector:
-    """One side of a comparison: `word` as given, the method whose groups it is among, and the one group or label."""
+    """One side of a comparison: the given `word`, its method, and the group key or label if it names one."""
 
     word: str
     method: str
@@ -30,7 +30,7 @@ class Selector:
 
 
 def side(store: Store, word: str, offered: Iterable[str]) -> Selector:
-    """What a word means among the runs of a store; `offered` are the methods that could be run.
+    """The meaning of a word among the runs of a store; `offered` are the methods that could be run.
 
     Raises `UsageError` with near matches for an unknown name, and for a key that begins several groups.
     """
@@ -48,7 +48,7 @@ def side(store: Store, word: str, offered: Iterable[str]) -> Selector:
 
 
 def members(found: Selector, field: Sequence[Group]) -> tuple[list[Group], list[Group]]:
-    """The groups of a field that a side means; then those of older code, which a method's name leaves out."""
+    """The groups of a field that a selector means, and those of older code, which a method's name leaves out."""
     if found.key:
         return [group for group in field if group.key == found.key], []
     if found.label:
@@ -77,7 +77,7 @@ def _by_key(store: Store, prefix: str) -> Selector:
 
 
 def _settings(group: Group) -> str:
-    """All that the group was asked for, whatever the versions of the code."""
+    """The settings of a group without versions of code."""
     return json.dumps({name: value for name, value in group.settings.items() if not is_hash(name)}, sort_keys=True)
 
 

@@ -1,4 +1,4 @@
-"""Who is ranked, who is not and why: RULES.md 3 to 6 as code."""
+"""Which groups are ranked, and why the others are not: RULES.md 3 to 6 as code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.reporting.scoring.groups import Group
 
 @dataclass(frozen=True)
 class RankStatus:
-    """`status` is "ranked", or why not, in words; `rank` only where it is ranked."""
+    """`status` is "ranked" or the reason why not; `rank` is None if it is not ranked."""
 
     status: str
     rank: Rank | None = None
@@ -29,7 +29,7 @@ class RankStatus:
 def standings(
     field: Sequence[Group], estimates: Mapping[str, Estimate | None], gates: Mapping[str, Gate | None]
 ) -> dict[str, RankStatus]:
-    """Where each group of a field stands by one metric, by group key.
+    """The rank status of each group of a field by one metric, by group key.
 
     Unranked are groups with a diverged or failed seed, with fewer than five seeds, without a value in some seed, and
     those that the gate finds biased or cannot judge. `gates` is empty for a metric that a wrong law cannot inflate. A
@@ -86,7 +86,7 @@ def _lack(group: Group, estimate: Estimate | None, newest: int) -> str:
 
 
 def _ranks(eligible: Mapping[str, Estimate]) -> dict[str, Rank]:
-    """Ranks by one metric: errors from bootstrap replicates where there are any, else from values by seed."""
+    """Ranks by one metric: errors from bootstrap replicates if there are any, else from values by seed."""
     if not eligible:
         return {}
     first = next(iter(eligible.values()))
@@ -103,7 +103,7 @@ def _ranks(eligible: Mapping[str, Estimate]) -> dict[str, Rank]:
 
 
 def _scores(estimate: Estimate) -> dict[int, float]:
-    """The values by seed; where the best is a target, their distances from it."""
+    """The values by seed; if the best value is a target, their distances from it."""
     if estimate.direction != "target" or estimate.target is None:
         return dict(estimate.by_seed)
     return {seed: abs(value - estimate.target) for seed, value in estimate.by_seed.items()}
