@@ -22,9 +22,12 @@ from harness.contracts.network import NetworkTask as NetworkTask
 from harness.contracts.network import constant as constant
 from harness.contracts.observers import MOMENT_METRICS as MOMENT_METRICS
 from harness.contracts.observers import PREDICTIVE_METRICS as PREDICTIVE_METRICS
+from harness.contracts.observers import SERIES_METRICS as SERIES_METRICS
+from harness.contracts.observers import TEMPERATURE_METRICS as TEMPERATURE_METRICS
 from harness.contracts.observers import MomentErrors as MomentErrors
 from harness.contracts.observers import MomentObserver as MomentObserver
 from harness.contracts.observers import PredictiveObserver as PredictiveObserver
+from harness.contracts.observers import SeriesObserver as SeriesObserver
 from harness.contracts.observers import draw_grid as draw_grid
 from harness.contracts.observers import finite_or_none as finite_or_none
 from harness.contracts.observers import from_tensors as from_tensors
@@ -89,7 +92,6 @@ from harness.results.store.published import Published as Published
 from harness.runs.plugin_metadata import lacking as lacking
 from harness.runs.reference import hmc_draws as hmc_draws
 from harness.runs.reference import truth_record as truth_record
-from harness.runs.reference import write_truth as write_truth
 from harness.system.errors import BenchError as BenchError
 from harness.system.errors import DataError as DataError
 from harness.system.errors import PluginError as PluginError

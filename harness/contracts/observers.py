@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +13,14 @@ from harness.analysis.diagnostics import (
     LowError,
     Moments,
     RunningMoments,
+    bulk_ess,
     calibration,
+    configurational_temperature,
+    directional_temperatures,
     mean_error,
+    rank_normalised_split_rhat,
+    reference_ess,
+    tail_ess,
     variance_ratio,
 )
 from harness.contracts.task import Metric, Observer, Outcome
@@ -129,32 +135,147 @@ MOMENT_METRICS = (
 class MomentObserver(Observer):
     """The metrics and curves of `MomentErrors`: all that a task with a truth needs to be ranked.
 
-    A task with metrics of its own derives from it and adds to what `observe`, `outcome`, `state` and `load` do.
+    A task adds metrics that are functions of weighted sums over the draws by two functions, or derives from it.
+
+    sums  draws (B, C, D), weights (B, C) -> an array, added up over the blocks
+    own   that array -> metrics by name
     """
 
-    def __init__(self, truth: Truth, trajectory: Trajectory, cost: Cost) -> None:
+    def __init__(
+        self,
+        truth: Truth,
+        trajectory: Trajectory,
+        cost: Cost,
+        sums: Callable[[Array, Array], Array] | None = None,
+        own: Callable[[Array], Mapping[str, float | None]] | None = None,
+    ) -> None:
         self.errors = MomentErrors(truth, trajectory, cost)
+        self.sums, self.own = sums, own
+        self.total = np.zeros(())
         self.seen = 0
 
     def observe(self, draws: Tensor, weights: Tensor, steps: NDArray[np.int64]) -> None:
         """Add a block of draws."""
-        self.errors.update(draws.cpu().numpy(), weights.cpu().numpy())
+        self.add(draws.cpu().numpy(), weights.cpu().numpy())
+
+    def add(self, draws: Array, weights: Array) -> None:
+        """Add draws (B, C, D) with weights (B, C)."""
+        self.errors.update(draws, weights)
+        if self.sums:
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.total = self.total + self.sums(draws, weights)
         self.seen += len(draws)
 
     def outcome(self) -> Outcome:
-        """The metrics `MOMENT_METRICS`, none of which has a value before the first draw, and the curves."""
+        """The task's own metrics, `MOMENT_METRICS` and the curves; nothing before the first draw."""
         if not self.seen:
-            return Outcome({metric.name: None for metric in MOMENT_METRICS})
-        return Outcome(self.errors.metrics(), self.errors.curves())
+            return Outcome({})
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            own = self.own(self.total) if self.own else {}
+        return Outcome({n: finite_or_none(v) for n, v in own.items()} | self.errors.metrics(), self.errors.curves())
 
     def state(self) -> dict[str, Tensor]:
         """Everything that `load` needs."""
-        return self.errors.state() | to_tensors({"moments": {"seen": np.array(self.seen)}})
+        return self.errors.state() | to_tensors({"moments": {"seen": np.array(self.seen), "total": self.total}})
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Go on from `state`."""
         self.errors.load(state)
-        self.seen = int(from_tensors(state, "moments")["seen"])
+        own = from_tensors(state, "moments")
+        self.seen, self.total = int(own["seen"]), own["total"]
+
+
+SERIES_METRICS = (
+    Metric("paper_ess_median", "max", "draws", "ESS of a chain by true moments, cut at 0.05: median coordinate"),
+    Metric("paper_ess_mean", "max", "draws", "the same: mean over coordinates"),
+    Metric("ess_bulk", "max", "draws", "rank-normalised ESS of all chains, split, worst coordinate", version=2),
+    Metric("ess_tail", "max", "draws", "the same for the 5 % and 95 % quantiles", version=2),
+    Metric("rhat", "min", "1", "rank-normalised split R-hat, worst coordinate"),
+    *MOMENT_METRICS,
+)
+TEMPERATURE_METRICS = (
+    Metric("temperature", "target", "1", "configurational temperature, mean over directions", target=1.0),
+    Metric("temperature_min", "target", "1", "the coldest eigendirection of the Hessian at the mode", target=1.0),
+    Metric("temperature_max", "target", "1", "the hottest eigendirection of the Hessian at the mode", target=1.0),
+)
+"""What `SeriesObserver` reports, the second ones where it is told of gradients."""
+
+
+class SeriesObserver(MomentObserver):
+    """`MomentObserver`, and what needs the whole series of draws, which it holds: 8 bytes a number.
+
+    Effective sizes and R-hat are of the draws as they come, whatever their weights; errors and temperatures weigh
+    them. Curves are those of `MomentErrors`, and chain_ess (C, D): the paper's ESS of each chain.
+
+    gradient    draws (n, D) -> grad U (n, D), for temperatures: of all chains together, 1 but for Monte Carlo error
+    axes        the directions of temperatures, columns (D, K)
+    gradients   most draws at which the gradient is taken
+    """
+
+    def __init__(
+        self,
+        truth: Truth,
+        chains: int,
+        trajectory: Trajectory,
+        cost: Cost,
+        *,
+        gradient: Callable[[Array], Array] | None = None,
+        axes: Array | None = None,
+        gradients: int = 20_000,
+    ) -> None:
+        super().__init__(truth, trajectory, cost)
+        self.gradient, self.axes, self.gradients = gradient, axes, gradients
+        kept = int(np.count_nonzero(trajectory.keep))
+        self.draws = np.empty((kept, chains, len(truth.mean)))
+        self.weights = np.empty((kept, chains))
+
+    def add(self, draws: Array, weights: Array) -> None:
+        """Hold the draws."""
+        block = slice(self.seen, self.seen + len(draws))
+        self.draws[block], self.weights[block] = draws, weights
+        super().add(draws, weights)
+
+    def picked(self, n: int) -> Array:
+        """At most n of the draws of all chains (n, D), evenly spaced in weight."""
+        flat = self.draws[: self.seen].reshape(-1, self.draws.shape[2])
+        return pick(flat, self.weights[: self.seen].ravel(), min(len(flat), n))
+
+    def outcome(self) -> Outcome:
+        """`SERIES_METRICS`, `TEMPERATURE_METRICS` where gradients are known, and the curves."""
+        plain = super().outcome()
+        if not self.seen:
+            return plain
+        values, curves, x = dict(plain.metrics), dict(plain.curves), self.draws[: self.seen]
+        centre = self.errors.moments.mean
+        if self.gradient is not None and self.axes is not None:
+            chosen = self.picked(self.gradients)
+            with np.errstate(over="ignore", invalid="ignore"):
+                slopes = self.gradient(chosen)
+                along = directional_temperatures(chosen, slopes, centre, self.axes)
+                values["temperature"] = float(configurational_temperature(chosen, slopes, centre))
+            values |= {"temperature_min": along.min(), "temperature_max": along.max()}
+        if self.seen >= 4:
+            chain_ess = reference_ess(x, centre, self.errors.moments.sd)
+            curves["chain_ess"] = (np.arange(len(centre), dtype=np.float64), chain_ess)
+            values |= {
+                "paper_ess_median": np.median(chain_ess, axis=1).mean(),
+                "paper_ess_mean": chain_ess.mean(),
+                "ess_bulk": bulk_ess(x).min(),
+                "ess_tail": tail_ess(x).min(),
+                "rhat": rank_normalised_split_rhat(x).max(),
+            }
+        return Outcome({name: finite_or_none(value) for name, value in values.items()}, curves)
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that `load` needs."""
+        own = {"draws": self.draws[: self.seen], "weights": self.weights[: self.seen]}
+        return super().state() | to_tensors({"own": own})
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state`."""
+        super().load(state)
+        own = from_tensors(state, "own")
+        self.draws[: self.seen], self.weights[: self.seen] = own["draws"], own["weights"]
 
 
 PREDICTIVE_METRICS = (

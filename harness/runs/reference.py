@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +14,6 @@ from harness.contracts.schedule import Trajectory
 from harness.contracts.truth import Truth
 from harness.results.spec import ENGINE
 from harness.system.errors import RunError
-from harness.system.files import write_whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -104,9 +101,3 @@ def _quality(centred: Array, along: Array) -> tuple[Array, Array, float]:
         parts.append((bulk_ess(z), bulk_ess(z**2), max(worst)))
     ess, ess2, rhat = zip(*parts, strict=True)
     return np.concatenate(ess), np.concatenate(ess2), float(max(rhat))
-
-
-def write_truth(path: Path, record: Mapping[str, Any]) -> None:
-    """The record as JSON, an entry a line."""
-    lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in record.items()]
-    write_whole(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import MOMENT_METRICS, DataProblem, DataTask, Metric, Observer, Protocol, Rows, Streams, Truth, param
+from harness import (
+    MOMENT_METRICS,
+    DataProblem,
+    DataTask,
+    Metric,
+    MomentObserver,
+    Observer,
+    Protocol,
+    Rows,
+    Streams,
+    Truth,
+    param,
+)
 from tasks.regression import ravine_data as data
 
 if TYPE_CHECKING:
@@ -17,9 +29,12 @@ if TYPE_CHECKING:
 
     from harness import Cost, Trajectory
 
+    Array = NDArray[np.float64]
     Batch = dict[str, Tensor]
 
 NAME = "ravine"
+NEAR = 1.5
+"""How far the mean of theta_1 may be from the true one."""
 
 
 class RavineProblem(DataProblem):
@@ -140,11 +155,25 @@ class Ravine(DataTask):
         return None if self.data_seed is None else data.truth(Streams(self.data_seed, 0, (NAME,)))
 
     def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> Observer:
-        from tasks.regression.ravine_observer import RavineObserver
-
         assert isinstance(problem, RavineProblem)
-        own = data.truth(problem.sources[chains.start])
-        return RavineObserver(own, chains.stop - chains.start, trajectory, cost)
+        return observer(data.truth(problem.sources[chains.start]), trajectory, cost)
 
     def build(self, streams: Sequence[Streams], device: str) -> RavineProblem:
         return RavineProblem(self, streams, device)
+
+
+def observer(truth: Truth, trajectory: Trajectory, cost: Cost) -> MomentObserver:
+    """Errors of moments, and the means of each chain and of all."""
+    return MomentObserver(truth, trajectory, cost, _sums, _means)
+
+
+def _sums(draws: Array, weights: Array) -> Array:
+    """Of w, w theta_1 and w theta_2 for each chain, (C, 3)."""
+    w = weights[:, :, None]
+    return np.concatenate([w.sum(axis=0), (w * draws).sum(axis=0)], axis=1)
+
+
+def _means(sums: Array) -> dict[str, float | None]:
+    near = np.abs(sums[:, 1] / sums[:, 0] - data.TRUE[0]) < NEAR
+    _, first, second = sums.sum(axis=0) / sums[:, 0].sum()
+    return {"converged": float(near.mean()), "theta1": first, "theta2": second}

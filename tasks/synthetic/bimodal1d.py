@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,13 +15,10 @@ from harness import (
     Metric,
     MomentObserver,
     Observer,
-    Outcome,
     Protocol,
     Truth,
-    from_tensors,
     param,
     quantile_levels,
-    to_tensors,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +76,7 @@ class Bimodal1D(DensityTask):
         return 4 * theta * (theta * theta - 1)
 
     def observer(self, chains: int, trajectory: Trajectory, cost: Cost) -> Observer:
-        return BimodalObserver(trajectory, cost)
+        return MomentObserver(self.truth(), trajectory, cost, _histogram, _metrics)
 
     def curvature(self) -> float:
         return 8.0
@@ -112,31 +108,13 @@ def cell_masses() -> tuple[float, ...]:
     return tuple(float(np.trapezoid(_density(x), x)) for x in cells)
 
 
-class BimodalObserver(MomentObserver):
-    """What `MomentObserver` says, density_tv and mass_right, by a histogram with a cell for each side beyond it."""
+def _histogram(draws: Array, weights: Array) -> Array:
+    """The weights in the cells, and in one for each side beyond them."""
+    return np.bincount(np.searchsorted(EDGES, draws.ravel()), weights.ravel(), minlength=len(EDGES) + 1)
 
-    def __init__(self, trajectory: Trajectory, cost: Cost) -> None:
-        super().__init__(Bimodal1D().truth(), trajectory, cost)
-        self.counts = np.zeros(len(EDGES) + 1)
 
-    def observe(self, draws: Tensor, weights: Tensor, steps: NDArray[np.int64]) -> None:
-        super().observe(draws, weights, steps)
-        cells = np.searchsorted(EDGES, draws.cpu().numpy().ravel())
-        self.counts += np.bincount(cells, weights.cpu().numpy().ravel(), minlength=len(self.counts))
-
-    def outcome(self) -> Outcome:
-        plain = super().outcome()
-        if not self.seen:
-            return Outcome({"density_tv": None, "mass_right": None, **plain.metrics})
-        shares = self.counts / self.counts.sum()
-        exact = np.array([0.0, *cell_masses(), 0.0])
-        right = shares[len(shares) // 2 :].sum()
-        own = {"density_tv": float(np.abs(shares - exact).sum() / 2), "mass_right": float(right)}
-        return Outcome({**own, **plain.metrics}, plain.curves)
-
-    def state(self) -> dict[str, Tensor]:
-        return super().state() | to_tensors({"histogram": {"counts": self.counts}})
-
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        super().load(state)
-        self.counts = from_tensors(state, "histogram")["counts"]
+def _metrics(counts: Array) -> dict[str, float | None]:
+    shares = counts / counts.sum()
+    exact = np.array([0.0, *cell_masses(), 0.0])
+    right = shares[len(shares) // 2 :].sum()
+    return {"density_tv": float(np.abs(shares - exact).sum() / 2), "mass_right": float(right)}

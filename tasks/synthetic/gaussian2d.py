@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import (
-    MOMENT_METRICS,
-    DensityTask,
-    Metric,
-    MomentObserver,
-    Observer,
-    Outcome,
-    Protocol,
-    Truth,
-    finite_or_none,
-    from_tensors,
-    param,
-    to_tensors,
-)
+from harness import MOMENT_METRICS, DensityTask, Metric, MomentObserver, Observer, Protocol, Truth, param
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -91,7 +77,18 @@ class Gaussian2D(DensityTask):
         return found
 
     def observer(self, chains: int, trajectory: Trajectory, cost: Cost) -> Observer:
-        return GaussianObserver(self, trajectory, cost)
+        return MomentObserver(self.truth(), trajectory, cost, _sums, self._metrics)
+
+    def _metrics(self, sums: Array) -> dict[str, float | None]:
+        if not np.isfinite(sums).all():
+            return {"wasserstein2_normal": None, "correlation": None}
+        _, x, y, xx, xy, yy = sums / sums[0]
+        found = np.array([[xx - x * x, xy - x * y], [xy - x * y, yy - y * y]])
+        spread = found[0, 0] * found[1, 1]
+        return {
+            "wasserstein2_normal": normal_distance(np.array([x, y]), found, self.covariance),
+            "correlation": float(found[0, 1] / np.sqrt(spread)) if spread > 0 else None,
+        }
 
     def curvature(self) -> float:
         return 1 / (1 - abs(self.rho))
@@ -106,39 +103,10 @@ class Gaussian2D(DensityTask):
         return Truth.normal(np.zeros(2), self.covariance)
 
 
-class GaussianObserver(MomentObserver):
-    """What `MomentObserver` says, and the mean and covariance of the draws, by running sums."""
-
-    def __init__(self, task: Gaussian2D, trajectory: Trajectory, cost: Cost) -> None:
-        super().__init__(task.truth(), trajectory, cost)
-        self.task = task
-        self.sums = np.zeros(6)
-        """Of w, and of w x, w y, w x^2, w x y, w y^2."""
-
-    def observe(self, draws: Tensor, weights: Tensor, steps: NDArray[np.int64]) -> None:
-        super().observe(draws, weights, steps)
-        w = weights.cpu().numpy().ravel()
-        x, y = draws.cpu().numpy().reshape(-1, 2).T
-        with np.errstate(over="ignore", invalid="ignore"):
-            self.sums += np.stack([w, w * x, w * y, w * x * x, w * x * y, w * y * y]).sum(axis=1)
-
-    def outcome(self) -> Outcome:
-        plain = super().outcome()
-        own: dict[str, float | None] = {"wasserstein2_normal": None, "correlation": None}
-        if self.seen and np.isfinite(self.sums).all():
-            _, x, y, xx, xy, yy = self.sums / self.sums[0]
-            found = np.array([[xx - x * x, xy - x * y], [xy - x * y, yy - y * y]])
-            own["wasserstein2_normal"] = finite_or_none(normal_distance(np.array([x, y]), found, self.task.covariance))
-            spread = found[0, 0] * found[1, 1]
-            own["correlation"] = float(found[0, 1] / np.sqrt(spread)) if spread > 0 else None
-        return Outcome({**own, **plain.metrics}, plain.curves)
-
-    def state(self) -> dict[str, Tensor]:
-        return super().state() | to_tensors({"sums": {"sums": self.sums}})
-
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        super().load(state)
-        self.sums = from_tensors(state, "sums")["sums"]
+def _sums(draws: Array, weights: Array) -> Array:
+    """Of w, and of w x, w y, w x^2, w x y, w y^2."""
+    w, (x, y) = weights.ravel(), draws.reshape(-1, 2).T
+    return np.asarray(np.stack([w, w * x, w * y, w * x * x, w * x * y, w * y * y]).sum(axis=1))
 
 
 def normal_distance(mean: Array, covariance: Array, target: Array) -> float:

@@ -15,8 +15,7 @@ from harness.contracts.task import Problem
 from plugins.laws import task_laws as laws
 from plugins.laws.law import Skip
 from tasks.datasets import uci
-from tasks.regression.blr import LogisticTask
-from tasks.regression.laplace import laplace
+from tasks.regression.blr import LogisticTask, laplace
 from tasks.synthetic.mixture import MixtureProblem
 from tasks.synthetic.mixture5 import Mixture5
 from tasks.synthetic.observer import MixtureObserver

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import DataProblem, Metric, Observer, Protocol, param
+from harness import DataProblem, Metric, Observer, Outcome, Protocol, SeriesObserver, finite_or_none, param
 from tasks.datasets import libsvm
-from tasks.regression.logistic import Logistic
+from tasks.regression.blr import Logistic, gradient
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     Batch = dict[str, Tensor]
 
 FEATURES = 123
+PREDICTIVE_DRAWS = 1_000
+CHUNK = 100
+"""Draws predicted with at once: 13 MB of logits."""
 
 
 class A9aProblem(DataProblem):
@@ -67,6 +70,7 @@ class A9a(Logistic):
 
     datasets: ClassVar = (libsvm.A9A, libsvm.A9A_TEST)
     shape: ClassVar = (32_561, FEATURES + 1)
+    record: ClassVar = Path(__file__).parent / "truth.json"
     protocols: ClassVar = (
         Protocol(
             "welling-teh",
@@ -88,13 +92,13 @@ class A9a(Logistic):
     def design(self) -> Array:
         return signed_design()
 
-    def record(self) -> Path:
-        return Path(__file__).parent / "truth.json"
-
     def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> Observer:
-        from tasks.regression.a9a.observer import A9aObserver
-
-        return A9aObserver(self, chains.stop - chains.start, trajectory, cost)
+        design = signed_design()
+        return A9aObserver(
+            self.truth(), chains.stop - chains.start, trajectory, cost, axes=self.laplace.eigenvectors,
+            gradients=500,  # each is a pass through the data
+            gradient=lambda x: np.concatenate([gradient(design, p) for p in np.array_split(x, -(-len(x) // 50))]),
+        )  # fmt: skip
 
     def build(self, streams: Sequence[Streams], device: str) -> A9aProblem:
         return A9aProblem(self, streams, device)
@@ -112,3 +116,28 @@ def held_out() -> tuple[Array, NDArray[np.bool_]]:
     """The test part: rows (M, D), the bias column last, and whether each is positive (M,)."""
     covariates, labels = libsvm.load(libsvm.A9A_TEST, FEATURES)
     return np.column_stack([covariates, np.ones(len(labels))]), labels > 0
+
+
+class A9aObserver(SeriesObserver):
+    """As `SeriesObserver`, with test_nll and test_accuracy."""
+
+    def outcome(self) -> Outcome:
+        plain = super().outcome()
+        if not self.seen:
+            return plain
+        rows, positive = held_out()
+        probability = predictive(rows, self.picked(PREDICTIVE_DRAWS))
+        right = np.where(positive, probability, 1 - probability)
+        with np.errstate(divide="ignore"):
+            nll = finite_or_none(float(-np.log(right).mean()))
+        accuracy = finite_or_none(float((right > 0.5).mean()))
+        return Outcome({**plain.metrics, "test_nll": nll, "test_accuracy": accuracy}, plain.curves)
+
+
+def predictive(rows: Array, draws: Array) -> Array:
+    """The mean over draws (S, D) of the probability that each row (M, D) is positive: (M,)."""
+    total = np.zeros(len(rows))
+    with np.errstate(over="ignore"):
+        for start in range(0, len(draws), CHUNK):
+            total += (1 / (1 + np.exp(-rows @ draws[start : start + CHUNK].T))).sum(axis=1)
+    return total / len(draws)

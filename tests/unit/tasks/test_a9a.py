@@ -12,10 +12,8 @@ from harness import DataError
 from harness.contracts.data import problem as missing
 from harness.contracts.randomness import Streams
 from tasks.datasets import libsvm
-from tasks.regression.a9a.observer import predictive
-from tasks.regression.a9a.task import FEATURES, A9a, held_out, signed_design
-from tasks.regression.laplace import laplace
-from tasks.regression.logistic import stored_truth
+from tasks.regression.a9a.task import FEATURES, A9a, held_out, predictive, signed_design
+from tasks.regression.blr import laplace, stored
 
 needs_data = pytest.mark.skipif(
     missing(libsvm.A9A) is not None or missing(libsvm.A9A_TEST) is not None, reason="no a9a under BENCH_DATA"
@@ -60,7 +58,7 @@ def test_the_full_potential_is_that_of_one_batch_of_everything():
 
 @needs_data
 def test_the_truth_lies_about_the_mode():
-    record = stored_truth(A9a().record())
+    record = stored(A9a.record)
     mode, values, vectors = laplace(signed_design())
     assert record["hessian_eigenvalues"] == pytest.approx([values[0], values[-1]], rel=1e-9)
     assert record["rhat"] < 1.01

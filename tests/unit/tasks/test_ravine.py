@@ -1,4 +1,4 @@
-"""The ravine: data by seed, its potential and posterior, and the readings that the search tries."""
+"""The ravine: data by seed, its potential and its posterior."""
 
 from __future__ import annotations
 
@@ -10,15 +10,8 @@ from harness.contracts.randomness import Streams
 from harness.contracts.schedule import Trajectory
 from harness.contracts.task import Cost
 from plugins.laws.task_laws import law_truth_by_another_route
-from plugins.samplers.asgld import ASGLD
-from plugins.samplers.msgld import MSGLD
-from plugins.samplers.psgld import PSGLD
-from plugins.samplers.sghmc import SGHMC
-from plugins.samplers.sgld import SGLD
 from tasks.regression import ravine_data as data
-from tasks.regression.ravine import NAME, Ravine
-from tasks.regression.ravine_observer import RavineObserver
-from tasks.regression.ravine_search import settings
+from tasks.regression.ravine import NAME, Ravine, observer
 
 
 def streams(seed, chain=0):
@@ -87,71 +80,9 @@ def test_the_observer_counts_chains_that_came_near():
     draws[:, 1] = 3.0, 0.0
     everywhere = np.ones(50, dtype=bool)
     path = Trajectory(np.ones(50), np.ones(50), everywhere, everywhere, np.zeros(50, dtype=np.int64), ~everywhere)
-    observer = RavineObserver(Ravine(data_seed=0).truth(), 2, path, Cost(0.0, 1.0))
-    observer.observe(torch.from_numpy(draws), torch.ones((50, 2)), np.arange(1, 51))
-    found = observer.outcome().metrics
+    watched = observer(Ravine(data_seed=0).truth(), path, Cost(0.0, 1.0))
+    watched.observe(torch.from_numpy(draws), torch.ones((50, 2)), np.arange(1, 51))
+    found = watched.outcome().metrics
     assert found["converged"] == 0.5
     assert found["theta1"] == pytest.approx(11.75)
     assert found["theta2"] == pytest.approx(5.05)
-
-
-class Scaled:
-    """A gradient of c U at fixed noise: what a reading means, apart from how it is run."""
-
-    terms = data.N
-
-    def __init__(self, c):
-        self.c = c
-
-    def grad(self, x):
-        return self.c * 1e5 * torch.sin(3 * x) + self.c * 1e4
-
-
-class Fixed:
-    def __init__(self):
-        self.generator = torch.Generator().manual_seed(1)
-
-    def normal(self, like):
-        return torch.randn(like.shape, generator=self.generator, dtype=like.dtype)
-
-
-LITERAL = {
-    "sgld": (SGLD(), 1e-4),
-    "sghmc": (SGHMC(friction=0.1), 1e-5),
-    "asgld": (ASGLD(a=1000.0, beta1=0.9, beta2=0.999, lam=1e-5), 1e-4),
-    "msgld": (MSGLD(a=10.0, beta1=0.99), 1e-4),
-}
-
-
-def path(sampler, h, T, c, steps=6):
-    noise, potential = Fixed(), Scaled(c)
-    theta = torch.tensor([[1.0, -2.0], [0.3, 4.0]], dtype=torch.float64)
-    h, T = (torch.tensor(v, dtype=torch.float64) for v in (h, T))
-    state = sampler.init(theta, potential, h, T, noise)
-    for _ in range(steps):
-        theta, state = sampler.step(theta, state, potential, h, T, noise)
-    return theta.numpy()
-
-
-@pytest.mark.parametrize("method", LITERAL)
-@pytest.mark.parametrize("c", [1.0, 0.01, 1e-4])
-def test_a_reading_of_c_u_is_run_as_one_of_u(method, c):
-    sampler, step = LITERAL[method]
-    h, parameters = settings(method, c)
-    assert path(type(sampler)(**parameters), h, 0.3 / c, 1.0) == pytest.approx(path(sampler, step, 0.3, c), rel=1e-9)
-
-
-@pytest.mark.parametrize("c", [1.0, 0.01])
-def test_psgld_takes_v_from_the_mean_gradient(c):
-    """One step by hand: G = 1 / (1e-6 + |c g| / N), theta - 1e-4 G c g + sqrt(2 1e-4 T G) xi, V starting at g^2."""
-    h, parameters = settings("psgld", c)
-    start = torch.tensor([[1.0, -2.0]], dtype=torch.float64)
-    g = Scaled(c).grad(start)
-    xi = Fixed().normal(start)
-    G = 1 / (1e-6 + g.abs() / data.N)
-    expected = start - 1e-4 * G * g + (2 * 1e-4 * 0.3 * G).sqrt() * xi
-    sampler, noise = PSGLD(**parameters), Fixed()
-    tensors = [torch.tensor(v, dtype=torch.float64) for v in (h, 0.3 / c)]
-    state = {"V": Scaled(1.0).grad(start).square()}
-    found, _ = sampler.step(start, state, Scaled(1.0), *tensors, noise)
-    assert found.numpy() == pytest.approx(expected.numpy(), rel=1e-9)
