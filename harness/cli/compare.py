@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from harness.cli import context
 from harness.cli.options import words
-from harness.reporting.report import Column, Result, Table
+from harness.contracts.parameters import suggestions
+from harness.reporting.report import Column, Request, Result, Table
+from harness.reporting.scoring import (
+    Comparison,
+    FieldScore,
+    Group,
+    check_metric,
+    differ_in_code,
+    judge,
+    number,
+    score_fields,
+)
+from harness.reporting.scoring.accuracy import GATE_METRICS, JOINT, LOW_ERROR, OVER_SEEDS
+from harness.reporting.scoring.selectors import Selector, members, side
+from harness.results.store import Store
 from harness.system.errors import UsageError
 
-if TYPE_CHECKING:
-    from harness.reporting.scoring import Comparison, FieldScore, Group
-    from harness.reporting.scoring.selectors import Selector
-    from harness.results.store import Store
-
-    Pairs = list[tuple[Group, Group]]
+Pairs = list[tuple[Group, Group]]
 
 Row = dict[str, Any]
 
@@ -40,8 +49,6 @@ def compare(
     which are not means over seeds, have the ratio A / B with a bootstrap interval over seeds. p is from a permutation
     test for 10 pairs or more, from a paired t test for 3 to 9, with Holm's correction over all comparisons printed.
     """
-    from harness.reporting.scoring import judge
-
     if a == b:
         raise UsageError(f"A and B are both {a!r}; give a label or group key to compare rows of one method")
     scores, sides = _scores(context.store(), a, b, task)
@@ -63,10 +70,6 @@ def compare(
 def _scores(
     store: Store, a: str, b: str, task: Sequence[str] | None
 ) -> tuple[list[FieldScore], tuple[Selector, Selector]]:
-    from harness.contracts.parameters import suggestions
-    from harness.reporting.report import Request
-    from harness.reporting.scoring import score_fields
-    from harness.reporting.scoring.selectors import side
 
     registry = context.plugins()
     offered = [offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)]
@@ -87,7 +90,6 @@ def _scores(
 
 
 def _pairs(score: FieldScore, sides: tuple[Selector, Selector]) -> Pairs:
-    from harness.reporting.scoring.selectors import members
 
     (left, older), (right, old) = (members(found, score.groups) for found in sides)
     if not left or not right:
@@ -100,8 +102,6 @@ def _pairs(score: FieldScore, sides: tuple[Selector, Selector]) -> Pairs:
 
 def _current(found: Sequence[tuple[FieldScore, Pairs]]) -> list[tuple[FieldScore, Pairs]]:
     """The fields and their pairs. If a pair ran on a task's current code, pairs on older code are left out."""
-    from harness.reporting.scoring import differ_in_code
-
     kept = []
     current = [pair for _, pairs in found for pair in pairs if pair[0].task_code and pair[0].task_code.current]
     for score, pairs in found:
@@ -113,8 +113,6 @@ def _current(found: Sequence[tuple[FieldScore, Pairs]]) -> list[tuple[FieldScore
 
 
 def _metrics(scores: Sequence[FieldScore], asked: Sequence[str] | None) -> list[str]:
-    from harness.reporting.scoring import check_metric
-    from harness.reporting.scoring.accuracy import GATE_METRICS, OVER_SEEDS
 
     names = words(asked)
     for name in names:
@@ -125,16 +123,12 @@ def _metrics(scores: Sequence[FieldScore], asked: Sequence[str] | None) -> list[
 
 
 def _default(score: FieldScore) -> list[str]:
-    from harness.reporting.scoring.accuracy import JOINT, LOW_ERROR
 
     return list(dict.fromkeys([*([JOINT, LOW_ERROR] if score.truth_known else []), score.primary]))
 
 
 def _nothing(scores: Sequence[FieldScore], sides: tuple[Selector, Selector]) -> str:
     """Why no pair was found: where each side was run."""
-    from harness.reporting.scoring import differ_in_code
-    from harness.reporting.scoring.selectors import members
-
     groups = [[group for s in scores for group in members(found, s.groups)[0]] for found in sides]
     for a, b in itertools.product(*groups):
         if differ_in_code(a, b):
@@ -186,8 +180,8 @@ def _of(score: FieldScore, rows: Sequence[Row]) -> list[Row]:
 def _table(score: FieldScore, rows: Sequence[Row]) -> Table:
     own = _of(score, rows)
     columns = [
-        Column("a", "A"), Column("b", "B"), Column("metric", "metric"), Column("a_mean", "of A", "right", _number),
-        Column("b_mean", "of B", "right", _number), Column("shown", "A - B, or A / B", "right"),
+        Column("a", "A"), Column("b", "B"), Column("metric", "metric"), Column("a_mean", "of A", "right", number),
+        Column("b_mean", "of B", "right", number), Column("shown", "A - B, or A / B", "right"),
         Column("pairs", "pairs", "right"), Column("p", "p", "right", _p), Column("p_holm", "Holm", "right", _p),
         Column("verdict", "better"),
     ]  # fmt: skip
@@ -219,8 +213,8 @@ def _effect(row: Row) -> str:
     if row["effect"] is None:
         return "-"
     sign = "x " if row["scale"] == "ratio" else ""
-    ends = "" if row["low"] is None else f" [{_number(row['low'])}, {_number(row['high'])}]"
-    return f"{sign}{_number(row['effect'])}{ends}{' (range)' if row['interval'] == 'range' else ''}"
+    ends = "" if row["low"] is None else f" [{number(row['low'])}, {number(row['high'])}]"
+    return f"{sign}{number(row['effect'])}{ends}{' (range)' if row['interval'] == 'range' else ''}"
 
 
 def _verdict(row: Row) -> str:
@@ -228,12 +222,6 @@ def _verdict(row: Row) -> str:
         if row["better"] == row[name]:
             return str(row[name])
     return f"undecided: {row['withheld']}" if row["withheld"] else "undecided"
-
-
-def _number(value: float) -> str:
-    from harness.reporting.scoring import number
-
-    return number(value)
 
 
 def _p(value: float) -> str:

@@ -16,6 +16,7 @@ from harness.cli import classes, context, plugins
 from harness.contracts import data as files
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import NETWORK, Ledger, filesystem
+from harness.results.store import Store
 from harness.system.errors import BenchError
 
 IMPORTED = ("torch", "torchvision", "duckdb", "polars", "pyarrow", "scipy", "matplotlib", "safetensors")
@@ -91,7 +92,6 @@ def _space(place: Path) -> Answer:
 
 
 def _database(results: Path) -> Iterator[Answer]:
-    from harness.results.store import Store
 
     store = Store(results)
     if not store.path.exists():

@@ -9,7 +9,10 @@ import typer
 from harness.cli import context
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import Ledger
+from harness.results.ledger.verification import Damage
+from harness.results.ledger.verification import problems as problems_of_attempt
 from harness.results.store import Store
+from harness.results.store.verification import problems as problems_of_store
 from harness.system.errors import DataError, UsageError
 
 
@@ -38,9 +41,6 @@ def ingest(
 
 
 def _verify(ledger: Ledger, store: Store) -> Result:
-    from harness.results.ledger.verification import Damage
-    from harness.results.ledger.verification import problems as problems_of_attempt
-    from harness.results.store.verification import problems as problems_of_store
 
     found: list[Damage] = []
     attempts = 0

@@ -6,17 +6,20 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from harness.cli import context
+from harness.cli.progress import Progress
+from harness.contracts.data import DataFile, locate
+from harness.engine.stepping.execution_mode import LARGE
+from harness.results.environment import gpus
+from harness.results.ledger.heartbeats import ranges
+from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
+from harness.results.spec import RunSpec
+from harness.runs import local, plugin_metadata
+from harness.runs.local import LaunchSummary
+from harness.runs.plan import Planned, RunRequest, size
 from harness.system.errors import DataError, UsageError
-
-if TYPE_CHECKING:
-    from harness.contracts.data import DataFile
-    from harness.results.spec import RunSpec
-    from harness.runs.local import LaunchSummary
-    from harness.runs.plan import Planned, RunRequest
 
 MANY_RUNS = 1000
 """Above this number the plan is announced: planning takes over a second."""
@@ -37,8 +40,6 @@ def execute(
 
     `timeout` is the time limit of a block of runs in seconds; `draws` says which draws are kept on disk.
     """
-    from harness.runs import local
-
     here = context.current()
     missing = [p for p in planned if not p.standing.cached and (retry or not p.standing.failed)]
     _tell_what_is_there(planned, missing, retry=retry)
@@ -50,7 +51,6 @@ def execute(
         cores = sum(device == "cpu" for device, _ in places)
         jobs = local.jobs(missing, here.results, here.plugins, distributions, cores)
         jobs = [replace(job, timeout=timeout, retry=retry, draws=draws) for job in jobs]
-        from harness.cli.progress import Progress
 
         try:
             with Progress(jobs) as progress:
@@ -64,9 +64,6 @@ def execute(
 
 def _tell_what_is_left(missing: Sequence[Planned]) -> None:
     """Print the step from which the same command resumes each unfinished run."""
-    from harness.results.ledger.heartbeats import ranges
-    from harness.results.ledger.ledger import Ledger
-
     ledger = Ledger(context.current().results)
     begun: dict[tuple[str, str, int, int], list[int]] = {}
     left = 0
@@ -84,7 +81,7 @@ def _tell_what_is_left(missing: Sequence[Planned]) -> None:
 
 
 def _tell_the_size(missing: Sequence[Planned]) -> None:
-    from harness.runs.resume import kept_bytes
+    from harness.runs.resume import kept_bytes  # imports torch
 
     size = sum(kept_bytes(p.spec) for p in missing)
     context.say(f"all kept draws of {context.count(len(missing), 'run')}: {size / 2**20:,.0f} MiB on disk")
@@ -92,8 +89,6 @@ def _tell_the_size(missing: Sequence[Planned]) -> None:
 
 def check_size(requests: Iterable[RunRequest], most: int) -> None:
     """Refuse more than `most` runs before planning, and announce a plan that takes a while."""
-    from harness.runs.plan import size
-
     runs = size(context.plugins(), requests, most)
     if runs > MANY_RUNS:
         context.say(f"planning {runs:,} runs")
@@ -101,10 +96,6 @@ def check_size(requests: Iterable[RunRequest], most: int) -> None:
 
 def devices_for(text: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
     """As `chosen_devices`; "auto" means every GPU if all tasks have `LARGE` parameters or more, else the CPU."""
-    from harness.engine.stepping.execution_mode import LARGE
-    from harness.results.environment import gpus
-    from harness.runs import plugin_metadata
-
     if text != "auto":
         return chosen_devices(text)
     found = gpus()
@@ -131,8 +122,6 @@ def chosen_devices(text: str) -> tuple[str, list[str]]:
 
 def absent_data() -> Callable[[Planned], str]:
     """A function: why the data of a planned run cannot be used, or "". Each file is checked once."""
-    from harness.contracts.data import locate
-
     known: dict[DataFile, str] = {}
 
     def absent(planned: Planned) -> str:

@@ -12,16 +12,16 @@ from typing import Any
 from harness.cli import context, options, rates
 from harness.cli.launch import check_size, devices_for
 from harness.reporting.report import Result, table
+from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
 from harness.runs.plan import MAX_RUNS, RunRequest
+from harness.runs.plan import plan as make_plan
+from harness.system.files import read_json
 
 
 @options.with_request
 def plan(asked: RunRequest, devices: options.AnyDevices = "auto", max_runs: options.MaxRuns = MAX_RUNS) -> Result:
     """Show what `bench run` with the same options would do and what it would cost. Runs nothing."""
-    from harness.results.ledger.ledger import Ledger
-    from harness.runs.plan import plan as make_plan
-
     here = context.current()
     ledger = Ledger(here.results)
     ledger.check_version()
@@ -97,9 +97,6 @@ def _finished(results: Path) -> list[tuple[tuple[Any, ...], dict[str, Any], floa
 
     Unreadable attempts are skipped: they are used only to explain why a run is new and how long it takes.
     """
-    from harness.results.ledger.ledger import Ledger
-    from harness.system.files import read_json
-
     found = []
     ledger = Ledger(results)
     for attempt in (attempt for key in ledger.all_keys() for attempt in ledger.attempts(key)):

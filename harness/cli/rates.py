@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.cli import context
+from harness.results.ledger.ledger import Ledger, RunStatus
 from harness.results.records import Status
+from harness.runs import local
+from harness.runs.plan import Measure, Planned, make_spec
+from harness.runs.plugin_metadata import task_facts
 from harness.system.errors import UsageError
-
-if TYPE_CHECKING:
-    from harness.results.ledger.ledger import Ledger
-    from harness.runs.plan import Measure
+from harness.system.files import read_json, write_json
 
 STEPS = 200
 FASTEST = 1e12
@@ -39,11 +40,6 @@ def measured(ledger: Ledger, place: tuple[str, str]) -> Measure:
     """The stored speed, else a measurement in a worker, which is stored."""
 
     def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float:
-        from harness.results.ledger.ledger import RunStatus
-        from harness.runs import local
-        from harness.runs.plan import Planned
-        from harness.runs.plugin_metadata import task_facts
-        from harness.system.files import write_json
 
         specs = _specs(pair, settings, how, place[0])
         path = _path(ledger.root, specs[0], place[0])
@@ -63,7 +59,6 @@ def measured(ledger: Ledger, place: tuple[str, str]) -> Measure:
 
 
 def _specs(pair: Any, settings: Any, how: Mapping[str, Any], device: str) -> list[Any]:
-    from harness.runs.plan import make_spec
 
     settings = replace(settings, run={**settings.run, "burn_in": 0.0, "thin": 1})
     kind = device.partition(":")[0]
@@ -75,7 +70,6 @@ def _path(results: Path, spec: Any, device: str) -> Path:
 
 
 def _read(path: Path) -> float | None:
-    from harness.system.files import read_json
 
     rate = (read_json(path) or {}).get("steps_per_second")
     return float(rate) if isinstance(rate, int | float) and 0 < rate < FASTEST else None

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from harness.cli import context
 from harness.cli.options import Several, check_known, words
+from harness.contracts.hookspecs import Info
 from harness.contracts.plugin_errors import plugin_code
-from harness.reporting.report import Result
+from harness.contracts.registry import load
+from harness.reporting import rendering
+from harness.reporting.rendering import SUFFIXES, figures
+from harness.reporting.report import Figure, Report, Request, Result
+from harness.results.store import Store
+from harness.runs.plugin_metadata import protocols
 from harness.system.errors import DataError, PluginError
-
-if TYPE_CHECKING:
-    from harness.reporting.report import Figure, Report, Request
-    from harness.results.store import Store
+from harness.system.files import write_set
 
 
 def report(
@@ -31,8 +34,6 @@ def report(
     ] = None,
 ) -> Result | None:
     """Make a report; `bench ls reports` lists them. The ending of --out is a format too."""
-    from harness.reporting import rendering
-
     form = context.current().form or _format_of(out)
     made = load_report(name)
     store = context.store()
@@ -63,10 +64,6 @@ def report(
 
 def load_report(name: str) -> Report:
     """The report of that name; raises `UsageError` or `PluginError`."""
-    from harness.contracts.hookspecs import Info
-    from harness.contracts.registry import load
-    from harness.reporting.report import Report
-
     offer = context.plugins().find("reports", name)
     assert isinstance(offer.info, Info)
     here = f"report {name} ({offer.distribution})"
@@ -84,7 +81,6 @@ def _request(
     protocols: Sequence[str] | None,
     metric: str | None,
 ) -> Request:
-    from harness.reporting.report import Request
 
     registry = context.plugins()
     seen = store.rows("select distinct task, method, protocol from run")
@@ -109,7 +105,6 @@ def _methods() -> set[str]:
 
 
 def _protocols(tasks: Iterable[str]) -> set[str]:
-    from harness.runs.plugin_metadata import protocols
 
     chosen = set(tasks)
     offers = [offer for offer in context.plugins().offers("tasks") if not chosen or offer.name in chosen]
@@ -120,14 +115,13 @@ def _nothing(store: Store, name: str, *, filtered: bool) -> str:
     here = context.current().results
     rows = store.rows("select distinct task, protocol from result order by all")
     if not rows:
-        return f"no finished runs in {here} yet; `bench run` makes some, see `bench run --help`"
+        return f"no finished runs in {here} yet; for a first one: bench run --sampler NAME --task NAME"
     places = ", ".join(f"{row['task']}@{row['protocol']}" for row in rows)
     what = "of what was asked for" if filtered else f"that {name} is about"
     return f"no results {what} in {here}; there are results of {places}"
 
 
 def _format_of(out: Path | None) -> str:
-    from harness.reporting.rendering import SUFFIXES
 
     means = {suffix: form for form, suffix in SUFFIXES.items()}
     return means.get(out.suffix.lower(), "table") if out is not None and not out.is_dir() else "table"
@@ -139,8 +133,6 @@ def _place(out: Path, name: str, suffix: str) -> Path:
 
 
 def _write(file: Path, text: str, drawn: Iterable[Figure]) -> None:
-    from harness.reporting.rendering import figures
-    from harness.system.files import write_set
 
     names: list[str] = []
     files = {file.name: text.encode()}

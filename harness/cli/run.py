@@ -11,8 +11,10 @@ import typer
 from harness.cli import context, options, rates
 from harness.cli.launch import check_size, devices_for, execute
 from harness.reporting.report import Records, Result
+from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
-from harness.runs.plan import MAX_RUNS, RunRequest
+from harness.runs import local
+from harness.runs.plan import MAX_RUNS, RunRequest, plan
 from harness.system.errors import UsageError
 
 DRAWS = ("some", "all", "none")
@@ -36,10 +38,6 @@ def run(
     yes: Annotated[bool, typer.Option("--yes", help="Run even if it takes over a day.")] = False,
 ) -> Result:
     """Run samplers on tasks. The same command again runs only what is missing; more seeds run only the new ones."""
-    from harness.results.ledger.ledger import Ledger
-    from harness.runs import local
-    from harness.runs.plan import plan
-
     limit = options.duration(timeout, "--timeout")
     kind, named = devices_for(devices, asked.tasks)
     if draws not in DRAWS:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context
+from harness.cli.pages import offers, run, task
 from harness.contracts.parameters import suggestions
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Registry
@@ -49,7 +50,6 @@ def _kind(name: str, registry: Registry) -> str:
 
 
 def _record(kind: str, name: str, registry: Registry) -> dict[str, Any]:
-    from harness.cli.pages import offers, run, task
 
     if kind == "run":
         if not KEY.fullmatch(name):

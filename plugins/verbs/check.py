@@ -19,6 +19,7 @@ from harness.contracts.parameters import schema, suggestions
 from harness.contracts.registry import Offer, Registry
 from harness.reporting.report import Result, table
 from harness.results.environment import cores
+from harness.runs.plan import parse_settings
 from harness.system.errors import PluginError, UsageError
 
 KINDS = ("samplers", "schedules", "tasks", "methods")
@@ -37,8 +38,6 @@ def check(
     settings: Set = None,
 ) -> Result:
     """Check samplers, schedules and tasks, at their defaults or --set, against the laws; exit code 1 if one fails."""
-    from harness.runs.plan import parse_settings
-
     words = list(dict.fromkeys(name))
     given = parse_settings(settings or [], "--set")
     # What is wrong with a name or a setting is said before anything is checked.

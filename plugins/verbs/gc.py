@@ -10,6 +10,7 @@ import typer
 from harness.cli import context
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import TRASH, Ledger
+from harness.results.store import Store
 from harness.system.errors import DataError
 from harness.system.locks import lock_file
 from plugins.verbs.upkeep import garbage
@@ -46,8 +47,6 @@ def gc(
 
 def _forget(ledger: Ledger) -> list[str]:
     """Make the database forget the attempts that went, then delete the trash folder; returns notes."""
-    from harness.results.store import Store
-
     notes: list[str] = []
     trash = ledger.root / TRASH
     store = Store(ledger.root)

@@ -6,21 +6,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from harness.cli import context, options, rates
 from harness.cli.launch import absent_data, check_size, chosen_devices, execute
+from harness.reporting.rendering import site
 from harness.reporting.report import Result
+from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
-from harness.runs.plan import MAX_RUNS
+from harness.runs import local
+from harness.runs.plan import MAX_RUNS, plan
 from harness.system.errors import RunError
-
-if TYPE_CHECKING:
-    from harness.results.ledger.ledger import Ledger
-    from plugins.verbs.regression import SuiteCommand
-    from plugins.verbs.suite import Suite
+from harness.system.locks import HeldError, holder, lock_file
+from plugins.verbs.regression import SuiteCommand
+from plugins.verbs.regression.conclusion import conclude
+from plugins.verbs.suite import Suite, about, find
 
 LOCK_TIMEOUT_SECONDS = 5.0
 
@@ -39,12 +41,6 @@ def nightly(
     Exit code 5 if a row became worse, else 1 if a run failed or diverged. Runs that failed before are run again. After
     an interruption the same command finishes the work.
     """
-    from harness.reporting.rendering import site
-    from harness.results.ledger.ledger import Ledger
-    from harness.runs import local
-    from plugins.verbs.regression.conclusion import conclude
-    from plugins.verbs.suite import find
-
     limit = options.duration(timeout, "--timeout")
     chosen = find(context.plugins(), suite)
     for name in chosen.reports or ():
@@ -70,10 +66,6 @@ def nightly(
 
 def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str]) -> list[SuiteCommand]:
     """All entries, planned before anything is run; an error says which entry it is about."""
-    from harness.runs.plan import plan
-    from plugins.verbs.regression import SuiteCommand
-    from plugins.verbs.suite import about
-
     measure, absent = rates.measured(ledger, place), absent_data()
     found = []
     for number, request in enumerate(chosen.entries, 1):
@@ -89,8 +81,6 @@ def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str]) -> list[Suit
 @contextmanager
 def _alone(folder: Path, name: str) -> Iterator[None]:
     """Keep out a second command on the same suite: of two, one would compare and publish what the other still does."""
-    from harness.system.locks import HeldError, holder, lock_file
-
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}.lock"
     try:

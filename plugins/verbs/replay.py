@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from harness.cli import context
+from harness.cli.progress import Progress
 from harness.reporting.report import Result, Table, table
+from harness.results.ledger.ledger import Ledger
+from harness.results.ledger.lookup import concluded_attempt
 from harness.results.records import Status
-
-if TYPE_CHECKING:
-    from plugins.verbs.upkeep.replay import Replay
+from harness.runs.worker import Job
+from plugins.verbs.upkeep import replay as replays
+from plugins.verbs.upkeep.replay import Replay
 
 COORDINATES = 8
 """Of a position, as many as are shown."""
@@ -25,12 +28,6 @@ def replay(
 
     A diverged run must diverge again, a failed run must fail again. The results are not changed.
     """
-    from harness.cli.progress import Progress
-    from harness.results.ledger.ledger import Ledger
-    from harness.results.ledger.lookup import concluded_attempt
-    from harness.runs.worker import Job
-    from plugins.verbs.upkeep import replay as replays
-
     here = context.current()
     ledger = Ledger(here.results)
     ledger.check_version()

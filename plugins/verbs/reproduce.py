@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from harness import lacking
 from harness.cli import context, options, rates
 from harness.cli.launch import absent_data, check_size, chosen_devices, execute
-from harness.reporting.report import Result
+from harness.cli.report import load_report
+from harness.reporting.report import Request, Result
+from harness.results.ledger.ledger import Ledger
+from harness.results.papers import SWEPT, sweeps
 from harness.results.records import FINAL
+from harness.results.spec import RunSpec
+from harness.results.store import Store
+from harness.results.store.published import Published
+from harness.runs import local
+from harness.runs.plan import MAX_RUNS, Planned, RunRequest, parse_seeds, plan
+from harness.runs.settings import find_pair
 from harness.system.errors import DataError, PluginError, UsageError
-
-if TYPE_CHECKING:
-    from harness.results.ledger.ledger import Ledger
-    from harness.results.spec import RunSpec
-    from harness.results.store import Store
-    from harness.runs.plan import Planned
-    from reports.reproduction.claims import Setup
+from harness.system.files import alone
+from reports.reproduction.claims import Setup
+from reports.reproduction.ledger import chosen, reproduction, sides
 
 BUDGETS = ("paper", "quick", "smoke")
 
@@ -60,10 +65,6 @@ def reproduce(
     listed with the reason. The same command again runs only what is missing. `bench report reproduction` prints the
     ledger without running anything.
     """
-    from harness.cli.report import load_report
-    from harness.reporting.report import Request
-    from reports.reproduction.ledger import chosen, sides
-
     if budget not in BUDGETS:
         raise UsageError(f"--budget {budget!r} is not one of {', '.join(BUDGETS)}")
     limit = options.duration(timeout, "--timeout")
@@ -83,7 +84,6 @@ def reproduce(
 
 
 def _places(devices: str, workers: int | None) -> tuple[str, list[tuple[str, str]]]:
-    from harness.runs import local
 
     kind, named = chosen_devices(devices)
     return kind, local.slots(named, workers)
@@ -93,9 +93,6 @@ def _fields(
     needed: Mapping[Setup, str], budget: str, seeds: str | None, kind: str, place: tuple[str, str], *, yes: bool
 ) -> dict[str, PlannedCells]:
     """What is to be run, by task, protocol and chains, planned before anything is run."""
-    from harness.results.ledger.ledger import Ledger
-    from harness.runs.plan import MAX_RUNS, RunRequest, parse_seeds
-
     ledger = Ledger(context.current().results)
     chosen_seeds = parse_seeds(seeds) if seeds is not None else None
     if chosen_seeds is not None:
@@ -124,10 +121,6 @@ def _plan(
     side: Setup, budget: str, seeds: Sequence[int] | None, kind: str, ledger: Ledger, place: tuple[str, str]
 ) -> list[Planned]:
     """The runs of a side as published, and at the paper's length those of its declared sweep."""
-    from harness.results.papers import sweeps
-    from harness.runs.plan import RunRequest, plan
-    from harness.runs.settings import find_pair
-
     registry, task = context.plugins(), f"{side.task}@{side.protocol}"
     asked = RunRequest([side.method], [task], seeds, side.chains, budget, device=kind)
     found = {run.spec.key: run for run in plan(registry, asked, ledger, rates.measured(ledger, place))}
@@ -144,8 +137,6 @@ def _plan(
 
 def _declared(spec: RunSpec) -> RunSpec:
     """A point of a sweep, whose values are the declared sweep's and not a user's."""
-    from harness.results.papers import SWEPT
-
     origins = {
         name: replace(origin, provenance=SWEPT, source="declared sweep") if origin.provenance == "user" else origin
         for name, origin in spec.origins.items()
@@ -163,8 +154,6 @@ def _execute(
     yes: bool,
 ) -> bool:
     """Run what a field lacks, and say what is left out; whether a run failed. A divergence is a finding."""
-    from harness.results.ledger.ledger import Ledger
-
     for why, methods in _by_reason(found.left_out).items():
         context.say(f"{name}: {', '.join(methods)} left out: {why}")
     if not found.planned:
@@ -193,11 +182,6 @@ def _name(side: Setup) -> str:
 
 def _export(store: Store, folder: Path) -> list[str]:
     """Put the runs that cells and claims rest on into a folder of Parquet files, beside those that are there; notes."""
-    from harness.reporting.report import Request
-    from harness.results.store.published import Published
-    from harness.system.files import alone
-    from reports.reproduction.ledger import reproduction
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

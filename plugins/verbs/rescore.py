@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,11 +14,11 @@ from harness.cli.options import words as split
 from harness.contracts.parameters import suggestions
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import Ledger
+from harness.results.store import Store
+from harness.runs.subprocess_call import call
+from harness.runs.worker import Job
 from harness.system.errors import DataError, UsageError
-
-if TYPE_CHECKING:
-    from harness.results.store import Store
-    from plugins.verbs.upkeep.stale_metrics import Found
+from plugins.verbs.upkeep.stale_metrics import Found, outdated
 
 Row = dict[str, Any]
 COLUMNS = ["run", "method", "task", "seed", "metric", "version", "before", "after"]
@@ -36,8 +36,6 @@ def rescore(
     It uses the kept draws. Runs with missing or weighted draws are refused. result.json does not change: the new
     metrics are stored next to it and replace its own in reports. Exit code 1 if a run was refused.
     """
-    from plugins.verbs.upkeep.stale_metrics import outdated
-
     store = context.store()
     if store.aside and store.results.is_dir():
         raise DataError(f"{store.obstacle}; its metrics could not be updated, so nothing was computed")
@@ -71,8 +69,6 @@ def rescore(
 
 def _measure(found: Found, rows: list[Row], written: list[str]) -> None:
     """Let a worker measure; `rows`, `written` and `found.refused` grow as it goes."""
-    from harness.runs.subprocess_call import call
-    from harness.runs.worker import Job
     from plugins.verbs.upkeep.rescore import Asked
 
     here = context.current()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness.contracts.hookspecs import Info
 from harness.reporting.report import Request
 from harness.reporting.scoring.groups import (
     CHANGED,
@@ -27,12 +28,13 @@ from harness.reporting.scoring.labels import SHORT
 from harness.results.papers import provenance
 from harness.results.records import Value, columns_of
 from harness.results.spec import GIVEN, SETTINGS
+from harness.results.store import Store
+from harness.runs.source import source_hash
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
-    from harness.results.store import Store
 
 _CHOSEN = """
 where ($1 is null or list_contains($1, task))
@@ -136,9 +138,6 @@ def _codes(rows: Sequence[tuple[str, str, str, str]], request: Request) -> dict[
 
 def _installed(request: Request, task: str) -> set[str]:
     """The hashes of a task's installed code; none if the request has no registry."""
-    from harness.contracts.hookspecs import Info
-    from harness.runs.source import source_hash
-
     offers = request.registry.offers("tasks") if request.registry is not None else []
     return {source_hash(o.info.target) for o in offers if o.name == task and isinstance(o.info, Info)}
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 
+from harness.analysis.diagnostics import Gate
 from harness.analysis.statistics import t_multiplier
 from harness.contracts.parameters import suggestions
 from harness.reporting.report import Request
@@ -21,13 +22,11 @@ from harness.reporting.scoring.labels import labels, title
 from harness.reporting.scoring.loading import AT_ONCE, load_curves, load_groups
 from harness.reporting.scoring.record import account, flat_record
 from harness.reporting.scoring.standing import RankStatus, standings
+from harness.results.store import Store
 from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from harness.analysis.diagnostics import Gate
-    from harness.results.store import Store
 
 
 class FieldScore:

@@ -6,15 +6,12 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.contracts.parameters import suggestions
 from harness.reporting.scoring.groups import Group
 from harness.reporting.scoring.labels import is_hash, labels
+from harness.results.store import Store
 from harness.system.errors import UsageError
-
-if TYPE_CHECKING:
-    from harness.results.store import Store
 
 KEY = re.compile(r"[0-9a-fA-F]{6,64}")
 

@@ -6,22 +6,21 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.cli import context
+from harness.cli.report import load_report
 from harness.reporting.rendering.site import Section, Site, described, publish
 from harness.reporting.report import Request, Result
 from harness.results.records import Status
+from harness.results.store import Store
 from harness.results.store.selection import Selection
 from harness.system.errors import PluginError
 from harness.system.text import plain
 from plugins.verbs.regression import REGRESSION, History, SuiteCommand, changes, observe, page, tables
 from plugins.verbs.regression.changes import flat, settled
 from plugins.verbs.regression.observe import skipped_rows
-
-if TYPE_CHECKING:
-    from harness.results.store import Store
-    from plugins.verbs.suite import Suite
+from plugins.verbs.suite import Suite
 
 RESERVED = ("index", "night", "site")
 
@@ -76,8 +75,6 @@ def _store(entries: Sequence[SuiteCommand]) -> Store:
 
 def _reports(suite: Suite, store: Store) -> list[Section]:
     """Each report on the suite's runs. One that fails says so, and takes no other with it."""
-    from harness.cli.report import load_report
-
     registry = context.plugins()
     sections = []
     for name in suite.reports or dict.fromkeys(offer.name for offer in registry.offers("reports")):

@@ -5,15 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from harness.results.spec import RunSpec
+from harness.results.store import Store
+from harness.runs.plan import Planned, RunRequest
 from harness.system.errors import UsageError
 from plugins.verbs.regression.night import MetricValues, Night, Row
-
-if TYPE_CHECKING:
-    from harness.results.spec import RunSpec
-    from harness.results.store import Store
-    from harness.runs.plan import Planned, RunRequest
 
 _METRICS = """
 select run_key, metric, metric_version, unit, direction, target, value from run_metric order by run_key, metric

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from harness.results.store import Store
 from plugins.verbs.regression.changes import Change
 from plugins.verbs.regression.night import Night
-
-if TYPE_CHECKING:
-    from harness.results.store import Store
 
 SHOWN = 5
 """Regressions named at the top of the page; the table below has all."""
