@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from harness.contracts.chain_sequence import ChainSequence
-from harness.contracts.observers import MOMENT_METRICS, MomentObserver
-from harness.contracts.task import Cost, Observer, Problem, Task
-from harness.system.errors import PluginError
+from harness.contracts.observers import MomentObserver
+from harness.contracts.task import Cost, Observer, Outcome, Problem, Task
 
 if TYPE_CHECKING:
     import torch
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from harness.contracts.randomness import Streams
@@ -133,12 +133,25 @@ def starts(task: Any, streams: Sequence[Streams], device: str) -> Tensor:
     return found.to(getattr(torch, task.dtype))
 
 
-def moment_observer(task: Task, trajectory: Trajectory, cost: Cost) -> MomentObserver:
-    """Errors of moments against the truth of a task; `PluginError` where it has none."""
+def moment_observer(task: Task, trajectory: Trajectory, cost: Cost) -> Observer:
+    """Errors of moments against the truth of a task; nothing where it has none."""
     truth = task.truth()
-    if truth is None:
-        raise PluginError(
-            f"{type(task).__name__} has no truth to compare moments with ({MOMENT_METRICS[0].name} and the others); "
-            "define `truth`, or `observer` for metrics of its own"
-        )
-    return MomentObserver(truth, trajectory, cost)
+    return Unobserved() if truth is None else MomentObserver(truth, trajectory, cost)
+
+
+class Unobserved(Observer):
+    """Without a truth no metric has a value; `bench truth` and `bench rescore` compute them from the kept draws."""
+
+    def observe(self, draws: Tensor, weights: Tensor, steps: NDArray[np.int64]) -> None:
+        """Do nothing."""
+
+    def outcome(self) -> Outcome:
+        """No metric, no curve."""
+        return Outcome({})
+
+    def state(self) -> dict[str, Tensor]:
+        """Nothing."""
+        return {}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Do nothing."""

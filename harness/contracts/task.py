@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.contracts.data import DataFile
 from harness.contracts.parameters import Configurable
+from harness.contracts.truth import Truth
 from harness.system.columns import entry
 from harness.system.errors import require
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from harness.contracts.layout import Layout
     from harness.contracts.randomness import Streams
     from harness.contracts.schedule import Trajectory
-    from harness.contracts.truth import Truth
 
     Batch = dict[str, Tensor]
     Array = NDArray[np.float64]
@@ -225,6 +225,7 @@ class Task(Configurable):
                GPU, steps of these tasks are recorded as a CUDA graph unless a setting says otherwise
     given      what those of them are that cost a sampler no gradients, "metric": stated on the rows that use them
     prior_precision  of a prior N(0, I / prior_precision), where the prior is one
+    stored_truth  what `bench truth` computed; the harness sets it
     """
 
     version: ClassVar[int] = 1
@@ -236,6 +237,7 @@ class Task(Configurable):
     dtype: ClassVar[str] = "float64"
     opaque: ClassVar[bool] = False
     prior_precision: ClassVar[float | None] = None
+    stored_truth: ClassVar[Truth | None] = None
 
     def dim(self) -> int:
         """Number of parameters D."""
@@ -258,8 +260,8 @@ class Task(Configurable):
         return None
 
     def truth(self) -> Truth | None:
-        """The exact moments, where they are known."""
-        return None
+        """The exact moments, where they are known; else those that `bench truth` stored, if any."""
+        return self.stored_truth
 
     def for_laws(self) -> Task:
         """What the laws are tried on: the task, unless it is too large; then the same code, small, in float64."""

@@ -28,7 +28,8 @@ class Truth:
                           which the first D are the coordinate axes
     mean_mcse, sd_mcse    (D,)
     how                   how they were obtained, with the command that does it
-    quantiles             (K, m): of v x at the levels (j - 1/2) / m, where exact draws or a closed form give them
+    quantiles             (K, m): of v x at the levels (j - 1/2) / m, where known
+    checksum              of the record that `bench truth` stored; "" for any other truth
 
     `Truth.normal` and `Truth.of_points` fill these in for a Gaussian, and from weighted points or draws.
     """
@@ -41,6 +42,7 @@ class Truth:
     sd_mcse: Array
     how: str
     quantiles: Array | None = None
+    checksum: str = ""
 
     def __post_init__(self) -> None:
         import numpy as np
@@ -108,8 +110,10 @@ class Truth:
             f"R-hat {record['rhat']:.4f}, ESS {record['ess_z']:.0f} (z) and {record['ess_z2']:.0f} (z^2) or more along "
             f"every direction, acceptance {record['acceptance']:.2f}; {record['command']}"
         )
-        moments = {name: np.array(record[name]) for name in ("mean", "z3", "z4", "mean_mcse", "sd_mcse")}
-        return cls(**moments, covariance=lower + np.tril(lower, -1).T, how=how)
+        names = ("mean", "z3", "z4", "mean_mcse", "sd_mcse", "quantiles")
+        moments = {name: np.array(record[name]) for name in names if name in record}
+        stored = record.get("sha256", "")
+        return cls(covariance=lower + np.tril(lower, -1).T, how=how, checksum=stored, **moments)
 
     @property
     def sd(self) -> Array:

@@ -74,6 +74,7 @@ class Loop:
         draw_stride: int = 1,
         observer: Callable[[slice, Trajectory, Cost], Observer] | None = None,
     ) -> None:
+        self.task = task
         self.sampler = sampler
         self.trajectory = trajectory
         self.by_step_size = weights == "step-size"

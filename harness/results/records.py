@@ -144,6 +144,7 @@ class AttemptResult:
     environment: str | None = entry("environment that it ran in", None, at="")
     path: str = entry("its directory, below the results folder", "", at="")
     block_runs: int | None = entry("runs that advanced together, whose time is shared out", None, column=None)
+    truth: str | None = entry("checksum of the stored truth that the metrics were computed with", None, column=None)
     metrics: tuple[Value, ...] = entry("rows of `metric`", (), column=None)
     files: Mapping[str, str] = entry("rows of `artifact`: name -> SHA-256", dict, column=None)
 

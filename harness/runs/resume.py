@@ -15,12 +15,13 @@ from harness.results.ledger.attempt import DRAWN, Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import RESUMABLE
 from harness.results.spec import RunSpec, recorded_key
+from harness.runs import truths
 from harness.runs.failure import setting_up
 from harness.runs.plugin_metadata import instance, trajectory
 from harness.runs.source import content_hash, source_hash
 from harness.runs.worker import Job
 from harness.system.errors import RunError
-from harness.system.files import read_json
+from harness.system.files import SEAL, read_json
 
 if TYPE_CHECKING:
     from harness.contracts.schedule import Trajectory
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 DRAW_BYTES = 64 * 2**20
 """Most bytes of draws that a run keeps unless it is asked for all; longer runs keep every n-th."""
+
+TRUTH = "truth"
+"""Of a checkpoint: the checksum of the stored truth that its draws were compared with."""
 
 Arrays = dict[str, np.ndarray]
 
@@ -40,7 +44,7 @@ def build(specs: Sequence[RunSpec], job: Job) -> Loop:
 
 def _build(specs: Sequence[RunSpec], job: Job) -> Loop:
     spec = specs[0]
-    task = instance(spec.task.target, spec.task.params)
+    task = truths.task_with_truth(job.results, spec)
     sampler = instance(spec.sampler.target, spec.sampler.params)
     schedule = instance(spec.schedule.target, spec.schedule.params)
     path = trajectory(spec, task.steps_per_epoch())
@@ -98,8 +102,9 @@ def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tupl
         if failed is not None:
             attempt.take_over(failed)
         attempt.describe(spec)  # what no key holds of the record on disk may be damaged, or of another command
+    truth = (truths.read(ledger.root, spec) or {}).get(SEAL, "")
     for checkpoint in attempt.checkpoints():
-        if _draws_fit(attempt, checkpoint, spec):
+        if _of_truth(checkpoint, truth) and _draws_fit(attempt, checkpoint, spec):
             return attempt, checkpoint
     attempt.drop_draws()
     return attempt, None
@@ -125,6 +130,11 @@ def _is_ours(attempt: Attempt, spec: RunSpec, here: Mapping[str, Any]) -> bool:
 
 def _but_for_device(environment: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in environment.items() if name not in ("id", "device")}
+
+
+def _of_truth(checkpoint: Arrays, truth: str) -> bool:
+    """Whether the draws up to a checkpoint were compared with this stored truth, "" for none."""
+    return checkpoint.pop(TRUTH, np.zeros(0, dtype=np.uint8)).tobytes().decode() == truth
 
 
 def _draws_fit(attempt: Attempt, checkpoint: Arrays, spec: RunSpec) -> bool:

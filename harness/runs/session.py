@@ -26,8 +26,8 @@ from harness.results.records import AttemptResult, Status, Value
 from harness.results.spec import RunSpec
 from harness.runs.failure import fail_all, writing
 from harness.runs.limit import OutOfTimeError
-from harness.runs.plugin_metadata import instance
-from harness.runs.resume import Arrays, build, check_code, open_attempt
+from harness.runs.resume import TRUTH, Arrays, build, check_code, open_attempt
+from harness.runs.truths import checksum
 from harness.runs.worker import Job
 from harness.system.locks import Lock
 
@@ -50,7 +50,6 @@ class Session:
     ) -> None:
         self.loop, self.specs, self.attempts, self.send = loop, list(specs), list(attempts), send
         self.locks: Sequence[tuple[Lock, Lock]] = ()
-        self.task = instance(specs[0].task.target, specs[0].task.params)
         self.seconds = dict.fromkeys(("setup", "sampling", "observing", "checkpoint"), 0.0)
         self._first_position = 0
         if checkpoints:
@@ -143,12 +142,14 @@ class Session:
         self.check_folders()
         began = time.perf_counter()
         share = np.array(list(self._share().values()))
+        stored = checksum(self.loop.task)
+        truth = {TRUTH: np.frombuffer(stored.encode(), dtype=np.uint8)} if stored else {}
         with writing():
             for run, attempt in zip(self.loop.runs, self.attempts, strict=True):
                 if run.divergence:
                     attempt.keep_last_good()
                 arrays = {name: tensor.numpy() for name, tensor in self.loop.checkpoint(run).items()}
-                attempt.save_checkpoint({**arrays, "seconds": share})
+                attempt.save_checkpoint({**arrays, **truth, "seconds": share})
                 attempt.event("checkpoint", position=self.loop.position)
         self.seconds["checkpoint"] += time.perf_counter() - began
 
@@ -225,7 +226,8 @@ class Session:
                 draws_kept=run.kept,
                 draws_stored=stored,
                 draws_stride=run.stride,
-                metrics=metric_values(self.task, outcome.metrics if outcome is not None else {}),
+                truth=checksum(self.loop.task) or None,
+                metrics=metric_values(self.loop.task, outcome.metrics if outcome is not None else {}),
             )
             self.check_folders()
             attempt.conclude(result)
@@ -272,7 +274,7 @@ class Session:
         from harness.engine.stability import free_step, working_limit
 
         sampler = self.loop.sampler
-        curvature, limit = 1.0 if free_step(sampler) else self.task.curvature(), working_limit(sampler)
+        curvature, limit = 1.0 if free_step(sampler) else self.loop.task.curvature(), working_limit(sampler)
         largest = float(self.loop.trajectory.step_size.max())
         if not curvature or not limit or largest * curvature < limit:
             return

@@ -17,6 +17,7 @@ def bench_verbs() -> list[Info]:
         Info("nightly", "plugins.verbs.nightly:nightly", "Run a suite, write its pages, report what became worse."),
         Info("replay", "plugins.verbs.replay:replay", "Repeat a run and compare bit for bit."),
         Info("rescore", "plugins.verbs.rescore:rescore", "Compute new or changed metrics from the kept draws."),
+        Info("truth", "plugins.verbs.truth:truth", "Compute the truth of a task by long HMC and store it."),
         Info("gc", "plugins.verbs.gc:gc", "List or delete unreferenced files in the results folder."),
         Info("check", "plugins.verbs.check:check", "Check samplers, schedules and tasks against the laws."),
         Info("new", "plugins.verbs.new:new", "Write a package with a sampler, schedule, task or report."),

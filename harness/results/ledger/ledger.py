@@ -91,7 +91,7 @@ class Ledger:
             raise DataError(f"{self.root!s} is not UTF-8; choose another folder by --results DIR or BENCH_RESULTS")
         if self.root.exists() and not self.root.is_dir():
             raise DataError(f"{self.root} is a file; choose a folder by --results DIR or BENCH_RESULTS")
-        for folder in (self.runs, self.locks, self.root / "rates", self.root / "nights"):
+        for folder in (self.runs, self.locks, self.root / "rates", self.root / "truths", self.root / "nights"):
             if folder.is_symlink():
                 raise DataError(
                     f"{folder} is a link, which is not followed; put the folder itself there, or choose the results "

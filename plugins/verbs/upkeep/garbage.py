@@ -36,6 +36,7 @@ _KEY = KEY.pattern
 _LEFT = {
     "": re.compile(rf"\.(ledger\.json|results\.settled\.json|results\.duckdb)\.{ENDING}(\.wal)?"),
     "locks": re.compile(rf"\.{_KEY}\.notice\.{ENDING}"),
+    "truths": re.compile(rf"\.[\w-]+\.json\.{ENDING}"),
     "rates": re.compile(rf"\.{_KEY}-[\w-]+\.json\.{ENDING}"),
 }
 """Names of what interrupted writes leave, by folder."""

@@ -14,6 +14,7 @@ from harness.contracts.registry import Registry
 from harness.results import spec as specs
 from harness.results.ledger.attempt import Attempt, checksum
 from harness.results.spec import RunSpec
+from harness.runs import truths
 from harness.runs.local import Listener
 from harness.runs.plan import data_files
 from harness.runs.plugin_metadata import task_facts
@@ -21,7 +22,7 @@ from harness.runs.stored_spec import code, installed, offer, recorded_spec
 from harness.runs.subprocess_call import call
 from harness.runs.worker import Job
 from harness.system.errors import DataError, UsageError
-from harness.system.files import read_json
+from harness.system.files import SEAL, read_json
 from plugins.verbs.upkeep.bitwise import FILES, Difference, differing_arrays, differing_results
 
 KINDS = ("sampler", "schedule", "task")
@@ -96,6 +97,9 @@ def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> ReplayRequ
     now = replace(spec, sampler=sampler, schedule=schedule, task=task)
     files = data_files(task_facts(offers["task"], task.params))
     changes = _changes(record, spec, now, data_checksum(files))
+    truth = truths.read(attempt.path.parents[3], now) if stored.get("truth") else None
+    if truth is not None and truth[SEAL] != stored["truth"]:
+        changes.append(f"the truth of task {task.name} was computed again")
     if changes and not anyway:
         raise UsageError(
             f"{'; '.join(changes)}. The run used {code(attempt)}; install that again, "
@@ -108,6 +112,8 @@ def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> ReplayRequ
 def replay(asked: ReplayRequest, job: Job, listen: Listener) -> Replay:
     """Repeat the run in a worker, in a temporary folder, and compare."""
     with tempfile.TemporaryDirectory(prefix="bench-replay-") as folder:
+        if not asked.stored.get("truth"):  # its metrics were computed without one
+            job = replace(job, results=Path(folder))
         done = call(RERUN, job, Path(folder), listen=listen)
         return _compared(asked, done)
 

@@ -23,6 +23,7 @@ from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt, checksum
 from harness.results.records import Status
 from harness.results.spec import RunSpec
+from harness.runs import truths
 from harness.runs.failure import DiskError, writing
 from harness.runs.plugin_metadata import instance
 from harness.runs.session import curve_arrays, metric_values
@@ -54,7 +55,7 @@ def rescore(job: Job, asked: Sequence[Asked], send: Send) -> None:
     here = environment.collect("cpu", job.distributions)
     for item in asked:
         try:
-            told = _one(item, here["code"])
+            told = _one(item, here["code"], job.results)
         except DiskError:
             raise
         except BenchError as error:
@@ -65,7 +66,7 @@ def rescore(job: Job, asked: Sequence[Asked], send: Send) -> None:
             send("rescored", {"path": item.path, **told})
 
 
-def _one(item: Asked, code: Mapping[str, Any]) -> dict[str, Any]:
+def _one(item: Asked, code: Mapping[str, Any], results: Path) -> dict[str, Any]:
     """Rescore one attempt: what changed, and whether it was written."""
     attempt = Attempt(item.path)
     result = attempt.result()
@@ -73,7 +74,7 @@ def _one(item: Asked, code: Mapping[str, Any]) -> dict[str, Any]:
         raise RunError("it is not a finished run")
     newer, _ = rescored.read(item.path)
     before = {record["name"]: record for record in (newer or result)["metrics"]}
-    task: Task = instance(item.spec.task.target, item.spec.task.params)
+    task = truths.task_with_truth(results, item.spec)
     outcome = _measure(item.spec, task, result, _draws(attempt, result))
     after = dict(before)
     for record in map(document, metric_values(task, outcome.metrics)):
@@ -83,6 +84,7 @@ def _one(item: Asked, code: Mapping[str, Any]) -> dict[str, Any]:
     written = after != before
     if written:
         about = {"task": item.spec.task.name, "task_source": item.spec.task.source, "distributions": dict(code)}
+        about |= {"truth": stored} if (stored := truths.checksum(task)) else {}
         with writing():
             rescored.write(attempt, list(after.values()), curve_arrays(outcome), about)
     changes = [

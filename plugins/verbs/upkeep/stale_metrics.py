@@ -14,14 +14,17 @@ from harness.results.ledger.attempt import Attempt
 from harness.results.records import Status
 from harness.results.spec import RunSpec
 from harness.results.store import Store
+from harness.runs import truths
 from harness.runs.plugin_metadata import task_facts
 from harness.runs.stored_spec import installed, offer, recorded_spec
 from harness.system.errors import BenchError, UsageError
+from harness.system.files import SEAL
 
 KINDS = ("sampler", "schedule", "task")
 _DONE = f"""
 select attempt, run_key, path, method, task, protocol, seed, task_params,
-    (select list(metric.name || ' ' || metric.version) from metric where metric.attempt = result.attempt) as metrics
+    (select list(metric.name || ' ' || metric.version) from metric where metric.attempt = result.attempt) as metrics,
+    (select list(metric.name) from metric where metric.attempt = result.attempt and value is null) as without_value
 from result
 where status = '{Status.DONE}' and ($1 is null or list_contains($1, task))
     and ($2 is null or list_contains($2, method))
@@ -67,25 +70,37 @@ def outdated(
             spec = recorded_spec(attempt)
             offers = {kind: offer(registry, kind, getattr(spec, kind), attempt) for kind in KINDS}
             current = task_facts(offers["task"], spec.task.params)["metrics"]
+            spec = replace(spec, task=installed(offers["task"], spec.task))
+            truth = (truths.read(store.results, spec) or {}).get(SEAL)
+            before = _truth_of(attempt) if truth else None
         except BenchError as error:
             found.refused.append((row, str(error)))
             continue
         known = {metric["name"]: f"{metric['name']} {metric['version']}" for metric in current}
         names |= known.keys()
         lacking = [name for name, version in known.items() if version not in (row["metrics"] or [])]
+        if before != truth:  # it was computed later, or again
+            lacking += [name for name in known if before or name in (row["without_value"] or [])]
         wanted = tuple(name for name in known if name in metrics) if metrics else tuple(lacking)
         if not wanted:
             continue
-        if not metrics and {known[name] for name in wanted} <= _on_disk(attempt.path):
+        if not metrics and before == truth and {known[name] for name in wanted} <= _on_disk(attempt.path):
             found.unread.append(row["attempt"])
             continue
-        parts = {kind: installed(offers[kind], getattr(spec, kind)) for kind in KINDS}
-        spec = replace(spec, sampler=parts["sampler"], schedule=parts["schedule"], task=parts["task"])
+        parts = {kind: installed(offers[kind], getattr(spec, kind)) for kind in ("sampler", "schedule")}
+        spec = replace(spec, sampler=parts["sampler"], schedule=parts["schedule"])
         found.runs.append(Outdated(row, attempt, spec, wanted))
     for name in metrics:
         if names and name not in names:
             raise UsageError(f"unknown metric {name!r}{suggestions(name, names)}")
     return found
+
+
+def _truth_of(attempt: Attempt) -> str | None:
+    """The stored truth that the metrics of a run were computed with."""
+    newer, _ = rescored.read(attempt.path)
+    record = (newer or {}).get("code") or attempt.result() or {}
+    return record.get("truth")
 
 
 def _on_disk(folder: Path) -> set[str]:

@@ -1,0 +1,54 @@
+"""Truths that `bench truth` computed: one file for each target, in the folder `truths/` of a results folder.
+
+A task that states no truth of its own gets the stored one when a worker makes it, so no run key depends on it. The
+result of a run names the truth that its metrics were computed with, by its checksum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from harness.contracts.task import Task
+from harness.contracts.truth import Truth
+from harness.results.spec import RunSpec
+from harness.runs.plugin_metadata import instance
+from harness.system.errors import DataError
+from harness.system.files import SEAL, read_json, seal_holds
+
+GRADIENTS_ONLY = ("batch", "gradient_noise")
+"""Task settings that change the noise of the gradients and not the target."""
+
+
+def place(results: Path, spec: RunSpec) -> Path:
+    """The file of the truth of a run's target: the task's code, data and settings decide which."""
+    params = {name: value for name, value in spec.task.params.items() if name not in GRADIENTS_ONLY}
+    target = json.dumps([spec.task.source, spec.task_version, spec.data, params], sort_keys=True)
+    return results / "truths" / f"{spec.task.name}-{hashlib.sha256(target.encode()).hexdigest()[:16]}.json"
+
+
+def read(results: Path, spec: RunSpec) -> dict[str, Any] | None:
+    """The stored record; None where there is none. `DataError` where it is damaged."""
+    path = place(results, spec)
+    if not path.exists():
+        return None
+    record = read_json(path)
+    if record is None or SEAL not in record or not seal_holds(record):
+        raise DataError(f"{path} is damaged; delete it and compute it again by `bench truth {spec.task.name}`")
+    return record
+
+
+def task_with_truth(results: Path, spec: RunSpec) -> Task:
+    """The task of a run, with the truth that is stored for it."""
+    task: Task = instance(spec.task.target, spec.task.params)
+    record = read(results, spec)
+    if record is not None:
+        object.__setattr__(task, "stored_truth", Truth.of_record(record))
+    return task
+
+
+def checksum(task: Task) -> str:
+    """Which stored truth a task has; "" for none."""
+    return task.stored_truth.checksum if task.stored_truth else ""

@@ -1,0 +1,79 @@
+"""`bench truth`: the moments of a task's target by long HMC, stored for the metrics of its runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from harness.cli import context, options
+from harness.reporting.report import Result, table
+from harness.system.errors import UsageError
+
+LARGEST = 1000
+"""Coordinates of a target: the draws of that many take half a gigabyte, and the record 20 MB."""
+SHOWN = 20
+COLUMNS = ["coordinate", "mean", "error of the mean", "sd", "error of the sd"]
+
+
+def truth(
+    task: Annotated[
+        str, typer.Argument(metavar="TASK", help="A task without a truth; TASK@PROTOCOL for its settings.")
+    ],
+    settings: options.Set = None,
+    draws: Annotated[int, typer.Option("--draws", min=100, max=100_000, help="Draws of each of the 16 chains.")] = 4000,
+) -> Result:
+    """Compute the truth of a task by long HMC and store it in the results folder; no run key changes.
+
+    Later runs of the task use it; `bench rescore` brings finished ones up to date. Nothing is stored, with exit code
+    1, if the chains do not agree (R-hat above 1.01, effective size below 10,000, acceptance outside of 0.5 to 0.98).
+    """
+    from harness.results.ledger.ledger import Ledger
+    from harness.runs import truths
+    from harness.runs.plan import Request, data_files, expand, parse_settings
+    from harness.runs.plugin_metadata import task_facts
+    from harness.runs.subprocess_call import call
+    from harness.runs.worker import Job
+    from harness.system.files import sealed, write_json
+
+    here, registry, given = context.current(), context.plugins(), parse_settings(settings or [], "--set")
+    if other := [name for name in given if not name.startswith("task.")]:
+        raise UsageError(f"{other[0]}: only settings of the task, task.NAME, matter for its truth")
+    hmc = {"schedule": "constant", "schedule.step_size": "1", "run.burn_in": "0", "run.compile": "plain"}
+    ((spec, pair),) = expand(registry, Request(["hmc"], [task], [0], 1, f"steps={draws}", {**hmc, **given}))
+    facts = task_facts(pair.task, spec.task.params)
+    if facts["dim"] > LARGEST:
+        raise UsageError(f"{spec.task.name} has {facts['dim']:,} coordinates; a truth is computed of {LARGEST} at most")
+    ledger = Ledger(here.results)
+    ledger.check_version()
+    path, record = truths.place(here.results, spec), truths.read(here.results, spec)
+    note = f"stored before in {path}; delete it to compute it again"
+    if record is None:
+        ledger.prepare()
+        names = tuple(sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged}))
+        job = Job([spec], here.results, "cpu", "cpu", 1, here.plugins, names, data_files(facts))
+        made = call("plugins.verbs.upkeep.truth:compute", job, draws, listen=lambda _, told: context.say(told["text"]))
+        record = sealed({"task": spec.task.name, "params": dict(spec.task.params), **made})
+        path.parent.mkdir(exist_ok=True)
+        write_json(path, record)
+        note = f"stored in {path}; `bench rescore --task {spec.task.name}` applies it to finished runs"
+    return Result(
+        [_quality(record), table(_rows(record)[:SHOWN], COLUMNS)], [{**record, "path": str(path)}], notes=[note]
+    )
+
+
+def _quality(record: dict[str, Any]) -> str:
+    return (
+        f"{record['chains']} chains of {record['draws']} draws: R-hat {record['rhat']:.4f}, effective size "
+        f"{min(record['ess_z'], record['ess_z2']):,.0f} or more, acceptance {record['acceptance']:.2f} "
+        f"(least {record['acceptance_worst_chain']:.2f})"
+    )
+
+
+def _rows(record: dict[str, Any]) -> list[dict[str, Any]]:
+    sd = [row[-1] ** 0.5 for row in record["covariance"]]
+    columns = zip(record["mean"], record["mean_mcse"], sd, record["sd_mcse"], strict=True)
+    return [
+        {"coordinate": i, **dict(zip(COLUMNS[1:], (f"{value:.6g}" for value in values), strict=True))}
+        for i, values in enumerate(columns)
+    ]

@@ -1,0 +1,155 @@
+"""`bench truth`: it is right within its stated errors, later results use it, and no run key knows of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from harness import Truth
+from harness.cli.app import run
+from harness.contracts.registry import registry
+
+PLUGIN = """
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from harness import MOMENT_METRICS, DensityTask, Info, Protocol, hook, param
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair(DensityTask):
+    metrics = MOMENT_METRICS
+    protocols = (Protocol("default", "", {"smoke": 2000}, chains=2),)
+    rho: float = param(0.9, "(-1, 1)", "correlation", source="ours")
+    gradient_noise: float = param(0.5, "[0, inf)", "noise", source="ours")
+
+    def dim(self):
+        return 2
+
+    def energy(self, theta):
+        x, y = theta[:, 0] - 3, 10 * theta[:, 1]
+        return (x * x - 2 * self.rho * x * y + y * y) / (2 * (1 - self.rho**2))
+
+    def grad(self, theta):
+        x, y = theta[:, 0] - 3, 10 * theta[:, 1]
+        return torch.stack([x - self.rho * y, 10 * (y - self.rho * x)], 1) / (1 - self.rho**2)
+
+    def curvature(self):
+        return 100 / (1 - abs(self.rho))
+
+
+class Line(Pair):
+    grad = DensityTask.grad
+
+    def dim(self):
+        return 1
+
+
+class Random(Line):
+    def energy(self, theta):
+        return theta.square().sum(1) * (1 + 0.01 * torch.rand(len(theta)))
+
+
+class Steps(Line):
+    def energy(self, theta):
+        return theta.abs().ceil().sum(1)
+
+
+class TwoModes(Line):
+    box = 30.0
+
+    def energy(self, theta):
+        return -torch.logaddexp(-(theta[:, 0] - 20).square() / 2, -(theta[:, 0] + 20).square() / 2)
+
+
+@hook
+def bench_tasks():
+    return [Info(name.lower(), f"unknown_truth:{name}") for name in ("Pair", "Random", "Steps", "TwoModes")]
+"""
+SHORT = ["--sampler", "sgld", "--budget", "steps=2000", "--chains", "2"]
+
+
+@pytest.fixture
+def bench(tmp_path, capsys):
+    plugin = tmp_path / "unknown_truth.py"
+    plugin.write_text(PLUGIN)
+
+    def command(*words):
+        code = run(["--results", str(tmp_path / "r"), "--plugin", str(plugin), "--json", *map(str, words)])
+        said = capsys.readouterr()
+        return code, json.loads(said.out or "[]"), said.err
+
+    yield command
+    sys.modules.pop("unknown_truth", None)
+    registry.cache_clear()
+
+
+def values(bench, seed):
+    found = bench("sql", "select seed, value from run_metric order by metric")[1]
+    return [row["value"] for row in found if row["seed"] == seed]
+
+
+def test_a_truth_is_right_is_used_from_then_on_and_changes_no_key(bench, tmp_path):
+    _, before, _ = bench("run", "--task", "pair", *SHORT, "--seeds", 0)
+    assert values(bench, 0) == [None] * 3
+
+    code, (record,), err = bench("truth", "pair", "--draws", 2500)
+    assert (code, list((tmp_path / "r" / "truths").iterdir())) == (0, [tmp_path / "r" / "truths" / record["path"]])
+    assert record["rhat"] < 1.01
+    covariance = np.array([[1, 0.09], [0.09, 0.01]])
+    exact = Truth.normal(np.array([3.0, 0.0]), covariance)
+    sd = np.sqrt([row[-1] for row in record["covariance"]])
+    for found, right, error in [
+        (record["mean"], exact.mean, record["mean_mcse"]),
+        (sd, exact.sd, record["sd_mcse"]),
+        (record["quantiles"][:2], exact.quantiles[:2], record["quantile_mcse"][:2]),
+    ]:
+        off = np.abs(np.array(found) - right) / np.array(error)
+        assert off.max() < 5, off
+        assert np.max(np.array(error) / (np.array([1, 0.1]) if np.ndim(error) == 1 else [[1], [0.1]])) < 0.05
+    assert "stored before" in bench("truth", "pair")[2]
+
+    _, again, err = bench("run", "--task", "pair", *SHORT, "--seeds", 0)
+    assert again == before
+    assert "1 done before, 0 to do" in err
+    key = before[0]["run_key"]
+    assert bench("replay", key)[0] == 0
+    assert bench("rescore")[0] == 0
+    rescored = values(bench, 0)
+    assert all(value is not None for value in rescored)
+    assert bench("rescore")[1] == []
+    assert bench("replay", key)[0] == 0
+
+    bench("run", "--task", "pair", *SHORT, "--seeds", 1)
+    bench("run", "--task", "pair", *SHORT, "--seeds", 2, "--set", "task.gradient_noise=0")
+    bench("run", "--task", "pair", *SHORT, "--seeds", 3, "--set", "task.rho=0.5")
+    assert None not in values(bench, 1) + values(bench, 2)
+    assert values(bench, 3) == [None] * 3
+    assert bench("replay", bench("run", "--task", "pair", *SHORT, "--seeds", 1)[1][0]["run_key"])[0] == 0
+
+    path = tmp_path / "r" / "truths" / record["path"]
+    path.write_text(path.read_text().replace('"mean"', '"median"'))
+    code, _, err = bench("truth", "pair")
+    assert (code, "is damaged; delete it" in err) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["mixture5"], 2, "mixture5 states its truth itself (closed form"),
+        (["random"], 2, "random has no full gradient"),
+        (["steps"], 2, "steps has no full gradient"),
+        (["pair", "--set", "sampler.leapfrog=3"], 2, "only settings of the task"),
+        (["twomodes", "--draws", "100"], 1, "by a larger --draws; nothing was stored"),
+    ],
+)
+def test_what_has_no_truth_that_hmc_can_find_is_refused(bench, tmp_path, words, code, told):
+    found, _, err = bench("truth", *words)
+    assert (found, told in err) == (code, True), err
+    assert not (tmp_path / "r" / "truths").exists()
