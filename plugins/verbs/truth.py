@@ -30,7 +30,7 @@ def truth(
     """
     from harness.results.ledger.ledger import Ledger
     from harness.runs import truths
-    from harness.runs.plan import Request, data_files, expand, parse_settings
+    from harness.runs.plan import RunRequest, data_files, expand, parse_settings
     from harness.runs.plugin_metadata import task_facts
     from harness.runs.subprocess_call import call
     from harness.runs.worker import Job
@@ -40,7 +40,7 @@ def truth(
     if other := [name for name in given if not name.startswith("task.")]:
         raise UsageError(f"{other[0]}: only settings of the task, task.NAME, matter for its truth")
     hmc = {"schedule": "constant", "schedule.step_size": "1", "run.burn_in": "0", "run.compile": "plain"}
-    ((spec, pair),) = expand(registry, Request(["hmc"], [task], [0], 1, f"steps={draws}", {**hmc, **given}))
+    ((spec, pair),) = expand(registry, RunRequest(["hmc"], [task], [0], 1, f"steps={draws}", {**hmc, **given}))
     facts = task_facts(pair.task, spec.task.params)
     if facts["dim"] > LARGEST:
         raise UsageError(f"{spec.task.name} has {facts['dim']:,} coordinates; a truth is computed of {LARGEST} at most")

@@ -15,7 +15,7 @@ import torch
 from scipy.stats import beta
 
 from harness import Problem, RunError, Streams, Truth, UsageError, diagnostics, hmc_draws, quantile_levels, truth_record
-from harness.contracts.plugin_errors import foreign
+from harness.contracts.plugin_errors import plugin_code
 from harness.runs.plugin_metadata import instance
 from harness.runs.worker import Job, prepare
 
@@ -91,7 +91,7 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
     if (known := task.truth()) is not None:
         raise UsageError(f"{name} states its truth itself ({known.how}); nothing was computed")
     mean, root = np.zeros(task.dim()), np.eye(task.dim())
-    with foreign(f"{name}: its energy on all the data cannot be evaluated"):
+    with plugin_code(f"{name}: its energy on all the data cannot be evaluated"):
         check_gradient(name, whitened(task, mean, root))
     half, step_size = PILOT_STEPS // 2, 1 / (task.curvature() or 1.0)
     for number in range(1, PILOTS + 1):

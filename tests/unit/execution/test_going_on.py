@@ -15,14 +15,17 @@ import numpy as np
 import pytest
 import torch
 
+import tasks
 from harness.cli.app import run as bench
 from harness.contracts.registry import registry
 from harness.results.ledger.attempt import WORK, Attempt, read_checkpoint
 from harness.results.ledger.ledger import Ledger
+from harness.runs import truths
 from harness.runs.plan import RunRequest, plan
 from harness.runs.session import Session
 from harness.runs.worker import Job, Stop, _advance
 from harness.system.errors import DataError
+from harness.system.files import sealed, write_json
 from plugins.verbs.upkeep import garbage
 
 COMMAND = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "steps=3000"]
@@ -65,6 +68,21 @@ def test_the_checkpoint_before_the_latest_serves_where_that_is_damaged(ledger, t
     assert resumed.attempts[0].id == block.attempts[0].id
     assert 0 < resumed.loop.position < block.loop.position
     assert np.array_equal(draws(finish(resumed)), reference(tmp_path))
+
+
+def test_draws_compared_with_another_truth_are_drawn_again(ledger):
+    block = session(ledger)
+    block.advance()
+    block.checkpoint()
+    path = truths.place(ledger.root, block.specs[0])
+    path.parent.mkdir()
+    record = Path(tasks.__file__).parent / "regression" / "truth" / "heart.json"
+    write_json(path, sealed(json.loads(record.read_text())))
+    begun_again = session(ledger)
+    assert (begun_again.loop.position, begun_again.attempts[0].id) == (0, block.attempts[0].id)
+    begun_again.advance()
+    begun_again.checkpoint()
+    assert session(ledger).loop.position > 0
 
 
 @pytest.mark.parametrize("cause", [torch.OutOfMemoryError("no memory"), None])
