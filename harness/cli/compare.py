@@ -12,17 +12,11 @@ from harness.cli import context
 from harness.cli.options import words
 from harness.contracts.parameters import suggestions
 from harness.reporting.report import Column, Request, Result, Table
-from harness.reporting.scoring import (
-    Comparison,
-    FieldScore,
-    Group,
-    check_metric,
-    differ_in_code,
-    judge,
-    number,
-    score_fields,
-)
 from harness.reporting.scoring.accuracy import GATE_METRICS, JOINT, LOW_ERROR, OVER_SEEDS
+from harness.reporting.scoring.compare import Comparison, judge
+from harness.reporting.scoring.formatting import number
+from harness.reporting.scoring.groups import Group, differ_in_code
+from harness.reporting.scoring.score import FieldScore, check_metric, score_fields
 from harness.reporting.scoring.selectors import Selector, members, side
 from harness.results.store import Store
 from harness.system.errors import UsageError

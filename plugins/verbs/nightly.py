@@ -20,8 +20,8 @@ from harness.runs import local
 from harness.runs.plan import MAX_RUNS, plan
 from harness.system.errors import RunError
 from harness.system.locks import HeldError, holder, lock_file
-from plugins.verbs.regression import SuiteCommand
 from plugins.verbs.regression.conclusion import conclude
+from plugins.verbs.regression.observe import SuiteCommand
 from plugins.verbs.suite import Suite, about, find
 
 LOCK_TIMEOUT_SECONDS = 5.0

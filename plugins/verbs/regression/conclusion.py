@@ -17,11 +17,14 @@ from harness.results.store import Store
 from harness.results.store.selection import Selection
 from harness.system.errors import PluginError
 from harness.system.text import plain
-from plugins.verbs.regression import REGRESSION, History, SuiteCommand, changes, observe, page, tables
-from plugins.verbs.regression.changes import flat, settled
-from plugins.verbs.regression.observe import skipped_rows
+from plugins.verbs.regression import page, tables
+from plugins.verbs.regression.changes import changes, flat, settled
+from plugins.verbs.regression.history import History
+from plugins.verbs.regression.observe import SuiteCommand, observe, skipped_rows
 from plugins.verbs.suite import Suite
 
+REGRESSION = 5
+"""The exit code if a row became worse."""
 RESERVED = ("index", "night", "site")
 
 

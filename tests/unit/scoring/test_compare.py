@@ -8,7 +8,8 @@ import pytest
 from scored import low_error, moments, store, write_run
 
 from harness.reporting.report import Request
-from harness.reporting.scoring import Comparison, compare, compare_values, judge, score_fields
+from harness.reporting.scoring.compare import Comparison, compare, compare_values, judge
+from harness.reporting.scoring.score import score_fields
 
 LOW_ERROR = "passes_to_low_error"
 
