@@ -1,4 +1,4 @@
-"""The built-in reports: tables/ and figures/. They read the store only."""
+"""The built-in reports: tables/ and figures/. They read only the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs outside of the core: checks, unattended runs, reproduction, upkeep, templates, pages of samplers."""
+"""The verbs outside the core: checks, nightly suites, reproduction, upkeep, templates, pages of samplers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench check`: hold samplers, schedules and tasks to their laws."""
+"""`bench check`: check samplers, schedules and tasks against the laws."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from harness.system.errors import PluginError, UsageError
 
 KINDS = ("samplers", "schedules", "tasks", "methods")
 NAMES_PER_PROCESS = 4
-"""Names that one process checks: another takes seconds to import torch."""
+"""Names checked by one process: another process takes seconds to import torch."""
 
 LONG = ("whole-law", "time-homogeneity")
-"""The last laws of a sampler, each of which may take a minute: a job of its own."""
+"""The last laws of a sampler; each may take a minute and is a separate job."""
 
 EXAMPLES = {"float": 0.1, "int": 2}
 COLUMNS = ["name", "law", "outcome", "seconds", "message"]
@@ -40,7 +40,7 @@ def check(
     """Check samplers, schedules and tasks, at their defaults or --set, against the laws; exit code 1 if one fails."""
     words = list(dict.fromkeys(name))
     given = parse_settings(settings or [], "--set")
-    # What is wrong with a name or a setting is said before anything is checked.
+    # Report wrong names and settings before anything is checked.
     kinds = {word: {kind[:-1] for kind, _ in _made(context.plugins(), word, given)} for word in words}
     known = set[str]().union(*kinds.values())
     idle = sorted(key for key in given if key.partition(".")[0] not in known)
@@ -55,7 +55,7 @@ def check(
 
 
 def _shared(words: list[str], samplers: list[str], given: dict[str, str]) -> dict[str, list[Row]]:
-    """The rows of each name, made by a process for each core: first the short laws, of many names at once."""
+    """The rows of each name, by one process per core: first the short laws, for many names at once."""
     groups = 1 if len(words) < NAMES_PER_PROCESS else min(cores(), len(words))
     jobs: list[Job] = [(words[k::groups], None) for k in range(groups)]
     jobs += [([word], law) for word in samplers for law in LONG]
@@ -78,13 +78,13 @@ def _shared(words: list[str], samplers: list[str], given: dict[str, str]) -> dic
 
 Row = dict[str, Any]
 Job = tuple[list[str], str | None]
-"""Names, and the long law that they are held to; None: all others."""
+"""Names, and the long law to check; None means all other laws."""
 Made = list[tuple[str, Any]]
-"""The kind and the object of everything that a name stands for."""
+"""The kind and the object of each part that a name means."""
 
 
 def _rows(job: Job, given: dict[str, str]) -> dict[str, list[Row]]:
-    """The rows of a job; all its samplers together, since they share the fresh process of the restore law."""
+    """The rows of a job; all its samplers together, because they share the new process of the restore law."""
     import torch
 
     from plugins.laws.suite import LAWS, check_samplers, check_schedule, check_task
@@ -110,7 +110,7 @@ def _rows(job: Job, given: dict[str, str]) -> dict[str, list[Row]]:
 
 
 def _made(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
-    """The sampler, schedule or task of that name; of a method, its sampler and its schedule: with what is given."""
+    """The sampler, schedule or task of that name with the given settings; for a method, its sampler and schedule."""
     bare = name.rpartition(":")[2]
     for kind in KINDS:
         if any(offer.name == bare for offer in registry.offers(kind)):
@@ -139,7 +139,7 @@ def _of(settings: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def _at_defaults(offer: Offer, settings: dict[str, Any]) -> Any:
-    """The object at its defaults and these settings; a schedule's numbers without a default are made up."""
+    """The object at its defaults and these settings; a schedule's numbers without a default get example values."""
     cls = loaded(offer)
     fields = [field.name for field in schema(cls)]
     unknown = next((name for name in settings if name not in fields), None)

@@ -46,7 +46,7 @@ def gc(
 
 
 def _forget(ledger: Ledger) -> list[str]:
-    """Make the database forget the attempts that went, then delete the trash folder; returns notes."""
+    """Remove the deleted attempts from the database, then delete the trash folder; returns notes."""
     notes: list[str] = []
     trash = ledger.root / TRASH
     store = Store(ledger.root)

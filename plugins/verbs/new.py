@@ -1,4 +1,4 @@
-"""`bench new`: a package with a sampler, schedule, task or report of one's own, to be edited."""
+"""`bench new`: write a package with a sampler, schedule, task or report, to be edited."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def new(
 
 
 def _check_name(name: str, registry: Registry) -> None:
-    """Raise `UsageError` where a package of this name could not be installed next to the existing ones."""
+    """Raise `UsageError` if a package of this name could not be installed beside the existing ones."""
     if not NAME.fullmatch(name) or name.endswith("-") or len(name) > LONGEST:
         raise UsageError(
             f"name {name!r:.80} must match {NAME.pattern}, not end in a hyphen, and be at most {LONGEST} long"
@@ -69,7 +69,7 @@ def _check_name(name: str, registry: Registry) -> None:
 
 
 def _importable(module: str) -> bool:
-    """Whether there is code of that name: a mere folder beside the command is none."""
+    """Whether a module of that name exists; a folder in the current directory does not count."""
     spec = importlib.util.find_spec(module)
     return spec is not None and spec.origin is not None
 

@@ -1,4 +1,4 @@
-"""`bench nightly`: run what a suite lacks, publish every report of it, and say what became worse."""
+"""`bench nightly`: run the missing runs of a suite, publish its reports, and report what became worse."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def nightly(
 
 
 def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str]) -> list[SuiteCommand]:
-    """All entries, planned before anything is run; an error says which entry it is about."""
+    """All commands of a suite, planned before anything is run; an error names the command."""
     measure, absent = rates.measured(ledger, place), absent_data()
     found = []
     for number, request in enumerate(chosen.entries, 1):
@@ -80,7 +80,7 @@ def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str]) -> list[Suit
 
 @contextmanager
 def _alone(folder: Path, name: str) -> Iterator[None]:
-    """Keep out a second command on the same suite: of two, one would compare and publish what the other still does."""
+    """Lock the suite: of two commands, one would compare and publish runs that the other is still doing."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}.lock"
     try:

@@ -1,4 +1,4 @@
-"""`bench replay`: do a run again and see whether it gives the same bits; if not, what differs first, and why."""
+"""`bench replay`: repeat a run and compare the bits; if they differ, show where first, and why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from plugins.verbs.upkeep import replay as replays
 from plugins.verbs.upkeep.replay import Replay
 
 COORDINATES = 8
-"""Of a position, as many as are shown."""
+"""Shown coordinates of a position."""
 
 
 def replay(
@@ -40,7 +40,7 @@ def replay(
     with Progress([job]) as progress:
 
         def listen(kind: str, told: dict[str, Any]) -> None:
-            """What it warns of and how it ends was said when it was first done, or stands in the answer."""
+            """Show progress only: warnings were shown at the first run, and the result says how it ended."""
             if kind == "progress":
                 progress.listen(kind, told)
 

@@ -1,4 +1,4 @@
-"""`bench reproduce`: run what the papers' cells and claims lack, and print the ledger."""
+"""`bench reproduce`: run what the papers' cells and claims need, and print the ledger."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BUDGETS = ("paper", "quick", "smoke")
 
 @dataclass
 class PlannedCells:
-    """The runs of one task, protocol and number of chains; `left_out` are the methods that are not run, and why."""
+    """The runs of one task, protocol and number of chains; `left_out`: methods that are not run -> why."""
 
     planned: list[Planned] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -92,7 +92,7 @@ def _places(devices: str, workers: int | None) -> tuple[str, list[tuple[str, str
 def _fields(
     needed: Mapping[Setup, str], budget: str, seeds: str | None, kind: str, place: tuple[str, str], *, yes: bool
 ) -> dict[str, PlannedCells]:
-    """What is to be run, by task, protocol and chains, planned before anything is run."""
+    """The runs by task, protocol and chains, all planned before anything is run."""
     ledger = Ledger(context.current().results)
     chosen_seeds = parse_seeds(seeds) if seeds is not None else None
     if chosen_seeds is not None:
@@ -120,7 +120,7 @@ def _fields(
 def _plan(
     side: Setup, budget: str, seeds: Sequence[int] | None, kind: str, ledger: Ledger, place: tuple[str, str]
 ) -> list[Planned]:
-    """The runs of a side as published, and at the paper's length those of its declared sweep."""
+    """The runs of a side as published and, at the paper's length, those of its declared sweep."""
     registry, task = context.plugins(), f"{side.task}@{side.protocol}"
     asked = RunRequest([side.method], [task], seeds, side.chains, budget, device=kind)
     found = {run.spec.key: run for run in plan(registry, asked, ledger, rates.measured(ledger, place))}
@@ -136,7 +136,7 @@ def _plan(
 
 
 def _declared(spec: RunSpec) -> RunSpec:
-    """A point of a sweep, whose values are the declared sweep's and not a user's."""
+    """A point of a declared sweep: its values are marked as swept, not as set by the user."""
     origins = {
         name: replace(origin, provenance=SWEPT, source="declared sweep") if origin.provenance == "user" else origin
         for name, origin in spec.origins.items()
@@ -153,7 +153,7 @@ def _execute(
     *,
     yes: bool,
 ) -> bool:
-    """Run what a field lacks, and say what is left out; whether a run failed. A divergence is a finding."""
+    """Run what is missing and print what is left out; returns whether a run failed. A divergence is a result."""
     for why, methods in _by_reason(found.left_out).items():
         context.say(f"{name}: {', '.join(methods)} left out: {why}")
     if not found.planned:
@@ -181,7 +181,7 @@ def _name(side: Setup) -> str:
 
 
 def _export(store: Store, folder: Path) -> list[str]:
-    """Put the runs that cells and claims rest on into a folder of Parquet files, beside those that are there; notes."""
+    """Add the runs that cells and claims use to a folder of Parquet files; returns notes."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

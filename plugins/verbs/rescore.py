@@ -1,4 +1,4 @@
-"""`bench rescore`: bring the metrics of finished runs up to date, from the draws that were kept."""
+"""`bench rescore`: compute new or changed metrics of finished runs from their kept draws."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def rescore(
 
 
 def _measure(found: Found, rows: list[Row], written: list[str]) -> None:
-    """Let a worker measure; `rows`, `written` and `found.refused` grow as it goes."""
+    """Measure in a worker; its messages extend `rows`, `written` and `found.refused`."""
     from plugins.verbs.upkeep.rescore import Asked
 
     here = context.current()
@@ -121,7 +121,7 @@ def _value(value: float | None) -> str:
 
 
 def _words(store: Store, column: str, values: Sequence[str] | None) -> list[str] | None:
-    """The names given for a column of the runs; `UsageError` with near matches where no run has one."""
+    """The names given for a column of the runs; `UsageError` with near matches for a name that no run has."""
     words = split(values) or None
     seen = {row[column] for row in store.rows(f"select distinct {column} from result")}  # noqa: S608 - a fixed name
     for word in words or ():

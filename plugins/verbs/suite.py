@@ -1,4 +1,4 @@
-"""Suites: TOML files of run commands, for `bench nightly`. `plugins/suites` says what such a file holds."""
+"""Suites: TOML files of run commands for `bench nightly`. `plugins/suites` describes the format."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PLAIN = (str, int, float, bool)
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite as read: the run commands in their order, and the names of its reports (None: all)."""
+    """A parsed suite: its run commands in order, and the names of its reports (None: all)."""
 
     name: str
     path: Path
@@ -34,13 +34,13 @@ class Suite:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what it asks to be run: changes when the commands do, not when a comment does."""
+        """SHA-256 of its run commands; comments do not change it."""
         text = json.dumps([asdict(entry) for entry in self.entries], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def find(registry: Registry, name: str) -> Suite:
-    """The suite of a plugin by its name, or of a file by its path: what ends in .toml or has a folder is a path."""
+    """A plugin's suite by name, or a file by path (a name with .toml or a slash)."""
     if name.endswith(".toml") or "/" in name:
         return read(Path(name))
     known = registry.suites()
@@ -56,7 +56,7 @@ def find(registry: Registry, name: str) -> Suite:
 
 
 def read(path: Path) -> Suite:
-    """The suite in a file; `UsageError` says file, entry and key where something is wrong."""
+    """The suite in a file; `UsageError` names the file, the command and the key."""
     if not NAME.fullmatch(path.stem):
         raise UsageError(f"{path}: the file name of a suite must match {NAME.pattern}.toml")
     try:
@@ -78,14 +78,14 @@ def read(path: Path) -> Suite:
 
 
 def facts(path: Path) -> dict[str, Any]:
-    """What `bench ls suites` says of a file."""
+    """What `bench ls suites` prints about a file."""
     found = read(path)
     return {"commands": len(found.entries), "summary": found.summary}
 
 
 @contextmanager
 def about(suite: Suite, number: int) -> Iterator[None]:
-    """Name file and entry (counted from 1) in the errors of what is done for an entry."""
+    """Name the file and the command (counted from 1) in errors."""
     try:
         yield
     except (UsageError, PluginError) as error:
@@ -188,6 +188,6 @@ def _flat(place: str, table: Mapping[str, Any], prefix: str = "") -> dict[str, A
 
 
 def _short(error: Exception) -> str:
-    """What an error says; it may quote all that a file holds."""
+    """The text of an error, shortened: it may quote the whole file."""
     text = str(error)
     return text if len(text) <= 500 else f"{text[:500]}..."

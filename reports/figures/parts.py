@@ -1,4 +1,4 @@
-"""What several reports are made with: one answer a field, panels of draws, families of groups, names and looks."""
+"""Shared parts of reports: a base class per field, panels of draws, families of groups, names and styles."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 COLOURS = ("#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161", "#56b4e9", "#949494")
-"""Told apart also by those who see fewer colours."""
+"""Distinguishable with colour blindness."""
 STROKES = ("-", "--", ":")
 CHARACTER = 0.075
-"""Inches that a character of a legend takes, or less."""
+"""Most inches per character of a legend."""
 
 
 class FieldReport(Report):
-    """A report that says of each field (task, protocol, chains, budget) by itself what it says.
+    """A report that treats each field (task, protocol, chains, budget) separately.
 
     shown  columns of one table of all records, under `heading`; () where each field has tables of its own
     """
@@ -56,7 +56,7 @@ class FieldReport(Report):
 
     @abstractmethod
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
-        """What it says of one field; its figure is called `name`."""
+        """The report of one field; its figure is called `name`."""
 
 
 def _figure_name(report: str, group: Group, taken: Collection[str]) -> str:
@@ -94,7 +94,7 @@ class Panel:
 
 
 def kept_draws(score: FieldScore) -> tuple[list[Panel], list[str]]:
-    """A panel for each group that has draws, of its lowest finished seed, and what is missing of the others."""
+    """A panel for each group with draws, of its lowest finished seed, and a note for each group without."""
     panels, missing = [], []
     for group in score.groups:
         label, run = score.labels[group.key], first_done(group)
@@ -117,7 +117,7 @@ def task_of(group: Group, request: Request) -> Any:
 
 
 def trajectory(group: Group, request: Request) -> Trajectory:
-    """What a group's runs went along: a function of their settings, burn-in and thinning included."""
+    """The trajectory of a group's runs, from their settings, with burn-in and thinning."""
     schedule = request.plugin("schedules", str(group.settings["schedule"]), **_settings(group, "schedule."))
     whole: Trajectory = schedule.trajectory(group.steps, task_of(group, request).steps_per_epoch())
     return whole.with_burn_in(int(group.settings["run.burn_in"]), int(group.settings["run.thin"]))
@@ -128,10 +128,10 @@ def _settings(group: Group, prefix: str) -> dict[str, Any]:
 
 
 def families(groups: Iterable[Group], *free: str) -> dict[str, list[Group]]:
-    """Groups that have the settings `free` and differ in nothing else, by the label that they share.
+    """Groups that differ only in the settings `free`, by the label that they share.
 
-    A family has at least two members. Where the label of its method would be that of another family too, it says in
-    which settings they differ.
+    A family has at least two members. If two families of one method exist, the label names the settings in which they
+    differ.
     """
     found: dict[str, list[Group]] = {}
     for group in groups:
@@ -148,7 +148,7 @@ def _without(settings: Mapping[str, Any], names: Collection[str]) -> dict[str, A
 
 
 def record(figure: str, group: Group, **more: Any) -> dict[str, Any]:
-    """A flat record: what the group is, and what is said of it."""
+    """A flat record: the group, and more entries."""
     return {
         **({"figure": figure} if figure else {}),
         "task": group.task, "task_version": group.task_version, "protocol": group.protocol, "method": group.method,
@@ -172,7 +172,7 @@ def band(ax: Any, x: Array, values: Array, look: Mapping[str, Any], **style: Any
 def grid(
     canvas: Any, count: int, columns: int, x: str, y: str, shared: Sequence[str] = ("sharex", "sharey")
 ) -> Iterator[Any]:
-    """So many axes in a grid, their rim named by `x` and `y`; the rest of the grid is empty."""
+    """`count` axes in a grid, labelled `x` and `y` at its rim; the rest of the grid is empty."""
     axes = canvas.subplots(-(-count // columns), columns, squeeze=False, **dict.fromkeys(shared, True))
     for i, ax in enumerate(axes.flat):
         if i >= count:
@@ -186,22 +186,22 @@ def grid(
 
 
 def name_figure(canvas: Any, heading: str) -> None:
-    """The title over all panels, in as many lines as it needs."""
+    """Set the title over all panels, wrapped."""
     canvas.suptitle("\n".join(textwrap.wrap(heading, int(canvas.get_figwidth() / 0.09))), fontsize="medium")
 
 
 def name_panel(ax: Any, label: str, *more: str) -> None:
-    """The title of a panel some 2.7 inches wide, in as many lines as it needs."""
+    """Set the title of a panel 2.7 inches wide, wrapped."""
     ax.set_title("\n".join([*textwrap.wrap(label, 36), *more]), fontsize="small")
 
 
 def legend_height(names: Collection[str], width: float) -> float:
-    """Inches that `legend_below` takes of a figure so wide."""
+    """The height of `legend_below` in inches, for a figure of this width."""
     return 0.25 + 0.19 * -(-len(names) // _columns(names, width))
 
 
 def legend_below(canvas: Any, handles: Mapping[str, Any]) -> None:
-    """A legend under all axes, in as many columns as its words leave room for."""
+    """A legend below all axes, in as many columns as fit."""
     columns = _columns(handles, canvas.get_figwidth())
     words = ["\n".join(textwrap.wrap(name, int(canvas.get_figwidth() / CHARACTER) - 8)) for name in handles]
     canvas.legend(

@@ -1,4 +1,4 @@
-"""The papers' claims: an ordering of two methods, their equality, how often one succeeds; and whether they hold."""
+"""The papers' claims (an ordering of two methods, their equality, a success rate) and whether they hold."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Finding = Literal["holds", "fails", "undecided", "vacuous"]
 
 @dataclass(frozen=True)
 class Setup:
-    """What one side of a claim is of."""
+    """What one side of a claim was run on."""
 
     method: str
     task: str
@@ -33,7 +33,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What an exact analysis, which needs no run, finds of a claim, and by what; `report` makes and shows it."""
+    """The finding of an exact analysis, which needs no run, with its evidence; `report` computes and shows it."""
 
     report: str
     finding: Finding
@@ -73,7 +73,7 @@ class Claim:
 
     @property
     def sides(self) -> list[Setup]:
-        """The sides that a test of it compares; none where there is no test."""
+        """The sides that its test compares; [] without a test."""
         named = [self.better] if self.kind == "share" else [self.better, self.worse]
         found = [side for side in named if side is not None]
         return found if self.metric and len(found) == len(named) else []
@@ -81,7 +81,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Ours:
-    """Our runs of a side, and what they say of the metric; None where they have not measured it."""
+    """Our runs of a side, and their estimate of the metric; None if it was not measured."""
 
     group: Group
     estimate: Estimate | None
@@ -89,7 +89,7 @@ class Ours:
 
 @dataclass(frozen=True)
 class Judged:
-    """What our runs say of a claim: p as Holm adjusts it over the claims of its table, None where no test is made."""
+    """The finding of our runs on a claim; p is adjusted by Holm over the claims of its table, None without a test."""
 
     finding: Finding
     reason: str
@@ -133,7 +133,7 @@ def load_claims(store: Store) -> list[Claim]:
 
 
 def _analysis(document: Mapping[str, Any]) -> Analysis | None:
-    """None where the file says nothing of one, or half of it."""
+    """None if the file has no complete analysis."""
     report, finding, evidence = (document.get(name) for name in ("analysis", "finding", "evidence"))
     whole = isinstance(report, str) and isinstance(evidence, str) and finding in get_args(Finding)
     return Analysis(report, finding, evidence) if whole else None  # type: ignore[arg-type]

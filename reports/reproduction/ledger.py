@@ -1,4 +1,4 @@
-"""The reproduction ledger: every printed cell and every claim of the papers, beside what our runs say of it."""
+"""The reproduction ledger: every printed cell and every claim of the papers, beside our results."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ class Reproduction:
 
     @property
     def run_keys(self) -> set[str]:
-        """The runs that it rests on."""
+        """The keys of all runs that it uses."""
         used = [ours for entry in self.cells for ours in (entry.ours, *entry.tried)]
         used += [side for entry in self.claims for side in (*entry.ours, *entry.tried)]
         return {run.key for ours in used if ours is not None for run in ours.group.runs}
 
 
 def label(word: str) -> str:
-    """The label of a table as a user may give it: "4" is "Table 4", "figure 3" is "Figure 3"."""
+    """The label of a table that a user gives: "4" is "Table 4", "figure 3" is "Figure 3"."""
     text = " ".join(word.split())
     return f"Table {text}" if text.isdigit() else text[:1].upper() + text[1:]
 
@@ -137,7 +137,7 @@ def sides(cells: Iterable[Reported], claims: Iterable[Claim]) -> dict[Setup, str
 
 
 def _aged_cell(entry: CellEntry, earlier: Callable[[Group], list[str]]) -> CellEntry:
-    """Without a verdict where our runs are from before the settings of the papers' files changed."""
+    """The entry, inconclusive if our runs are older than the settings in the papers' files."""
     changed = earlier(entry.ours.group) if entry.ours is not None and not entry.cell.obstacle else []
     return replace(entry, verdict="inconclusive", reason=_earlier(changed)) if changed else entry
 

@@ -1,4 +1,4 @@
-"""Does a cell of ours match a cell of a paper's table? The rule of RULES.md."""
+"""Whether a cell of ours matches a cell of a paper's table, by the rule of RULES.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The papers cell by cell: what they print, what we find, whether the two match and why not; then their claims."""
+"""The papers cell by cell: the printed value, ours, whether they match and why not; then the claims."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _counts(paper: str, label: str, cells: Counter[str], claims: Counter[str]) -
 
 
 def kind(text: str, kinds: Iterable[str]) -> str:
-    """The kind of a verdict, whatever stands behind it in brackets."""
+    """The kind of a verdict, without what follows in brackets."""
     return max((kind for kind in kinds if text.startswith(kind)), key=len)
 
 

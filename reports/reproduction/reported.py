@@ -1,4 +1,4 @@
-"""What a paper printed for a row of ours, and whether the two agree."""
+"""The value that a paper printed for one of our rows, and whether the two match."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Cell = tuple[str, str, str, int, str]
 """method, task, protocol, chains, metric."""
 UNREPRODUCIBLE: Final = "not reproducible as published"
 EXECUTION: Final = frozenset({"run.compile", "task.precision", "task.by_cycle"})
-"""Settings of how numbers are rounded and of what is recorded, which no paper says, whoever gave them."""
+"""Settings of rounding and recording, which no paper states; they never count as our choices."""
 
 
 @dataclass(frozen=True)
 class Reported:
-    """A printed value. What it is of is None where that cannot be told.
+    """A printed value. Its method, task, protocol, chains and metric are None if unknown.
 
     smallest_gap the least difference that the table's claims make in its column; without any, between two of its cells
     correction, evidence  what was corrected of the label that was `printed_as`, and why
@@ -71,7 +71,7 @@ class Reported:
 
     @property
     def place(self) -> Cell | None:
-        """What it is of; None where that cannot be told."""
+        """Its method, task, protocol, chains and metric; None if one is unknown."""
         found = (self.method, self.task, self.protocol, self.chains, self.metric)
         return None if None in found else found  # type: ignore[return-value]
 
@@ -97,7 +97,7 @@ def load_cells(store: Store) -> list[Reported]:
 
 
 def own_choices(store: Store) -> Callable[[str, str | None, str | None, str | None], tuple[str, ...]]:
-    """What a paper's files call ours, of a method on a task under a protocol."""
+    """A function: the choices that a paper's files mark as ours, for a method on a task under a protocol."""
     found: dict[tuple[Any, ...], list[str]] = {}
     for row in store.rows("select * from choice where provenance = 'ours' order by all"):
         text = f"{row['name']}={row['value']}" if "." in row["name"] else f"{row['name']}: {row['value']}"
@@ -128,7 +128,7 @@ def earlier_settings(store: Store) -> Callable[[Group], list[str]]:
 
 
 def load_reported(store: Store) -> dict[Cell, Reported]:
-    """The printed values that a row of ours may stand beside. Of several for one row, the first paper's first."""
+    """The printed values by row; if there are several for one row, the first of the first paper."""
     found: dict[Cell, Reported] = {}
     for cell in load_cells(store):
         if cell.place is not None and not cell.obstacle:
@@ -137,7 +137,7 @@ def load_reported(store: Store) -> dict[Cell, Reported]:
 
 
 class PaperScore(FieldScore):
-    """A field whose records have what a paper printed for the group's metric, and whether the two match."""
+    """A field whose records include the value that a paper printed, and whether the two match."""
 
     reported: Mapping[Cell, Reported] = {}
 
@@ -178,7 +178,7 @@ def scores_beside_papers(store: Store, request: Request) -> list[PaperScore]:
 
 
 def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
-    """Do the two match? None where ours was not run as published: another budget, or a setting of the user's.
+    """Whether the two match; None if ours was not run as published (another budget, or a setting of the user's).
 
     Where the paper does not give a setting or another choice and ours stands in, or it is not certain what was printed,
     the verdict is "inconclusive", whatever the numbers.

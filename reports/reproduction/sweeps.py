@@ -1,4 +1,4 @@
-"""What a declared sweep says of a claim: whether the ordering holds at its other points too."""
+"""Whether a claim's ordering also holds at the other points of a declared sweep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which modes of a mixture were found, never without their masses and spreads."""
+"""Which modes of a mixture were found, with their masses and spreads."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ METRICS = (
 
 
 class Coverage(Report):
-    """Mode coverage on the tasks that have it, with what tells a sampler that finds modes from one that is too hot:
-    spread within a mode, mass of the modes, share of draws near a centre, distance to exact draws.
+    """Mode coverage on the tasks that measure it, with metrics that distinguish a sampler that finds modes from one
+    that is too hot: spread within a mode, mass of the modes, share of draws near a centre, distance to exact draws.
     """
 
     name: ClassVar[str] = "coverage"
@@ -55,7 +55,7 @@ def _table(score: PaperScore, by: str) -> Table:
 
 
 def _header(score: FieldScore, metric: str) -> str:
-    """With what exact draws score, where that is known."""
+    """The header, with the score of exact draws if it is known."""
     found = [e for group in score.groups if (e := score.estimate(group, metric))]
     exact = found[0].target if found else None
     if metric == "wasserstein2":

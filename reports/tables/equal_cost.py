@@ -1,4 +1,4 @@
-"""What the same number of gradients buys: one chain that goes on, or several that stop earlier."""
+"""One long chain compared with several shorter ones at the same number of gradients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from harness import Store
 
 NEAR = 0.02
-"""Total costs that differ by less are one: a sampler's `init` and a cycle rounded up cost a little."""
+"""Total costs that differ by less count as equal: a sampler's `init` and a cycle rounded up cost a little."""
 BESIDE = ("nll",)
 OF_LENGTH = {"run.steps", "run.burn_in", "run.thin"}
 
@@ -76,7 +76,7 @@ class EqualCost(Report):
 
 @dataclass(frozen=True, eq=False)
 class CostRow:
-    """A group, what it cost in all, the total of its class, and how it compares with the first of that class."""
+    """A group, its total cost, the total of its class, and its comparison with the first row of that class."""
 
     label: str
     score: FieldScore
@@ -88,7 +88,7 @@ class CostRow:
     comparison: Comparison | None = None
 
     def records(self) -> list[dict[str, Any]]:
-        """Flat, one a metric; the comparison stands with the first."""
+        """Flat records, one per metric; the first has the comparison."""
         found = []
         for metric in self.metrics:
             record = self.score.record(self.group, metric)
@@ -126,7 +126,7 @@ def _rows(members: Sequence[tuple[FieldScore, Group]], metric: str | None) -> li
 
 
 def _classed(rows: Sequence[CostRow]) -> list[CostRow]:
-    """The rows in order, each with the total of its class, which is that of its cheapest row."""
+    """The rows in order, each with the total of its class: that of the cheapest row."""
     found: list[CostRow] = []
     for row in sorted(rows, key=lambda row: row.total):
         same = found and row.total <= (1 + NEAR) * found[-1].cost

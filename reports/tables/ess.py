@@ -77,7 +77,7 @@ def _table(score: PaperScore, by: str) -> Table:
 
 
 def _size(score: FieldScore, metric: str) -> wide.Cell:
-    """The cell of a size; where the paper's ESS is all draws, which it cannot pass, it says so."""
+    """The cell of a sample size; it says so if the paper's ESS equals the number of draws, its maximum."""
 
     def cell(group: Group) -> str:
         estimate = score.estimate(group, metric)

@@ -1,4 +1,4 @@
-"""Who is best on each task, by the joint error where a truth is known, and who cannot be ranked and why."""
+"""The ranking on each task, by the joint error if a truth is known, and why some rows are not ranked."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _cost(score: FieldScore, group: Group) -> str:
 
 
 def _record(text: str) -> str:
-    """The reason why there is no number, without what to do about it."""
+    """The reason why there is no number, without the remedy."""
     return text.partition(":")[0]
 
 

@@ -1,4 +1,4 @@
-"""What the wide tables share: a line a method, ranked ones first, and below it why the others are not ranked."""
+"""Shared parts of the wide tables: one line per method, ranked ones first, and notes on why others are not ranked."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ HEADERS = {
 
 
 JOINT_LAW = ("worst_mean_error", "least_variance", "greatest_variance", "distribution_error")
-"""What the gate looks at."""
+"""The metrics of the gate."""
 SPREAD = "within_mode_covariance_ratio"
 POOLED = ("ess_bulk", "ess_tail")
-"""Effective sizes that are of all chains of a run together; the others are of a chain."""
+"""Effective sizes of all chains of a run together; the others are of one chain."""
 WIDE, NARROW = 1.25, 0.8
 
 
 def header(metric: str) -> str:
-    """A metric's name for people; "x per data pass" for one that is divided by a cost."""
+    """A metric's name for people; "x per data pass" if it is divided by a cost."""
     for suffix, unit in (("_per_pass", "data pass"), ("_per_second", "second")):
         if metric.endswith(suffix):
             return f"{header(metric.removesuffix(suffix))} per {unit}"
@@ -62,7 +62,7 @@ def header(metric: str) -> str:
 
 
 def passes(metric: str) -> Cost:
-    """The data passes that an effective size took: of a chain, or of all chains where it is of all."""
+    """The data passes behind an effective size: of a chain, or of all chains."""
 
     def cost(group: Group) -> list[float | None]:
         chains = group.chains if metric in POOLED else 1
@@ -82,7 +82,7 @@ def metric_cell(score: FieldScore, metric: str) -> Cell:
 
 
 def rank_cell(score: FieldScore, metric: str) -> Cell:
-    """The cell of a rank by a metric: "2 (1 to 3)", "-" where the group has none."""
+    """The cell of a rank by a metric: "2 (1 to 3)", or "-"."""
 
     def cell(group: Group) -> str:
         found = score.standing(group, metric).rank
@@ -95,7 +95,7 @@ def rank_cell(score: FieldScore, metric: str) -> Cell:
 
 
 def spread(score: FieldScore, group: Group) -> str:
-    """A warning ("too wide x4.7") where the interval of the spread within a mode is wholly past the limits, or ""."""
+    """A warning ("too wide x4.7") if the interval of the spread within a mode is wholly outside the limits, or ""."""
     found = score.estimate(group, SPREAD)
     if found is None or found.mean is None or not found.target:
         return ""
@@ -107,7 +107,7 @@ def spread(score: FieldScore, group: Group) -> str:
 
 
 def paper_columns(score: PaperScore, metric: str) -> dict[str, Cell]:
-    """The paper's value beside ours, and whether they match; nothing where no paper has one."""
+    """The paper's value and whether it matches ours; {} if no paper has one."""
     if not any(score.cell(group, metric) for group in score.groups):
         return {}
 
@@ -119,7 +119,7 @@ def paper_columns(score: PaperScore, metric: str) -> dict[str, Cell]:
 
 
 def paper_notes(score: PaperScore, metric: str) -> list[str]:
-    """Where the printed values stand, what was corrected in them, on which evidence."""
+    """The sources of the printed values, the corrections, and the evidence for them."""
     groups = score.ordered(metric)
     cells = {score.labels[group.key]: cell for group in groups if (cell := score.cell(group, metric))}
     places = sorted({f"{cell.paper}, {cell.table}" for cell in cells.values()})
@@ -138,13 +138,13 @@ def paper_notes(score: PaperScore, metric: str) -> list[str]:
 
 
 def label(score: FieldScore, group: Group) -> str:
-    """The group's label, with what the task handed to its sampler: "sgrld, given metric"."""
+    """The group's label, with what the task gives its sampler: "sgrld, given metric"."""
     given = f", given {', '.join(group.given)}" if group.given else ""
     return score.labels[group.key] + given
 
 
 def given_notes(score: FieldScore) -> list[str]:
-    """What the task hands out at no cost, to whom."""
+    """What the task gives to samplers at no cost."""
     found: dict[str, list[str]] = {}
     for group in score.groups:
         for name, what in group.given.items():

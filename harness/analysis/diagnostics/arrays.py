@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 State = dict[str, NDArray[Any]]
-"""What an accumulator hands to a checkpoint: plain arrays, copied both ways."""
+"""The state of an accumulator in a checkpoint: plain arrays, copied both ways."""
 
 
 def as_block(draws: ArrayLike, weights: ArrayLike, dim: int | None = None) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""How good predicted probabilities are: proper scores, and how far confidence is from accuracy.
+"""The quality of predicted probabilities: proper scores, and the gap between confidence and accuracy.
 
 Everywhere p (n, K) are the probabilities of K classes for n inputs, rows summing to 1, and y (n,) the true classes.
 """
@@ -52,7 +52,7 @@ def ece(probabilities: ArrayLike, classes: ArrayLike, bins: int = BINS) -> float
 
 
 def top_accuracy(probabilities: ArrayLike, classes: ArrayLike, k: int) -> float:
-    """Share of inputs whose true class is among the k most probable; of equals, the true one stands last."""
+    """Share of inputs whose true class is among the k most probable; among equals, the true class is last."""
     p, y = _checked(probabilities, classes)
     return float(((p >= _of_truth(p, y)[:, None]).sum(axis=1) <= k).mean())
 

@@ -1,4 +1,4 @@
-"""Which modes of a mixture were found, with what mass and spread: streamed over the chains of one run."""
+"""Which modes of a mixture were found, with their mass and spread, streamed over the chains of one run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.analysis.diagnostics.arrays import Array, IntArray, State, as_block
 UNVISITED = -1
 
 CHUNK = 4096
-"""Draws looked at together: so many times the modes fit in a processor's cache."""
+"""Draws processed together: this number times the modes fits into a processor's cache."""
 
 
 class ModeCounts:

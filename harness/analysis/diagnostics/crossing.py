@@ -92,7 +92,7 @@ def bootstrap_low_error(
 
 
 def seed_counts(seeds: int) -> Array:
-    """How often each of so many seeds is drawn, (RESAMPLES, seeds): the same for every statistic of every method."""
+    """How often each seed is drawn, (RESAMPLES, seeds): the same for every statistic of every method."""
     shape = (RESAMPLES, seeds)
     cells = np.random.default_rng(0).integers(seeds, size=shape) + seeds * np.arange(RESAMPLES)[:, None]
     return np.bincount(cells.ravel(), minlength=RESAMPLES * seeds).reshape(shape).astype(np.float64)

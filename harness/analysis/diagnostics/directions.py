@@ -1,4 +1,4 @@
-"""The fixed directions along which a law is judged: marginal moments cannot see a correlation."""
+"""The fixed directions along which a law is judged: marginal moments do not detect correlations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Effective sample sizes: the paper's (with the truth's moments), bulk and tail, and the one from errors."""
+"""Effective sample sizes: the papers' (with the truth's moments), bulk and tail."""
 
 from __future__ import annotations
 

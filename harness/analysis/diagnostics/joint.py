@@ -1,6 +1,6 @@
 """Is the sampler's law the target's, in every direction at once? Running sums of a run, and the gate over seeds.
 
-Marginal moments cannot see a correlation, and moments cannot see a shape. With y the draw in units of the truth
+Marginal moments do not detect correlations, and moments do not detect shapes. With y the draw in units of the truth
 (centred and whitened: mean 0, covariance I under the target), the gate looks at
 
 - |E y|, the Mahalanobis norm of the mean error: the error of the worst direction's mean, in sds of that direction;
@@ -28,7 +28,7 @@ from harness.analysis.statistics import mean_interval
 MEAN_LIMIT = 0.1
 RATIO_LOW, RATIO_HIGH = 0.8, 1.25
 DISTANCE_LIMIT = 0.02
-"""What a normal whose variance is off by the limit shows: log(1.25) / 2 sqrt(int x^2 phi^3 dx) = 0.112 x 0.175."""
+"""The value for a normal whose variance is off by the limit: log(1.25) / 2 sqrt(int x^2 phi^3 dx) = 0.112 x 0.175."""
 _ROUNDING = 1e-12
 _TINY = 1e-300
 
@@ -153,14 +153,14 @@ def _between(held_out: Array, along: Array) -> Bracket:
 
 
 class Gate(NamedTuple):
-    """May what a wrong law inflates be ranked? With the reason in words."""
+    """Whether metrics that a wrong law inflates may be ranked, with the reason."""
 
     verdict: Literal["ok", "biased", "undetermined"]
     reason: str
 
 
 class Limits(NamedTuple):
-    """One of the gate's questions: its name as a metric, what it is about, where its interval has to lie, its unit."""
+    """A criterion of the gate: its name as a metric, its description, the limits for its interval, and its unit."""
 
     metric: str
     what: str

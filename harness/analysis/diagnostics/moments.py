@@ -1,4 +1,4 @@
-"""What the diagnostics need to know of the true distribution: four moments per coordinate."""
+"""The true distribution as the diagnostics need it: four moments per coordinate."""
 
 from __future__ import annotations
 

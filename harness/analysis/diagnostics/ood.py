@@ -1,4 +1,4 @@
-"""Can unseen inputs be told from seen ones by a score of uncertainty?
+"""Can a score of uncertainty distinguish unseen inputs from seen ones?
 
 `seen` (n,) and `unseen` (m,) are scores, larger for inputs that look less like the training data: the entropy of the
 predictive distribution, or minus its largest probability. Equal scores count half, whichever way they are ordered.

@@ -1,4 +1,4 @@
-"""Configurational temperature: the T that the draws themselves imply."""
+"""Configurational temperature: the T that the draws imply."""
 
 from __future__ import annotations
 

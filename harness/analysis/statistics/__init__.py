@@ -1,4 +1,4 @@
-"""The rules of comparing: intervals over seeds, paired tests, ranks."""
+"""Statistics over seeds: intervals, paired tests, ranks."""
 
 from __future__ import annotations
 

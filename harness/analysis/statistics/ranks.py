@@ -1,6 +1,6 @@
-"""Ranks of methods, their intervals, and tiers of methods that cannot be told apart.
+"""Ranks of methods, their intervals, and tiers of methods that cannot be distinguished.
 
-Method i is told to be better than j (i ranks before j) where
+Method i is called better than j (i ranks before j) if
 
     (x_j - x_i) / max(s_ij, median over k of s_ik) > q(M, n - 1) / sqrt 2
 
@@ -33,10 +33,10 @@ _NAN = "values must not be NaN: leave failed runs out and count them"
 class Rank:
     """rank 1 is best, equal values share the better rank.
 
-    low, high: 1 + the methods told to be better, M - the methods told to be worse; the intervals of all methods hold at
-    once with probability `level`. tier 1: the leader, and those that it is not told to be better than; the best of the
-    rest leads tier 2. So a lower tier says that each higher tier's leader is better, and nothing of other pairs. Where
-    all methods are equal, there is more than one tier with probability 1 - `level` at most.
+    low, high: 1 + the methods called better, M - the methods called worse; the intervals of all methods hold at once
+    with probability `level`. tier 1: the leader, and those that it is not better than; the best of the rest leads tier
+    2. So a lower tier means that each higher tier's leader is better, and says nothing about other pairs. If all
+    methods are equal, there is more than one tier with probability 1 - `level` at most.
     """
 
     rank: int
@@ -167,7 +167,7 @@ def _ranked(point: Array, behind: Array, error: Array, seeds: int, level: float)
 
 
 def _tiers(rank: NDArray[np.int64], better: NDArray[np.bool_]) -> list[int]:
-    """Whoever a leader is not told to be better than shares its tier; the best of the rest leads the next."""
+    """Methods that a leader is not better than share its tier; the best of the rest leads the next."""
     tiers = np.zeros(len(rank), dtype=np.int64)
     tier = 0
     while (rest := np.flatnonzero(tiers == 0)).size:

@@ -13,7 +13,7 @@ from harness.analysis.statistics.intervals import as_values
 EXACT_UP_TO = 16
 MONTE_CARLO_DRAWS = 99_999
 PERMUTATION_SEEDS = 10
-"""The fewest seeds on which a claim is tested by permutation: the least p is then 0.002."""
+"""Fewest seeds for a permutation test of a claim: the least p is then 0.002."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class PairedTest:
 
 
 def paired_test(differences: ArrayLike) -> PairedTest:
-    """The test that n differences (n,) allow: sign flips from 10 seeds on, below that a paired t.
+    """The test for n differences (n,): sign flips from 10 seeds on, below that a paired t.
 
     The difference is claimed only if p < .05 after `holm` over the table's claims; else it is undecided.
     """

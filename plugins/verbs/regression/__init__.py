@@ -1,7 +1,7 @@
-"""What nights found, kept from night to night, and what of it became worse.
+"""Records of nightly runs, and their comparison with the previous night.
 
-A night is what one `bench nightly` found: rows (method, task, protocol, budget, chains, device, settings of the suite)
-with the values of their metrics by seed. Finished runs are cached by their key, so tonight differs from last night
-where code, settings or data changed, and nowhere else. Rows are matched by their names, which leave hashes of code
-out, and compared by seed.
+A night is the result of one `bench nightly`: rows (method, task, protocol, budget, chains, device, settings of the
+suite) with the values of their metrics by seed. Finished runs are cached by their key, so tonight differs from last
+night only if code, settings or data changed. Rows are matched by their names, which contain no hashes of code, and
+compared by seed.
 """

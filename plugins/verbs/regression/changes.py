@@ -13,7 +13,7 @@ from harness.results.records import RESUMABLE, Status
 from plugins.verbs.regression.night import MetricValues, Night, Row
 
 ROUNDING = 1e-6
-"""Values that differ by less than this share are equal: code that adds in another order is not worse."""
+"""Values that differ by less than this share are equal: summing in another order is not a regression."""
 
 WORSE = ("worse", Status.DIVERGED, "failed", "gone")
 """The outcomes that are regressions."""
@@ -22,12 +22,12 @@ _LOST = {Status.DIVERGED: (Status.DIVERGED,), "failed": (Status.ERROR,), "unfini
 """Outcome -> how a run ended; for lack of resources, that says nothing of the method (RULES.md, 4)."""
 
 LOST = 0.01
-"""Level of the test whether more seeds lost their value than found one."""
+"""Level of the test whether more seeds lost their value than gained one."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What became of a metric of a row, or of the row as a whole (metric "").
+    """The change of a metric of a row, or of the row as a whole (metric "").
 
     outcome     worse: by the metric's direction, p < .05 after Holm; diverged, failed: seeds that had a result;
                 gone: there is no such row or value any more; better; unclear: other values, no verdict;
@@ -44,7 +44,7 @@ class Change:
 
     @property
     def is_regression(self) -> bool:
-        """Whether it is to be reported as such."""
+        """Whether it is reported as a regression."""
         return self.outcome in WORSE
 
 
@@ -70,7 +70,7 @@ def changes(last: Night | None, tonight: Night, skipped: Collection[str] = ()) -
 
 
 def settled(last: Night | None, tonight: Night, found: Collection[Change], *, accepted: bool) -> Night:
-    """Tonight as it is recorded: with the standard that the next night is held to."""
+    """Tonight as it is recorded, with the standard for the next night."""
     before = last.compared_with() if last else {}
     kept = {change.row for change in found if change.outcome in ("skipped", "unfinished")}
     if not accepted:
@@ -80,7 +80,7 @@ def settled(last: Night | None, tonight: Night, found: Collection[Change], *, ac
 
 
 def _of_row(name: str, before: Row, now: Row) -> Iterator[Change]:
-    """The changes of a row that both nights have; those to be judged have a comparison."""
+    """The changes of a row that both nights have; a change with other values has a comparison."""
     if before.task_version != now.task_version:
         versions = f"version {before.task_version} of the task then, {now.task_version} now"
         yield Change(name, "", "not compared", versions)
@@ -123,13 +123,13 @@ def _of_metric(
 
 
 def _more_often(lost: int, found: int) -> float:
-    """p of a sign test: so many seeds or more lost a value, of all whose value came or went."""
+    """p of a sign test: `lost` or more of the seeds whose value appeared or disappeared lost it."""
     n = lost + found
     return sum(math.comb(n, k) for k in range(lost, n + 1)) / 2**n
 
 
 def _incomparable(before: MetricValues, now: MetricValues) -> str:
-    """Why two records of a metric are not of the same thing, or of a thing that has no better."""
+    """Why two records of a metric cannot be compared; "" if they can."""
     if before.version != now.version:
         return f"version {before.version} of the metric then, {now.version} now"
     return "the metric has no best value" if now.direction == "target" and now.target is None else ""

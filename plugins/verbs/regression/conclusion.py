@@ -1,4 +1,4 @@
-"""The end of a night: what was found is compared, published, told and written down, in this order."""
+"""The end of a night: compare the results, publish the pages, report, and record the night, in this order."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _store(entries: Sequence[SuiteCommand]) -> Store:
 
 
 def _reports(suite: Suite, store: Store) -> list[Section]:
-    """Each report on the suite's runs. One that fails says so, and takes no other with it."""
+    """Each report on the suite's runs. A report that fails is a section with the problem."""
     registry = context.plugins()
     sections = []
     for name in suite.reports or dict.fromkeys(offer.name for offer in registry.offers("reports")):
@@ -99,7 +99,7 @@ def _failures(entries: Sequence[SuiteCommand], store: Store) -> list[dict[str, A
 
 
 def _left_out(entries: Sequence[SuiteCommand]) -> list[dict[str, Any]]:
-    """The rows whose data is not here: by row, the entry, how many runs, and why."""
+    """The rows without data: the row, the command, the number of runs, and why."""
     found = []
     for entry in entries:
         rows = {p.spec.key: entry.row(p.spec) for p in entry.planned if p.spec.key in entry.skipped}

@@ -1,4 +1,4 @@
-"""The nights of a suite in a results folder: nights/SUITE/000001.json, one a night, in their order."""
+"""The nights of a suite in a results folder: nights/SUITE/000001.json, one file per night, in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from plugins.verbs.regression.night import Night, from_json
 
 
 class History:
-    """The recorded nights of one suite, of which the last two count. `notes` names files that could not be used."""
+    """The last two recorded nights of a suite. `notes` names files that could not be used."""
 
     def __init__(self, results: Path, suite: str) -> None:
         self.folder = results / "nights" / suite
@@ -27,17 +27,17 @@ class History:
                 break
 
     def again(self, tonight: Night) -> Night | None:
-        """The record of tonight where it was made before: the same command was given again and nothing changed."""
+        """The record of tonight if it exists: the command was repeated and nothing changed."""
         latest = self._nights[0][1] if self._nights else None
         return latest if latest is not None and latest.digest == tonight.digest else None
 
     def last(self, tonight: Night) -> Night | None:
-        """The night to compare with: the latest that is another than tonight's."""
+        """The night to compare with: the latest one before tonight."""
         others = self._nights[1:] if self.again(tonight) else self._nights
         return others[0][1] if others else None
 
     def record(self, tonight: Night) -> None:
-        """Write tonight down, over its own record where it has one."""
+        """Record tonight, replacing its own record if it exists."""
         if self.again(tonight):
             path, recorded = self._nights[0][0], self._nights[0][1].recorded
         else:

@@ -1,4 +1,4 @@
-"""A night's rows, and their plain form in a file."""
+"""The rows of a night, and their form in a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class MetricValues:
-    """A metric of a row: what it is, and its values by seed, of the runs that have one."""
+    """A metric of a row: its description, and its values by seed for the runs that have one."""
 
     version: int
     unit: str
@@ -39,13 +39,13 @@ class Row:
     seconds: float | None = None
 
     def lost(self) -> dict[int, str]:
-        """The seeds that did not come to a result, with their status."""
+        """The seeds without a result, with their status."""
         return {seed: status for seed, status in self.statuses.items() if status != Status.DONE}
 
 
 @dataclass(frozen=True)
 class Night:
-    """What a suite's runs were found to be.
+    """The results of a suite's runs.
 
     suite      digest of the suite's commands
     rows       by name
@@ -63,7 +63,7 @@ class Night:
 
     @functools.cached_property
     def digest(self) -> str:
-        """SHA-256 of the commands and of what was found; how long it took is left out."""
+        """SHA-256 of the commands and the results, without times."""
         found = {name: {**_plain(row), "seconds": None} for name, row in self.rows.items()}
         return _digest([FORMAT, self.suite, found])
 
@@ -80,7 +80,7 @@ class Night:
 
 
 def from_json(record: Mapping[str, Any] | None) -> Night | None:
-    """The night of a record; None where it is damaged, altered or of another format."""
+    """The night of a record; None if it is damaged, altered or of another format."""
     if record is None or record.get("format") != FORMAT:
         return None
     try:
@@ -104,7 +104,7 @@ def _row(record: Mapping[str, Any]) -> Row:
 
 
 def _plain(row: Row) -> dict[str, Any]:
-    """As `dataclasses.asdict`, which would copy every value."""
+    """As `dataclasses.asdict`, without copying every value."""
     return {**vars(row), "metrics": {name: vars(metric) for name, metric in row.metrics.items()}}
 
 
@@ -113,5 +113,5 @@ def _by_seed(values: Mapping[str, Any]) -> dict[int, Any]:
 
 
 def _digest(record: Any) -> str:
-    """Of the JSON text, by seed in the order of numbers: as text, 10 would come before 2."""
+    """SHA-256 of the JSON text; seeds are sorted as numbers: as text, 10 would come before 2."""
     return hashlib.sha256(json.dumps(record, sort_keys=True, allow_nan=False).encode()).hexdigest()

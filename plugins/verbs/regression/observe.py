@@ -1,4 +1,4 @@
-"""From the planned runs of a suite and what the store has of them to the rows of a night."""
+"""The rows of a night, from the planned runs of a suite and their results in the store."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SuiteCommand:
     skipped: Mapping[str, str]
 
     def row(self, spec: RunSpec) -> str:
-        """The name of the row that a run belongs to: what was asked for, and nothing that code decides."""
+        """The name of the row that a run belongs to: the requested settings, without anything that depends on code."""
         settings = {name: origin.value for name, origin in spec.origins.items() if origin.provenance == "user"}
         if "schedule" in {*self.request.given, *self.request.sweep}:
             settings["schedule"] = spec.schedule.name
@@ -53,7 +53,7 @@ class SuiteCommand:
 
 
 def observe(suite: str, entries: Sequence[SuiteCommand], store: Store) -> Night:
-    """The night that a suite of this digest had, from a store that shows its runs. Left-out runs are in no row."""
+    """The night of a suite with this digest, from a store that shows its runs. Left-out runs are in no row."""
     _, concluded = store.table("select run_key, status, seconds_sampling from result")
     results = {key: (status, seconds) for key, status, seconds in concluded}
     metrics: dict[str, list[Measured]] = {}
@@ -76,7 +76,7 @@ def observe(suite: str, entries: Sequence[SuiteCommand], store: Store) -> Night:
 
 
 def skipped_rows(entries: Iterable[SuiteCommand]) -> set[str]:
-    """The names of the rows of which runs were left out."""
+    """The names of rows with left-out runs."""
     return {e.row(p.spec) for e in entries for p in e.planned if p.spec.key in e.skipped}
 
 
@@ -101,7 +101,7 @@ def _row(
 
 
 def _metric(found: Sequence[tuple[int, Measured]]) -> MetricValues:
-    """A metric over the seeds; values under an older version of it are left out."""
+    """A metric over the seeds, without values of an older version."""
     newest = max((measured for _, measured in found), key=lambda measured: measured.version)
     values = {seed: m.value for seed, m in found if m.value is not None and m.version == newest.version}
     return MetricValues(newest.version, newest.unit, newest.direction, newest.target, values)

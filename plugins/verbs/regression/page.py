@@ -1,4 +1,4 @@
-"""What a night's index page says above the reports: the verdict, when, on which machine and with which versions."""
+"""The head of a night's index page: the verdict, the time, the machine and the versions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from plugins.verbs.regression.changes import Change
 from plugins.verbs.regression.night import Night
 
 SHOWN = 5
-"""Regressions named at the top of the page; the table below has all."""
+"""Regressions listed at the top of the page; the table below lists all."""
 
 
 def verdict(last: Night | None, found: Sequence[Change], open_runs: int, *, accepted: bool) -> tuple[str, str]:
@@ -25,7 +25,7 @@ def verdict(last: Night | None, found: Sequence[Change], open_runs: int, *, acce
 
 
 def facts(store: Store, tonight: Night, last: Night | None) -> list[tuple[str, str]]:
-    """(label, text): all from the store and the records, so that the same results give the same page."""
+    """(label, text), only from the store and the records, so that equal results give equal pages."""
     statuses = [status for row in tonight.rows.values() for status in row.statuses.values()]
     counts = [f"{statuses.count(status):,} {status.replace('_', ' ')}" for status in sorted(set(statuses))]
     (times,) = store.rows("select strftime(max(finished), '%Y-%m-%d %H:%M') as latest from result")
@@ -47,7 +47,7 @@ def facts(store: Store, tonight: Night, last: Night | None) -> list[tuple[str, s
 
 
 def _all(rows: Sequence[Sequence[object]]) -> str:
-    """Each row's parts in a line, the rows joined, none twice."""
+    """The parts of each row joined, and the rows joined, without duplicates."""
     texts = [", ".join(str(part) for part in row if part is not None) for row in rows]
     return "; ".join(dict.fromkeys(text for text in texts if text))
 

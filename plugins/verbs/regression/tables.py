@@ -1,4 +1,4 @@
-"""A night as a report: what changed, what failed, what was left out, how long it took; every comparison as a record."""
+"""A night as a report: changes, failures, left-out runs and times; every comparison is a record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plugins.verbs.regression.changes import WORSE, Change, flat
 from plugins.verbs.regression.night import Night
 
 REPORTED = (*WORSE, "unfinished", "better", "skipped", "new", "dropped")
-"""The outcomes that a reader is shown, in this order; all are in the records."""
+"""The outcomes that are shown, in this order; the records contain all."""
 
 
 def result(
@@ -38,14 +38,14 @@ SKIPPED = ("row", "run", "runs", "reason")
 
 
 def told(found: Sequence[Change]) -> list[Change]:
-    """The changes that a reader is shown, the worst first."""
+    """The changes that are shown, the worst first."""
     return sorted(
         (c for c in found if c.outcome in REPORTED), key=lambda c: (REPORTED.index(c.outcome), c.row, c.metric)
     )
 
 
 def sentence(change: Change) -> str:
-    """A change in a line: "sgld on mixture5@...: wasserstein2 1.2 -> 3.4, x2.8 [2.2, 3.6], p 0.001"."""
+    """A change in one line: "sgld on mixture5@...: wasserstein2 1.2 -> 3.4, x2.8 [2.2, 3.6], p 0.001"."""
     found = change.comparison
     if found is None:
         what = f"{change.metric} is {change.outcome}" if change.metric else change.outcome
@@ -90,7 +90,7 @@ def _line(change: Change) -> dict[str, Any]:
 
 
 def _effect(found: Comparison) -> str:
-    """How much larger tonight is: "x2.8 [2.2, 3.6]" by ratio, "+0.5 [0.1, 0.9]" by difference."""
+    """How much larger tonight's value is: "x2.8 [2.2, 3.6]" by ratio, "+0.5 [0.1, 0.9]" by difference."""
     if found.effect is None:
         return ""
     ends = (

@@ -19,12 +19,12 @@ KINDS = {
     "task": "a correlated Gaussian with noisy gradients",
     "report": "what runs cost, method by method",
 }
-"""What can be made, and what each is as generated."""
+"""Kinds of packages, and what each one contains as generated."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """A package to be written: its kind, and its name, from which the module's and the class's follow."""
+    """A package to be written: its kind and its name, from which the names of module and class follow."""
 
     kind: str
     name: str

@@ -1,1 +1,1 @@
-"""What `bench gc`, `replay` and `rescore` do: files that can go, runs done again, metrics measured anew."""
+"""The work of `bench gc`, `replay` and `rescore`: deletable files, repeated runs, recomputed metrics."""

@@ -1,4 +1,4 @@
-"""Two attempts at one run, bit for bit: draws, curves, arrays, and what result.json says."""
+"""Compare two attempts at one run bit for bit: draws, curves, arrays and result.json."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two attempts differ first within an array or a field.
+    """The first difference of two attempts within an array or a field.
 
     where   the element in words: "step 120, chain 2, coordinate 0"; "" of a field
     count   elements that differ, of `total`; largest: the greatest |difference| among those that are finite
@@ -40,7 +40,7 @@ class Difference:
 
 
 def differing_results(stored: Mapping[str, Any], again: Mapping[str, Any]) -> list[Difference]:
-    """The fields of result.json that a run decides, and its metrics; what time it took is not among them."""
+    """The fields of result.json and the metrics that differ; times are not compared."""
     ours, theirs = ({**{f: r.get(f) for f in FIELDS}, **_metrics(r)} for r in (stored, again))
     names = [*FIELDS, *dict.fromkeys(name for r in (ours, theirs) for name in r if name not in FIELDS)]
     return [

@@ -1,9 +1,9 @@
-"""Files in a results folder that no command needs any more, and how they are deleted beside workers that run.
+"""Files in a results folder that no command needs any more, and their deletion while workers may be running.
 
-A result, an attempt that a worker could resume, and everything of a run whose lock is held stay. So does everything
-that this program did not write, as its name and kind tell: a folder counts as an attempt if it is named as one and
-holds nothing but ordinary files with the names that workers write. Links are never followed: every folder is opened
-from the results folder down, each step relative to the one before.
+Results, attempts that a worker could resume, and all files of a run whose lock is held are kept. So is everything that
+this program did not write, judged by name and kind: a folder counts as an attempt if it is named as one and contains
+only ordinary files with the names that workers write. Links are never followed: every folder is opened from the
+results folder down, each step relative to the one before.
 
 A file is deleted at once. An attempt is renamed into the trash folder first, and its files are deleted there: whenever
 this is interrupted, an attempt is either whole or gone. The trash folder stays until the database has forgotten the
@@ -39,7 +39,7 @@ _LEFT = {
     "truths": re.compile(rf"\.[\w-]+\.json\.{ENDING}"),
     "rates": re.compile(rf"\.{_KEY}-[\w-]+\.json\.{ENDING}"),
 }
-"""Names of what interrupted writes leave, by folder."""
+"""Names of files that interrupted writes leave, by folder."""
 _DAMAGED = re.compile(r"results\.duckdb\.(damaged|older)-\d{8}T\d{6}(_[0-9a-f]{6})?(\.wal(\.\w+)?)?")
 _LOCK = re.compile(rf"({_KEY}|gc)\.lock")
 _NOTICE = re.compile(rf"{_KEY}\.notice")
@@ -47,7 +47,7 @@ _NOTICE = re.compile(rf"{_KEY}\.notice")
 
 @dataclass(frozen=True)
 class Garbage:
-    """A file or folder that can go: its size in bytes, and why. `run` is the run that it belongs to, if any."""
+    """A deletable file or folder: its size in bytes, and why. `run` is the key of its run, if any."""
 
     path: Path
     bytes: int
@@ -56,7 +56,7 @@ class Garbage:
 
 
 def find(ledger: Ledger, *, failed: bool = False) -> list[Garbage]:
-    """All that can go; with `failed` also the failed attempts at runs that a later attempt finished."""
+    """Everything that can be deleted; with `failed` also failed attempts of runs that a later attempt finished."""
     of_runs = [
         item
         for key in ledger.all_keys()
@@ -67,9 +67,9 @@ def find(ledger: Ledger, *, failed: bool = False) -> list[Garbage]:
 
 
 def remove(ledger: Ledger, found: Sequence[Garbage], *, failed: bool = False) -> tuple[list[Garbage], list[str]]:
-    """Delete what was found and still can go; returns what went, and notes on what did not.
+    """Delete what was found and is still deletable; returns the deleted items, and notes on the others.
 
-    The trash folder is left, empty, where attempts went: delete it (`rmdir`) when the database has forgotten them.
+    If attempts were deleted, an empty trash folder is left: delete it (`rmdir`) after updating the database.
     """
     gone: list[Garbage] = []
     notes: list[str] = []
@@ -134,7 +134,7 @@ def _of_locks(ledger: Ledger) -> Iterator[Garbage]:
 
 
 def _of_root(root: Path) -> Iterator[Garbage]:
-    """What interrupted writes and deletions left outside the runs, and databases that were set aside."""
+    """Files of interrupted writes and deletions outside the runs, and databases that were set aside."""
     for folder, left in _LEFT.items():
         for name, size in _ordinary(root, *filter(None, [folder])):
             path = root / folder / name
@@ -174,7 +174,7 @@ def _delete_one(root: Path, name: str, folder: int) -> None:
 
 
 def _empty_trash(root: Path, notes: list[str]) -> None:
-    """Delete the attempts in the trash; what else is there stays."""
+    """Delete the attempts in the trash folder; other files stay."""
     for name in _entries(root, TRASH):
         try:
             files = _files(root, TRASH, name) if NAME.fullmatch(name) else None
@@ -192,7 +192,7 @@ def _empty_trash(root: Path, notes: list[str]) -> None:
 
 @contextmanager
 def _opened(root: Path, *parts: str) -> Iterator[int]:
-    """A descriptor of a folder below the results folder, which alone may be a link; `OSError` if another one is."""
+    """A descriptor of a folder below the results folder; `OSError` for a link (only the results folder may be one)."""
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in parts:
@@ -205,7 +205,7 @@ def _opened(root: Path, *parts: str) -> Iterator[int]:
 
 
 def _entries(root: Path, *parts: str) -> dict[str, os.stat_result]:
-    """What is in a folder, by name; nothing if it is not there or if a link leads to it."""
+    """The entries of a folder by name; {} if it does not exist or is reached by a link."""
     found = {}
     with suppress(OSError), _opened(root, *parts) as folder, os.scandir(folder) as entries:
         for entry in entries:

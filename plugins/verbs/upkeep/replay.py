@@ -1,4 +1,4 @@
-"""Does a run come out the same? It is done again from its spec.json and compared bit for bit with what was kept."""
+"""Repeat a run from its spec.json and compare it bit for bit with the kept files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RERUN = "plugins.verbs.upkeep.rerun:rerun"
 
 @dataclass(frozen=True)
 class ReplayRequest:
-    """A concluded attempt, its run as it was recorded but with the code that there is now, and what changed since."""
+    """A concluded attempt, its recorded run with the current code, and what changed since."""
 
     attempt: Attempt
     stored: Mapping[str, Any]
@@ -43,14 +43,14 @@ class ReplayRequest:
 
 @dataclass(frozen=True)
 class Replay:
-    """What became of a replay.
+    """The result of a replay.
 
-    differences   where the two differ first, file by file; empty: the same bits in all that was compared
-    compared      what was compared; `missing` is what could not be, with the reason
+    differences   the first differences, file by file; empty: the same bits in everything that was compared
+    compared      what was compared; `missing` is what could not be compared, with the reason
     environment   entry -> (then, now), where they differ
     damaged       kept files whose checksum is not the one in result.json; True where the replay made the file as it was
-    last_finite   of a run that diverged: where the chain was a step before
-    trace         of a run that failed: the traceback
+    last_finite   for a diverged run: the position of the chain one step before
+    trace         for a failed run: the traceback
     """
 
     asked: ReplayRequest
@@ -65,11 +65,11 @@ class Replay:
 
     @property
     def same(self) -> bool:
-        """Whether there was something to compare, all of it was there, and nothing differs."""
+        """Whether something was compared, nothing was missing, and nothing differs."""
         return not self.differences and not self.missing and bool(self.compared)
 
     def why(self) -> list[str]:
-        """The facts that may explain the differences; where there are none, that too."""
+        """The facts that may explain the differences, or a statement that there are none."""
         found = [*self.asked.changes]
         for file, made_again in self.damaged.items():
             how = "; the replay made it as it was written" if made_again else ""
@@ -83,7 +83,7 @@ class Replay:
 
 
 def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> ReplayRequest:
-    """What there is to replay of an attempt.
+    """The replay request for an attempt.
 
     Raises `UsageError` where code, engine or data are not the attempt's, unless `anyway`; `PluginError` where the code
     is not there; `DataError` where the records do not read.
@@ -154,7 +154,7 @@ def _compared(asked: ReplayRequest, done: Mapping[str, Any]) -> Replay:
 
 
 def _damaged(stored: Path, new: Path, kept: Mapping[str, str]) -> dict[str, bool]:
-    """Kept files that are not what was written, and whether the replay made them as they were."""
+    """Damaged files of the attempt, and whether the replay reproduced their original content."""
     wrong = [f for f, digest in kept.items() if (stored / f).exists() and checksum(stored / f) != digest]
     return {file: (new / file).exists() and checksum(new / file) == kept[file] for file in wrong}
 

@@ -16,10 +16,10 @@ from harness.system.errors import DataError
 
 
 def rerun(job: Job, folder: Path, send: Send) -> dict[str, Any]:
-    """Do the one run of a job again, its attempt below `folder`.
+    """Repeat the one run of a job, with its attempt below `folder`.
 
     attempt      its directory
-    last_finite  where the chain that diverged was a step before, as a list; None where none diverged
+    last_finite  the position of the diverged chain one step before, as a list; None if no chain diverged
     trace        the traceback of a run that failed
     """
     found: dict[str, Any] = {}

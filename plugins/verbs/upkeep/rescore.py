@@ -1,6 +1,6 @@
-"""Computes metrics of kept draws with the task's current observer, and writes them next to the result.
+"""Compute metrics of kept draws with the task's current observer, and write them next to the result.
 
-In a worker process. A run is refused, with the reason, where its draws are not all that its observer saw.
+This runs in a worker process. A run is refused, with the reason, if not all draws that its observer saw were kept.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BLOCK = 1024
 
 @dataclass(frozen=True)
 class Asked:
-    """An attempt, its run with the code that there is now, and the metrics to measure."""
+    """An attempt, its run with the current code, and the metrics to compute."""
 
     path: Path
     spec: RunSpec
@@ -103,7 +103,7 @@ def _reading(record: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _draws(attempt: Attempt, result: Mapping[str, Any]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """All draws (n, C, D) of a run and their steps (n,); `RunError` where not all were kept as they were."""
+    """All draws (n, C, D) of a run and their steps (n,); `RunError` if some are missing or damaged."""
     from safetensors.numpy import load
 
     path = attempt.path / DRAWS
@@ -120,7 +120,7 @@ def _draws(attempt: Attempt, result: Mapping[str, Any]) -> tuple[NDArray[np.floa
 def _measure(
     spec: RunSpec, task: Task, result: Mapping[str, Any], kept: tuple[NDArray[np.float32], NDArray[np.int64]]
 ) -> Outcome:
-    """What the task's observer says of the draws, every one of weight 1."""
+    """The observer's metrics of the draws, each with weight 1."""
     if task.version != spec.task_version:
         raise RunError(f"the task has version {task.version} now, its draws have version {spec.task_version}")
     sampler = instance(spec.sampler.target, spec.sampler.params)

@@ -1,4 +1,4 @@
-"""Finished runs whose metrics are not those that their task has now. Imports no torch."""
+"""Find finished runs whose metrics differ from the current metrics of their task. Imports no torch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ order by task, protocol, method, seed, attempt
 
 @dataclass(frozen=True)
 class Outdated:
-    """A run to rescore: its row in the store, its attempt, its RunSpec with the code of now, and the metrics."""
+    """A run to rescore: its row in the store, its attempt, its RunSpec with the current code, and the metrics."""
 
     row: dict[str, Any]
     attempt: Attempt
@@ -44,7 +44,7 @@ class Outdated:
 
 @dataclass
 class Found:
-    """What there is to do: runs to measure; attempts whose newer record the database has not read yet; refusals."""
+    """Runs to measure; attempts whose newer record the database has not read yet; refused runs."""
 
     runs: list[Outdated] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
@@ -58,9 +58,9 @@ def outdated(
     methods: Sequence[str] | None = None,
     metrics: Collection[str] = (),
 ) -> Found:
-    """The runs that lack a metric of their task or have it in another version; with `metrics`, all that have those.
+    """The runs that lack a metric of their task or have another version of it; with `metrics`, all runs with those.
 
-    `UsageError` where no task of theirs has a metric that is asked for.
+    `UsageError` for a metric that none of their tasks has.
     """
     found = Found()
     names: set[str] = set()
@@ -104,6 +104,6 @@ def _truth_of(attempt: Attempt) -> str | None:
 
 
 def _on_disk(folder: Path) -> set[str]:
-    """The metrics, with their versions, that were computed again before."""
+    """The metrics, with their versions, that were recomputed before."""
     record, _ = rescored.read(folder)
     return {f"{metric['name']} {metric['version']}" for metric in record["metrics"]} if record else set()
