@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.contracts.data import DataFile
 from harness.contracts.hookspecs import Info
 from harness.contracts.parameters import check, schema
 from harness.contracts.plugin_errors import format_error, plugin_code
@@ -38,15 +37,6 @@ def fault(offer: Offer) -> str | None:
     except BenchError as error:
         return f"its defaults are refused: {format_error(error)}"
     return None
-
-
-def datasets(offer: Offer) -> list[DataFile]:
-    """The data files that a task declares; raises `PluginError` for anything else."""
-    with plugin_code(f"task {offer.name} ({offer.distribution})"):
-        declared = [*loaded(offer).datasets]
-    if not all(isinstance(file, DataFile) for file in declared):
-        raise PluginError(f"task {offer.name} ({offer.distribution}): datasets are not all harness.DataFile")
-    return declared
 
 
 def _make_from_defaults(cls: type) -> None:

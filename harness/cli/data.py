@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context
-from harness.cli.classes import datasets
 from harness.cli.options import check_known
 from harness.contracts import data as files
 from harness.contracts.data import DataFile
 from harness.reporting.report import Result, table
+from harness.runs.plugin_metadata import datasets
 from harness.system.errors import BenchError, DataError
 
 app = typer.Typer(

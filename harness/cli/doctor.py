@@ -12,11 +12,12 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from harness.cli import classes, context, plugins
+from harness.cli import context, plugins
 from harness.contracts import data as files
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import NETWORK, Ledger, filesystem
 from harness.results.store import Store
+from harness.runs import plugin_metadata
 from harness.system.errors import BenchError
 
 IMPORTED = ("torch", "torchvision", "duckdb", "polars", "pyarrow", "scipy", "matplotlib", "safetensors")
@@ -117,7 +118,7 @@ def _data() -> Iterator[Answer]:
     sets: dict[str, int] = {}
     for offer in context.plugins().offers("tasks"):
         try:
-            declared = classes.datasets(offer)
+            declared = plugin_metadata.datasets(offer)
         except BenchError:  # a row of the plugins says so
             continue
         for file in declared:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from harness.cli import classes, context
@@ -23,9 +24,7 @@ def listing(registry: Registry) -> list[dict[str, Any]]:
 
 
 def _row(plugin: Plugin, registry: Registry) -> dict[str, Any]:
-    faults = ((offer, classes.fault(offer)) for offer in plugin.offers)
-    problems = [*plugin.problems, *(f"{offer.kind[:-1]} {offer.name!r}: {wrong}" for offer, wrong in faults if wrong)]
-    problems += [*_unknown_parts(plugin, registry), *_broken_files(plugin, registry)]
+    found = [*plugin.problems, *_problems(plugin, registry)]
     offered = {kind: ", ".join(o.name for o in plugin.offers if o.kind == kind) for kind in KINDS}
     offered["papers"] = ", ".join(path.stem for path in plugin.papers)
     offered["suites"] = ", ".join(path.stem for path in plugin.suites)
@@ -35,11 +34,35 @@ def _row(plugin: Plugin, registry: Registry) -> dict[str, Any]:
         "version": plugin.version,
         "origin": plugin.origin,
         "packaged": plugin.packaged,
-        "status": "problem" if problems else "ok",
+        "status": "problem" if found else "ok",
         "offers": ", ".join(names for names in offered.values() if names),
         **offered,
-        "problems": "; ".join(problems),
+        "problems": "; ".join(found),
     }
+
+
+def _problems(plugin: Plugin, registry: Registry) -> list[str]:
+    """What is wrong with what a plugin offers, found in a child process; if it ends, each offer is looked at alone."""
+    from harness.runs.subprocess_call import EndedError, plugin_call
+
+    if not (plugin.offers or plugin.papers or plugin.suites):
+        return []
+    try:
+        wrong: list[str] = plugin_call(f"{__name__}:problems", plugin, registry)
+    except EndedError as error:
+        if len(plugin.offers) < 2:
+            return [f"{plugin.offers[0].kind[:-1]} {plugin.offers[0].name!r}: {error}" if plugin.offers else str(error)]
+        parts = [replace(plugin, offers=[offer], papers=[], suites=[]) for offer in plugin.offers]
+        parts.append(replace(plugin, offers=[]))
+        return [problem for part in parts for problem in _problems(part, registry)]
+    return wrong
+
+
+def problems(plugin: Plugin, registry: Registry) -> list[str]:
+    """What is wrong with the classes, methods, verbs, papers and suites of a plugin, whose code is executed here."""
+    faults = ((offer, classes.fault(offer)) for offer in plugin.offers)
+    found = [f"{offer.kind[:-1]} {offer.name!r}: {wrong}" for offer, wrong in faults if wrong]
+    return [*found, *_unknown_parts(plugin, registry), *_broken_files(plugin, registry)]
 
 
 def _broken_files(plugin: Plugin, registry: Registry) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from harness.contracts.hookspecs import GROUP
 from harness.contracts.plugin_errors import format_error
 
+HARNESS = "sgmcmc-bench"
 UNKNOWN = "unknown"
 
 
@@ -19,7 +20,6 @@ class EntryPoint:
     value: str
     distribution: str
     version: str
-    point: importlib.metadata.EntryPoint
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def entries() -> Entries:
         points = [*importlib.metadata.entry_points(group=GROUP)]
     except Exception:  # noqa: BLE001 - it stops at the first distribution whose metadata do not read
         points, unreadable = _one_by_one()
-    found = [EntryPoint(point.name, point.value, *_origin(point.dist), point) for point in points]
+    found = [EntryPoint(point.name, point.value, *_origin(point.dist)) for point in points]
     return Entries(sorted(found, key=lambda entry: (entry.distribution, entry.name)), unreadable)
 
 

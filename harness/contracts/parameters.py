@@ -32,13 +32,17 @@ def param(
     allowed: str = "",
     meaning: str = "",
     *,
+    unit: int = 0,
     source: str = "",
     choices: tuple[str, ...] = (),
 ) -> Any:
-    """A dataclass field with its allowed interval ("(0, 1]", "[1, inf)"), meaning and source of the default."""
+    """A dataclass field with its allowed interval ("(0, 1]", "[1, inf)"), meaning and source of the default.
+
+    unit   of a sampler's hyperparameter: the power of U in it; 1 for the size of a gradient, 2 for its variance
+    """
     if allowed:
         _interval(allowed)
-    metadata = {"allowed": allowed, "meaning": meaning, "source": source, "choices": choices}
+    metadata = {"allowed": allowed, "meaning": meaning, "unit": unit, "source": source, "choices": choices}
     if default is _MISSING:
         return field(metadata=metadata)
     return field(default=default, metadata=metadata)

@@ -1,19 +1,12 @@
-"""Running the code of plugins: whatever it raises becomes a `PluginError`, and what it prints stays off stdout.
-
-A plugin runs in the same process. One that crashes in C, or that never returns from C, cannot be stopped.
-"""
+"""Running the code of plugins: whatever it raises becomes a `PluginError`, and what it prints stays off stdout."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-import os
 import re
-import signal
 import sys
-import threading
 from collections.abc import Iterator
-from typing import NoReturn
 
 import harness
 from harness.system.errors import BenchError, PluginError
@@ -32,37 +25,6 @@ def plugin_code(what: str) -> Iterator[None]:
         raise
     except BaseException as error:  # SystemExit too: a plugin does not end the command
         raise PluginError(f"{what}: {format_error(error)}") from error
-
-
-class LateError(BaseException):
-    """The code of a plugin took too long. No `Exception`, so that the plugin's own code does not catch it."""
-
-
-@contextlib.contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    """End Python code that runs longer, or that calls `os._exit`, by an exception; in the main thread only.
-
-    The alarm is repeated every second for code that catches the first.
-    """
-    if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_REAL)[0]:
-        yield
-        return
-
-    def late(*_: object) -> NoReturn:
-        raise LateError(f"it took more than {seconds:g} s")
-
-    def ended(status: int) -> NoReturn:
-        raise SystemExit(status)
-
-    leave, before = os._exit, signal.signal(signal.SIGALRM, late)
-    os._exit = ended
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-        os._exit = leave
 
 
 def format_error(error: BaseException) -> str:

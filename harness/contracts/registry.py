@@ -1,12 +1,16 @@
-"""Finds plugins, loads what they offer late, and keeps broken ones apart: each is a row with its reason."""
+"""Finds plugins, loads what they offer late, and keeps broken ones apart: each is a row with its reason.
+
+Only the built-in plugins are imported in this process. `described` asks all others in a process of their own.
+"""
 
 from __future__ import annotations
 
 import functools
 import importlib
+import importlib.metadata
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +18,12 @@ from typing import Any
 import pluggy
 
 import harness
-from harness.contracts import hookspecs
-from harness.contracts.entry_points import UNKNOWN, EntryPoint, entries
+from harness.contracts import hookspecs, plugin_process
+from harness.contracts.entry_points import HARNESS, UNKNOWN, entries
 from harness.contracts.hook_validation import NAME, records
 from harness.contracts.hookspecs import GROUP, Info, Method
 from harness.contracts.parameters import suggestions
-from harness.contracts.plugin_errors import at_most, plugin_code
+from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.sampler_law import SamplerLaw
 from harness.system.errors import BenchError, PluginError, UsageError
 
@@ -63,6 +67,7 @@ class Plugin:
     suites: list[Path] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     packaged: bool = True
+    imported: bool = False
 
 
 class Registry:
@@ -70,12 +75,18 @@ class Registry:
 
     def __init__(self, files: Iterable[str] = ()) -> None:
         known = entries()
-        self.plugins = [self._load_entry(entry) for entry in known.found]
+        self.plugins = [Plugin(e.name, e.distribution, e.version, e.value) for e in known.found]
+        self.plugins += [_of_file(Path(name)) for name in files]
+        for plugin in self.plugins:
+            if plugin.distribution == HARNESS:
+                look(plugin)
+        described([plugin for plugin in self.plugins if plugin.distribution != HARNESS])
         self.plugins += [
             Plugin(Path(place).name, UNKNOWN, "", place, problems=[f"its entry points cannot be read: {why}"])
             for place, why in known.unreadable.items()
         ]
-        self.plugins += [self._load_file(Path(name)) for name in files]
+        found = [offer.info for plugin in self.plugins for offer in plugin.offers if offer.kind == "samplers"]
+        _LAWS.update({info.target: info.law for info in found if isinstance(info, Info) and info.law})
         self._mark_clashes()
 
     def offers(self, kind: str) -> list[Offer]:
@@ -132,59 +143,6 @@ class Registry:
         plain = Method(name=sampler.name, sampler=sampler.name, schedule="", summary=sampler.info.summary)
         return replace(sampler, info=plain, kind="methods")
 
-    def _load_entry(self, entry: EntryPoint) -> Plugin:
-        plugin = Plugin(entry.name, entry.distribution, entry.version, origin=entry.value)
-        try:
-            with plugin_code("does not import"), at_most(IMPORT_SECONDS):
-                _check_shadowing(entry.value)
-                module = entry.point.load()
-        except BenchError as error:  # its row says how
-            plugin.problems.append(str(error))
-            return plugin
-        self._register(plugin, module)
-        return plugin
-
-    def _load_file(self, path: Path) -> Plugin:
-        name = path.stem.replace("-", "_")
-        plugin = Plugin(name=name, distribution=name, version="", origin=str(path), packaged=False)
-        spec = importlib.util.spec_from_file_location(name, path.resolve()) if path.is_file() else None
-        if spec is None or spec.loader is None:
-            raise UsageError(f"--plugin {path}: no such Python file")
-        if not name.isidentifier():
-            raise UsageError(f"--plugin {path}: {name!r} is not a valid module name; rename the file")
-        known = sys.modules.get(name)
-        there = known.__spec__ if known is not None else importlib.util.find_spec(name)
-        if there is not None and there.origin is not None and Path(there.origin).resolve() != path.resolve():
-            raise UsageError(f"--plugin {path}: a module named {name!r} already exists; rename the file")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        try:
-            with plugin_code(f"--plugin {path} does not import"), at_most(IMPORT_SECONDS):
-                spec.loader.exec_module(module)
-        except BenchError:
-            sys.modules.pop(name, None)
-            raise
-        self._register(plugin, module)
-        return plugin
-
-    def _register(self, plugin: Plugin, module: Any) -> None:
-        manager = pluggy.PluginManager(GROUP)
-        manager.add_hookspecs(hookspecs)
-        try:
-            with plugin_code("hook refused"):
-                manager.register(module, plugin.name)
-                manager.check_pending()
-        except BenchError as error:
-            plugin.problems.append(str(error))
-            return
-        for kind in (*KINDS, "facts"):
-            found = _call(manager, plugin, f"bench_{kind}", Method if kind == "methods" else Info)
-            plugin.offers += [Offer(info, kind, plugin.name, plugin.distribution, plugin.version) for info in found]
-            if kind == "samplers":
-                _LAWS.update({info.target: info.law for info in found if info.law})
-        plugin.papers = _call(manager, plugin, "bench_papers", Path)
-        plugin.suites = _call(manager, plugin, "bench_suites", Path)
-
     def _mark_clashes(self) -> None:
         for kind in KINDS:
             seen: dict[str, list[Plugin]] = {}
@@ -200,6 +158,68 @@ class Registry:
                     owner.problems.append(
                         f"{kind[:-1]} {name!r} clashes with the one of {others}; ask for {owner.distribution}:{name}"
                     )
+
+
+def _of_file(path: Path) -> Plugin:
+    """The plugin of a file, which can be imported by its name from now on; `UsageError` where it has none."""
+    name = path.stem.replace("-", "_")
+    if not path.is_file() or path.suffix != ".py":
+        raise UsageError(f"--plugin {path}: no such Python file")
+    if not name.isidentifier():
+        raise UsageError(f"--plugin {path}: {name!r} is not a valid module name; rename the file")
+    plugin_process.FILES.pop(name, None)
+    known = sys.modules.get(name)
+    there = known.__spec__ if known is not None else importlib.util.find_spec(name)
+    if there is not None and there.origin is not None and Path(there.origin).resolve() != path.resolve():
+        raise UsageError(f"--plugin {path}: a module named {name!r} already exists; rename the file")
+    plugin_process.add_file(path)
+    return Plugin(name=name, distribution=name, version="", origin=str(path), packaged=False)
+
+
+def look(plugin: Plugin) -> None:
+    """Import the module of a plugin and note what it offers."""
+    try:
+        with plugin_code("does not import"):
+            _check_shadowing(plugin.origin)
+            value = plugin.origin if plugin.packaged else plugin.name
+            module = importlib.metadata.EntryPoint(plugin.name, value, GROUP).load()
+    except BenchError as error:  # its row says how
+        plugin.problems.append(str(error))
+        return
+    plugin.imported = True
+    manager = pluggy.PluginManager(GROUP)
+    manager.add_hookspecs(hookspecs)
+    try:
+        with plugin_code("hook refused"):
+            manager.register(module, plugin.name)
+            manager.check_pending()
+    except BenchError as error:
+        plugin.problems.append(str(error))
+        return
+    for kind in (*KINDS, "facts"):
+        found = _call(manager, plugin, f"bench_{kind}", Method if kind == "methods" else Info)
+        plugin.offers += [Offer(info, kind, plugin.name, plugin.distribution, plugin.version) for info in found]
+    plugin.papers = _call(manager, plugin, "bench_papers", Path)
+    plugin.suites = _call(manager, plugin, "bench_suites", Path)
+
+
+def described(plugins: Sequence[Plugin]) -> None:
+    """Note what plugins from outside offer. One process looks at all of them; if it ends early, another goes on."""
+    waiting = list(plugins)
+    while waiting:
+        reason = "the process ended without an answer"
+        for plugin, answer in zip(list(waiting), plugin_process.answers(waiting, IMPORT_SECONDS), strict=False):
+            if isinstance(answer, str):
+                reason = answer
+                break
+            vars(plugin).update(vars(answer))
+            waiting.remove(plugin)
+        else:
+            continue
+        waiting.pop(0).problems.append(f"does not import: {reason}")
+    for plugin in plugins:
+        if not (plugin.packaged or plugin.imported):
+            raise PluginError(f"--plugin {plugin.origin}: {plugin.problems[0]}")
 
 
 @functools.cache

@@ -7,7 +7,7 @@ exp(-U/T), and the step size h multiplies grad U. C chains of dimension D are on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from harness.contracts.parameters import Configurable
@@ -88,6 +88,8 @@ class Sampler(Configurable):
     gradient_at              "start" where the first gradient of a step is at the theta that it is given; "end" where
                              the last is at the theta that it returns, and is kept in the state for the next step
     refresh_every            `refresh` is called before every so many steps; 0: never
+    step_unit                the power of U in the unit of h: -1 where h multiplies grad U, 0 where h has no unit (it
+                             multiplies a gradient that was divided by its size). Of hyperparameters, `param` has it
     needs                    what it asks of a potential beyond gradients ("terms", "scores", "metric", "layout")
     adaptive                 state entries that the linear law holds fixed (psgld's V)
     zero_temperature         the optimiser that a step equals at T = 0: the name of one that is known ("sgd",
@@ -106,6 +108,7 @@ class Sampler(Configurable):
     full_gradients_at_start: ClassVar[int] = 0
     gradient_at: ClassVar[str] = "start"
     refresh_every: ClassVar[int] = 0
+    step_unit: ClassVar[int] = -1
     needs: ClassVar[frozenset[str]] = frozenset()
     adaptive: ClassVar[tuple[str, ...]] = ()
     zero_temperature: ClassVar[str | Callable[..., Any] | None] = "sgd"
@@ -153,6 +156,9 @@ class Sampler(Configurable):
         """
         return 1.0
 
-    def rescale(self, c: float) -> tuple[Sampler, float]:
-        """The sampler and the factor on h that give the same path on c*U at temperature c*T (default h/c)."""
-        return self, 1.0 / c
+
+def rescaled(sampler: Sampler, c: float) -> tuple[Sampler, float]:
+    """The sampler and the factor on h that give the same path on c U at temperature c T, by the declared units."""
+    powers = {field.name: field.metadata.get("unit", 0) for field in fields(sampler)}
+    changed = {name: c**power * getattr(sampler, name) for name, power in powers.items() if power}
+    return replace(sampler, **changed), float(c**sampler.step_unit)

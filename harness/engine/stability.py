@@ -44,11 +44,6 @@ def working_limit(sampler: Sampler) -> float | None:
     return stability_limit(at_work(sampler))
 
 
-def free_step(sampler: Sampler) -> bool:
-    """Whether h has no unit: it stays where U becomes c U, and the limit is one of h itself, not of h lambda."""
-    return sampler.rescale(2.0)[1] == 1.0
-
-
 def _radii(probe: Probe, h: Array) -> Array:
     """Spectral radius of A at each step size h (X,), the curvature being 1."""
     n = probe.size

@@ -22,9 +22,9 @@ from packaging.markers import UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from harness.contracts.entry_points import HARNESS
 from harness.results import provenance
 
-HARNESS = "sgmcmc-bench"
 DRIVER = Path("/proc/driver/nvidia/gpus")
 DEVICES = Path("/dev")
 

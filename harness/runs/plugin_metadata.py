@@ -1,7 +1,8 @@
 """What the plan must know of a plugin's class, cached so that planning imports no torch.
 
 `facts` makes the object with the given settings (which checks them) and notes what it says of itself; the answer is
-kept in the user's cache under the hash of the class's code, so it is worked out once a version and setting.
+kept in the user's cache under the hash of the class's code, so it is worked out once a version and setting; for
+plugins from outside in a child process, so that one that hangs or crashes is an error of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.contracts.data import DataFile
+from harness.contracts.entry_points import HARNESS
 from harness.contracts.hookspecs import Info
 from harness.contracts.parameters import Field, check, schema, suggestions
 from harness.contracts.plugin_errors import plugin_code
@@ -41,8 +44,7 @@ def instance(target: str, params: Mapping[str, Any]) -> Any:
 
 def fields(offer: Offer) -> list[Field]:
     """The hyperparameters that the class of an offer declares."""
-    raw = _cached(offer, "fields", {}, lambda: [dataclasses.asdict(f) for f in schema(load(_target(offer)))])
-    return [Field(**{**record, "choices": tuple(record["choices"])}) for record in raw]
+    return [Field(**{**record, "choices": tuple(record["choices"])}) for record in _cached(offer, "fields")]
 
 
 def resolve(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,28 +66,28 @@ def resolve(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
 def sampler_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
     """Gradients a step, needs and stability limit (of h * curvature; None where not linear) of a sampler.
 
-    `never_compiled`: the reason of its exemption from the law `compiled`, None without one. `free_step`: h has no unit
-    (it stays where U becomes c U), and the limit is one of h itself.
+    `never_compiled`: the reason of its exemption from the law `compiled`, None without one. `free_step`: h has no
+    unit, and the limit is one of h itself.
     """
+    return dict(_cached(offer, "sampler", params))
 
-    def describe() -> dict[str, Any]:
-        from harness.engine.stability import free_step, working_limit
 
-        sampler = instance(_target(offer), params)
-        counts = {name: _whole(sampler, name, 0) for name in ("gradients_per_step", "full_gradients_per_step")}
-        if not any(counts.values()):
-            raise PluginError(f"{_target(offer)} makes no gradient call a step: it declares {counts}")
-        return {
-            **counts,
-            "full_gradients_at_start": _whole(sampler, "full_gradients_at_start", 0),
-            "refresh_every": _whole(sampler, "refresh_every", 0),
-            "needs": sorted(sampler.needs),
-            "never_compiled": sampler.exempt.get("compiled"),
-            "stability_limit": _rounded(limit := working_limit(sampler)),
-            "free_step": limit is not None and free_step(sampler),
-        }
+def _sampler(target: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    from harness.engine.stability import working_limit
 
-    return dict(_cached(offer, "sampler", params, describe))
+    sampler = instance(target, params)
+    counts = {name: _whole(sampler, name, 0) for name in ("gradients_per_step", "full_gradients_per_step")}
+    if not any(counts.values()):
+        raise PluginError(f"{target} makes no gradient call a step: it declares {counts}")
+    return {
+        **counts,
+        "full_gradients_at_start": _whole(sampler, "full_gradients_at_start", 0),
+        "refresh_every": _whole(sampler, "refresh_every", 0),
+        "needs": sorted(sampler.needs),
+        "never_compiled": sampler.exempt.get("compiled"),
+        "stability_limit": _rounded(limit := working_limit(sampler)),
+        "free_step": limit is not None and sampler.step_unit == 0,
+    }
 
 
 def _whole(made: Any, name: str, least: int, most: int | None = None, *arguments: Any) -> int:
@@ -105,12 +107,12 @@ def _rounded(limit: float | None) -> float | None:
 
 def own_settings(offer: Offer, task: str) -> dict[str, Any]:
     """What the sampler's author recommends for a task, by dotted name."""
-    return dict(_cached(offer, "settings", {"task": task}, lambda: dict(load(_target(offer)).settings(task))))
+    return dict(_cached(offer, "settings", {"task": task}))
 
 
 def schedule_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
     """Nothing but the check that a schedule can be made from these parameters."""
-    return dict(_cached(offer, "schedule", params, lambda: {"made": bool(instance(_target(offer), params))}))
+    return dict(_cached(offer, "schedule", params))
 
 
 def trajectory(spec: RunSpec, steps_per_epoch: int) -> Trajectory:
@@ -130,7 +132,7 @@ def check_steps(sampler: Offer, spec: RunSpec, steps_per_epoch: int) -> None:
     settings = [spec.schedule.target, spec.schedule.source, spec.schedule.params, spec.sampler.params]
     lengths = [spec.steps, spec.burn_in, spec.thin, steps_per_epoch]
     try:
-        _cached(sampler, "steps", {"of": [*settings, *lengths]}, lambda: len(trajectory(spec, steps_per_epoch)))
+        _cached(sampler, "steps", {"of": [*settings, *lengths]}, spec, steps_per_epoch)
     except BenchError as error:
         where = f"{spec.method} on {spec.task.name}@{spec.protocol}, {spec.steps} steps"
         raise type(error)(f"{where}: {error}") from error
@@ -138,37 +140,49 @@ def check_steps(sampler: Offer, spec: RunSpec, steps_per_epoch: int) -> None:
 
 def task_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
     """Version, sizes, protocols, metrics, data files of a task with these parameters."""
+    return dict(_cached(offer, "task", params))
 
-    def describe() -> dict[str, Any]:
-        task = instance(_target(offer), params)
-        if task.dtype not in DTYPES:
-            raise PluginError(f"{_target(offer)}: dtype {task.dtype!r:.40} is not one of {', '.join(DTYPES)}")
-        terms = _whole(task, "terms", 1)
-        return {
-            "version": _whole(task, "version", 1),
-            "dtype": task.dtype,
-            "dim": _whole(task, "dim", 1),
-            "terms": terms,
-            "batch_terms": _whole(task, "batch_terms", 1, terms),
-            "steps_per_epoch": _whole(task, "steps_per_epoch", 1),
-            "curvature": task.curvature(),
-            "max_block": {kind: _whole(task, "max_block", 1, None, kind) for kind in ("cpu", "cuda")},
-            "opaque": bool(task.opaque),
-            "provides": sorted(task.provides),
-            "given": dict(task.given),
-            "metrics": [dataclasses.asdict(m) for m in task.metrics],
-            "datasets": [dataclasses.asdict(f) for f in task.datasets],
-        }
 
-    return dict(_cached(offer, "task", params, describe))
+def _task(target: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    task = instance(target, params)
+    if task.dtype not in DTYPES:
+        raise PluginError(f"{target}: dtype {task.dtype!r:.40} is not one of {', '.join(DTYPES)}")
+    terms = _whole(task, "terms", 1)
+    return {
+        "version": _whole(task, "version", 1),
+        "dtype": task.dtype,
+        "dim": _whole(task, "dim", 1),
+        "terms": terms,
+        "batch_terms": _whole(task, "batch_terms", 1, terms),
+        "steps_per_epoch": _whole(task, "steps_per_epoch", 1),
+        "curvature": task.curvature(),
+        "max_block": {kind: _whole(task, "max_block", 1, None, kind) for kind in ("cpu", "cuda")},
+        "opaque": bool(task.opaque),
+        "provides": sorted(task.provides),
+        "given": dict(task.given),
+        "metrics": [dataclasses.asdict(m) for m in task.metrics],
+        "datasets": [dataclasses.asdict(f) for f in task.datasets],
+    }
 
 
 def protocols(offer: Offer) -> list[dict[str, Any]]:
     """The protocols of a task, the default first."""
-    found = list(_cached(offer, "protocols", {}, lambda: [_plain(p) for p in load(_target(offer)).protocols]))
+    found = list(_cached(offer, "protocols"))
     if not found:
         raise PluginError(f"{_target(offer)} ({offer.distribution}) has no protocol")
     return found
+
+
+def datasets(offer: Offer) -> list[DataFile]:
+    """The data files that a task declares."""
+    return [DataFile(**{**record, "urls": tuple(record["urls"])}) for record in _cached(offer, "datasets")]
+
+
+def _datasets(target: str, _: Mapping[str, Any]) -> list[dict[str, Any]]:
+    declared = [*load(target).datasets]
+    if not all(isinstance(file, DataFile) for file in declared):
+        raise PluginError(f"{target}: datasets are not all harness.DataFile")
+    return [dataclasses.asdict(file) for file in declared]
 
 
 def _plain(protocol: Any) -> dict[str, Any]:
@@ -183,19 +197,49 @@ def _target(offer: Offer) -> str:
     return offer.info.target
 
 
-def _cached(offer: Offer, kind: str, params: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+FACTS: dict[str, Callable[..., Any]] = {
+    "fields": lambda target, _: [dataclasses.asdict(field) for field in schema(load(target))],
+    "sampler": _sampler,
+    "settings": lambda target, params: dict(load(target).settings(params["task"])),
+    "schedule": lambda target, params: {"made": bool(instance(target, params))},
+    "steps": lambda spec, steps_per_epoch: len(trajectory(spec, steps_per_epoch)),
+    "task": _task,
+    "protocols": lambda target, _: [_plain(protocol) for protocol in load(target).protocols],
+    "datasets": _datasets,
+}
+"""How each kind of fact is worked out, where the plugin's code is executed."""
+
+
+def _cached(offer: Offer, kind: str, params: Mapping[str, Any] | None = None, *arguments: Any) -> Any:
+    """A fact; where it is not known, it is worked out from `arguments`, or from the target and `params`."""
     target = _target(offer)
-    key = json.dumps([FORMAT, ENGINE, target, content_hash(target), kind, dict(params)], sort_keys=True)
+    key = json.dumps([FORMAT, ENGINE, target, content_hash(target), kind, dict(params or {})], sort_keys=True)
     if key not in _known:  # a plan of a thousand seeds asks as many times
         path = _folder() / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
         text = _read(path)
         if text is None:
-            with plugin_code(f"{target} ({offer.distribution})"):
-                text = json.dumps(make())
-                json.loads(text, parse_constant=_number)
+            asked = f"{target} ({offer.distribution})", kind, arguments or (target, params or {})
+            text = work_out(*asked) if offer.distribution == HARNESS else _outside(*asked)
             _write(path, text)
         _known[key] = text
     return json.loads(_known[key])
+
+
+def _outside(where: str, *asked: Any) -> str:
+    from harness.runs.subprocess_call import EndedError, plugin_call
+
+    try:
+        return str(plugin_call(f"{__name__}:work_out", where, *asked))
+    except EndedError as error:
+        raise PluginError(f"{where}: {error}") from error
+
+
+def work_out(where: str, kind: str, arguments: tuple[Any, ...]) -> str:
+    """A fact as JSON; what the code of the plugin raises becomes a `PluginError`."""
+    with plugin_code(where):
+        text = json.dumps(FACTS[kind](*arguments))
+        json.loads(text, parse_constant=_number)
+    return text
 
 
 def _number(constant: str) -> float:

@@ -271,10 +271,10 @@ class Session:
         self.seconds = dict(zip(self.seconds, before.tolist(), strict=True))
 
     def _warn_of_instability(self) -> None:
-        from harness.engine.stability import free_step, working_limit
+        from harness.engine.stability import working_limit
 
         sampler = self.loop.sampler
-        curvature, limit = 1.0 if free_step(sampler) else self.loop.task.curvature(), working_limit(sampler)
+        curvature, limit = 1.0 if sampler.step_unit == 0 else self.loop.task.curvature(), working_limit(sampler)
         largest = float(self.loop.trajectory.step_size.max())
         if not curvature or not limit or largest * curvature < limit:
             return

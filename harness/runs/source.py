@@ -29,8 +29,8 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from harness.contracts.entry_points import entries
-from harness.results.environment import HARNESS, required, requirements
+from harness.contracts.entry_points import HARNESS, entries
+from harness.results.environment import required, requirements
 from harness.system.errors import PluginError
 from harness.system.files import read_json
 

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
+from harness.contracts import plugin_process
 from harness.runs.local import Listener, born
 from harness.runs.worker import serve
-from harness.system.errors import BenchError, RunError
+from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError
 
+ERRORS: dict[int, type[BenchError]] = {kind.exit_code: kind for kind in (RunError, UsageError, PluginError, DataError)}
 Send = Callable[[str, dict[str, Any]], None]
+
+
+SECONDS = 120.0
+"""Longest call of a plugin's code. The longest of ours, a stability limit with settled adaptive entries, takes 2 s."""
+
+
+class EndedError(RunError):
+    """The child ended without an answer, with this exit code."""
+
+    def __init__(self, code: int | None, message: str = "") -> None:
+        super().__init__(message or f"the worker exited unexpectedly (exit code {code})")
+        self.code = code
 
 
 def call(function: str, *arguments: Any, listen: Listener) -> Any:
@@ -26,14 +41,31 @@ def call(function: str, *arguments: Any, listen: Listener) -> Any:
                 kind, payload = ours.recv()
             except (EOFError, OSError):
                 process.join()
-                raise RunError(f"the worker exited unexpectedly (exit code {process.exitcode})") from None
+                raise EndedError(process.exitcode) from None
             if kind == "end":
                 return payload["value"]
             if kind in {"failed", "device lost"}:
-                error = BenchError(payload["message"])
-                error.exit_code = payload["exit_code"]
-                raise error from RuntimeError(payload["traceback"])
+                raise ERRORS[payload["exit_code"]](payload["message"]) from RuntimeError(payload["traceback"])
             listen(kind, payload)
     finally:
         process.kill()  # it may be stopped, and what it writes it writes whole
         process.join()
+
+
+def plugin_call(function: str, *arguments: Any) -> Any:
+    """As `call`, of a function that executes a plugin's code and sends nothing, and for `SECONDS` at most."""
+    given = (plugin_process.FILES, SECONDS, function, arguments)
+    try:
+        return call(f"{__name__}:limited", *given, listen=lambda *_: None)
+    except EndedError as error:
+        raise EndedError(error.code, plugin_process.ending(error.code, SECONDS)) from error
+
+
+def limited(files: dict[str, str], seconds: float, function: str, arguments: tuple[Any, ...], _send: Send) -> Any:
+    """function(*arguments) in this process, which ends after so many seconds."""
+    plugin_process.FILES.update(files)
+    plugin_process.limit(seconds)
+    module, _, name = function.partition(":")
+    found = getattr(importlib.import_module(module), name)(*arguments)
+    plugin_process.limit(0)
+    return found

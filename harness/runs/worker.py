@@ -20,6 +20,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from harness.contracts import plugin_process
 from harness.contracts.plugin_errors import format_error
 from harness.results.ledger.heartbeats import Notice, ranges
 from harness.results.ledger.ledger import Ledger
@@ -181,7 +182,8 @@ def prepare(job: Job) -> None:
     torch.set_num_threads(job.threads)
     torch.set_default_dtype(torch.float32)
     set_up(job.specs[0].execution, job.device)
-    _load_plugins(job)
+    for path in job.plugins:
+        plugin_process.add_file(Path(path))
     _check_data(job)
 
 
@@ -247,13 +249,6 @@ def _check_device(device: str, gpus: int) -> None:
     kind, _, number = device.partition(":")
     if kind == "cuda" and int(number or 0) >= gpus:
         raise UsageError(f"--devices {device}: torch sees {gpus} GPUs on this machine; `bench doctor` says more")
-
-
-def _load_plugins(job: Job) -> None:
-    from harness.contracts.registry import registry
-
-    if job.plugins:
-        registry(job.plugins)
 
 
 def _check_data(job: Job) -> None:

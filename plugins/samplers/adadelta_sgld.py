@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from harness import Noise, Potential, Sampler, param
@@ -36,9 +36,9 @@ class AdadeltaSGLD(Sampler):
 
     adaptive: ClassVar[tuple[str, ...]] = ("V", "W")
 
-    a: float = param(1.0, "[0, inf)", "bias factor, in units of grad U over theta", source="ours: as msgld")
+    a: float = param(1.0, "[0, inf)", "bias factor, in units of grad U over theta", unit=1, source="ours: as msgld")
     rho: float = param(0.95, "[0, 1)", "smoothing factor of both mean squares", source="Zeiler 2012")
-    lam: float = param(1e-6, "(0, inf)", "added to V, in units of grad U squared", source="Zeiler 2012")
+    lam: float = param(1e-6, "(0, inf)", "added to V, in units of grad U squared", unit=2, source="Zeiler 2012")
     eps: float = param(1e-6, "(0, inf)", "added to W, in units of theta squared", source="Zeiler 2012")
 
     @staticmethod
@@ -70,6 +70,3 @@ class AdadeltaSGLD(Sampler):
 
     def limit_bias(self) -> float:
         return 1 / (1 + self.a * (self.eps / self.lam) ** 0.5)
-
-    def rescale(self, c: float) -> tuple[Sampler, float]:
-        return replace(self, a=c * self.a, lam=c * c * self.lam), 1 / c

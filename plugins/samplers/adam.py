@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from harness import Noise, Potential, Sampler, param
@@ -26,12 +26,13 @@ class Adam(Sampler):
     Source: D. P. Kingma, J. Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015, algorithm 1.
     """
 
+    step_unit: ClassVar[int] = 0
     adaptive: ClassVar[tuple[str, ...]] = ("V",)
     zero_temperature: ClassVar[str] = "adam"
 
     beta1: float = param(0.9, "[0, 1)", "smoothing factor of the mean", source="Kingma, Ba 2015")
     beta2: float = param(0.999, "[0, 1)", "smoothing factor of the square", source="Kingma, Ba 2015")
-    lam: float = param(1e-8, "(0, inf)", "added to the size, in units of grad U", source="Kingma, Ba 2015")
+    lam: float = param(1e-8, "(0, inf)", "added to the size, in units of grad U", unit=1, source="Kingma, Ba 2015")
 
     @classmethod
     def settings(cls, task: str) -> Mapping[str, object]:
@@ -56,9 +57,6 @@ class Adam(Sampler):
 
     def limit_bias(self) -> float:
         return 0.0
-
-    def rescale(self, c: float) -> tuple[Sampler, float]:
-        return replace(self, lam=c * self.lam), 1.0
 
 
 def _share(beta: float, t: Tensor, like: Tensor) -> Tensor:

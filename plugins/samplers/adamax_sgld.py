@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from harness import Noise, Potential, Sampler, param
@@ -32,10 +32,10 @@ class AdamaxSGLD(Sampler):
 
     adaptive: ClassVar[tuple[str, ...]] = ("u",)
 
-    a: float = param(1.0, "[0, inf)", "bias factor, in units of grad U", source="ours: as asgld")
+    a: float = param(1.0, "[0, inf)", "bias factor, in units of grad U", unit=1, source="ours: as asgld")
     beta1: float = param(0.9, "[0, 1)", "smoothing factor of the mean", source="Kingma, Ba 2015")
     beta2: float = param(0.999, "[0, 1)", "decay of the largest size", source="Kingma, Ba 2015")
-    lam: float = param(1e-2, "(0, inf)", "added to u, in units of grad U", source="ours")
+    lam: float = param(1e-2, "(0, inf)", "added to u, in units of grad U", unit=1, source="ours")
 
     @staticmethod
     def zero_temperature(  # type: ignore[override]
@@ -61,6 +61,3 @@ class AdamaxSGLD(Sampler):
     def limit_bias(self) -> float:
         """With u held still at its start, 0: 1 / (1 + a / lam)."""
         return 1 / (1 + self.a / self.lam)
-
-    def rescale(self, c: float) -> tuple[Sampler, float]:
-        return replace(self, a=c * self.a, lam=c * self.lam), 1 / c

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from harness import Noise, Potential, Sampler, UsageError, param
@@ -32,10 +32,14 @@ class ASGLD(Sampler):
 
     adaptive: ClassVar[tuple[str, ...]] = ("V",)
 
-    a: float = param(1.0, "[0, inf)", "bias factor, in units of grad U", source="Kim et al. 2022, A.3 (mixture)")
+    a: float = param(
+        1.0, "[0, inf)", "bias factor, in units of grad U", unit=1, source="Kim et al. 2022, A.3 (mixture)"
+    )
     beta1: float = param(0.9, "[0, 1)", "smoothing factor of the mean", source="Kim et al. 2022, A.3")
     beta2: float = param(0.999, "[0, 1)", "smoothing factor of the square", source="Kim et al. 2022, 3.2")
-    lam: float = param(1e-5, "(0, inf)", "added to V, in units of grad U squared", source="Kim et al. 2022, table A1")
+    lam: float = param(
+        1e-5, "(0, inf)", "added to V, in units of grad U squared", unit=2, source="Kim et al. 2022, table A1"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,6 +78,3 @@ class ASGLD(Sampler):
     def limit_bias(self) -> float:
         """With V held still at its start, 0: 1 / (1 + a / sqrt(lam))."""
         return 1 / (1 + self.a / self.lam**0.5)
-
-    def rescale(self, c: float) -> tuple[Sampler, float]:
-        return replace(self, a=c * self.a, lam=c * c * self.lam), 1 / c

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from harness import Noise, Potential, Sampler, UsageError, param
@@ -43,8 +43,10 @@ class ContourSGLD(Sampler):
 
     zeta: float = param(0.75, "[0, inf)", "how far the landscape is flattened", source="Deng et al. 2020, code")
     bins: int = param(100, "[2, 100000]", "m, energy bins", source="Deng et al. 2020, code")
-    low: float = param(0.0, meaning="energy at the lower end of the first bin", source="ours: U of a task from 0 on")
-    high: float = param(100.0, meaning="energy at the upper end of the last bin", source="ours")
+    low: float = param(
+        0.0, meaning="energy at the lower end of the first bin", unit=1, source="ours: U of a task from 0 on"
+    )
+    high: float = param(100.0, meaning="energy at the upper end of the last bin", unit=1, source="ours")
     fastest: float = param(3e-3, "(0, 1)", "w1, largest rate of learning G", source="Deng et al. 2020, code")
     cap: float = param(3.0, "(0, inf)", "largest |s|", source="ours: without it bins never met make steps explode")
     decay: float = param(10.0, "(0, inf)", "w2, of the later rate", source="Deng et al. 2020, code")
@@ -124,6 +126,3 @@ class ContourSGLD(Sampler):
     def check_steps(self, h: Sequence[float], T: Sequence[float]) -> None:
         if min(T) <= 0:
             raise UsageError("contour-sgld has no T = 0: its schedule must keep the temperature above 0 at every step")
-
-    def rescale(self, c: float) -> tuple[Sampler, float]:
-        return replace(self, low=c * self.low, high=c * self.high), 1.0 / c

@@ -40,6 +40,7 @@ class NGVI(Sampler):
     Start as in Kim et al. 2022, A.3.
     """
 
+    step_unit: ClassVar[int] = 0
     zero_temperature: ClassVar[None] = None
 
     components: int = param(5, "[1, 100]", "K, components of q", source="Kim et al. 2022, A.3 (mixture)")
@@ -100,9 +101,6 @@ class NGVI(Sampler):
 
     def limit_bias(self) -> None:
         return None
-
-    def rescale(self, c: float) -> tuple[Sampler, float]:
-        return self, 1.0
 
 
 def _density(theta: Tensor, mu: Tensor, P: Tensor, log_pi: Tensor) -> tuple[Tensor, Tensor, Tensor]:

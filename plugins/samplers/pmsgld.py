@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from harness import Noise, Potential, Sampler, param
@@ -33,12 +33,13 @@ class PMSGLD(Sampler):
     Neural Networks", AAAI 2016.
     """
 
+    step_unit: ClassVar[int] = 0
     adaptive: ClassVar[tuple[str, ...]] = ("V",)
 
     a: float = param(1.0, "[0, inf)", "bias factor: weight of the momentum in the drift", source="ours: as msgld")
     beta1: float = param(0.9, "[0, 1)", "smoothing factor of the mean", source="ours: as msgld")
     decay: float = param(0.99, "[0, 1)", "smoothing factor of the squared gradient", source="ours: as psgld")
-    lam: float = param(1e-5, "(0, inf)", "added to the size, in units of grad U", source="ours: as psgld")
+    lam: float = param(1e-5, "(0, inf)", "added to the size, in units of grad U", unit=1, source="ours: as psgld")
 
     @staticmethod
     def zero_temperature(  # type: ignore[override]
@@ -66,6 +67,3 @@ class PMSGLD(Sampler):
 
     def limit_bias(self) -> float:
         return 1 / (1 + self.a)
-
-    def rescale(self, c: float) -> tuple[Sampler, float]:
-        return replace(self, lam=c * self.lam), 1.0

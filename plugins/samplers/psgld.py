@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from harness import Noise, Potential, Sampler, param
@@ -36,11 +36,12 @@ class PSGLD(Sampler):
     Networks", AAAI 2016, algorithm 1 (epsilon = 2 h); their code drops Gamma.
     """
 
+    step_unit: ClassVar[int] = 0
     adaptive: ClassVar[tuple[str, ...]] = ("V",)
     zero_temperature: ClassVar[str] = "rmsprop"
 
     decay: float = param(0.99, "[0, 1)", "smoothing factor of the squared gradient", source="Li et al. 2016")
-    lam: float = param(1e-5, "(0, inf)", "added to the size, in units of grad U", source="Li et al. 2016")
+    lam: float = param(1e-5, "(0, inf)", "added to the size, in units of grad U", unit=1, source="Li et al. 2016")
     gamma: bool = param(False, meaning="whether the drift has Gamma", source="dropped in the code of Li et al.")
 
     def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
@@ -65,6 +66,3 @@ class PSGLD(Sampler):
         xi = noise.normal(theta)
         moved_to = theta - h * drift + (2 * h * T * G).sqrt() * xi
         return moved_to, {"V": V, "theta": theta, "g": g} if self.gamma else {"V": V}
-
-    def rescale(self, c: float) -> tuple[Sampler, float]:
-        return replace(self, lam=c * self.lam), 1.0

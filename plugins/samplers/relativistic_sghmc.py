@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from harness import Noise, Potential, Sampler, param
 
@@ -29,9 +29,11 @@ class RelativisticSGHMC(Sampler):
     default), whose friction also acts by the old p; the temperature is ours and follows from the law of p.
     """
 
-    mass: float = param(1.0, "(0, inf)", "m, mass at rest", source="SGMCMC.jl")
+    step_unit: ClassVar[int] = 0
+
+    mass: float = param(1.0, "(0, inf)", "m, mass at rest", unit=1, source="SGMCMC.jl")
     c: float = param(1.0, "(0, inf)", "speed of light, theta over the unit of epsilon", source="SGMCMC.jl")
-    friction: float = param(1.0, "(0, inf)", "D, friction by the velocity", source="SGMCMC.jl")
+    friction: float = param(1.0, "(0, inf)", "D, friction by the velocity", unit=1, source="SGMCMC.jl")
 
     @staticmethod
     def zero_temperature(  # type: ignore[override]
@@ -57,6 +59,3 @@ class RelativisticSGHMC(Sampler):
         xi = noise.normal(theta)
         p = p - epsilon * (potential.grad(theta) + D * self.velocity(p)) + (2 * epsilon * D * T).sqrt() * xi
         return theta + epsilon * self.velocity(p), {"p": p}
-
-    def rescale(self, c: float) -> tuple[Sampler, float]:
-        return replace(self, mass=c * self.mass, friction=c * self.friction), 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from harness import Noise, Potential, Sampler, UsageError, param
@@ -35,7 +35,9 @@ class RESGLD(Sampler):
 
     ratio: float = param(3.0, "(1, inf)", "T' / T, how much hotter the other chain is", source="code of W. Deng")
     rate: float = param(0.1, "[0, 1]", "probability that a step tries to swap", source="code of W. Deng")
-    energy_variance: float = param(0.0, "[0, inf)", "s2, half the variance of U - U'", source="exact energies; ours")
+    energy_variance: float = param(
+        0.0, "[0, inf)", "s2, half the variance of U - U'", unit=2, source="exact energies; ours"
+    )
 
     def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
         return {"hot": theta}
@@ -58,6 +60,3 @@ class RESGLD(Sampler):
     def check_steps(self, h: Sequence[float], T: Sequence[float]) -> None:
         if min(T) <= 0:
             raise UsageError("resgld has no T = 0: its schedule must keep the temperature above 0 at every step")
-
-    def rescale(self, c: float) -> tuple[Sampler, float]:
-        return replace(self, energy_variance=c * c * self.energy_variance), 1 / c

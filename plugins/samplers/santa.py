@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from harness import Noise, Potential, Sampler, param
 
@@ -36,8 +36,10 @@ class Santa(Sampler):
     Stochastic Optimization", AISTATS 2016; the splitting as in the authors' code.
     """
 
+    step_unit: ClassVar[int] = 0
+
     decay: float = param(0.999, "[0, 1)", "smoothing factor of the squared gradient", source="Chen et al., code")
-    lam: float = param(1e-4, "(0, inf)", "added to the size, in units of grad U", source="Chen et al., code")
+    lam: float = param(1e-4, "(0, inf)", "added to the size, in units of grad U", unit=1, source="Chen et al., code")
     anneal: float = param(0.5, "[0, 4]", "exponent of the annealing", source="Chen et al., code")
     diffusion: float = param(1.0, "[0, inf)", "G2, strength of the injected noise", source="ours, for h near 0.01")
     friction: float = param(1.0, "[0, inf)", "first alpha over sqrt(h)", source="ours, for h near 0.01")
@@ -91,6 +93,3 @@ class Santa(Sampler):
 
     def limit_bias(self) -> None:
         return None
-
-    def rescale(self, c: float) -> tuple[Sampler, float]:
-        return replace(self, lam=c * self.lam), 1.0

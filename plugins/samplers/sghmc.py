@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from harness import Noise, Potential, Sampler, param
@@ -38,7 +38,9 @@ class SGHMC(Sampler):
     zero_temperature: ClassVar[str] = "heavy-ball"
 
     friction: float = param(0.1, "[0, 1]", "alpha, one minus the momentum", source="momentum 0.9 of Kim et al. 2022")
-    gradient_variance: float = param(0.0, "[0, inf)", "V, taken off the injected noise", source="none, as published")
+    gradient_variance: float = param(
+        0.0, "[0, inf)", "V, taken off the injected noise", unit=2, source="none, as published"
+    )
 
     def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
         return {"v": (h * T).sqrt() * noise.normal(theta)}
@@ -57,6 +59,3 @@ class SGHMC(Sampler):
 
     def limit_bias(self) -> float | None:
         return 1.0 if self.friction else None
-
-    def rescale(self, c: float) -> tuple[Sampler, float]:
-        return replace(self, gradient_variance=c * c * self.gradient_variance), 1 / c

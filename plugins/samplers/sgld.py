@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness import Noise, Potential, Sampler, param
@@ -29,7 +29,9 @@ class SGLD(Sampler):
     correction as in the mixture code of Zhang et al., ICLR 2020.
     """
 
-    gradient_variance: float = param(0.0, "[0, inf)", "V, taken off the injected noise", source="none, as published")
+    gradient_variance: float = param(
+        0.0, "[0, inf)", "V, taken off the injected noise", unit=2, source="none, as published"
+    )
 
     def step(
         self, theta: Tensor, state: dict[str, Tensor], potential: Potential, h: Tensor, T: Tensor, noise: Noise
@@ -40,6 +42,3 @@ class SGLD(Sampler):
 
     def check_steps(self, h: Sequence[float], T: Sequence[float]) -> None:
         correction.check("sgld", h, T, self.gradient_variance, 2)
-
-    def rescale(self, c: float) -> tuple[Sampler, float]:
-        return replace(self, gradient_variance=c * c * self.gradient_variance), 1 / c

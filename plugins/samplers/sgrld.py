@@ -27,6 +27,7 @@ class SGRLD(Sampler):
     Gradient MCMC", NIPS 2015.
     """
 
+    step_unit: ClassVar[int] = 0
     needs: ClassVar[frozenset[str]] = frozenset({"metric"})
 
     def step(
@@ -39,9 +40,6 @@ class SGRLD(Sampler):
         L = torch.linalg.cholesky_ex(D).L
         xi = noise.normal(theta).expand_as(theta)  # a 0-dim zero at T = 0
         return theta - h * (times(D, g) - T * Gamma) + (2 * h * T).sqrt() * times(L, xi), state
-
-    def rescale(self, c: float) -> tuple[Sampler, float]:
-        return self, 1.0
 
 
 def times(matrix: Tensor, vector: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from harness import Noise, Potential, Sampler, param
@@ -43,12 +43,13 @@ class SQNLMC(Sampler):
     the product form of K. W. Brodlie, A. R. Gourlay, J. Greenstadt, 1973, derived anew.
     """
 
+    step_unit: ClassVar[int] = 0
     gradients_per_step: ClassVar[int] = 2
     adaptive: ClassVar[tuple[str, ...]] = ("s", "y")
     zero_temperature: ClassVar[None] = None
 
     memory: int = param(5, "[3, 100]", "M, lag of the move; M - 2 pairs make H", source="ours")
-    b: float = param(1.0, "(0, inf)", "curvature of U where no pair tells", source="ours")
+    b: float = param(1.0, "(0, inf)", "curvature of U where no pair tells", unit=1, source="ours")
 
     def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
         none = theta.new_zeros((len(theta), self.memory - 2, theta.shape[1]))
@@ -90,9 +91,6 @@ class SQNLMC(Sampler):
             (per_ys, y_i - (with_row(i, y_i) * per_sBs).sqrt() * Bs)
             for i, (y_i, (Bs, per_ys, per_sBs)) in enumerate(zip(pairs[K:], found, strict=True))
         ]
-
-    def rescale(self, c: float) -> tuple[Sampler, float]:
-        return replace(self, b=c * self.b), 1.0
 
 
 def known(blocks: Sequence[Tensor]) -> tuple[Tensor, ...]:

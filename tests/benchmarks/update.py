@@ -173,6 +173,7 @@ def flat(sampler: Any, dim: int) -> tuple[dict[str, Any], dict[str, Callable[[],
 
 def mixture(sampler: Any, chains: int) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
     """The same of a block of the harness's own compiled loop on mixture25."""
+    from harness.contracts.sampler import rescaled
     from harness.engine.stability import stability_limit
     from tasks.synthetic.mixture25 import Mixture25
 
@@ -181,7 +182,7 @@ def mixture(sampler: Any, chains: int) -> tuple[dict[str, Any], dict[str, Callab
     if lacking:
         return {"left_out": f"needs {', '.join(lacking)}, which mixture25 does not have"}, {}
     limit = stability_limit(sampler) or 1.0
-    sampler, factor = sampler.rescale(task.curvature())
+    sampler, factor = rescaled(sampler, task.curvature())
     h = min(H, 0.05 * limit * factor)
     loop = looped(sampler, task, h, Case("bench", "", chains, "compiled"))
     loop.runs[0].observer = Silent()

@@ -85,7 +85,7 @@ def test_each_broken_plugin_is_a_row_with_its_reason(bench):
         "bad-default": "outside (0, 1]",
         "not-a-list": "must return a list",
         "bad-name": "must match",
-        "exits-at-import": "SystemExit",
+        "exits-at-import": "it ended its process (exit code 0)",
         "core-verb": "verb 'run' is one of the core",
         "wrong-argument": "config",
     }

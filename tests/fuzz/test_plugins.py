@@ -27,8 +27,8 @@ from harness.runs import plugin_metadata
 from harness.runs.settings import find_pair
 from harness.system.errors import BenchError
 
-TOGETHER, EXAMPLES = 50, 4
-"""So many packages beside one another, so many times: 200 packages."""
+TOGETHER, EXAMPLES = 25, 4
+"""Packages beside one another, and how often they are drawn."""
 LONGEST = 20_000
 """Characters that are told of a package: of every hook and every offer a message, none of them long."""
 

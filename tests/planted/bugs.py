@@ -499,23 +499,18 @@ bug("PreconditionerOfTheStepBefore", PSGLD, "adaptation", "zero-temperature", "p
 class LambdaInOtherUnits(PSGLD):
     lam: float = param(0.1, "(0, inf)", "added to the size")
 
-    def rescale(self, c):
-        return self, 1.0
-
 
 @dataclass(frozen=True, kw_only=True)
 class BiasOfThePreconditioner(Sampler):
     adaptive: ClassVar = ("V",)
     zero_temperature: ClassVar = "rmsprop"
+    step_unit: ClassVar = 0
 
     decay: float = param(0.99, "[0, 1)", "smoothing factor of the squared gradient")
-    lam: float = param(0.1, "(0, inf)", "added to the size")
+    lam: float = param(0.1, "(0, inf)", "added to the size", unit=1)
 
     init, step = PSGLD.init, PSGLD.step
     gamma: ClassVar = False
-
-    def rescale(self, c):
-        return replace(self, lam=c * self.lam), 1.0
 
 
 plant(LambdaInOtherUnits, "adaptation", "scale", "psgld whose lam stays as it is where U becomes c U.")

@@ -1,9 +1,10 @@
-"""Law 4: U -> c U at temperature c T is the same target, and `rescale` says how to walk the same path on it."""
+"""Law 4: U -> c U at temperature c T is the same target, and by the declared units the same path is walked on it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from harness.contracts.sampler import rescaled
 from harness.engine.gaussian import GaussianTask
 from plugins.laws.law import TEMPERATURES, Broken, Law, distance, draws, trajectory, varying, walk, weights
 
@@ -24,7 +25,7 @@ def check(sampler: Sampler) -> None:
     for T in TEMPERATURES:
         first = walk(sampler, plain, trajectory(h, T), CHAINS)
         for c in FACTORS:
-            other, factor = sampler.rescale(c)
+            other, factor = rescaled(sampler, c)
             scaled = walk(other, GaussianTask(variance=0.5, scale=c), trajectory(h * factor, c * T), CHAINS)
             for what, of in (("path", draws), ("weights", weights)):
                 gap = distance(of(scaled), of(first))
@@ -37,6 +38,6 @@ def check(sampler: Sampler) -> None:
 
 LAW = Law(
     4, "scale", check,
-    "a hyperparameter in units of U or its gradient that `rescale` leaves alone, T missing somewhere, a clip, or a "
-    "floor or ceiling of h or T",
+    "a hyperparameter in units of U or its gradient without `unit`, a wrong `step_unit`, T missing somewhere, a clip, "
+    "or a floor or ceiling of h or T",
 )  # fmt: skip

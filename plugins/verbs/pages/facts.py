@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.contracts.parameters import schema
 from harness.contracts.registry import Offer, law_of
+from harness.contracts.sampler import rescaled
 from harness.runs import plugin_metadata
 from harness.system.errors import UsageError
 from plugins.verbs.pages.conventions import CONVENTIONS, Step, formulas, settings_text
@@ -147,7 +148,7 @@ def scaling(made: Any) -> list[dict[str, str]]:
     seen = made
     with suppress(UsageError):  # of a hyperparameter that is 0, c times as much is seen at 1
         seen = dataclasses.replace(made, **{name: 1.0 for name in numbers if not getattr(made, name)})
-    other, factor = seen.rescale(2.0)
+    other, factor = rescaled(seen, 2.0)
     ratios = {name: getattr(other, name) / getattr(seen, name) for name in numbers if getattr(seen, name)}
     changed = {"h": factor, **{name: ratio for name, ratio in ratios.items() if ratio != 1}}
     return [{"setting": name, "becomes": _power(name, ratio)} for name, ratio in changed.items()]

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 
+from harness.cli.app import run
 from harness.contracts.registry import Registry, registry
+from harness.runs.source import content_hash
 from harness.system.errors import UsageError
 
 PLUGIN = "from harness import Info, hook\n@hook\ndef bench_samplers():\n    return [Info('{name}', 'm:A')]\n"
@@ -52,31 +55,105 @@ def test_a_shadowed_room_says_which_file_stands_in_front(tmp_path):
     assert str(tmp_path / "tasks") in done.stdout
 
 
-def test_what_a_plugin_prints_stays_off_stdout(tmp_path, capsys):
+def test_what_a_plugin_prints_stays_off_stdout(tmp_path, capfd):
     file = tmp_path / "talkative_example.py"
     file.write_text("print('hello')\n" + PLUGIN.format(name="talkative"))
     Registry([str(file)])
-    said = capsys.readouterr()
+    said = capfd.readouterr()
     assert (said.out, said.err) == ("", "hello\n")
 
 
-HANGS = {
-    "sleeps": "import time; time.sleep(1000)",
-    "spins": "while True: pass",
-    "catches": "import time\nfor _ in range(3):\n    try: time.sleep(1000)\n    except Exception: pass",
+ENDS = {
+    "sleeps": ("import time; time.sleep(1000)", "it took more than 1 s"),
+    "spins": ("while True: pass", "it took more than 1 s"),
+    "catches": (
+        "import time\nfor _ in range(3):\n    try: time.sleep(1000)\n    except Exception: pass",
+        "it took more than 1 s",
+    ),
+    "exits": ("import os; os._exit(3)", "it ended its process (exit code 3)"),
+    "crashes": ("import os; os.abort()", "it ended its process (signal 6)"),
+    "quits": ("import sys; sys.exit(4)", "SystemExit: 4"),
 }
 
 
-def test_a_plugin_that_hangs_at_import_is_named_and_left_out(tmp_path, monkeypatch):
-    for name, source in HANGS.items():
-        (tmp_path / f"{name}.py").write_text(source)
-        info = tmp_path / f"{name}-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[bench]\n{name} = {name}\n")
+def install(folder, name, source):
+    """A distribution of one module."""
+    (folder / f"{name}.py").write_text(source)
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[bench]\n{name} = {name}\n")
+
+
+def test_a_plugin_that_hangs_or_ends_its_process_at_import_is_named_and_left_out(tmp_path, monkeypatch):
+    for name, (source, _) in ENDS.items():
+        install(tmp_path, name, source)
+    install(tmp_path, "well", PLUGIN.format(name="well"))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("harness.contracts.registry.IMPORT_SECONDS", 1.0)
     found = Registry()
-    problems = {plugin.name: plugin.problems for plugin in found.plugins if plugin.name in HANGS}
-    assert problems == {name: ["does not import: LateError: it took more than 1 s"] for name in HANGS}
-    assert "sgld" in {offer.name for offer in found.offers("samplers")}
+    problems = {plugin.name: plugin.problems for plugin in found.plugins if plugin.name in ENDS}
+    assert problems == {name: [f"does not import: {reason}"] for name, (_, reason) in ENDS.items()}
+    assert {"sgld", "well"} <= {offer.name for offer in found.offers("samplers")}
+
+
+WATCHED = """
+import os
+open({log!r}, "a").write(f"{{os.getpid()}}\\n")
+from dataclasses import dataclass
+from harness import Info, Sampler, hook
+from plugins.samplers.sgld import SGLD
+
+@dataclass(frozen=True, kw_only=True)
+class Watched(SGLD):
+    pass
+
+@hook
+def bench_samplers():
+    return [Info("watched", "watched:Watched"), Info("hangs", "hangs:A"), Info("exits", "exits:A")]
+"""
+VERBS = (
+    ["ls", "samplers"], ["plugins"],
+    ["plan", "--sampler", "watched", "--task", "mixture5", "--budget", "steps=20"],
+    ["run", "--sampler", "watched", "--task", "mixture5", "--budget", "steps=20", "--seeds", "0",
+     "--set", "schedule.step_size=0.01"],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["installed", "file"])
+def test_no_verb_executes_a_plugin_in_its_own_process(tmp_path, monkeypatch, capfd, way):
+    log = tmp_path / "log"
+    source = WATCHED.format(log=str(log))
+    folder = tmp_path / "site"
+    folder.mkdir()
+    words = ["--results", str(tmp_path / "results")]
+    if way == "installed":
+        install(folder, "watched", source)
+    else:
+        (folder / "watched.py").write_text(source)
+        words += ["--plugin", str(folder / "watched.py")]
+    (folder / "hangs.py").write_text("while True: pass")
+    (folder / "exits.py").write_text("import os; os._exit(3)")
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("harness.runs.plugin_metadata._known", {})
+    monkeypatch.setattr("harness.runs.subprocess_call.SECONDS", 3.0)
+    registry.cache_clear()
+    content_hash.cache_clear()
+    for verb in VERBS if way == "installed" else VERBS[2:3]:
+        log.unlink(missing_ok=True)
+        assert run([*words, *verb]) == 0
+        said = capfd.readouterr()
+        assert verb[0] not in ("ls", "plan") or "watched" in said.out
+        assert (
+            str(os.getpid()) not in [line.split()[0] for line in log.read_text().splitlines()] if log.exists() else True
+        )
+        assert "watched" not in sys.modules
+        if verb == ["plugins"]:
+            assert (
+                "sampler 'hangs': it took more than 3 s; sampler 'exits': it ended its process (exit code 3)"
+                in said.err
+            )
+    assert run([*words, "plan", "--sampler", "exits", "--task", "mixture5", "--budget", "steps=20"]) == 3
+    assert "exits:A (watched): it ended its process (exit code 3)" in capfd.readouterr().err
+    registry.cache_clear()

@@ -1,0 +1,88 @@
+"""The process that looks at plugins from outside: one that hangs, exits or crashes at import costs no command.
+
+One-off plugin files are modules too: `FILES` has their paths by name, wherever they are imported.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.contracts.registry import Plugin
+
+FILES: dict[str, str] = {}
+"""The files given by --plugin, by the name of their module."""
+
+
+def add_file(path: Path) -> str:
+    """Make a file a module; its name."""
+    name = path.stem.replace("-", "_")
+    FILES[name] = str(path.resolve())
+    return name
+
+
+class _Files(importlib.abc.MetaPathFinder):
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        file = FILES.get(fullname)
+        return importlib.util.spec_from_file_location(fullname, file) if file else None
+
+
+sys.meta_path.append(_Files())
+
+
+def answers(plugins: Sequence[Plugin], seconds: float) -> Iterator[Plugin | str]:
+    """Each plugin with what it offers; where one ends the process, or takes longer than `seconds`, the reason."""
+    program = f"import sys; sys.path[:] = {sys.path!r}; from harness.contracts import plugin_process as p; p.serve()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            pickle.dump((FILES, seconds, list(plugins)), process.stdin)
+            process.stdin.flush()
+            for _ in plugins:
+                yield pickle.load(process.stdout)  # noqa: S301 - our own code wrote it
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError):
+            yield ending(process.wait(), seconds)
+        finally:
+            process.kill()
+
+
+def ending(code: int | None, seconds: float) -> str:
+    """How a process ended whose time was limited by `limit`."""
+    if code == -signal.SIGALRM:
+        return f"it took more than {seconds:g} s"
+    return f"it ended its process ({f'signal {-code}' if code and code < 0 else f'exit code {code}'})"
+
+
+def limit(seconds: float) -> None:
+    """End this process by SIGALRM after so many seconds, whatever code it executes then; 0: never."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def serve() -> None:
+    """What the process does. What plugins print goes to stderr."""
+    from harness.contracts.registry import look
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    files, seconds, plugins = pickle.load(sys.stdin.buffer)  # noqa: S301 - our own code wrote it
+    FILES.update(files)
+    channel = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    for plugin in plugins:
+        limit(seconds)
+        look(plugin)
+        limit(0)
+        pickle.dump(plugin, channel)
+        channel.flush()
+    os._exit(0)
