@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness import MLP, NetworkTask, Protocol, UsageError, param
+from harness import MLP, Info, NetworkTask, Protocol, UsageError, hook, param
 
 
 @functools.cache
@@ -36,3 +36,8 @@ class MlpCsv(NetworkTask):
         x, label = read(self.file)
         chosen = (np.arange(len(x)) % 5 < 4) == (part == "train")
         return {"x": x[chosen], "label": label[chosen]}
+
+
+@hook
+def bench_tasks():
+    return [Info("mlp-csv", "mlp_csv:MlpCsv", "a network on a CSV file")]

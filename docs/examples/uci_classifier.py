@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness import PREDICTIVE_METRICS, DataFile, DataTask, Protocol, locate, param
+from harness import PREDICTIVE_METRICS, DataFile, DataTask, Info, Protocol, hook, locate, param
 
 SHA = "f5f3b4204c285bafadd85cb735f38b47689f2be7047feb172dcbeab648110bf9"
 URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/statlog/heart/heart.dat"
@@ -33,3 +33,8 @@ class HeartDisease(DataTask):
     def logits(self, theta, rows):
         sick = (rows["x"] * theta[:, None]).sum(2)
         return sick[..., None] * sick.new_tensor([0.0, 1.0])
+
+
+@hook
+def bench_tasks():
+    return [Info("heart-disease", "uci_classifier:HeartDisease", "logistic regression with held-out rows")]

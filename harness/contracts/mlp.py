@@ -26,7 +26,7 @@ class MLP:
     """
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        self.shapes = list(itertools.pairwise(sizes))
+        self.shapes = list(itertools.pairwise(map(int, sizes)))
         pairs = enumerate(self.shapes, 1)
         self.layout = Layout(
             tuple(b for k, (i, o) in pairs for b in (Block(f"weight{k}", (o, i)), Block(f"bias{k}", (o,))))
