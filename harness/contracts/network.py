@@ -324,7 +324,7 @@ class NetworkProblem(DataProblem):
         with torch.no_grad():
             for c, x in enumerate(theta):
                 parts = [self._mean_loss(c, x, part, update=False) * n for n, part in self.parts(c, batch)]
-                losses.append(torch.stack(parts).sum())
+                losses.append(torch.stack(parts).sum() if parts else x.new_zeros(()))
             return torch.stack(losses) - self.task.log_prior(theta)
 
     def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
@@ -365,8 +365,9 @@ class NetworkProblem(DataProblem):
         if batch:
             index = batch["index"][c]
             size = len(index) if index.is_cuda else int((index < self.terms).sum())
-            x, label = self.batch_rows(c, batch, size)
-            yield self.batches * size, (self.task.inputs(x), label)
+            if size:
+                x, label = self.batch_rows(c, batch, size)
+                yield self.batches * size, (self.task.inputs(x), label)
             return
         length = STRETCH if self.task.batch is None else self.task.batch
         for x, label in zip(self.stretches("train", length), self.labels["train"].split(length), strict=True):

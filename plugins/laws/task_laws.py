@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.contracts.posterior import DataProblem
 from harness.contracts.randomness import Streams
 from plugins.laws.law import Skip, in_batches
 from plugins.laws.routes import Estimate, importance_sampling, quadrature
@@ -95,7 +96,7 @@ def law_prior_counted_once(task: Task) -> None:
     """Far out U grows as the declared prior does, on all the data and on every batch of an epoch.
 
     Where U goes by the precision that the task declares, U differs as the prior does at two of them: a network's
-    likelihood grows, too.
+    likelihood grows, too. On a batch without rows, which a `DataTask` may be given, U is the prior alone.
     """
     precision = task.prior_precision
     if precision is None:
@@ -110,6 +111,13 @@ def law_prior_counted_once(task: Task) -> None:
         other = None  # the precision is written into U, and not read from the task
     if problem.under_normal_prior is not None:
         theta = theta * problem.under_normal_prior
+    if isinstance(problem, DataProblem) and "index" in batches:
+        alone = _without_rows(problem, theta, batches) - _without_rows(problem, 0 * theta, batches)
+        extra = float((2 * alone / theta.square().sum(1) - precision).abs().max())
+        assert extra < 1e-3 * (1 + precision), (
+            f"on a batch without rows U grows as a prior whose precision differs by {extra:.3g} from the declared one, "
+            f"{precision:.3g}; usual causes: a second prior beside the declared one, weight decay beside a prior"
+        )
     far = 1e8 * theta / theta.norm(dim=1, keepdim=True)
     for batch in cases:
         if other is None:
@@ -127,6 +135,12 @@ def law_prior_counted_once(task: Task) -> None:
             f"on {where} the prior is counted {float(counted.mean()):.3g} times; usual causes: weight decay "
             "beside a prior, a prior inside the sum over the batch"
         )
+
+
+def _without_rows(problem: DataProblem, theta: Tensor, batches: Batch) -> Tensor:
+    """U (C,) on a batch whose places are all empty."""
+    batch = _at(batches, 0)
+    return problem.energy(theta, batch | {"index": batch["index"] * 0 + problem.terms})
 
 
 def _priors(problem: Problem, other: Problem, theta: Tensor, batch: Batch | None) -> Tensor:

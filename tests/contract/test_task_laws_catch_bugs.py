@@ -10,7 +10,7 @@ import pytest
 import torch
 from planted import maker
 
-from harness import DataProblem
+from harness import DataProblem, Network, NetworkProblem, NetworkTask, param
 from harness.contracts.task import Problem
 from plugins.laws import task_laws as laws
 from plugins.laws.law import Skip
@@ -58,6 +58,8 @@ PriorTwice = made(
     energy="energy - self.task.log_prior(theta)",
     gradient="gradient + self.task.prior_gradient(theta)",
 )
+FixedPriorBeside = made("FixedPriorBeside", DataProblem,
+    energy="energy + theta.square().sum(1) / 2", gradient="gradient + theta")  # fmt: skip
 NotAPartition = made(
     "NotAPartition",
     DataProblem,
@@ -77,6 +79,7 @@ MixesChains = made("MixesChains", DataProblem, gradient="gradient + 0 * theta.me
         (ScaledPrior, laws.law_mean_of_batches),
         (ScaledPrior, laws.law_prior_counted_once),
         (PriorTwice, laws.law_prior_counted_once),
+        (FixedPriorBeside, laws.law_prior_counted_once),
         (NotAPartition, laws.law_mean_of_batches),
         (WrongGradient, laws.law_gradient_is_that_of_the_energy),
         (ForgetsPlace, laws.law_state_restores_the_batches),
@@ -87,6 +90,40 @@ def test_a_bug_in_a_minibatch_potential_is_caught(problem, law):
     law(small(DataProblem))
     with pytest.raises(AssertionError, match="usual cause"):
         law(small(problem))
+
+
+class NetworkWithTwoPriors(NetworkProblem):
+    """A network's likelihood grows far out: that its own prior is there once says nothing of another one."""
+
+    def energy(self, theta, batch):
+        return super().energy(theta, batch) + 2 * theta.square().sum(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmallNetwork(NetworkTask):
+    """Classes of made-up rows by a module."""
+
+    protocols: ClassVar = ()
+    dtype: ClassVar = "float64"
+    batch: int = param(8, "[1, inf)", "rows in a minibatch", source="ours")
+    prior_precision: float = param(3.0, "[0, inf)", "of all weights", source="ours")
+    problem: ClassVar = NetworkProblem
+
+    def network(self):
+        return Network(lambda: torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)))
+
+    def arrays(self, part):
+        x = np.random.default_rng(0).standard_normal((21, 3))
+        return {"x": x, "label": (x[:, 0] > 0).astype(int)}
+
+    def build(self, streams, device):
+        return self.problem(self, streams, device)
+
+
+def test_a_second_prior_of_a_network_is_seen_though_it_does_not_go_by_the_setting():
+    laws.law_prior_counted_once(SmallNetwork())
+    with pytest.raises(AssertionError, match="a second prior"):
+        laws.law_prior_counted_once(type("Planted", (SmallNetwork,), {"problem": NetworkWithTwoPriors})())
 
 
 OneStreamForAll = made("OneStreamForAll", DataProblem,
