@@ -8,11 +8,9 @@ import typer
 
 from harness.cli import context
 from harness.reporting.report import Result, table
+from harness.results import verification
 from harness.results.ledger.ledger import Ledger
-from harness.results.ledger.verification import Damage
-from harness.results.ledger.verification import problems as problems_of_attempt
 from harness.results.store import Store
-from harness.results.store.verification import problems as problems_of_store
 from harness.system.errors import DataError, UsageError
 
 
@@ -42,14 +40,14 @@ def ingest(
 
 def _verify(ledger: Ledger, store: Store) -> Result:
 
-    found: list[Damage] = []
+    found: list[verification.Damage] = []
     attempts = 0
     for key in ledger.all_keys():
         for attempt in ledger.attempts(key):
             attempts += 1
-            found += problems_of_attempt(key, attempt)
+            found += verification.of_attempt(key, attempt)
     broken = {problem.path.parent for problem in found}  # an attempt with a problem is not in the database
-    found += [p for p in problems_of_store(store, context.plugins().papers()) if p.path not in broken]
+    found += [p for p in verification.of_database(store, context.plugins().papers()) if p.path not in broken]
     if not found:
         text = f"{attempts:,} attempts in {ledger.root} are whole, and the database is what a rebuild would give"
         return Result([text])

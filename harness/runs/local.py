@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -225,7 +225,7 @@ def _born(target: Callable[..., None], arguments: tuple[Any, ...]) -> tuple[Any,
 
 
 def _start(job: Job, device: str, slot: str) -> _Child:
-    placed = Job(**{**vars(job), "device": device, "slot": slot})
+    placed = replace(job, device=device, slot=slot)
     process, ours = born(serve, WORK, (placed,), True)
     return _Child(placed, process, ours, time.monotonic())
 
@@ -240,7 +240,7 @@ def _heard(children: list[_Child], listen: Listener, outcome: LaunchSummary) -> 
         while child.pipe.poll() and not _take(child, listen, outcome):
             pass
         if not child.ended:
-            _mourn(child, listen, outcome)
+            _report_death(child, listen, outcome)
     return heard + dead
 
 
@@ -249,7 +249,7 @@ def _take(child: _Child, listen: Listener, outcome: LaunchSummary) -> bool:
         kind, payload = child.pipe.recv()
     except (EOFError, OSError):
         if not child.ended:
-            _mourn(child, listen, outcome)
+            _report_death(child, listen, outcome)
         return True
     if kind == "device lost":
         payload = {**payload, "message": f"{child.job.slot}: {payload['message']}"}
@@ -267,8 +267,8 @@ def _take(child: _Child, listen: Listener, outcome: LaunchSummary) -> bool:
     return False
 
 
-def _mourn(child: _Child, listen: Listener, outcome: LaunchSummary) -> None:
-    """Note a worker that died without a word."""
+def _report_death(child: _Child, listen: Listener, outcome: LaunchSummary) -> None:
+    """Note a worker that exited unexpectedly."""
     child.process.join()
     child.ended = True
     text = f"a worker exited unexpectedly (exit code {child.process.exitcode}); repeat the command to resume"
@@ -345,7 +345,7 @@ def measure(job: Job, place: tuple[str, str], steps: int) -> float:
         if kind == "rate":
             found.update(payload)
 
-    outcome = launch([Job(**{**vars(job), "measure_steps": steps})], [place], listen)
+    outcome = launch([replace(job, measure_steps=steps)], [place], listen)
     for code, message in outcome.failures:
         error = BenchError(message)
         error.exit_code = code

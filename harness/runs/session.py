@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from harness.contracts.observers import finite_or_none
 from harness.contracts.task import Outcome, Task
 from harness.engine.loop import Loop
-from harness.engine.run_state import Divergence, RunState
+from harness.engine.run_state import RunState
 from harness.results import environment
 from harness.results.ledger.attempt import Attempt, now
 from harness.results.ledger.ledger import Ledger
@@ -146,8 +146,6 @@ class Session:
         truth = {TRUTH: np.frombuffer(stored.encode(), dtype=np.uint8)} if stored else {}
         with writing():
             for run, attempt in zip(self.loop.runs, self.attempts, strict=True):
-                if run.divergence:
-                    attempt.keep_last_good()
                 arrays = {name: tensor.numpy() for name, tensor in self.loop.checkpoint(run).items()}
                 attempt.save_checkpoint({**arrays, **truth, "seconds": share})
                 attempt.event("checkpoint", position=self.loop.position)
@@ -202,7 +200,7 @@ class Session:
 
     def _conclude(self, run: RunState, attempt: Attempt, spec: RunSpec, outcome: Outcome | None) -> None:
         lost, cost = run.divergence, self.loop.cost
-        reason = self._reason(lost, attempt, spec) if lost else None
+        reason = f"chain {lost.chain} of seed {spec.seed} became non-finite at step {lost.step}" if lost else None
         steps = lost.seen_at if lost else self.loop.position
         stored_at = np.flatnonzero(self.loop.trajectory.keep)[:: run.stride or 1] + 1
         with writing():
@@ -232,13 +230,6 @@ class Session:
             self.check_folders()
             attempt.conclude(result)
         self.send("finished", {"key": spec.key, "status": result.status, "reason": reason or ""})
-
-    @staticmethod
-    def _reason(lost: Divergence, attempt: Attempt, spec: RunSpec) -> str:
-        """Where a run was lost, and from where one can look at how."""
-        good = attempt.keep_last_good()
-        text = f"chain {lost.chain} of seed {spec.seed} became non-finite at step {lost.step}"
-        return text if good is None else f"{text}; last good checkpoint: step {good}"
 
     def check_time(self, limit: float | None) -> None:
         """Raise `OutOfTimeError` where the block has worked for longer than `limit` seconds, resumed or not."""

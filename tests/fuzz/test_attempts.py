@@ -23,9 +23,9 @@ from harness.results.ledger.ledger import Ledger
 from harness.results.records import FAILED, FINAL
 from harness.results.store import Store, connection, schema
 from harness.runs.plan import RunRequest, plan
-from harness.runs.stored_spec import code, recorded_spec
 from harness.system.errors import BenchError
 from harness.system.text import harmless
+from plugins.verbs.upkeep.stored_spec import code, recorded_spec
 
 TABLES = schema.objects()
 TOGETHER, EXAMPLES = 50, 4

@@ -155,7 +155,8 @@ def load_curves(store: Store, groups: Iterable[Group], names: Sequence[str]) -> 
     attempts = [run.attempt for group in groups for run in group.runs] if there else []
     if not attempts:
         return {}
-    return store.frugally(lambda db: _read_curves(db, attempts, names))
+    with store.reading() as db:
+        return _read_curves(db, attempts, names)
 
 
 def _read_curves(db: DuckDBPyConnection, attempts: Sequence[str], names: Sequence[str]) -> dict[CurveKey, Curve]:

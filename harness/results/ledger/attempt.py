@@ -38,8 +38,6 @@ if TYPE_CHECKING:  # imported where arrays are read or written: to see that ther
 DRAWN = "drawn"
 """Of a checkpoint: the SHA-256 of the draws that it counts on."""
 _CHECKPOINT, _BEFORE = "checkpoint.safetensors", "checkpoint-before.safetensors"
-LAST_GOOD = "last-good.safetensors"
-"""The latest checkpoint of a run that diverged from before it did."""
 _DRAWS = "draws.part"
 WORK = (_DRAWS, _BEFORE, _CHECKPOINT)
 """What a worker goes on from, in the order in which it moves to another attempt."""
@@ -113,16 +111,6 @@ class Attempt:
             arrays = read_checkpoint(self.path / name)
             if arrays is not None:
                 yield arrays
-
-    def keep_last_good(self) -> int | None:
-        """Put the latest checkpoint from before the run diverged aside; its step, None where there is none."""
-        for name in (LAST_GOOD, _CHECKPOINT, _BEFORE):
-            arrays = read_checkpoint(self.path / name)
-            if arrays is not None and arrays["counters"][3] < 0:
-                if name != LAST_GOOD:
-                    (self.path / name).replace(self.path / LAST_GOOD)
-                return int(arrays["counters"][0])
-        return None
 
     def take_over(self, other: Attempt) -> None:
         """Go on from where another attempt stopped: its checkpoints and draws become this one's."""

@@ -131,7 +131,7 @@ class Ledger:
 
     def all_keys(self) -> list[str]:
         """The runs that have a folder, in order."""
-        found = ((shard, key) for shard in _folders(self.runs) for key in _folders(self.runs / shard))
+        found = ((shard, key) for shard in folders(self.runs) for key in folders(self.runs / shard))
         return sorted(key for shard, key in found if KEY.fullmatch(key) and key[:2] == shard)
 
     def attempts(self, key: str) -> list[Attempt]:
@@ -139,7 +139,7 @@ class Ledger:
         folder = self.folder(key)
         if folder.is_symlink() or folder.parent.is_symlink():
             return []
-        return [Attempt(folder / name) for name in sorted(_folders(folder)) if (folder / name / "spec.json").exists()]
+        return [Attempt(folder / name) for name in folders(folder) if (folder / name / "spec.json").exists()]
 
     def standing(self, key: str) -> RunStatus:
         """What the attempts at a run amount to: a final one decides, else the latest."""
@@ -166,14 +166,11 @@ def _concluded(attempt: Attempt, result: dict[str, object]) -> RunStatus:
     return RunStatus(str(result["status"]), attempt, str(result.get("reason") or ""))
 
 
-def _folders(path: Path) -> list[str]:
+def folders(path: Path | str) -> list[str]:
+    """The names of the folders within one, in order; links are none, nor is what is hidden."""
     try:
         with os.scandir(path) as entries:
-            return [
-                entry.name
-                for entry in entries
-                if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
-            ]
+            return sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir(follow_symlinks=False))
     except OSError:  # not there, gone meanwhile, or not ours to read
         return []
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.results import papers as paper_files
-from harness.results.ledger.ledger import Ledger
+from harness.results.ledger import ledger
+from harness.results.ledger.ledger import KEY, Ledger
 from harness.results.records import PAUSED, Status
-from harness.results.store import reader, scan
+from harness.results.store import reader
 from harness.results.store.connection import Foreign
 from harness.results.store.reader import Record
 from harness.system.columns import Malformed
@@ -92,7 +93,7 @@ def known(db: DuckDBPyConnection, settled: frozenset[str] = frozenset()) -> Know
 def news(results: Path, have: Known, papers: Iterable[Path]) -> News:
     """Read what is new below `results`. An attempt that is not whole is left out, with a note that names it."""
     found = News()
-    present, strange = scan.attempts(results, have.settled)
+    present, strange = _attempts(results, have.settled)
     found.notes += [f"{results / path} is left out: {why}" for path, why in strange.items()]
     found.troubled |= set(map(_part, strange))
     present |= {name: [have.paths[name]] for name in have.unfinished if _part(have.paths[name]) in have.settled}
@@ -109,6 +110,27 @@ def news(results: Path, have: Known, papers: Iterable[Path]) -> News:
         found.papers, notes = paper_files.read(paths)
         found.notes += notes
     return found
+
+
+def _attempts(results: Path, settled: frozenset[str]) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Attempt -> its directory below `results`, for everything under runs/<key[:2]>/<key>/<attempt>; and directories
+    there that are no run's, such as a copy of one, with the reason. Several of one name are copies too, but for one.
+
+    Parts (`key[:2]`) that are settled are left out. Links are not followed.
+    By text, not by Path objects: of thousands of runs, making those would cost more than reading the directories.
+    """
+    top = f"{results}/"
+    found: dict[str, list[str]] = {}
+    strange: dict[str, str] = {}
+    for shard in ledger.folders(f"{top}runs"):
+        for key in ledger.folders(f"{top}runs/{shard}") if shard not in settled else []:
+            run = f"runs/{shard}/{key}"
+            if not KEY.fullmatch(key) or not key.startswith(shard):
+                strange[run] = "its name is not a run's key, after the first digits that its folder is named by"
+                continue
+            for attempt in ledger.folders(f"{top}{run}"):
+                found.setdefault(attempt, []).append(f"{run}/{attempt}")
+    return found, strange
 
 
 def _records(results: Path, present: Mapping[str, list[str]], have: Known, found: News) -> Iterator[Record]:

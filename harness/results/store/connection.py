@@ -45,8 +45,6 @@ _LOCKED = {
 _WRITING = {"storage_compatibility_version": "v1.4.0"}
 _READING = {"memory_limit": "1GB"}
 """DuckDB keeps what it has read, without a limit up to most of the machine's memory."""
-_FRUGAL = {"memory_limit": "100MB", "threads": "1"}
-"""Each thread takes a share of its own."""
 _NO_LOG = {"checkpoint_threshold": "0b"}
 """A commit goes into the file itself, not first into a log beside it."""
 _NO_MERGING = {"max_vacuum_tasks": "0"}
@@ -72,10 +70,6 @@ _CATALOGUE = {
 """Kind of what a database may define -> the query that lists it: kind, name, definition."""
 _EVERYWHERE = {"type", "schema"}
 """Kinds of what every database has some of."""
-_KINDS = {
-    stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket",
-    stat.S_IFBLK: "a device", stat.S_IFCHR: "a device",
-}  # fmt: skip
 _FOREIGN = re.compile(r"not a valid DuckDB database|Cannot launch in-memory|external extensions is disabled")
 """How DuckDB refuses the files of other programs; those of some it would read by an extension."""
 _DAMAGE = re.compile(
@@ -121,17 +115,14 @@ def writing(path: Path) -> Iterator[DuckDBPyConnection]:
 
 
 @contextmanager
-def reading(path: Path, *, frugal: bool = False) -> Iterator[DuckDBPyConnection]:
-    """The database at `path`, which nothing done here can change, nor any other file. Empty where there is none.
-
-    It takes at most 1 GB of memory; if `frugal`, a tenth of that.
-    """
+def reading(path: Path) -> Iterator[DuckDBPyConnection]:
+    """The database at `path`, which nothing done here can change, nor any other file. Empty where there is none."""
     if not os.path.lexists(path):
         _check_files(path)
         with in_memory() as db:
             yield db
         return
-    with _opened(path, read_only=True, **(_FRUGAL if frugal else _READING)) as db:
+    with _opened(path, read_only=True, **_READING) as db:
         is_filled(db, path)
         yield db
 
@@ -264,8 +255,7 @@ def _check_files(path: Path) -> None:
         except FileNotFoundError:
             continue
         if not stat.S_ISREG(mode):
-            kind = _KINDS.get(stat.S_IFMT(mode), "something else")
-            raise Foreign(f"has a log, {path.name}{end}, that is {kind}" if end else f"is {kind}, not a database")
+            raise Foreign(f"has a log, {path.name}{end}, that is no ordinary file" if end else "is no ordinary file")
         if end and not os.path.lexists(path):
             raise Foreign(f"is missing, and its log {path.name}{end} is there")
 

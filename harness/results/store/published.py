@@ -48,7 +48,7 @@ class Published(Store):
         self.more = more
 
     @contextmanager
-    def _reading(self, *, frugal: bool = False) -> Iterator[DuckDBPyConnection]:
+    def _reading(self) -> Iterator[DuckDBPyConnection]:
         with connection.in_memory() as db:
             for table, content in self._files().items():
                 _load(db, table, content, self.results)

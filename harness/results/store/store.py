@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from harness.results.ledger.ledger import TRASH
 from harness.results.store import connection, schema
 from harness.results.store.changes import Known, News, damaged_since, known, news
-from harness.results.store.connection import Answer, Busy, Damaged, Foreign, Refused
+from harness.results.store.connection import Busy, Damaged, Foreign, Refused
 from harness.results.store.ingest import Redone, batches, forget, ingest
 from harness.results.store.scan_cache import keep, look
 from harness.system.errors import DataError, UsageError
@@ -141,15 +141,6 @@ class Store:
         with self._reading() as db:
             return connection.interruptible(db, lambda: db.sql(query, params=list(parameters)).pl())
 
-    def frugally(self, work: Callable[[DuckDBPyConnection], Answer]) -> Answer:
-        """What `work` returns on a connection that has little memory; where that does not do, on one that has more."""
-        try:
-            with self._reading(frugal=True) as db:
-                return work(db)
-        except MemoryError:
-            with self._reading() as db:
-                return work(db)
-
     @contextmanager
     def reading(self) -> Iterator[DuckDBPyConnection]:
         """One connection for several queries, which may make temporary tables but change nothing."""
@@ -185,7 +176,7 @@ class Store:
         return found.notes
 
     @contextmanager
-    def _reading(self, *, frugal: bool = False) -> Iterator[DuckDBPyConnection]:
+    def _reading(self) -> Iterator[DuckDBPyConnection]:
         import duckdb
 
         try:
@@ -193,7 +184,7 @@ class Store:
                 with self._instead.cursor() as db:  # a connection of its own to the same database
                     yield db
             else:
-                with connection.reading(self.path, frugal=frugal) as db:
+                with connection.reading(self.path) as db:
                     yield db
         except Busy as error:
             raise DataError(f"{error}; end it or wait for it") from error

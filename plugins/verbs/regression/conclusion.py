@@ -14,13 +14,13 @@ from harness.reporting.rendering.site import Section, Site, described, publish
 from harness.reporting.report import Request, Result
 from harness.results.records import Status
 from harness.results.store import Store
-from harness.results.store.selection import Selection
 from harness.system.errors import PluginError
 from harness.system.text import plain
 from plugins.verbs.regression import page, tables
 from plugins.verbs.regression.changes import changes, flat, settled
 from plugins.verbs.regression.history import History
 from plugins.verbs.regression.observe import SuiteCommand, observe, skipped_rows
+from plugins.verbs.regression.selection import Selection
 from plugins.verbs.suite import Suite
 
 REGRESSION = 5

@@ -18,12 +18,12 @@ from harness.runs import truths
 from harness.runs.local import Listener
 from harness.runs.plan import data_files
 from harness.runs.plugin_metadata import task_facts
-from harness.runs.stored_spec import code, installed, offer, recorded_spec
 from harness.runs.subprocess_call import call
 from harness.runs.worker import Job
 from harness.system.errors import DataError, UsageError
 from harness.system.files import SEAL, read_json
 from plugins.verbs.upkeep.bitwise import FILES, Difference, differing_arrays, differing_results
+from plugins.verbs.upkeep.stored_spec import code, installed, offer, recorded_spec
 
 KINDS = ("sampler", "schedule", "task")
 RERUN = "plugins.verbs.upkeep.rerun:rerun"

@@ -16,9 +16,9 @@ from harness.results.spec import RunSpec
 from harness.results.store import Store
 from harness.runs import truths
 from harness.runs.plugin_metadata import task_facts
-from harness.runs.stored_spec import installed, offer, recorded_spec
 from harness.system.errors import BenchError, UsageError
 from harness.system.files import SEAL
+from plugins.verbs.upkeep.stored_spec import installed, offer, recorded_spec
 
 KINDS = ("sampler", "schedule", "task")
 _DONE = f"""

@@ -18,7 +18,7 @@ import torch
 import tasks
 from harness.cli.app import run as bench
 from harness.contracts.registry import registry
-from harness.results.ledger.attempt import WORK, Attempt, read_checkpoint
+from harness.results.ledger.attempt import WORK, Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.runs import truths
 from harness.runs.plan import RunRequest, plan
@@ -131,35 +131,6 @@ def test_a_kill_while_checkpoints_change_hands_loses_nothing(ledger, tmp_path, m
     resumed = session(ledger)
     assert resumed.loop.position == block.loop.position > 0
     assert np.array_equal(draws(finish(resumed)), reference(tmp_path))
-
-
-def test_a_run_that_diverged_keeps_its_last_good_checkpoint(ledger):
-    block = session(ledger)
-    block.advance()
-    block.checkpoint()
-    good = block.loop.position
-    block.loop.theta[0] = float("nan")
-    block.advance()
-    block.checkpoint()
-    block.conclude()
-    attempt = block.attempts[0]
-    result = attempt.result()
-    assert result["status"] == "diverged"
-    assert f"step {good + 1}; last good checkpoint: step {good}" in result["reason"]
-    assert "last-good.safetensors" in result["files"]
-    arrays = read_checkpoint(attempt.path / "last-good.safetensors")
-    assert arrays["counters"][0] == good
-    assert np.isfinite(arrays["theta"]).all()
-
-
-def test_a_checkpoint_from_after_a_divergence_is_no_good_one(ledger):
-    block = session(ledger)
-    block.loop.theta[0] = float("nan")
-    block.advance()
-    block.checkpoint()
-    block.conclude()
-    assert "last good" not in block.attempts[0].result()["reason"]
-    assert not (block.attempts[0].path / "last-good.safetensors").exists()
 
 
 def test_a_cycle_ends_where_the_next_begins(ledger):

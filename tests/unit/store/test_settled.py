@@ -10,7 +10,8 @@ import duckdb
 import fabricated
 import pytest
 
-from harness.results.store import Store, scan, scan_cache
+from harness.results.ledger import ledger
+from harness.results.store import Store, scan_cache
 
 SECOND = 10**9
 
@@ -37,15 +38,15 @@ def later(monkeypatch):
 def read(monkeypatch):
     """The parts whose folders were listed since it was last cleared."""
     listed = []
-    directories = scan._directories
+    directories = ledger.folders
 
     def listing(folder):
-        place = folder.partition("/runs/")[2]
+        place = str(folder).partition("/runs/")[2]
         if place and "/" not in place:
             listed.append(place)
         return directories(folder)
 
-    monkeypatch.setattr(scan, "_directories", listing)
+    monkeypatch.setattr(ledger, "folders", listing)
     return listed
 
 

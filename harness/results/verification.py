@@ -1,0 +1,220 @@
+"""Whether attempts are what was written, and the database what a rebuild would give: `bench ingest --verify`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.results import environment
+from harness.results.ledger import rescored
+from harness.results.ledger.attempt import Attempt, checksum
+from harness.results.records import columns_of
+from harness.results.spec import KEY_VERSION, recorded_key
+from harness.results.store import connection
+from harness.results.store.changes import Known, News, known, lacking, news
+from harness.results.store.connection import Busy, Damaged, Older, Refused
+from harness.results.store.ingest import OWN, PAPERS, SHARED, batches, ingest
+from harness.system.errors import DataError
+from harness.system.files import read_json
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from harness.results.store.store import Store
+
+DRAWS = "draws.safetensors"
+REBUILD = "`bench ingest --rebuild` rebuilds it"
+SHOWN = 3
+
+Key = tuple[Any, ...]
+Prints = dict[str, dict[Key, Key]]
+"""Table -> key of an attempt, a run or the like -> number of its rows and the sum of their hashes."""
+_KEYS = {**dict.fromkeys(OWN, ("attempt",)), **SHARED, **dict.fromkeys(PAPERS, ("paper",))}
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What is wrong with a file, and what to do."""
+
+    path: Path
+    what: str
+    remedy: str
+
+
+def of_attempt(key: str, attempt: Attempt) -> Iterator[Damage]:
+    """What is wrong with an attempt at a run. Of an unfinished one only the records: its worker may be writing."""
+    spec = read_json(attempt.path / "spec.json") or {}
+    result, damage = attempt.read_result()
+    if damage:
+        remedy = "give the run's command again, which repeats the run; then `bench gc --delete` deletes this attempt"
+        yield Damage(attempt.path / "result.json", damage.removeprefix("result.json "), remedy)
+        return
+    found = [*_of_records(attempt, key, spec)]
+    remedy = "give the run's command again, which starts a new attempt"
+    if result is not None:
+        remedy = "delete its folder, give the run's command again, then `bench ingest --rebuild`"
+        if result.get("key") != key:
+            found.append(("result.json", f"is of run {str(result.get('key'))[:12]}, not of the folder's"))
+        found += [*_unlike(attempt, result.get("files")), *_of_events(attempt)]
+        found += [] if found else _of_draws(attempt, spec, result)
+    told: set[str] = set()
+    for name, what in found:
+        if name not in told:  # one line a file: the first thing found wrong with it
+            told.add(name)
+            yield Damage(attempt.path / name, what, remedy)
+    if result is not None:
+        yield from _of_rescored(attempt)
+
+
+def _of_records(attempt: Attempt, key: str, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if not spec:
+        yield "spec.json", "cannot be read"
+    elif spec.get("key") != key:
+        yield "spec.json", f"is of run {str(spec.get('key'))[:12]}, not of the folder's"
+    elif spec.get("key_version") == KEY_VERSION and recorded_key(spec) != key:
+        yield "spec.json", "is altered: its parts do not match the run's key"
+    try:
+        whole = environment.is_whole(read_json(attempt.path / "environment.json") or {})
+    except (TypeError, ValueError, RecursionError):
+        whole = False
+    if not whole:
+        yield "environment.json", "is missing or altered: its id is not the checksum of the rest"
+
+
+def _unlike(attempt: Attempt, files: Any) -> Iterator[tuple[str, str]]:
+    """Files whose checksums are not those listed."""
+    for name, digest in files.items() if isinstance(files, dict) else ():
+        try:
+            if Path(name).name != name or checksum(attempt.path / name) != digest:
+                yield name, "is altered: its checksum does not match the recorded one"
+        except FileNotFoundError:
+            yield name, "is missing"
+        except OSError as error:
+            yield name, f"cannot be read: {error.strerror or error}"
+
+
+def _of_draws(attempt: Attempt, spec: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The draws' shape against the chains of the run, and their number against the draws kept and the stride.
+
+    Results of earlier versions may lack these numbers; then there is nothing to compare.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    kept, stored, stride = (result.get(f"draws_{name}") for name in ("kept", "stored", "stride"))
+    if isinstance(kept, int) and isinstance(stride, int) and stored != (-(-kept // stride) if stride else 0):
+        yield "result.json", f"counts {stored} stored draws where every {stride}th of {kept} should be stored"
+        return
+    if DRAWS not in (result.get("files") or {}):
+        if stored:
+            yield "result.json", f"counts {stored} stored draws and lists no {DRAWS}"
+        return
+    try:
+        with safe_open(attempt.path / DRAWS, framework="numpy") as file:
+            draws, steps = (file.get_slice(name).get_shape() for name in ("draws", "steps"))
+    except (OSError, SafetensorError) as error:
+        yield DRAWS, f"cannot be read: {error}"
+        return
+    chains = spec.get("chains")
+    if len(draws) != 3 or draws[:2] != [stored, chains] or steps != [stored]:
+        yield DRAWS, f"holds draws {draws} of steps {steps}, not {stored} draws of {chains} chains"
+
+
+def _of_rescored(attempt: Attempt) -> Iterator[Damage]:
+    record, damage = rescored.read(attempt.path)
+    remedy = "delete it, then `bench ingest --rebuild`; `bench rescore` writes it again"
+    if damage:
+        yield Damage(attempt.path / rescored.FILE, damage.removeprefix(f"{rescored.FILE} "), remedy)
+    for name, what in _unlike(attempt, record["files"]) if record else []:
+        yield Damage(attempt.path / name, what, f"{remedy}, and {rescored.FILE} too")
+
+
+def _of_events(attempt: Attempt) -> Iterator[tuple[str, str]]:
+    """A line that a crash cut off has no end and is no damage; one that has an end and cannot be read is."""
+    try:
+        lines = attempt.content("events.jsonl").splitlines()
+    except OSError:
+        lines = []
+    whole = dict(attempt.numbered_events())
+    for i, line in enumerate(lines):
+        if line.endswith(b"}") and i not in whole:
+            yield "events.jsonl", f"line {i + 1} cannot be read"
+    if not {"finished", "failed"} & {event["event"] for event in whole.values()}:
+        yield "events.jsonl", "is missing or cut short: the end of the run is not recorded"
+
+
+def of_database(store: Store, papers: Iterable[Path]) -> list[Damage]:
+    """What is wrong with a store's database. What it merely lacks so far, the next reading command adds: no problem.
+
+    Changes nothing. Attempts that cannot be read are left out on both sides, and are problems too. The attempts on disk
+    are read a batch at a time, so that memory holds one batch and a few numbers for each attempt.
+    """
+    try:
+        with connection.reading(store.path) as db:
+            if os.path.lexists(store.path) and not connection.is_filled(db, store.path):
+                raise DataError(f"{store.path} has no tables; `bench ingest` makes them")
+            have, there = known(db), _prints(db)
+    except Older as state:
+        raise DataError(f"{store.path} {state}; `bench ingest` rebuilds it") from state
+    except Damaged as state:
+        return [Damage(store.path, str(state), REBUILD)]
+    except (Busy, Refused) as obstacle:
+        return [Damage(store.path, f"was not compared: {obstacle}", "end that, then verify again")]
+    found = news(store.results, Known(), papers)
+    wrong = [_different_rows(store.path, table, keys) for table, keys in _different(there, have, found).items() if keys]
+    return [*map(_noted, found.notes), *wrong]
+
+
+def _different(there: Prints, have: Known, found: News) -> dict[str, set[Key]]:
+    """By table, the keys whose rows are not those that a rebuild would give."""
+    rebuilt = _rebuilt(News(papers=found.papers))
+    if {row["sha256"] for row in (found.papers or {}).get("paper", [])} != have.papers:  # they are read anew
+        there |= {table: rebuilt[table] for table in PAPERS}
+    to_come: dict[str, set[Key]] = {table: set() for table in _KEYS}
+    for batch in batches(found.records):  # the attempts of a run in their order: the latest record of it counts
+        for table, prints in _rebuilt(News(batch)).items():
+            rebuilt[table] |= prints
+        for record in lacking(batch, have):
+            for table in (*OWN, *SHARED):
+                rows = record.rows.get(table, []) if table in SHARED else [{"attempt": record.attempt}]
+                to_come[table] |= {tuple(row[name] for name in _KEYS[table]) for row in rows}
+    return {
+        table: {
+            key
+            for key in rebuilt[table].keys() | there[table].keys()
+            if rebuilt[table].get(key) != there[table].get(key)
+            and (key not in to_come[table] or (key in there[table] and table not in (*OWN, "run")))
+        }
+        for table in _KEYS
+    }
+
+
+def _rebuilt(found: News) -> Prints:
+    with connection.in_memory() as db:
+        ingest(db, found)
+        return _prints(db)
+
+
+def _prints(db: DuckDBPyConnection) -> Prints:
+    found: Prints = {}
+    for table, names in _KEYS.items():
+        key, row = ", ".join(names), ", ".join(columns_of(table))
+        query = f"select {key}, count(*), sum(hash({row})) from {table} group by {key}"  # noqa: S608 - names of ours
+        rows = db.execute(query).fetchall()
+        found[table] = {tuple(values[: len(names)]): tuple(values[len(names) :]) for values in rows}
+    return found
+
+
+def _different_rows(path: Path, table: str, keys: set[Key]) -> Damage:
+    first = ", ".join(" ".join(map(str, key)) for key in sorted(keys, key=str)[:SHOWN])
+    what = f"table {table}: rows of {len(keys):,} {_KEYS[table][0]}s are not those that a rebuild would give: {first}"
+    return Damage(path, f"{what}{' ...' if len(keys) > SHOWN else ''}", REBUILD)
+
+
+def _noted(note: str) -> Damage:
+    """What an ingest has to say, as a problem of the path that it begins with."""
+    path, _, what = note.partition(": ")
+    path, out, _ = path.partition(" is left out")
+    return Damage(Path(path), f"is left out of the database: {what}" if out else what, "see to it, then verify again")
