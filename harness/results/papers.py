@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,14 +17,14 @@ from typing import Any
 
 from harness.contracts.registry import Offer, Registry
 from harness.results.records import columns_of, tables
-from harness.system.columns import Malformed, Row, row
+from harness.system.columns import Malformed, Row, dump, row
 from harness.system.errors import PluginError
 from harness.system.files import read_bytes
 from harness.system.toml import parse, read_text
 
 PROVENANCES = ("paper", "code", "inferred", "ours")
-SWEPT = "swept"
-"""The provenance of a value of a declared sweep."""
+USER, SWEPT = "user", "swept"
+"""The provenances of a value that somebody set for a run, and of one of a declared sweep."""
 ALONE = "each alone"
 LABELS = ("table", "row", "column")
 _OURS = re.compile(r"\bours\b")
@@ -33,6 +34,25 @@ def provenance(origin: Mapping[str, Any]) -> str:
     """Who chose a setting, by its recorded origin; a class's default is "ours" where its source says that it is."""
     kind = str(origin["provenance"])
     return "ours" if kind == "default" and _OURS.search(str(origin.get("source", ""))) else kind
+
+
+def settle(origins: Mapping[str, Any], choices: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Setting -> who chose it. `choices` are what the papers' files have now of the run's method, task and protocol.
+
+    A value that somebody set for a run is the paper's where its file states it, and `SWEPT` where all that is left are
+    a point of the declared sweep. Runs have the same key whoever asks for them.
+    """
+    kinds = {name: provenance(origin) for name, origin in origins.items()}
+    changed = {name: origins[name]["value"] for name, kind in kinds.items() if kind == USER and name in choices}
+    for name, value in list(changed.items()):
+        if repr(value) == repr(json.loads(choices[name]["stated"])[0]):  # 1 is not true
+            kinds[name] = choices[name]["provenance"]
+            del changed[name]
+    alone = any(choices[name]["sweep"] for name in changed)
+    declared = all(repr(value) in map(repr, json.loads(choices[name]["stated"])) for name, value in changed.items())
+    if declared and not (alone and len(changed) > 1) and list(kinds.values()).count(USER) == len(changed):
+        kinds |= dict.fromkeys(changed, SWEPT)
+    return kinds
 
 
 def settings_for(registry: Registry, offers: Iterable[Offer]) -> list[dict[str, Any]]:
@@ -132,7 +152,9 @@ def _choices(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, An
     for i, table in enumerate(document.get("settings", []), 1):
         where, place = f"[[settings]] {i}", {key: table.get(key) for key in ("method", "task", "protocol")}
         for name, entry in table.get("values", {}).items():
-            yield where, {**entry, **place, "name": name, "value": _text(entry.get("value"))}
+            stated = dump([entry["value"], *entry.get("swept", [])])
+            record = {**entry, **place, "name": name, "value": _text(entry["value"])}
+            yield where, {**record, "stated": stated, "sweep": table.get("sweep")}
     for i, table in enumerate(_tables(document, "choices", "choices is not a list of tables, [[choices]]"), 1):
         where, tasks = f"[[choices]] {i}", table.get("tasks")
         if not isinstance(tasks, list):

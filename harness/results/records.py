@@ -261,6 +261,8 @@ class Choice:
     value: str = entry("what was chosen")
     provenance: str = entry("paper, code (the authors'), inferred (from either), ours")
     source: str | None = entry("where it stands, or why it is as it is")
+    stated: str | None = entry("of a setting, the value and those of its declared sweep, as JSON")
+    sweep: str | None = entry("each alone: settings are swept one after the other; NULL: every combination")
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,8 @@ from harness.cli.launch import absent_data, check_size, chosen_devices, execute
 from harness.cli.report import load_report
 from harness.reporting.report import Request, Result
 from harness.results.ledger.ledger import Ledger
-from harness.results.papers import SWEPT, sweeps
+from harness.results.papers import sweeps
 from harness.results.records import FINAL
-from harness.results.spec import RunSpec
 from harness.results.store import Store
 from harness.results.store.published import Published
 from harness.runs import local
@@ -131,17 +130,8 @@ def _plan(
             context.say(f"{_name(side)}: the declared sweep of {side.method} is left out: {error}")
             points = []
         for run in points:
-            found.setdefault(run.spec.key, replace(run, spec=_declared(run.spec)))
+            found.setdefault(run.spec.key, run)
     return list(found.values())
-
-
-def _declared(spec: RunSpec) -> RunSpec:
-    """A point of a declared sweep: its values are marked as swept, not as set by the user."""
-    origins = {
-        name: replace(origin, provenance=SWEPT, source="declared sweep") if origin.provenance == "user" else origin
-        for name, origin in spec.origins.items()
-    }
-    return replace(spec, origins=origins)
 
 
 def _execute(

@@ -11,6 +11,7 @@ from scored import store, write_run
 from harness.cli.app import run
 from harness.reporting.rendering import render
 from harness.reporting.report import Request
+from harness.reporting.scoring.loading import load_groups
 from harness.results.store import Store
 from harness.results.store.published import MANIFEST, Published
 from harness.system.errors import DataError, UsageError
@@ -87,6 +88,25 @@ def test_a_setting_of_the_users_is_no_published_run(tmp_path):
     origins = {"schedule.step_size": {"value": 0.1, "provenance": "user", "source": "command line"}}
     write_table_4(tmp_path, origins=origins)
     assert set(verdicts(ledger(tmp_path)).values()) == {"not run"}
+
+
+@pytest.mark.parametrize(
+    ("given", "kinds"),
+    [
+        ({"schedule.cycles": 20}, {"schedule.cycles": "swept"}),
+        ({"schedule.cycles": 100}, {"schedule.cycles": "ours"}),  # the paper's own value, and who chose that
+        ({"schedule.cycles": 50}, {"schedule.cycles": "user"}),
+        ({"schedule.cycles": True}, {"schedule.cycles": "user"}),
+        ({"schedule.cycles": 20, "schedule.beta": 0.5}, {"schedule.cycles": "user", "schedule.beta": "user"}),
+        ({"schedule.cycles": 20, "schedule.beta": 0.01}, {"schedule.cycles": "swept", "schedule.beta": "ours"}),
+        ({"schedule.cycles": 20, "task.batch": 5}, {"schedule.cycles": "user", "task.batch": "user"}),
+    ],
+)
+def test_what_a_user_set_is_the_papers_where_its_file_states_it_now(tmp_path, given, kinds):
+    origins = {name: {"value": value, "provenance": "user", "source": "command line"} for name, value in given.items()}
+    write_run(tmp_path, method="csgld", task="blr-australian", protocol="csgmcmc", origins=origins)
+    (group,) = load_groups(store(tmp_path, bench_papers()), Request())
+    assert group.provenance == kinds
 
 
 def test_a_declared_sweep_stands_apart_with_the_nearest_of_its_points(tmp_path):

@@ -15,10 +15,10 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.results.papers import SWEPT
+from harness.results.papers import SWEPT, USER
 from harness.results.records import FINAL, Status, Value
 
-CHANGED = ("user", SWEPT)
+CHANGED = (USER, SWEPT)
 """Provenances of settings that differ from the published ones."""
 
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]

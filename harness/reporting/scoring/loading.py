@@ -25,7 +25,7 @@ from harness.reporting.scoring.groups import (
     TaskCode,
 )
 from harness.reporting.scoring.labels import SHORT
-from harness.results.papers import provenance
+from harness.results.papers import settle
 from harness.results.records import Value, columns_of
 from harness.results.spec import GIVEN, SETTINGS
 from harness.results.store import Store
@@ -61,6 +61,7 @@ select group_key, origins from chosen join run using (group_key, run_key, seed)
 group by group_key, origins order by group_key, max(seed)
 """
 _ABOUT = [name for name in columns_of("metric") if name not in ("attempt", "value")]
+_CHOICES = "select * from choice where stated is not null"
 _READINGS = f"""
 select group_key, {", ".join(f"metric.{name}" for name in _ABOUT)},
     list(seed) as seeds, list(coalesce(value, 'nan'::double)) as numbers
@@ -97,9 +98,21 @@ def load_groups(store: Store, request: Request) -> list[Group]:
         names = [column[0] for column in answer.description]
         rows = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
         codes = _codes(db.execute(_CODES).fetchall(), request)
+        choices: dict[tuple[str, str, str], dict[str, Any]] = {}
+        for choice in db.sql(_CHOICES).pl().to_dicts():
+            place = choice["method"], choice["task"], choice["protocol"]
+            choices.setdefault(place, {})[choice["name"]] = choice
     details = functools.cache(lambda: _details(store, chosen))
     return [
-        _group(row, numbers[key], readings.get(key, {}), origins[key], codes.get(_code(row)), details)
+        _group(
+            row,
+            numbers[key],
+            readings.get(key, {}),
+            origins[key],
+            choices.get((row["name"], row["task"], row["protocol"]), {}),
+            codes.get(_code(row)),
+            details,
+        )
         for row in rows
         for key in (row["group_key"],)
     ]
@@ -212,6 +225,7 @@ def _group(
     numbers: Numbers,
     readings: Mapping[str, Sequence[Readings]],
     origins: Mapping[str, Any],
+    choices: Mapping[str, Any],
     task_code: TaskCode | None,
     details: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]],
 ) -> Group:
@@ -227,7 +241,7 @@ def _group(
         steps=row["steps"],
         chains=row["chains"],
         settings=_settings(row),
-        provenance={name: provenance(origin) for name, origin in origins.items() if not _is_given(origin)},
+        provenance=settle({name: o for name, o in origins.items() if not _is_given(o)}, choices),
         given={name.partition(".")[2]: str(o["value"]) for name, o in origins.items() if _is_given(o)},
         runs=Runs(numbers, lambda: [_run(found, readings) for found in details()[key]]),
         readings=readings,
