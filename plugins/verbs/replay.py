@@ -10,10 +10,10 @@ from harness.cli import context
 from harness.cli.progress import Progress
 from harness.reporting.report import Result, Table, table
 from harness.results.ledger.ledger import Ledger
-from harness.results.ledger.lookup import concluded_attempt
 from harness.results.records import Status
 from harness.runs.worker import Job
 from plugins.verbs.upkeep import replay as replays
+from plugins.verbs.upkeep.lookup import concluded_attempt
 from plugins.verbs.upkeep.replay import Replay
 
 COORDINATES = 8

@@ -22,11 +22,11 @@ from pathlib import Path
 
 from harness.results.ledger.attempt import FILE_NAMES, WORK
 from harness.results.ledger.ledger import KEY, TRASH, Ledger
-from harness.results.ledger.lookup import NAME
 from harness.results.records import FINAL, RESUMABLE, Status
 from harness.system.errors import RunError
 from harness.system.files import ENDING, is_abandoned
 from harness.system.locks import held, lock_file
+from plugins.verbs.upkeep.lookup import NAME
 
 LOCK_TIMEOUT_SECONDS = 1.0
 _ASIDE = rf"\.({FILE_NAMES})\.{ENDING}"

@@ -16,10 +16,10 @@ from fuzz import arrays
 
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
-from harness.results.ledger.lookup import concluded_attempt
 from harness.results.store import Store
 from harness.system.errors import DataError, RunError
 from plugins.verbs.upkeep.bitwise import differing_arrays
+from plugins.verbs.upkeep.lookup import concluded_attempt
 
 CONTENT = "the secret of a file that is not in the folder"
 RECORDS = ("spec.json", "result.json", "events.jsonl", "environment.json", "curves.safetensors")
