@@ -163,21 +163,21 @@ def _with_schedule(method: Method, layer: Layer) -> Layer:
     return {**layer, "schedule": Origin(method.schedule or "constant", "default", f"method {method.name}")}
 
 
-def _dotted(room: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{room}.{name}": value for name, value in params.items()}
+def _dotted(part: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{part}.{name}": value for name, value in params.items()}
 
 
 def _without_schedule(layer: Layer) -> Layer:
     return {name: origin for name, origin in layer.items() if not name.startswith("schedule.")}
 
 
-def _component(offer: Offer, room: str, origins: dict[str, Origin]) -> dict[str, Any]:
+def _component(offer: Offer, part: str, origins: dict[str, Origin]) -> dict[str, Any]:
     """The resolved parameters of one component; `origins` gains the class's defaults."""
-    given = {name.partition(".")[2]: o.value for name, o in origins.items() if name.startswith(f"{room}.")}
+    given = {name.partition(".")[2]: o.value for name, o in origins.items() if name.startswith(f"{part}.")}
     params = plugin_metadata.resolve(offer, given)
     sources = {spec.name: spec.source for spec in plugin_metadata.fields(offer)}
     for name, value in params.items():
-        key = f"{room}.{name}"
+        key = f"{part}.{name}"
         known = origins.get(key)
         origins[key] = (
             Origin(value, known.provenance, known.source) if known else Origin(value, "default", sources[name])
@@ -215,8 +215,8 @@ def _untuned_step(
 
 def _refuse_unknown(pair: Pair, schedule: Offer, origins: Mapping[str, Origin]) -> None:
     known = [f"run.{name}" for name in RUN_FIELDS]
-    for room, offer in (("sampler", pair.sampler), ("schedule", schedule), ("task", pair.task)):
-        known += [f"{room}.{spec.name}" for spec in plugin_metadata.fields(offer)]
+    for part, offer in (("sampler", pair.sampler), ("schedule", schedule), ("task", pair.task)):
+        known += [f"{part}.{spec.name}" for spec in plugin_metadata.fields(offer)]
     for name in origins:
         if name not in known:
             told = "" if origins[name].provenance == "user" else f" (from {origins[name].source})"

@@ -1,6 +1,6 @@
-"""Notices: how far a worker is, in one small file beside its locks, for whoever looks from outside.
+"""Notices: how far a worker is, in one small file beside its locks, for `bench status`.
 
-A notice is for show. It is replaced every few seconds, never synced, and what goes wrong in writing it is passed over.
+It is replaced every few seconds and never synced, and errors in writing it are ignored.
 It counts only while the lock beside it is held by the process that it names.
 """
 
@@ -48,7 +48,7 @@ class Notice:
             write_json(self.path, {**self.record, "time": time.time()}, sync=False)
 
     def hearing(self, send: Callable[[str, dict[str, Any]], None]) -> Callable[[str, dict[str, Any]], None]:
-        """`send`, with an ear for messages of progress."""
+        """`send`, which also records progress messages."""
 
         def tell(kind: str, payload: dict[str, Any]) -> None:
             send(kind, payload)
