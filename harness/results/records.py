@@ -30,6 +30,10 @@ class Status(StrEnum):
     ORPHANED = "orphaned"
     DAMAGED = "damaged"
 
+    def __repr__(self) -> str:
+        """As of any text, also within a tuple."""
+        return repr(self.value)
+
 
 FINAL = (Status.DONE, Status.DIVERGED)
 RESUMABLE = (Status.OUT_OF_MEMORY, Status.TIMEOUT)

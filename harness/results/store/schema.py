@@ -17,7 +17,7 @@ select run.*, attempt.* exclude (run_key)
 from run join attempt on attempt.run_key = run.run_key
 {{where}}
 qualify row_number() over (
-    partition by run.run_key order by status in {tuple(map(str, FINAL))} desc, attempt.attempt desc
+    partition by run.run_key order by status in {FINAL} desc, attempt.attempt desc
 ) = 1"""  # noqa: S608 - names of ours
 
 _RENAMED = {"name": "metric", "version": "metric_version"}
