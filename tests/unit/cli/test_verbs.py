@@ -36,7 +36,7 @@ def test_every_number_has_a_range():
                     option = hint.__metadata__[0]
                     assert 0 <= option.min < option.max < 2**63, (verb, name)
                     seen.append(name)
-    assert {"chains", "workers", "until", "max_rows"} <= set(seen)
+    assert {"chains", "workers", "max_rows"} <= set(seen)
 
 
 def test_the_help_has_every_verb_on_a_line_of_its_own(capsys):

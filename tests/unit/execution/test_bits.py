@@ -34,20 +34,6 @@ def test_zeros_of_two_signs_differ(folders):
     assert (found.stored, found.again, found.largest) == ("0.0", "-0.0", 0.0)
 
 
-def test_until_looks_at_no_later_draw(folders):
-    draws, steps = np.zeros((4, 1, 1), np.float32), np.array([1, 2, 3, 4])
-    other = draws.copy()
-    other[2] = 1.0
-    shorter = {"draws": other[:3], "steps": steps[:3]}
-    assert differing(folders, {"draws": draws, "steps": steps}, shorter, until=2) == []
-    assert len(differing(folders, {"draws": draws, "steps": steps}, shorter, until=3)) == 1
-    found = differing(folders, {"draws": draws, "steps": steps}, {"draws": draws[:1], "steps": steps[:1]}, until=2)
-    assert [(d.entry, d.stored, d.again) for d in found] == [
-        ("draws", "float32 (2, 1, 1)", "float32 (1, 1, 1)"),
-        ("steps", "int64 (2,)", "int64 (1,)"),
-    ]
-
-
 def test_shape_type_and_absence_are_differences(folders):
     found = differing(
         folders,

@@ -90,7 +90,7 @@ def reads(results):
     made.events()
     made.read_result()
     Ledger(results).standing(fabricated.run_key(0))
-    differing_arrays(made.path, made.path, "curves.safetensors", None)
+    differing_arrays(made.path, made.path, "curves.safetensors")
 
 
 @pytest.mark.parametrize("name", RECORDS)
