@@ -101,10 +101,3 @@ def test_a_sampler_made_worse_ends_with_5_and_its_rows_by_name_and_the_other_is_
     assert all(line.startswith(ROW) for line in lines)
     assert ROW in (folder / "site" / "index.html").read_text()
     check_pages(folder / "site")
-
-
-def test_undone_it_is_as_good_as_before(folder):
-    (folder / "mine_nightly.py").write_text(SAMPLER)
-    done = nightly(folder)
-    assert done.returncode == 0, done.stderr
-    assert "no regression" in done.stderr
