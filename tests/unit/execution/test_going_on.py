@@ -186,44 +186,33 @@ def test_a_device_that_is_lost_is_retired_and_its_run_goes_on_elsewhere(tmp_path
 
 
 def test_several_places_share_the_work_and_each_block_runs_once(tmp_path, capsys):
-    command = ["--results", str(tmp_path), *COMMAND, "--seeds", "0-5", "--workers", "3", "--json"]
-    sweep = ["--sweep", "schedule.step_size=0.01,0.02,0.03,0.04,0.05"]
+    command = ["--results", str(tmp_path), *COMMAND, "--seeds", "0-2", "--workers", "3", "--json"]
+    sweep = ["--sweep", "schedule.step_size=0.01,0.02,0.03"]
     assert bench([*command, *sweep]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert len(rows) == 30
+    assert len(rows) == 9
     assert {row["status"] for row in rows} == {"done"}
     ledger = Ledger(tmp_path)
     assert all(len(ledger.attempts(row["run_key"])) == 1 for row in rows)
 
 
-@pytest.mark.parametrize("preemptible", [True, False])
-def test_a_scheduler_may_end_a_run(tmp_path, preemptible):
+def test_a_scheduler_may_end_a_run(tmp_path):
     ledger = Ledger(tmp_path / "results")
-    long = [
-        *COMMAND[:-1],
-        "steps=2000000",
-        "--seeds",
-        "0",
-        "--yes",
-        "--set",
-        "run.compile=plain",
-        "--set",
-        "run.burn_in=0",
-    ]
-    words = [*long, *(["--preemptible"] if preemptible else [])]
+    words = [*COMMAND[:-1], "steps=2000000", "--seeds", "0", "--yes", "--preemptible"]
+    words += ["--set", "run.compile=plain", "--set", "run.burn_in=0"]
     command = [str(Path(sys.executable).with_name("bench")), "--results", str(ledger.root), *words]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     deadline = time.monotonic() + 120
     while not list(ledger.runs.glob("*/*/*/draws.part")) and time.monotonic() < deadline:
         time.sleep(0.05)
     for _ in range(2):  # as `timeout` says it to its command and to the group
-        (os.kill if preemptible else os.killpg)(process.pid, signal.SIGTERM)
+        os.kill(process.pid, signal.SIGTERM)
         time.sleep(0.01)
     said = process.communicate(timeout=120)[1]
     assert "ended by SIGTERM; repeat the command to resume" in said
     assert re.search(r"sgld on mixture5, seed 0: from step [1-9]\d* of 2000000\n1 run left, 0 of them", said)
     assert "exited unexpectedly" not in said
-    assert process.returncode == (0 if preemptible else 130), said
+    assert process.returncode == 0, said
     (key,) = ledger.all_keys()
     assert ledger.standing(key).status == "preempted"
     assert next(ledger.standing(key).attempt.checkpoints())["counters"][0] > 0
