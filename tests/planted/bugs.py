@@ -133,7 +133,7 @@ bug("NoiseWithoutTails", Plain, "noise", "one-step", "The noise is cut off at 2.
 bug("NoiseByTheGradient", Plain, "noise", "scale", "The noise grows by as much as 10 % with the gradient.",
     step="g = potential.grad(theta); kick = self.heat(h, T) * self.xi(theta, noise); "
     "theta - h * g + kick * (1 + 0.1 * g.square() / (1 + g.square())), state")
-bug("GlobalGenerator", Plain, "noise", "no-leaks", "The noise is drawn from torch's global generator.",
+bug("GlobalGenerator", Plain, "noise", "isolation no-leaks", "The noise is drawn from torch's global generator.",
     xi="noise.normal(theta); torch.randn_like(theta)")
 bug("OwnGenerator", Plain, "noise", "seeds", "The noise is drawn from a generator of the sampler's own.",
     xi="noise.normal(theta); "

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from harness.engine.gaussian import axes_of
-from harness.engine.linear import LinearStep, Probe, derive, settled
-from plugins.laws.law import TEMPERATURES, Broken, Law, Skip, heat, safe_x, same
+from harness.engine.linear import LinearStep, derive, settled
+from plugins.laws.law import TEMPERATURES, Broken, Law, Skip, heat, safe_x
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,16 +37,12 @@ STIFFEST = 100.0
 SHARES = (1e-5, 1e-6)
 """x as a share of the stability limit; two, so that the first order can be taken off."""
 
-CALLS = 32
-"""Of a step with the same arguments."""
-
 CORRECTED = "gradient_variance"
 """The hyperparameter by which a sampler is told of the noise that its gradient brings."""
 
 
 def check(sampler: Sampler) -> None:
     """lambda P_theta / T -> limit_bias, with an error of first order, at T = 0.5, 1, 3 and for unlike curvatures."""
-    _repeats(sampler)
     limit = sampler.limit_bias()
     if not limit:
         _no_target(sampler, limit)
@@ -61,22 +56,6 @@ def check(sampler: Sampler) -> None:
             _in_proportion(sampler, later)
     if any(field.name == CORRECTED for field in dataclasses.fields(sampler)):
         _corrected(sampler)
-
-
-def _repeats(sampler: Sampler) -> None:
-    """The same call gives the same answer, of an object that was not used before."""
-    probe = Probe(dataclasses.replace(sampler), 0.1, 1.0, (1.0,))
-    numbers = torch.ones((1, probe.size + probe.noise_size + 1), dtype=torch.float64) / 2
-    z, xi, slope = numbers.split([probe.size, probe.noise_size, 1], dim=1)
-    curvature = torch.ones(1, dtype=torch.float64)
-    with torch.no_grad():
-        answers = [probe.answer(z, xi, slope, curvature) for _ in range(CALLS)]
-    other = next((k for k, answer in enumerate(answers) if not same(answer, answers[0])), None)
-    if other is not None:
-        raise Broken(
-            f"call {other + 1} of step with the same arguments gives another answer than the first",
-            "something remembered outside the state, or random numbers that do not come from `noise`",
-        )
 
 
 def _hold(sampler: Sampler, limit: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import re
 import signal
 import sys
@@ -330,6 +331,9 @@ SETTINGS: dict[str, Callable[[], Any]] = {
     "torch's precision of matrix products": torch.get_float32_matmul_precision,
     "torch's deterministic algorithms": torch.are_deterministic_algorithms_enabled,
     "torch's gradient mode": torch.is_grad_enabled,
+    "torch's global random numbers": lambda: fingerprint([torch.get_rng_state()]),
+    "numpy's global random numbers": lambda: str(np.random.get_state(legacy=False)),  # noqa: NPY002 - it is meant
+    "Python's global random numbers": lambda: hash(random.getstate()),
     "numpy's handling of errors": np.geterr,
     "the environment": lambda: dict(os.environ),
     "the working directory": os.getcwd,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from harness.engine.gaussian import GaussianTask
-from harness.engine.linear import Probe, ScriptedNoise
+from harness.engine.linear import ScriptedNoise
 from harness.engine.stepping import BoundPotential, split
 from harness.system.errors import UsageError
-from plugins.laws.law import Broken, Law, Skip, all_finite, distance, loop, path_of, same, streams, trajectory, varying
+from plugins.laws.law import Broken, Law, Skip, all_finite, distance, path_of, streams, trajectory, varying
 
 if TYPE_CHECKING:
     import numpy as np
@@ -110,8 +110,6 @@ def _same_path(sampler: Sampler, name: str, rule: Rule, task: GaussianTask) -> N
         if not gap < 1e-12:
             where = f", started about {task.spread**0.5:.1g} away from the mode," if far else ""
             raise Broken(f"at T = 0{where} step {k + 1} differs from {name!r} by {gap:.2g} (relative)")
-    if not (refuses or far):
-        _draws_nothing(sampler, task)
 
 
 def _is_not_sgd(sampler: Sampler) -> None:
@@ -166,24 +164,6 @@ def rule_of(sampler: Sampler) -> tuple[str, Rule]:
             f"zero_temperature = {declared!r} is neither a function nor one of {', '.join(sorted(OPTIMISERS))}"
         )
     return declared, OPTIMISERS[declared]
-
-
-def _draws_nothing(sampler: Sampler, task: GaussianTask) -> None:
-    """A step at T = 0 answers to no noise, whatever it is handed."""
-    h = float(varying(sampler, task, 1)[0])
-    running = loop(sampler, task, trajectory([h], 0.0), CHAINS)
-    slots = Probe(sampler, h, 1.0, task.curvatures).slots
-    potential = BoundPotential(running.problem, 1)
-    answers = []
-    for value in (0.25, 0.75):
-        script = ScriptedNoise([torch.full((CHAINS, *slot.shape), value, dtype=slot.dtype) for slot in slots])
-        with torch.no_grad():
-            answers.append(
-                sampler.step(running.theta, dict(running.state), potential, running.h[0], running.T[0], script)[0]
-            )
-    if not same(*answers):
-        gap = (answers[0] - answers[1]).abs().max().item()
-        raise Broken(f"at T = 0 a step still answers to noise: positions differ by {gap:.2g} under two noises")
 
 
 LAW = Law(
