@@ -86,7 +86,9 @@ def test_no_size_of_data_or_batch_lets_logistic_chains_feel_each_other(name):
 
 
 @pytest.mark.skipif(lack() is not None, reason=f"compiled: {lack()}")
-@pytest.mark.parametrize(("name", "sampler"), [("mixture25", "sgld"), ("mixture5", "hmc")])
+@pytest.mark.parametrize(
+    ("name", "sampler"), [("mixture25", "sgld"), pytest.param("mixture5", "hmc", marks=pytest.mark.slow)]
+)
 def test_compiled_mixture_chains_do_not_feel_each_other(name, sampler):
     task = MIXTURES[name]
     assert_same_bits(task, SAMPLERS[sampler], 2.4 / task.curvature(), (1, 5), mode="compiled")

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import duckdb
 import fabricated
-import polars as pl
 import pytest
 from fuzz.running import bench
 
@@ -88,7 +87,6 @@ def linked(path, outside):
 FILES = {
     "a pipe": instead(lambda path, _: os.mkfifo(path)),
     "a folder": instead(lambda path, _: path.mkdir()),
-    "a folder with files": instead(lambda path, _: shutil.copytree(path.parent / "runs", path)),
     "a dangling link": instead(lambda path, outside: path.symlink_to(outside.with_name("nothing"))),
     "a link to itself": instead(lambda path, _: path.symlink_to(path.name)),
     "a link to endless zeros": instead(lambda path, _: path.symlink_to("/dev/zero")),
@@ -97,23 +95,16 @@ FILES = {
     "text": instead(lambda path, _: path.write_text("a,b\n1,2\n" * 5000)),
     "the beginning of a database": lambda path, _: os.truncate(path, 20),
     "a SQLite database": instead(lambda path, _: sqlite(path)),
-    "a Parquet file": instead(lambda path, _: pl.DataFrame({"run_key": ["a"]}).write_parquet(path)),
 }
 DATABASES = {
     "another database": instead(lambda path, _: database(path, "create table mine (a int)")),
-    "a view only": instead(lambda path, _: database(path, "create view meta as select 'schema_version', '4'")),
     "a table of another form": on_top("alter table meta add column more varchar default current_date"),
     "a view for a table": on_top("drop table run", "create view run as select * from read_text('OUTSIDE')"),
     "another view": on_top("create or replace view result as select * from read_csv('OUTSIDE')"),
-    "one more view": on_top("create view more as select * from read_csv('OUTSIDE')"),
     "one more table": on_top("create table more (a int default 1)"),
     "a macro": on_top("create macro row_number() as 1"),
-    "a table macro": on_top("create macro f(a) as table select * from read_text(a)"),
-    "an index": on_top("create index i on run (lower(method))"),
     "a sequence": on_top("create sequence s"),
-    "a type": on_top("create type t as enum ('a')"),
     "a schema": on_top("create schema more", "create view more.run as select * from read_csv('OUTSIDE')"),
-    "no version": on_top("delete from meta"),
     "a version that is no number": on_top("update meta set value = '4' || repeat('0', 5000)"),
     "another version": on_top("update meta set value = '99'"),
 }
@@ -196,7 +187,7 @@ def ends_well(store, words):
     return code, err
 
 
-@pytest.mark.parametrize("what", ["a pipe", "another view", "another version"])
+@pytest.mark.parametrize("what", ["a pipe", "another view"])
 def test_verbs_end_with_a_message(store, outside, what):
     for words in (["ls", "runs"], ["ingest", "--verify"], ["ingest", "--rebuild"]):
         path = Path(f"{store.results}-{words[-1]}")
