@@ -121,8 +121,9 @@ def flipped(path):
 
 
 @pytest.mark.parametrize("damage", [cut_short, flipped, Path.unlink])
-def test_draws_that_are_not_those_written_are_not_sealed(attempt, damage):
+def test_draws_that_are_not_those_written_are_neither_sealed_nor_gone_on_with(attempt, damage):
     attempt.append_draws(np.arange(12.0).reshape(2, 2, 3))
+    digest = drawn(attempt)
     damage(attempt.path / "draws.part")
     if damage is not flipped:  # the size is looked at each time, the content at the end
         with pytest.raises(DataError, match="the same command starts it again"):
@@ -130,6 +131,9 @@ def test_draws_that_are_not_those_written_are_not_sealed(attempt, damage):
     with pytest.raises(DataError, match="the same command starts it again"):
         attempt.seal_draws(2, 3, np.array([4, 8]))
     assert not (attempt.path / "draws.safetensors").exists()
+    assert not attempt.cut_draws(12, digest)
+    attempt.drop_draws()
+    assert attempt.cut_draws(0, drawn(attempt))
 
 
 def test_nan_never_enters_a_record(attempt):
