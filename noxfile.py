@@ -99,7 +99,7 @@ def docs(session: nox.Session) -> None:
     """Write the generated pages anew: data dictionary, a page a sampler, REPRODUCTION.md. The tests hold them equal."""
     session.install(".")
     session.run("bench", "docs", env=ONE_THREAD)
-    for module in ("harness.results.store.dictionary", "reports.published"):
+    for module in ("plugins.verbs.pages.dictionary", "reports.published"):
         session.run("python", "-m", module, env=ONE_THREAD)
 
 

@@ -31,7 +31,6 @@ _REPLACE = {
     "attempt": "insert or replace into attempt by name select * from incoming",
 }
 """What is done with rows whose key is there already; of the other tables they are the same."""
-_ANY = " union all ".join(f"(select 1 from {table} limit 1)" for table in _KEYS)  # noqa: S608 - named above
 
 
 MAX_ATTEMPTS = 500
@@ -76,8 +75,7 @@ def batches(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 def _ingest(db: DuckDBPyConnection, batch: list[Record]) -> None:
     """Put a batch of records into a database, in one transaction."""
-    blank = not db.execute(_ANY).fetchall()
-    have = set() if blank else _concluded(db, batch)
+    have = _concluded(db, batch)
     records = [record for record in batch if record.attempt not in have]
     rows: dict[str, list[Row]] = {}
     for record in sorted(records, key=lambda record: record.attempt):
@@ -86,13 +84,9 @@ def _ingest(db: DuckDBPyConnection, batch: list[Record]) -> None:
     for table, key in SHARED.items():
         rows[table] = list({tuple(row[name] for name in key): row for row in rows.get(table, [])}.values())
     db.execute("begin")
-    if not blank:
-        db.execute("delete from event where attempt in (select unnest(?))", [[r.attempt for r in records]])
+    db.execute("delete from event where attempt in (select unnest(?::varchar[]))", [[r.attempt for r in records]])
     for table, members in rows.items():
-        if blank:
-            _execute(db, table, _PLAIN.format(table), members)
-        else:
-            _insert(db, table, members)
+        _insert(db, table, members)
     _insert_curves(db, [curve for record in records for curve in record.curves])
     db.execute("commit")
     db.execute("checkpoint")

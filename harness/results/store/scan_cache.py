@@ -20,6 +20,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.results.ledger.ledger import folders
+from harness.system.files import read_json, write_json
+
 MARGIN = 2.0
 """Seconds: no file system's time is coarser."""
 
@@ -40,10 +43,8 @@ class Settled:
 
 def look(results: Path, database: Path) -> Settled:
     """What is settled. To be asked before the database and the runs are read: what changes meanwhile is seen later."""
-    from harness.system.files import read_json
-
     identity = _identity(database)
-    now = {part: _stamp(f"{results}/runs/{part}") for part in _names(f"{results}/runs")}
+    now = {part: _stamp(f"{results}/runs/{part}") for part in folders(f"{results}/runs")}
     kept = read_json(_file(database)) or {}
     same = kept if identity and kept.get("database") == identity else {}
     known, version = same.get("parts"), same.get("schema")
@@ -54,8 +55,6 @@ def look(results: Path, database: Path) -> Settled:
 
 def keep(found: Settled, database: Path, troubled: AbstractSet[str], version: str) -> None:
     """Note that the database, as it was and is, lacks nothing of any part but the troubled ones, and its version."""
-    from harness.system.files import write_json
-
     parts = {part: stamp for part, stamp in found.stamps.items() if stamp and part not in troubled}
     new = parts.keys() != found.parts or version != found.version
     if found.database and new and _identity(database) == found.database:
@@ -99,10 +98,3 @@ def _entries(folder: str) -> Iterator[tuple[str, int, int, int, int]]:
 def _young(changed: int) -> bool:
     """Whether a change is so recent that another one may get the same time; or from the future, by a clock set back."""
     return changed > time.time_ns() - int(MARGIN * 1e9)
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return [name for name in os.listdir(folder) if not name.startswith(".")]  # noqa: PTH208 - by text, as `scan`
-    except OSError:
-        return []

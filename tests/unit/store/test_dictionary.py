@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.results.store import dictionary
+from plugins.verbs.pages import dictionary
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "data-dictionary.md"
 

@@ -1,4 +1,4 @@
-"""docs/data-dictionary.md, generated from the records by `python -m harness.results.store.dictionary`."""
+"""docs/data-dictionary.md, generated from the records by `python -m plugins.verbs.pages.dictionary`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.system.files import write_whole
 HEADER = """# Data dictionary
 
 The tables and views of `results.duckdb`, as `bench sql` sees them. Generated from `harness/results/records.py` by
-`python -m harness.results.store.dictionary`; a test checks this page.
+`python -m plugins.verbs.pages.dictionary`; a test checks this page.
 """
 
 
