@@ -1,7 +1,7 @@
 """What machine, what versions, what code: the environment.json of an attempt.
 
 Nothing here starts CUDA or imports torch; what torch knows is asked only where it is loaded already. All of it is
-stable from run to run on one installation, so an equal id means an interrupted attempt may go on.
+stable from run to run on one installation: an interrupted attempt is resumed only if the ids are equal.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _torch(device: str) -> dict[str, Any]:
 def _matmul_precision() -> str:
     import torch
 
-    with warnings.catch_warnings():  # torch 2.9 warns of a deprecated setting that nobody made
+    with warnings.catch_warnings():  # torch 2.9 warns of a deprecated setting even if it was not set
         warnings.simplefilter("ignore")
         return str(torch.get_float32_matmul_precision())
 

@@ -24,7 +24,7 @@ from harness.system.toml import parse, read_text
 
 PROVENANCES = ("paper", "code", "inferred", "ours")
 USER, SWEPT = "user", "swept"
-"""The provenances of a value that somebody set for a run, and of one of a declared sweep."""
+"""The provenances of a value that a user set for a run, and of one of a declared sweep."""
 ALONE = "each alone"
 LABELS = ("table", "row", "column")
 _OURS = re.compile(r"\bours\b")
@@ -39,8 +39,8 @@ def provenance(origin: Mapping[str, Any]) -> str:
 def settle(origins: Mapping[str, Any], choices: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Setting -> who chose it. `choices` are what the papers' files have now of the run's method, task and protocol.
 
-    A value that somebody set for a run is the paper's where its file states it, and `SWEPT` where all that is left are
-    a point of the declared sweep. Runs have the same key whoever asks for them.
+    A value that a user set is the paper's if its file states that value, and `SWEPT` if the remaining ones are a point
+    of its declared sweep: a run has the same key whoever asked for it.
     """
     kinds = {name: provenance(origin) for name, origin in origins.items()}
     changed = {name: origins[name]["value"] for name, kind in kinds.items() if kind == USER and name in choices}

@@ -37,7 +37,7 @@ class Status(StrEnum):
 
 FINAL = (Status.DONE, Status.DIVERGED)
 RESUMABLE = (Status.OUT_OF_MEMORY, Status.TIMEOUT)
-"""Failed for lack of resources: run again, it goes on from its last checkpoint, in a new attempt."""
+"""Failed for lack of resources; --retry resumes from the last checkpoint, in a new attempt."""
 FAILED = (Status.ERROR, *RESUMABLE)
 PAUSED = (Status.CANCELLED, Status.PREEMPTED, Status.DEVICE_LOST, Status.DISK_FULL)
 CONTINUABLE = (*PAUSED, Status.ORPHANED)

@@ -18,7 +18,7 @@ ENGINE = 2
 """Raised when the loop, the streams or a step's arithmetic changes numbers; a golden test fails until it is."""
 
 GIVEN = "given"
-"""Provenance of knowledge that a task hands to a sampler at no cost."""
+"""Provenance of knowledge that a task gives a sampler at no cost."""
 
 
 @dataclass(frozen=True)

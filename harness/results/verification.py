@@ -170,7 +170,9 @@ def of_database(store: Store, papers: Iterable[Path]) -> list[Damage]:
 def _different(there: Prints, have: Known, found: News) -> dict[str, set[Key]]:
     """By table, the keys whose rows are not those that a rebuild would give."""
     rebuilt = _rebuilt(News(papers=found.papers))
-    if {row["sha256"] for row in (found.papers or {}).get("paper", [])} != have.papers:  # they are read anew
+    if {
+        row["sha256"] for row in (found.papers or {}).get("paper", [])
+    } != have.papers:  # the next ingest reads them again
         there |= {table: rebuilt[table] for table in PAPERS}
     to_come: dict[str, set[Key]] = {table: set() for table in _KEYS}
     for batch in batches(found.records):  # the attempts of a run in their order: the latest record of it counts

@@ -23,7 +23,7 @@ LOST = (
     "gpu is lost", "fallen off the bus", "no longer available", "ecc error", "hardware stack error",
     "no cuda-capable device", "devices are busy or unavailable", "unspecified launch failure", "driver shutting down",
 )  # fmt: skip
-"""What CUDA says where the device is at fault. An illegal access or a failed assert is the code's own, and no such."""
+"""What CUDA says where the device is at fault. An illegal access or a failed assert is a fault of the code."""
 
 
 class DiskError(DataError):

@@ -1,4 +1,4 @@
-"""The time limit of a block of runs, `--timeout`: looked at between blocks of steps, enforced within them.
+"""The time limit of a block of runs, `--timeout`: checked between blocks of steps, enforced within them.
 
 What counts is the wall time that the block has worked in all, as its results record it: setup, sampling, observing and
 checkpoints, before and after interruptions. Scoring is not limited: what is sampled to the end is not thrown away.
@@ -22,9 +22,9 @@ class OutOfTimeError(RunError):
 
 @contextmanager
 def interrupted_after(timeout: float | None) -> Iterator[None]:
-    """Raise `OutOfTimeError` in the middle of whatever hangs, a while after the limit that is looked at between blocks.
+    """Raise `OutOfTimeError` within a block that does not end, some time after the limit checked between blocks.
 
-    It reaches code of Python; what hangs within a library's own code goes on hanging.
+    It interrupts Python code, not a call into a library that does not return.
     """
     if timeout is None:
         yield

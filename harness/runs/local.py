@@ -1,4 +1,4 @@
-"""The local engine: hands blocks of runs to child processes, one a slot, and listens to them.
+"""The local launcher: gives blocks of runs to child processes, one per slot, and reads their messages.
 
 Children come from a forkserver that has imported torch and never touches CUDA. Ctrl-C or SIGTERM asks them to write
 checkpoints and end; if this process dies, they see the end of their pipe and do the same. A device that fails is used
@@ -42,9 +42,9 @@ GIB_TO_RUN = 4
 SOCKET_PATH = 107
 """Most bytes of a socket's path on Linux: sun_path of unix(7), without the zero at its end."""
 LOSSES = 2
-"""Devices that a block of runs may lose before it is taken for the culprit."""
+"""Devices that a block of runs may lose before it is considered the cause."""
 SHARED_FROM = 50_000
-"""Steps of single chains, about a tenth of a second, for which another process is worth its while."""
+"""Steps of single chains from which another process pays off, about a tenth of a second."""
 
 Listener = Callable[[str, dict[str, Any]], None]
 
@@ -234,7 +234,7 @@ def _heard(children: list[_Child], listen: Listener, outcome: LaunchSummary) -> 
     """Take the messages that are there; returns the children that have ended."""
     ready = set(wait([part for child in children for part in (child.pipe, child.process.sentinel)], timeout=0.5))
     heard = [child for child in children if child.pipe in ready and _take(child, listen, outcome)]
-    # A process that the worker left behind may hold the pipe open: a dead worker has ended all the same.
+    # A process that the worker left behind may hold the pipe open: a dead worker has ended nevertheless.
     dead = [child for child in children if child.process.sentinel in ready and child not in heard]
     for child in dead:
         while child.pipe.poll() and not _take(child, listen, outcome):

@@ -27,7 +27,7 @@ MAX_RUNS = 20_000
 MAX_SEEDS = 1_000_000
 """Of a command, whatever it says: the numbers alone take 40 MB."""
 DIGITS = 15
-"""Of a seed or a budget: each number of so many digits is exact as a float too, as JSON and DuckDB may read it."""
+"""Of a seed or a budget: numbers with this many digits are exact as floats too, as JSON and DuckDB may read them."""
 MAX_STEPS = 100_000_000
 """Of a run: its trajectory is held in memory."""
 
@@ -292,7 +292,7 @@ def _at_start(pair: Pair, params: Mapping[str, Any]) -> int:
 
 
 def _affordable(passes: float, pair: Pair, settings: Settings) -> int:
-    """Steps that so many data passes buy after the full gradients of `init`; a rounding error does not cost one."""
+    """Steps that these data passes allow after the full gradients of `init`; a rounding error does not cost one."""
     return int(
         (passes - _at_start(pair, settings.sampler_params))
         / passes_per_step(pair, settings.sampler_params, settings.task_params)

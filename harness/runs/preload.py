@@ -1,4 +1,4 @@
-"""What the fork server imports once for all workers. Where that fails it goes on, and every worker says why."""
+"""What the fork server imports once for all workers. If an import fails, every worker reports why."""
 
 from __future__ import annotations
 

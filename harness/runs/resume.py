@@ -1,4 +1,4 @@
-"""How a block of runs begins in a worker: the loop, the code that it must be, and the attempt to go on with."""
+"""How a block of runs begins in a worker: the loop, the code that it must be, and the attempt to resume."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def check_code(specs: Sequence[RunSpec]) -> None:
 
 
 def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tuple[Attempt, Arrays | None]:
-    """The attempt to go on with and its checkpoint, where code and versions are the same; else a new attempt."""
+    """The attempt to resume and its checkpoint if code and versions are the same; else a new attempt."""
     standing = ledger.standing(spec.key)
     before = standing.unfinished or standing.resumable
     if before is None or not _is_ours(before, spec, here):
@@ -111,7 +111,7 @@ def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tupl
 
 
 def _half_taken(ledger: Ledger, attempt: Attempt, spec: RunSpec, here: Mapping[str, Any]) -> Attempt | None:
-    """The failed attempt that this one was made to go on from, where a kill came before it had taken all over."""
+    """The failed attempt that this one was made to resume, if a kill came before all its files were moved."""
     if any(event["event"] != "created" for event in attempt.events()):
         return None
     earlier = [other for other in ledger.attempts(spec.key) if other.id < attempt.id]

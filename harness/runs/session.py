@@ -162,7 +162,7 @@ class Session:
             self.send("suspended", {"key": spec.key, "status": reason})
 
     def note(self, event: str) -> None:
-        """Why the runs stopped here, on a disk that may have no room for a line; they go on from their checkpoints."""
+        """Record why the runs stopped here, if the disk has space for it; they resume from their checkpoints."""
         for attempt, spec in zip(self.attempts, self.specs, strict=True):
             with suppress(OSError):
                 attempt.event(event, position=self.loop.position)
@@ -236,7 +236,7 @@ class Session:
         spent = sum(self._spent().values())
         if limit is not None and spent > limit:
             if self.loop.position > self._first_position:
-                self.checkpoint()  # to go on from where there is more time
+                self.checkpoint()  # to resume from with more time
             raise OutOfTimeError(
                 f"stopped after {spent:.0f} s of work at step {self.loop.position} of {len(self.loop.trajectory)}: "
                 f"--timeout was {limit:g} s"

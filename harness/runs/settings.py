@@ -25,7 +25,7 @@ UNTUNED = 0.2
 """Share of the stability limit that a run without any stated step size uses."""
 
 WITH_GRADIENTS = ("terms", "scores")
-"""Needs that come with the gradients that a sampler pays for; all others a task hands out at no cost."""
+"""Needs that come with the gradients that a sampler pays for; a task provides all others at no cost."""
 
 
 def _run_field(
@@ -225,7 +225,7 @@ def _refuse_unknown(pair: Pair, schedule: Offer, origins: Mapping[str, Origin]) 
 
 
 def _given(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any]) -> dict[str, Origin]:
-    """What the task hands the sampler at no cost, by "needs.NAME"; `UsageError` where it lacks what that needs."""
+    """What the task gives the sampler at no cost, by "needs.NAME"; `UsageError` if it lacks something needed."""
     needs = plugin_metadata.sampler_facts(pair.sampler, sampler_params)["needs"]
     task = plugin_metadata.task_facts(pair.task, task_params)
     lacks = sorted(set(needs) - set(task["provides"]))

@@ -39,7 +39,7 @@ LOCK_TIMEOUT_SECONDS = 10.0
 GRACE_SECONDS = 60.0
 """For workers that were asked to end. They look for that between two blocks of steps, and then write checkpoints."""
 LEAST_LOCK_TIMEOUT_SECONDS = 0.5
-"""So that somebody who only asks whether a lock is held is not taken for its holder."""
+"""So that a process that only tests whether a lock is held is not mistaken for its holder."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """One attempt at one run: a directory that its worker alone writes to.
 
 spec.json  environment.json  events.jsonl            from the start
-checkpoint.safetensors  checkpoint-before.safetensors  draws.part      while unfinished, and where it can go on
+checkpoint.safetensors  checkpoint-before.safetensors  draws.part      while unfinished, or resumable
 draws.safetensors  curves.safetensors  arrays.safetensors  result.json     at the end, result.json last
 """
 
@@ -40,7 +40,7 @@ DRAWN = "drawn"
 _CHECKPOINT, _BEFORE = "checkpoint.safetensors", "checkpoint-before.safetensors"
 _DRAWS = "draws.part"
 WORK = (_DRAWS, _BEFORE, _CHECKPOINT)
-"""What a worker goes on from, in the order in which it moves to another attempt."""
+"""What a worker resumes from, in the order in which it is moved to another attempt."""
 _RECORDS = ("environment.json", "spec.json")
 FILE_NAMES = (
     r"(spec|environment|result|rescored)\.json|events\.jsonl|draws\.part|"

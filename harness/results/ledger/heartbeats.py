@@ -81,7 +81,7 @@ class Worker:
 
 
 def workers(locks: Path) -> list[Worker]:
-    """The workers of a results folder, by the locks that are held in `locks` now; the longest at work first."""
+    """The workers of a results folder, by the locks that are held in `locks` now; the oldest first."""
     found: dict[tuple[Any, ...], Worker] = {}
     for path in sorted(locks.glob("*.lock")):
         if not KEY.fullmatch(path.stem) or not held(path):

@@ -49,12 +49,12 @@ class RunStatus:
 
     @property
     def unfinished(self) -> Attempt | None:
-        """The attempt that a worker can go on with, where there is one."""
+        """The attempt that a worker can resume, if any."""
         return self.attempt if self.status in (*CONTINUABLE, Status.RUNNING) else None
 
     @property
     def resumable(self) -> Attempt | None:
-        """The failed attempt whose checkpoint a new one can go on from, where there is one."""
+        """The failed attempt whose checkpoint a new attempt can resume from, if any."""
         return self.attempt if self.status in RESUMABLE else None
 
 
@@ -158,12 +158,16 @@ class Ledger:
             return RunStatus(Status.DAMAGED, attempt, damage)
         if self.held(key):
             return RunStatus(Status.RUNNING, attempt)
-        last = attempt.last_event()
-        return RunStatus(last if last in PAUSED else Status.ORPHANED, attempt)
+        return RunStatus(unfinished_status(attempt.last_event()), attempt)
 
 
 def _concluded(attempt: Attempt, result: dict[str, object]) -> RunStatus:
     return RunStatus(str(result["status"]), attempt, str(result.get("reason") or ""))
+
+
+def unfinished_status(last: str) -> str:
+    """The status of an attempt without a result that no worker holds, by its last event."""
+    return last if last in PAUSED else Status.ORPHANED
 
 
 def folders(path: Path | str) -> list[str]:

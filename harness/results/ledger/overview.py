@@ -1,4 +1,4 @@
-"""What goes on in a results folder, from its files alone: workers, what was interrupted, and how many of the rest."""
+"""The state of a results folder, from its files alone: workers, interrupted runs, and the number of the others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLUMNS = (
     "seconds_left", "checkpoint_age", "heard_age", "device", "host", "pid", "since",
 )  # fmt: skip
 """Of a row. `runs` over all rows counts every run once; ages and times left are in seconds, `rate` in steps a second;
-`heard_age` is the time since the worker last said how far it is. None is: not known, or no such thing."""
+`heard_age` is the time since the worker's last message. None: not known, or not applicable."""
 
 
 def overview(ledger: Ledger, settled: dict[str, str]) -> list[Row]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from harness.results import papers as paper_files
 from harness.results.ledger import ledger
 from harness.results.ledger.ledger import KEY, Ledger
-from harness.results.records import PAUSED, Status
+from harness.results.records import Status
 from harness.results.store import reader
 from harness.results.store.connection import Foreign
 from harness.results.store.reader import Record
@@ -198,7 +198,7 @@ def _settle(results: Path, records: list[Record]) -> None:
         for record in members:
             last = record.last()
             if last is not None:
-                record.row["status"] = last["event"] if last["event"] in PAUSED else Status.ORPHANED
+                record.row["status"] = ledger.unfinished_status(last["event"])
         if Ledger(results).held(key):
             max(members, key=_recency).row["status"] = Status.RUNNING
 

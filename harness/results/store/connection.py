@@ -1,4 +1,4 @@
-"""Opening the database: for writing, for reading, and in memory; what can go wrong, told apart.
+"""Opening the database: for writing, for reading, and in memory; one exception for each kind of failure.
 
 A database may come from a stranger, so every connection of this program is made here. It is locked before DuckDB opens
 the file: it reaches no other file and no network, loads no extension, and nothing unlocks it. What is not an ordinary
@@ -85,7 +85,7 @@ class Busy(Exception):  # noqa: N818 - a state, not an error
 
 
 class Damaged(Exception):  # noqa: N818 - a state, not an error
-    """The file is not a database that can be read; the message goes on after its path."""
+    """The file is not a database that can be read; the message continues after its path."""
 
 
 class Foreign(Damaged):
@@ -147,7 +147,7 @@ def is_filled(db: DuckDBPyConnection, path: Path) -> bool:
 
 
 def believe(path: Path) -> None:
-    """Take it that the database at `path`, as it is now, was looked at before and has the tables of the schema."""
+    """Note that the database at `path`, in its present state, was checked before and has the tables of the schema."""
     _known[_identity(path)] = True
 
 
@@ -196,7 +196,7 @@ def wal(path: Path) -> Path:
 
 
 def set_aside(path: Path, state: Damaged) -> Path:
-    """Give the database at `path` and its logs another name, which nobody has; returns it. No other file is touched."""
+    """Rename the database at `path` and its logs to an unused name; returns it. No other file is touched."""
     kind = next((name for name, of in (("foreign", Foreign), ("older", Older)) if isinstance(state, of)), "damaged")
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     aside = path.with_name(f"{path.name}.{kind}-{moment}_{secrets.token_hex(3)}")
@@ -261,7 +261,7 @@ def _check_files(path: Path) -> None:
 
 
 _known: dict[tuple[int, ...], bool] = {}
-"""Whether the databases that were looked at have the schema's tables, by the state that their files were in."""
+"""Whether the databases that were checked have the schema's tables, by the state that their files were in."""
 
 
 def _identity(path: Path) -> tuple[int, ...]:
