@@ -94,12 +94,10 @@ def load_groups(store: Store, request: Request) -> list[Group]:
         origins: dict[str, dict[str, Any]] = {}
         for key, text in db.execute(_ORIGINS).fetchall():
             _merge(origins.setdefault(key, {}), json.loads(text))
-        answer = db.execute(_GROUPS)
-        names = [column[0] for column in answer.description]
-        rows = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+        rows = _dicts(db, _GROUPS)
         codes = _codes(db.execute(_CODES).fetchall(), request)
         choices: dict[tuple[str, str, str], dict[str, Any]] = {}
-        for choice in db.sql(_CHOICES).pl().to_dicts():
+        for choice in _dicts(db, _CHOICES):
             place = choice["method"], choice["task"], choice["protocol"]
             choices.setdefault(place, {})[choice["name"]] = choice
     details = functools.cache(lambda: _details(store, chosen))
@@ -116,6 +114,12 @@ def load_groups(store: Store, request: Request) -> list[Group]:
         for row in rows
         for key in (row["group_key"],)
     ]
+
+
+def _dicts(db: DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
+    answer = db.execute(query)
+    names = [column[0] for column in answer.description]
+    return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
 
 CurveKey = tuple[str, str]
