@@ -12,12 +12,11 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from harness.cli import context, plugins
+from harness.cli import context, data, plugins
 from harness.contracts import data as files
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import NETWORK, Ledger, filesystem
 from harness.results.store import Store
-from harness.runs import plugin_metadata
 from harness.system.errors import BenchError
 
 IMPORTED = ("torch", "torchvision", "duckdb", "polars", "pyarrow", "scipy", "matplotlib", "safetensors")
@@ -114,26 +113,12 @@ def _data() -> Iterator[Answer]:
         f"{root} ({source})",
         "" if root.is_dir() else "bench data fetch",
     )
-    wrong: dict[str, str] = {}
-    sets: dict[str, int] = {}
-    for offer in context.plugins().offers("tasks"):
-        try:
-            declared = plugin_metadata.datasets(offer)
-        except BenchError:  # a row of the plugins says so
-            continue
-        for file in declared:
-            sets[file.dataset] = sets.get(file.dataset, 0) + 1
-            trouble = files.problem(file)
-            if trouble:
-                wrong[file.dataset] = f"{file.path} is {trouble}"
-    for name in sorted(sets):
-        state = "warning" if name in wrong else "ok"
-        yield (
-            f"data set {name}",
-            state,
-            wrong.get(name, "as declared"),
-            f"bench data fetch {name}" if name in wrong else "",
-        )
+    rows = data.verify().records
+    for name in sorted({row["dataset"] for row in rows}):
+        own = [row for row in rows if row["dataset"] == name and row["status"] != "ok"]
+        wrong = [f"{row['path']} is {row['status']}" for row in own]
+        remedy = f"bench data fetch {name}" if wrong else ""
+        yield f"data set {name}", "warning" if wrong else "ok", (wrong or ["as declared"])[0], remedy
 
 
 def _plugins() -> Iterator[Answer]:

@@ -58,10 +58,9 @@ def nightly(
         outcome = execute(list(wanted.values()), places, retry=True, long_is_fine=True, timeout=limit)
         standings = [p.standing if p.standing.cached else ledger.standing(key) for key, p in wanted.items()]
         open_runs = sum(not (standing.cached or standing.failed) for standing in standings)
-        ending = conclude(chosen, entries, out, open_runs=open_runs, accept=accept)
-    failed = any(standing.status != Status.DONE for standing in standings)
-    code = ending.regression or outcome.exit_code or int(failed) or ending.fault
-    return replace(ending.result, exit_code=code)
+        failed = any(standing.status != Status.DONE for standing in standings)
+        ended = outcome.exit_code or int(failed)
+        return conclude(chosen, entries, out, open_runs=open_runs, accept=accept, ended=ended)
 
 
 def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str]) -> list[SuiteCommand]:

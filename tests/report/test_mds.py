@@ -7,8 +7,7 @@ from scored import store, write_run
 
 from harness.reporting.rendering import figures
 from harness.reporting.report import Request
-from reports.figures.mds import Scaling
-from reports.figures.scaling import distances, mean_distances, scaled
+from reports.figures.mds import Scaling, distances, mean_distances, scaled
 
 
 def sketches(spread, cycles=3, draws=5, chains=1):

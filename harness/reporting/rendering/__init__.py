@@ -13,28 +13,16 @@ from harness.reporting.report import Result, Table
 from harness.system.errors import UsageError
 
 _MODULES = {
-    "table": "terminal",
-    "markdown": "markdown",
-    "csv": "records",
-    "latex": "latex",
-    "json": "records",
-    "html": "web",
-}
+    "table": ("terminal", ".txt"), "markdown": ("markdown", ".md"), "csv": ("records", ".csv"),
+    "latex": ("latex", ".tex"), "json": ("records", ".json"), "html": ("web", ".html"),
+}  # fmt: skip
 FORMATS = tuple(_MODULES)
-_SHORT = {"md": "markdown"}
-SUFFIXES = {
-    "table": ".txt",
-    "markdown": ".md",
-    "csv": ".csv",
-    "latex": ".tex",
-    "json": ".json",
-    "html": ".html",
-}
+SUFFIXES = {form: suffix for form, (_, suffix) in _MODULES.items()}
 
 
 def check_format(name: str) -> str:
     """The full name of a format; raises `UsageError` with near matches for an unknown one."""
-    name = _SHORT.get(name, name)
+    name = "markdown" if name == "md" else name
     if name not in _MODULES:
         raise UsageError(f"unknown format {name!r}{suggestions(name, FORMATS)}")
     return name
@@ -42,7 +30,7 @@ def check_format(name: str) -> str:
 
 def render(result: Result, form: str, width: int | None = None) -> str:
     """The result as text in one of `FORMATS`; `width` is the terminal's width, None for no limit."""
-    module = importlib.import_module(f"harness.reporting.rendering.{_MODULES[check_format(form)]}")
+    module = importlib.import_module(f"harness.reporting.rendering.{_MODULES[check_format(form)][0]}")
     if form == "table":
         return str(module.render(result.tables, width))
     if form == "json":

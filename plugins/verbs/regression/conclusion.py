@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,31 +16,28 @@ from harness.results.records import Status
 from harness.results.store import Store
 from harness.system.errors import PluginError
 from harness.system.text import plain
-from plugins.verbs.regression import page, tables
-from plugins.verbs.regression.changes import changes, flat, settled
+from plugins.verbs.regression import tables
+from plugins.verbs.regression.changes import Change, changes, flat, settled
 from plugins.verbs.regression.history import History
+from plugins.verbs.regression.night import Night
 from plugins.verbs.regression.observe import SuiteCommand, observe, skipped_rows
 from plugins.verbs.regression.selection import Selection
 from plugins.verbs.suite import Suite
 
 REGRESSION = 5
 """The exit code if a row became worse."""
+SHOWN = 5
+"""Regressions listed at the top of the page; the table below lists all."""
 RESERVED = ("index", "night", "site")
 
 
-@dataclass(frozen=True)
-class Conclusion:
-    """What changed, and exit codes: `regression` is 5 where a row became worse, `fault` 3 where a report could not be
-    made; else 0.
+def conclude(
+    suite: Suite, entries: Sequence[SuiteCommand], out: Path, *, open_runs: int, accept: bool, ended: int
+) -> Result:
+    """Compare with the last night, publish to `out`, and record the night unless `open_runs` are not finished.
+
+    The exit code is 5 if a row became worse, else `ended`, else 3 if a report could not be made.
     """
-
-    result: Result
-    regression: int
-    fault: int
-
-
-def conclude(suite: Suite, entries: Sequence[SuiteCommand], out: Path, *, open_runs: int, accept: bool) -> Conclusion:
-    """Compare with the last night, publish to `out`, tell, and record the night unless `open_runs` are to be done."""
     store = _store(entries)
     tonight, skipped = observe(suite.digest, entries, store), skipped_rows(entries)
     history = History(context.current().results, suite.name)
@@ -49,13 +46,13 @@ def conclude(suite: Suite, entries: Sequence[SuiteCommand], out: Path, *, open_r
     last, recorded = history.last(tonight), history.again(tonight)
     accepted = accept or (recorded is not None and recorded.accepted)
     found = changes(last, tonight, skipped)
-    words, tone = page.verdict(last, found, open_runs, accepted=accepted)
+    words, tone = verdict(last, found, open_runs, accepted=accepted)
     worse = [tables.sentence(change) for change in tables.told(found) if change.is_regression]
     own = tables.result(last, tonight, found, _failures(entries, store), _left_out(entries))
-    lead = [*([suite.summary] if suite.summary else []), *worse[: page.SHOWN]]
+    lead = [*([suite.summary] if suite.summary else []), *worse[:SHOWN]]
     section = Section("night", "what changed since the last night, and the runs", own)
     sections = [section, *_reports(suite, store)]
-    problems = publish(Site(suite.name, words, tone, lead, page.facts(store, tonight, last), sections), out)
+    problems = publish(Site(suite.name, words, tone, lead, _facts(store, tonight, last), sections), out)
     for name, problem in problems.items():
         context.say(f"report {name} could not be created: {problem}")
     if not open_runs:
@@ -63,8 +60,8 @@ def conclude(suite: Suite, entries: Sequence[SuiteCommand], out: Path, *, open_r
     sentences = "\n".join(plain(tables.sentence(change)) for change in tables.told(found)) if last else ""
     records = [flat(change) for change in found]
     note = f"{suite.name}: {words}; pages in {out / 'index.html'}"
-    result = Result([sentences] if sentences else [], records, notes=[note])
-    return Conclusion(result, REGRESSION if worse and not accepted else 0, PluginError.exit_code if problems else 0)
+    code = REGRESSION if worse and not accepted else ended or (PluginError.exit_code if problems else 0)
+    return Result([sentences] if sentences else [], records, notes=[note], exit_code=code)
 
 
 def _store(entries: Sequence[SuiteCommand]) -> Store:
@@ -110,3 +107,51 @@ def _left_out(entries: Sequence[SuiteCommand]) -> list[dict[str, Any]]:
             for row, reason in reasons.items()
         ]
     return found
+
+
+def verdict(last: Night | None, found: Sequence[Change], open_runs: int, *, accepted: bool) -> tuple[str, str]:
+    """A summary of the night in a few words, and its tone."""
+    worse = sum(change.is_regression for change in found)
+    left = f"; {open_runs} run{'' if open_runs == 1 else 's'} not finished" if open_runs else ""
+    if last is None:
+        return f"the first night: nothing to compare with{left}", "bad" if left else "plain"
+    if not worse:
+        return f"no regression{left}", "bad" if left else "good"
+    count = f"{worse} regression{'' if worse == 1 else 's'}"
+    return (f"{count}, accepted{left}", "plain") if accepted else (f"{count}{left}", "bad")
+
+
+def _facts(store: Store, tonight: Night, last: Night | None) -> list[tuple[str, str]]:
+    """(label, text), only from the store and the records, so that equal results give equal pages."""
+    statuses = [status for row in tonight.rows.values() for status in row.statuses.values()]
+    counts = [f"{statuses.count(status):,} {status.replace('_', ' ')}" for status in sorted(set(statuses))]
+    (times,) = store.rows("select strftime(max(finished), '%Y-%m-%d %H:%M') as latest from result")
+    found = [
+        ("runs", ", ".join(counts) or "none"),
+        ("latest run finished", f"{times['latest']} UTC" if times["latest"] else ""),
+        ("compared with the night of", _minute(last.recorded) if last else ""),
+    ]
+    machines = store.rows(
+        "select distinct bench, python, torch, platform, cpu, cores, gpu from environment order by all"
+    )
+    found += [(label, _all([[row[label.lower()]] for row in machines])) for label in ("bench", "Python", "torch")]
+    machine = [[row["cpu"], f"{row['cores']} cores", row["gpu"], row["platform"]] for row in machines]
+    found.append(("machine", _all(machine)))
+    code = store.rows("select distinct distribution, version, git_commit, dirty from plugin order by all")
+    own = [[c["distribution"], c["version"], (c["git_commit"] or "")[:10] or None, _dirty(c["dirty"])] for c in code]
+    found.append(("code", _all(own)))
+    return [(label, text) for label, text in found if text]
+
+
+def _all(rows: Sequence[Sequence[object]]) -> str:
+    """The parts of each row joined, and the rows joined, without duplicates."""
+    texts = [", ".join(str(part) for part in row if part is not None) for row in rows]
+    return "; ".join(dict.fromkeys(text for text in texts if text))
+
+
+def _dirty(dirty: bool | None) -> str | None:
+    return "with uncommitted changes" if dirty else None
+
+
+def _minute(time: str) -> str:
+    return f"{time[:16].replace('T', ' ')} UTC"

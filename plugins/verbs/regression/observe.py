@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 from harness.results.spec import RunSpec
 from harness.results.store import Store
@@ -16,17 +16,8 @@ from plugins.verbs.regression.night import MetricValues, Night, Row
 _METRICS = """
 select run_key, metric, metric_version, unit, direction, target, value from run_metric order by run_key, metric
 """
-
-
-class Measured(NamedTuple):
-    """A metric of one run."""
-
-    metric: str
-    version: int
-    unit: str
-    direction: str
-    target: float | None
-    value: float | None
+Measured = dict[str, Any]
+"""A row of `_METRICS`."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +48,8 @@ def observe(suite: str, entries: Sequence[SuiteCommand], store: Store) -> Night:
     _, concluded = store.table("select run_key, status, seconds_sampling from result")
     results = {key: (status, seconds) for key, status, seconds in concluded}
     metrics: dict[str, list[Measured]] = {}
-    for key, *measured in store.table(_METRICS)[1]:
-        metrics.setdefault(key, []).append(Measured(*measured))
+    for measured in store.rows(_METRICS):
+        metrics.setdefault(measured["run_key"], []).append(measured)
     members: dict[str, dict[int, RunSpec]] = {}
     left_out = skipped_rows(entries)
     for entry in entries:
@@ -89,7 +80,7 @@ def _row(
     by_metric: dict[str, list[tuple[int, Measured]]] = {}
     for seed in concluded:
         for measured in metrics.get(specs[seed].key, ()):
-            by_metric.setdefault(measured.metric, []).append((seed, measured))
+            by_metric.setdefault(measured["metric"], []).append((seed, measured))
     times = [seconds for _, seconds in concluded.values() if seconds is not None]
     return Row(
         task_version=next(iter(specs.values())).task_version,
@@ -102,6 +93,7 @@ def _row(
 
 def _metric(found: Sequence[tuple[int, Measured]]) -> MetricValues:
     """A metric over the seeds, without values of an older version."""
-    newest = max((measured for _, measured in found), key=lambda measured: measured.version)
-    values = {seed: m.value for seed, m in found if m.value is not None and m.version == newest.version}
-    return MetricValues(newest.version, newest.unit, newest.direction, newest.target, values)
+    newest = max((measured for _, measured in found), key=lambda measured: int(measured["metric_version"]))
+    version = newest["metric_version"]
+    values = {s: m["value"] for s, m in found if m["value"] is not None and m["metric_version"] == version}
+    return MetricValues(version, newest["unit"], newest["direction"], newest["target"], values)
