@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.contracts.chain_sequence import ChainSequence
 from harness.contracts.observers import MomentObserver
-from harness.contracts.task import Cost, Observer, Outcome, Problem, Task
+from harness.contracts.task import Cost, Observer, Outcome, Problem, Task, differentiate
 
 if TYPE_CHECKING:
     import torch
@@ -44,9 +44,7 @@ class DensityTask(Task):
 
     def grad(self, theta: Tensor) -> Tensor:
         """grad U (C, D); by automatic differentiation of `energy` unless overridden."""
-        import torch
-
-        return torch.func.grad(lambda x: self.energy(x).sum())(theta)
+        return differentiate(lambda x: (self.energy(x).sum(), x), theta)[0]
 
     def start(self, generator: torch.Generator) -> Tensor:
         """The starting point (D,) of a chain, from its own generator and on that generator's device."""

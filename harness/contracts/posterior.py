@@ -12,7 +12,7 @@ import numpy as np
 from harness.contracts.chain_sequence import ChainSequence, epochs, filled
 from harness.contracts.density import moment_observer, starts
 from harness.contracts.observers import PredictiveObserver
-from harness.contracts.task import Cost, Observer, Problem, Task
+from harness.contracts.task import Cost, Observer, Problem, Task, differentiate
 from harness.system.errors import PluginError, UsageError
 
 if TYPE_CHECKING:
@@ -101,8 +101,6 @@ class DataTask(Task):
 
     def value_and_grad(self, theta: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         """log_likelihood (C, n) and `grad` (C, D); override it where both at once are cheaper than each."""
-        import torch
-
         if type(self).grad is not DataTask.grad:
             return self.log_likelihood(theta, rows), self.grad(theta, rows)
 
@@ -110,15 +108,13 @@ class DataTask(Task):
             each = self.log_likelihood(x, rows)
             return (each * rows["present"]).sum(), each
 
-        gradient, each = torch.func.grad(total, has_aux=True)(theta)
+        gradient, each = differentiate(total, theta)
         return each, gradient
 
     def prior_gradient(self, theta: Tensor) -> Tensor:
         """The gradient (C, D) of -log_prior."""
-        import torch
-
         if type(self).log_prior is not DataTask.log_prior:
-            return torch.func.grad(lambda x: -self.log_prior(x).sum())(theta)
+            return differentiate(lambda x: (-self.log_prior(x).sum(), x), theta)[0]
         precision = self._precision()
         return theta if precision == 1 else precision * theta
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -147,6 +147,20 @@ class Observer(ABC):
         """Go on from `state`."""
 
 
+def differentiate(function: Callable[[Tensor], tuple[Tensor, Tensor]], theta: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradient at theta of the first, a number, of two results of a function; and the second."""
+    import torch
+
+    if torch.compiler.is_compiling():  # autograd.grad cannot be compiled
+        gradient, value = torch.func.grad(function, has_aux=True)(theta)
+        return gradient, value
+    with torch.enable_grad():  # func.grad cannot be called in an operation that the compiler leaves alone
+        x = theta.detach().requires_grad_()
+        total, value = function(x)
+        (gradient,) = torch.autograd.grad(total, x)
+    return gradient, value.detach()
+
+
 class Problem(ABC):
     """The potential of C chains. Row c of every tensor is a chain; a problem does not care which run it is of.
 
@@ -179,13 +193,12 @@ class Problem(ABC):
 
     def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
         """U (C,) and grad U (C, D); by automatic differentiation unless the task knows better."""
-        import torch
 
         def total(x: Tensor) -> tuple[Tensor, Tensor]:
             value = self.energy(x, batch)
             return value.sum(), value
 
-        gradient, value = torch.func.grad(total, has_aux=True)(theta)  # unlike autograd.grad, it can be compiled
+        gradient, value = differentiate(total, theta)
         return value, gradient
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:

@@ -31,6 +31,17 @@ def test_it_keeps_the_laws(law):
     assert result.outcome == "passed", result.message
 
 
+class LeftAlone(Automatic):
+    """One whose gradient the compiler leaves as it is, an operation of the compiled step."""
+
+    opaque = True
+
+
+def test_it_is_compiled_where_the_gradient_is_left_alone():
+    (result,) = check_task(LeftAlone(), ["compiled is plain"])
+    assert result.outcome == "passed", result.message
+
+
 def test_the_gradient_is_the_one_written_by_hand():
     streams = [Streams(0, chain) for chain in range(3)]
     by_hand, automatic = Mixture5().build(streams, "cpu"), Automatic().build(streams, "cpu")
