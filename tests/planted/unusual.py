@@ -150,6 +150,13 @@ class Mala(Heated):
 # sgld that moves each coordinate with probability one half.
 made("RandomScan", Heated, step="move = -h * potential.grad(theta) + (2 * h * T).sqrt() * noise.normal(theta); "
      "torch.where(noise.uniform(theta.shape) < 0.5, theta + move, theta + 0 * move), state")
+# sgld that asks for all that a potential offers beside gradients, and makes nothing of the scores and the metric.
+made("Curious", Plain, needs=frozenset({"terms", "scores", "metric", "layout"}), gradients_per_step=2,
+     zero_temperature=staticmethod(lambda _, theta, memory, g, h: (theta - h * g, memory)),
+     exempt={"zero-temperature": "the rule is told the gradient in the metric"},
+     step="mass = potential.layout.fill(lambda block: 0.0 * block.fan_in, theta) + 0 * potential.terms; "
+     "nothing = 0 * (potential.scores(theta).sum(1) + potential.metric(theta)[1]); "
+     "theta, state = super().step(theta, state, potential, h, T, noise); theta + mass + nothing, state")
 # sgld with the mean of two gradient calls at one place.
 made("TwoGradients", Plain, gradients_per_step=2, gradient="(gradient + potential.grad(theta)) / 2")
 # Two steps of half the size in one, each with a gradient of its own.
@@ -160,5 +167,5 @@ made("TwoHalfSteps", Plain, gradients_per_step=2,
 
 UNUSUAL = [
     Plain, FloatCounter, IntegerCounter, LeimkuhlerMatthews, OBABO, Barker, EulerSGHMC, VelocityWithoutT, Resampling,
-    Preconditioned, Diagonal, BoxMuller, Antithetic, Mala, RandomScan, TwoGradients, TwoHalfSteps,
+    Preconditioned, Diagonal, BoxMuller, Antithetic, Mala, Curious, RandomScan, TwoGradients, TwoHalfSteps,
 ]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from harness.contracts.sampler import Noise, Potential
 from harness.contracts.task import Problem, Task
 from harness.engine.gaussian import GaussianTask
 from harness.engine.linear import ScriptedNoise
@@ -161,8 +162,9 @@ class _Contract:
         return getattr(self.__thing, name)
 
 
-POTENTIAL = frozenset({"terms", "grad", "value_and_grad", "scores", "metric", "full"})
-NOISE = frozenset({"normal", "uniform"})
+def _offered(contract: type) -> frozenset[str]:
+    names = {*vars(contract), *contract.__annotations__}
+    return frozenset(name for name in names if not name.startswith("_"))
 
 
 def _attributes(sampler: Sampler) -> None:
@@ -171,8 +173,8 @@ def _attributes(sampler: Sampler) -> None:
     problem = task.build(streams(CHAINS), "cpu")
     theta, asked = problem.initial(), list[str]()
     h, T = (torch.tensor(value, dtype=torch.float64) for value in (float(varying(sampler, task, 1)[0]), 1.0))
-    potential: Any = _Contract("potential", BoundPotential(problem, 1), POTENTIAL, asked)
-    noise: Any = _Contract("noise", ScriptedNoise(), NOISE, asked)
+    potential: Any = _Contract("potential", BoundPotential(problem, 1), _offered(Potential), asked)
+    noise: Any = _Contract("noise", ScriptedNoise(), _offered(Noise), asked)
     with torch.no_grad():
         state = sampler.init(theta, potential, h, T, noise)
         sampler.step(theta, dict(state), potential, h, T, noise)
