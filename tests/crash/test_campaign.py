@@ -19,8 +19,7 @@ from crash.workload import SHORT, References, Site
 
 KILLED = "kill at a system call of gc --delete"
 LEFT_TO_THE_LONG_FORM = {
-    "kill -9 of the fork server", "SIGTERM to the group", "SIGTERM to the launcher", "SIGTERM to a worker",
-    "a closed terminal", "Ctrl-C twice",
+    "kill -9 of the fork server", "SIGTERM to the group", "SIGTERM to the launcher", "Ctrl-C twice",
     "kill -9 of the group", "a clock that jumps", "kill -9, SIGTERM, Ctrl-C of ingest and report",
     "events.jsonl of an unfinished run bit-flipped",
     "checkpoint.safetensors of an unfinished run truncated", "draws.part of an unfinished run truncated",
