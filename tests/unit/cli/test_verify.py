@@ -19,7 +19,7 @@ from harness.cli.app import run
 from harness.contracts.registry import registry
 from harness.results import environment
 from harness.results.ledger import rescored
-from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.attempt import Attempt, checksum
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
 from harness.results.store import Store
@@ -163,20 +163,25 @@ def test_a_line_that_a_crash_cut_off_is_no_damage(ledger, attempt):
 
 def test_records_that_were_made_to_fit_are_still_not_each_others(ledger, capsys):
     """Checksums that hold, of files that belong to another run or say other things."""
-    attempt, other = concluded(ledger), concluded(ledger, seed=1)
-    few = concluded(ledger, seed=2)
-    record = json.loads((few.path / "result.json").read_text())
-    del record["sha256"]
-    (few.path / "result.json").write_text(json.dumps({**record, "draws_kept": 4, "draws_stored": 4}))
-    record = json.loads((attempt.path / "result.json").read_text())
-    del record["sha256"]
-    record["files"]["spec.json"] = json.loads((other.path / "result.json").read_text())["files"]["spec.json"]
-    (attempt.path / "result.json").write_text(json.dumps(record))
+    attempt, other, few, longer = (concluded(ledger, seed) for seed in range(4))
+
+    def fit(made, **changes):
+        record = json.loads((made.path / "result.json").read_text()) | changes
+        del record["sha256"]
+        record["files"]["spec.json"] = checksum(made.path / "spec.json")
+        (made.path / "result.json").write_text(json.dumps(record))
+
+    fit(few, draws_kept=4, draws_stored=4)
     shutil.copy(other.path / "spec.json", attempt.path)
+    fit(attempt)
+    edited = json.loads((longer.path / "spec.json").read_text())
+    (longer.path / "spec.json").write_text(json.dumps(edited | {"steps": edited["steps"] + 1}))
+    fit(longer)
     capsys.readouterr()
     assert verify(ledger) == 4
     found = lines(capsys)
     assert any(line.startswith(f"{attempt.path / 'spec.json'}: is of run {spec(1).key[:12]}") for line in found)
+    assert any(line.startswith(f"{longer.path / 'spec.json'}: is altered: its parts do not match") for line in found)
     assert any(line.startswith(f"{few.path / 'draws.safetensors'}: holds draws [3, 2, 3]") for line in found)
 
 
