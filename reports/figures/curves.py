@@ -63,7 +63,7 @@ def _lines(score: FieldScore) -> tuple[list[Line], list[str]]:
 def _seconds_a_pass(group: Group) -> float | None:
     numbers = group.done.numbers
     return typical(
-        [s / p if s is not None and p else None for s, p in zip(numbers.seconds, numbers.passes, strict=True)]
+        [s / p if s is not None and p else None for s, p in zip(numbers.seconds_sampling, numbers.passes, strict=True)]
     )
 
 

@@ -59,7 +59,7 @@ def _table(score: FieldScore, label: str, own: Sequence[Group], metric: str) -> 
     unit = next((e.unit for group in own if (e := score.estimate(group, metric))), "")
     seeds = sorted({len(group.runs) for group in own})
     spoken = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else f"{seeds[0]} seeds"
-    draws = sorted({kept for group in own for kept in group.done.numbers.draws if kept is not None})
+    draws = sorted({kept for group in own for kept in group.done.numbers.draws_kept if kept is not None})
     notes = [f"{spoken} a cell" + (f"; {draws[0]:,} to {draws[-1]:,} draws a run" if draws else "")]
     title = f"{label}: {metric.replace('_', ' ')} ({unit}); {score.title}; {score.multipliers()}"
     return Table(title, columns, rows, [*notes, *score.failures()])

@@ -46,7 +46,7 @@ class EffectiveSize(Report):
 def _seconds(metric: str) -> wide.Cost:
     def cost(group: Group) -> list[float | None]:
         chains = 1 if metric in wide.POOLED else group.chains
-        return [own and own / chains for own in group.done.numbers.seconds]
+        return [own and own / chains for own in group.done.numbers.seconds_sampling]
 
     return cost
 
@@ -82,7 +82,7 @@ def _size(score: FieldScore, metric: str) -> wide.Cell:
     def cell(group: Group) -> str:
         estimate = score.estimate(group, metric)
         text = with_interval(estimate)
-        draws = [kept for kept in group.done.numbers.draws if kept is not None]
+        draws = [kept for kept in group.done.numbers.draws_kept if kept is not None]
         if metric not in PAPER or estimate is None or not estimate.by_seed or not draws:
             return text
         full = [value >= min(draws) for value in estimate.by_seed.values()]

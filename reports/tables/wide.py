@@ -209,4 +209,4 @@ def cost_columns(score: FieldScore, known: str) -> dict[str, Cell]:
 
         return cell
 
-    return {"data passes": cost("passes"), "seconds": cost("seconds")}
+    return {"data passes": cost("passes"), "seconds": cost("seconds_sampling")}

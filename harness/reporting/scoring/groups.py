@@ -47,8 +47,8 @@ class Run:
     step: int | None
     chain: int | None
     passes: float | None
-    seconds: float | None
-    draws: int | None
+    seconds_sampling: float | None
+    draws_kept: int | None
     metrics: Mapping[str, Value]
 
 
@@ -59,8 +59,8 @@ class Numbers:
     seed: Sequence[int]
     status: Sequence[str]
     passes: Sequence[float | None]
-    seconds: Sequence[float | None]
-    draws: Sequence[int | None]
+    seconds_sampling: Sequence[float | None]
+    draws_kept: Sequence[int | None]
 
 
 class Runs(Sequence[Run]):

@@ -43,10 +43,10 @@ where ($1 is null or list_contains($1, task))
 """
 _RUNS = f"""
 create temp table chosen as
-select group_key, run_key, seed, attempt, status, passes, seconds_sampling as seconds, draws_kept as draws
+select group_key, run_key, seed, attempt, status, passes, seconds_sampling, draws_kept
 from result {_CHOSEN}
 """  # noqa: S608 - a constant
-_NUMBERS = "select group_key, seed, status, passes, seconds, draws from chosen order by group_key, seed"
+_NUMBERS = "select group_key, seed, status, passes, seconds_sampling, draws_kept from chosen order by group_key, seed"
 _GROUPS = """
 select run.*, numbered.* exclude (group_key) from run join (
     select group_key, min_by(run_key, seed) as run_key,
@@ -70,7 +70,7 @@ group by all
 order by group_key, name, version desc, min(seed)
 """  # noqa: S608 - names of ours
 _DETAILS = f"""
-select group_key, run_key, attempt, path, seed, status, reason, step, chain, passes, seconds_sampling, draws_kept
+select group_key, run_key as key, attempt, path, seed, status, reason, step, chain, passes, seconds_sampling, draws_kept
 from result {_CHOSEN} order by group_key, seed
 """  # noqa: S608 - a constant
 _CODES = """
@@ -247,7 +247,7 @@ def _group(
         settings=_settings(row),
         provenance=settle({name: o for name, o in origins.items() if not _is_given(o)}, choices),
         given={name.partition(".")[2]: str(o["value"]) for name, o in origins.items() if _is_given(o)},
-        runs=Runs(numbers, lambda: [_run(found, readings) for found in details()[key]]),
+        runs=Runs(numbers, lambda: [Run(**row, metrics=_Metrics(readings, row["seed"])) for row in details()[key]]),
         readings=readings,
         task_code=task_code,
     )
@@ -271,7 +271,7 @@ def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
 def _details(store: Store, chosen: Sequence[Any]) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for row in store.rows(_DETAILS, chosen):
-        found.setdefault(row["group_key"], []).append(row)
+        found.setdefault(row.pop("group_key"), []).append(row)
     return found
 
 
@@ -295,20 +295,3 @@ class _Metrics(Mapping[str, Value]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-def _run(row: Mapping[str, Any], readings: Mapping[str, Sequence[Readings]]) -> Run:
-    return Run(
-        key=row["run_key"],
-        attempt=row["attempt"],
-        path=row["path"],
-        seed=row["seed"],
-        status=row["status"],
-        reason=row["reason"],
-        step=row["step"],
-        chain=row["chain"],
-        passes=row["passes"],
-        seconds=row["seconds_sampling"],
-        draws=row["draws_kept"],
-        metrics=_Metrics(readings, row["seed"]),
-    )
