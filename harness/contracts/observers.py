@@ -205,7 +205,8 @@ class SeriesObserver(MomentObserver):
     """`MomentObserver`, and what needs the whole series of draws, which it holds: 8 bytes a number.
 
     Effective sizes and R-hat are of the draws as they come, whatever their weights; errors and temperatures weigh
-    them. Curves are those of `MomentErrors`, and chain_ess (C, D): the paper's ESS of each chain.
+    them. For an ensemble effective sizes and R-hat have no value: its particles are no series and may depend on each
+    other. Curves are those of `MomentErrors`, and chain_ess (C, D): the paper's ESS of each chain.
 
     gradient    draws (n, D) -> grad U (n, D), for temperatures: of all chains together, 1 but for Monte Carlo error
     axes        the directions of temperatures, columns (D, K)
@@ -226,6 +227,7 @@ class SeriesObserver(MomentObserver):
         super().__init__(truth, trajectory, cost)
         self.gradient, self.axes, self.gradients = gradient, axes, gradients
         kept = int(np.count_nonzero(trajectory.keep))
+        self.series = trajectory.particles == 1
         self.draws = np.empty((kept, chains, len(truth.mean)))
         self.weights = np.empty((kept, chains))
 
@@ -254,7 +256,7 @@ class SeriesObserver(MomentObserver):
                 along = directional_temperatures(chosen, slopes, centre, self.axes)
                 values["temperature"] = float(configurational_temperature(chosen, slopes, centre))
             values |= {"temperature_min": along.min(), "temperature_max": along.max()}
-        if self.seen >= 4:
+        if self.seen >= 4 and self.series:
             chain_ess = reference_ess(x, centre, self.errors.moments.sd)
             curves["chain_ess"] = (np.arange(len(centre), dtype=np.float64), chain_ess)
             values |= {

@@ -90,6 +90,7 @@ class Sampler(Configurable):
     refresh_every            `refresh` is called before every so many steps; 0: never
     step_unit                the power of U in the unit of h: -1 where h multiplies grad U, 0 where h has no unit (it
                              multiplies a gradient that was divided by its size). Of hyperparameters, `param` has it
+    particles                P, positions that an ensemble holds; `ensemble` hands them over, all of them are draws
     needs                    what it asks of a potential beyond gradients ("terms", "scores", "metric", "layout")
     adaptive                 state entries that the linear law holds fixed (psgld's V)
     zero_temperature         the optimiser that a step equals at T = 0: the name of one that is known ("sgd",
@@ -109,6 +110,7 @@ class Sampler(Configurable):
     gradient_at: ClassVar[str] = "start"
     refresh_every: ClassVar[int] = 0
     step_unit: ClassVar[int] = -1
+    particles: ClassVar[int] = 1
     needs: ClassVar[frozenset[str]] = frozenset()
     adaptive: ClassVar[tuple[str, ...]] = ()
     zero_temperature: ClassVar[str | Callable[..., Any] | None] = "sgd"
@@ -141,6 +143,10 @@ class Sampler(Configurable):
     def refresh(self, theta: Tensor, state: State, potential: Potential) -> State:
         """The state before every `refresh_every`-th step, the first excepted; asks for one full gradient."""
         return state
+
+    def ensemble(self, theta: Tensor, state: State) -> Tensor:
+        """All particles (C, P, D) of an ensemble, theta being the first. They share the chain's weight."""
+        return theta[:, None]
 
     def log_weight(self, state: State) -> Tensor | None:
         """log importance weight of the current draw, shape (C,); None where all draws weigh the same."""

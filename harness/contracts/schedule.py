@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.contracts.parameters import Configurable, param
 from harness.system.errors import PluginError, UsageError
@@ -20,6 +20,9 @@ class Trajectory:
     step_size and temperature (float64) are those that step k uses; keep marks the steps whose result is a draw;
     evaluate marks the steps at which a task may do a costly evaluation; cycle counts from 0; burn_in marks the steps
     after which a sampler adapts and from which nothing is kept.
+
+    Observers of an ensemble of P particles get each step P times, with a draw for each particle (`shared`); `particles`
+    is then P, and successive draws are not a series in time.
     """
 
     step_size: NDArray[np.float64]
@@ -28,11 +31,12 @@ class Trajectory:
     evaluate: NDArray[np.bool_]
     cycle: NDArray[np.int64]
     burn_in: NDArray[np.bool_]
+    particles: int = 1
 
     def __post_init__(self) -> None:
         import numpy as np
 
-        if len({len(getattr(self, f.name)) for f in fields(self)}) > 1:
+        if len({len(array) for array in self._arrays().values()}) > 1:
             raise PluginError("the arrays of a trajectory differ in length")
         for name in ("step_size", "temperature"):
             values = getattr(self, name)
@@ -41,6 +45,14 @@ class Trajectory:
 
     def __len__(self) -> int:
         return len(self.step_size)
+
+    def _arrays(self) -> dict[str, NDArray[np.generic]]:
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "particles"}
+
+    def shared(self, particles: int) -> Trajectory:
+        """Each step this many times."""
+        arrays: dict[str, Any] = {name: array.repeat(particles) for name, array in self._arrays().items()}
+        return Trajectory(**arrays, particles=particles) if particles > 1 else self
 
     def quiet(self, steps: int) -> Trajectory:
         """The first `steps` steps at T = 0 and not kept."""

@@ -108,6 +108,10 @@ class Cost:
     at_start: float
     per_step: float
 
+    def shared(self, particles: int) -> Cost:
+        """Of a step that stands for one particle of an ensemble (`Trajectory.shared`)."""
+        return Cost(self.at_start, self.per_step / particles)
+
     def after(self, steps: Array) -> Array:
         """Data passes spent by the end of each of `steps`, counted from 1."""
         return self.at_start + self.per_step * steps

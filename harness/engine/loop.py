@@ -26,9 +26,11 @@ from harness.engine.stepping import (
     Noise,
     Potential,
     check_calls,
+    check_particles,
     check_returned,
     check_weights,
     cut,
+    drawn,
     split,
     stepper,
 )
@@ -99,8 +101,9 @@ class Loop:
         self.noise = ChainNoise([s.fastest("noise", device, self.dtype) for s in streams], slots)
         length = min(self.noise.block_length(self.problem.dim), self.problem.block_limit or len(trajectory))
         self.ends = dict(cut(trajectory, length, sampler.refresh_every))
+        seen, cost = trajectory.shared(sampler.particles), self.cost.shared(sampler.particles)
         self.runs = [
-            RunState(rows, (observer or self.problem.observer)(rows, trajectory, self.cost), draw_stride)
+            RunState(rows, (observer or self.problem.observer)(rows, seen, cost), draw_stride, sampler.particles)
             for rows in (slice(r, r + chains) for r in range(0, len(streams), chains))
         ]
 
@@ -157,6 +160,7 @@ class Loop:
                 self.theta, dict(self.state), Potential(potential, self.sampler), h, warm, Noise(noise)
             )
         check_returned(self.sampler, theta, state, self.theta, self.state)
+        check_particles(self.sampler, theta, state)
         weight = self.sampler.log_weight(state)
         if weight is not None:
             check_weights(self.sampler, weight, (rows,))
@@ -191,7 +195,7 @@ class Loop:
         if not self.stepper.in_place:
             check_returned(self.sampler, done.theta, done.state, self.theta, self.state)
         self.theta, self.state, self.position = done.theta, done.state, stop
-        lost = (~torch.isfinite(self.theta).all(dim=1)) * len(block) if done.lost is None else done.lost
+        lost = (~torch.isfinite(self._drawn()).all(dim=1)) * len(block) if done.lost is None else done.lost
         if done.log_weights is not None:
             lost = lost.where((done.log_weights < math.inf).all(dim=0) | (lost > 0), len(block))  # a NaN is not
         self.lost_at = self.lost_at.where((self.lost_at > 0) | (lost == 0), start + lost)
@@ -229,6 +233,9 @@ class Loop:
             adapt=bool(self.trajectory.burn_in[start]),
         )
 
+    def _drawn(self) -> Tensor:
+        return drawn(self.sampler, self.theta, self.state)
+
     def _observe(self, done: Advanced, start: int, stop: int) -> None:
         draws = done.draws
         if not len(draws):
@@ -237,6 +244,10 @@ class Loop:
         steps = np.flatnonzero(self.trajectory.keep[start:stop]) + start + 1
         if self.by_step_size:
             logs = logs + self.h[torch.from_numpy(steps - 1).to(self.device)].log()[:, None]
+        if (count := self.sampler.particles) > 1:  # a draw for each particle
+            draws = draws.unflatten(2, (count, -1)).movedim(2, 1).flatten(0, 1)
+            logs = logs.repeat_interleave(count, 0)
+            steps = ((steps - 1)[:, None] * count + np.arange(1, count + 1)).ravel()
         for run in self.runs:
             run.take(draws[:, run.rows], logs[:, run.rows], steps)
 
@@ -259,9 +270,9 @@ class Loop:
                 run.last_finite = positions[step - start - 1][run.rows][chain][:COORDINATES].clone()
 
     def _again(self, theta: Tensor, state: State, block: Block) -> tuple[Tensor, NDArray[np.int64]]:
-        """The positions (B + 1, C, D) in a block, and at which of its steps, counted from 1, each chain was lost."""
+        """The positions (B + 1, C, P D) in a block, and at which of its steps, counted from 1, each chain was lost."""
         if len(block) == 1:
-            return theta[None], np.ones(len(theta), dtype=np.int64)
+            return drawn(self.sampler, theta, state)[None], np.ones(len(theta), dtype=np.int64)
         with torch.no_grad():
             keep = np.ones(len(block), dtype=bool)
             done = self.stepper.advance(self.sampler, self.potential, theta, state, replace(block, keep=keep))
@@ -269,7 +280,8 @@ class Loop:
         if done.log_weights is not None:
             finite = finite & (done.log_weights < math.inf)
         lost = ~finite.cpu().numpy()
-        return torch.cat([theta[None], done.draws]), np.where(lost.any(axis=0), lost.argmax(axis=0) + 1, 0)
+        before = drawn(self.sampler, theta, state)[None]
+        return torch.cat([before, done.draws]), np.where(lost.any(axis=0), lost.argmax(axis=0) + 1, 0)
 
     def checkpoint(self, run: RunState) -> dict[str, Tensor]:
         """All that `run` needs to go on from `position`, as tensors that a safetensors file can hold."""

@@ -40,10 +40,11 @@ class RunState:
     loop that saw it, and not where steps write in place.
     """
 
-    def __init__(self, rows: slice, observer: Observer, stride: int) -> None:
+    def __init__(self, rows: slice, observer: Observer, stride: int, particles: int = 1) -> None:
         self.rows = rows
         self.observer = observer
         self.stride = stride
+        self.particles = particles
         self.kept = 0
         self.stored = 0
         self.pending: list[np.ndarray] = []
@@ -52,7 +53,7 @@ class RunState:
         self.log_weight_unit = math.nan
 
     def take(self, draws: Tensor, log_weights: Tensor, steps: np.ndarray) -> None:
-        """Observe kept draws (B, C, D) and put every `stride`-th, if any, aside for the draws file, as float32.
+        """Observe kept draws (B, C, D) and put those of every `stride`-th step, if any, aside as float32.
 
         Weights count from that of the first draw: only their ratios mean something, and exp has a limit.
         """
@@ -62,8 +63,9 @@ class RunState:
             self.log_weight_unit = float(log_weights[0].max())
         self.observer.observe(draws, (log_weights - self.log_weight_unit).exp(), steps)
         if self.stride:
-            first = -self.kept % self.stride
-            self.pending.append(draws[first :: self.stride].to(torch.float32).cpu().numpy())
+            first = -(self.kept // self.particles) % self.stride
+            chosen = draws.unflatten(0, (-1, self.particles))[first :: self.stride].flatten(0, 1)
+            self.pending.append(chosen.to(torch.float32).cpu().numpy())
             self.stored += len(self.pending[-1])
         self.kept += len(steps)
 

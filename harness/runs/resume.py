@@ -69,7 +69,8 @@ def kept_bytes(spec: RunSpec) -> int:
 
 
 def _size(path: Trajectory, spec: RunSpec, task: Task) -> int:
-    return int(path.keep.sum()) * spec.chains * task.dim() * 4
+    particles = instance(spec.sampler.target, spec.sampler.params).particles
+    return int(path.keep.sum()) * particles * spec.chains * task.dim() * 4
 
 
 def _stride(draws: str, dim: int, size: int) -> int:

@@ -202,7 +202,7 @@ class Session:
         lost, cost = run.divergence, self.loop.cost
         reason = f"chain {lost.chain} of seed {spec.seed} became non-finite at step {lost.step}" if lost else None
         steps = lost.seen_at if lost else self.loop.position
-        stored_at = np.flatnonzero(self.loop.trajectory.keep)[:: run.stride or 1] + 1
+        stored_at = np.flatnonzero(self.loop.trajectory.keep)[:: run.stride or 1].repeat(run.particles) + 1
         with writing():
             stored = attempt.seal_draws(spec.chains, self.loop.problem.dim, stored_at)
             if outcome is not None:

@@ -115,17 +115,17 @@ def finish(running: Loop) -> Loop:
 
 
 def draws(running: Loop) -> Tensor:
-    """The kept draws (K, C, D) of a loop on a Gaussian."""
+    """The kept draws (K, C, D) of a loop on a Gaussian; of an ensemble theta alone."""
     recorder = running.runs[0].observer
     assert isinstance(recorder, Recorder)
-    return recorder.draws()
+    return recorder.draws()[:: running.sampler.particles]
 
 
 def weights(running: Loop) -> Tensor:
     """The weights (K, C) of the kept draws of a loop on a Gaussian; they sum to 1."""
     recorder = running.runs[0].observer
     assert isinstance(recorder, Recorder)
-    together = torch.cat(recorder.weights)
+    together = torch.cat(recorder.weights)[:: running.sampler.particles]
     return together / together.sum()
 
 

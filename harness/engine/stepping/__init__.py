@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from harness.engine.stepping.block import Advanced, Block, check_calls, check_returned, check_weights, cut, split
+from harness.engine.stepping.block import (
+    Advanced,
+    Block,
+    check_calls,
+    check_particles,
+    check_returned,
+    check_weights,
+    cut,
+    drawn,
+    split,
+)
 from harness.engine.stepping.compiled import Compiled
 from harness.engine.stepping.execution_mode import LARGE
 from harness.engine.stepping.graph import Graph
@@ -35,9 +45,11 @@ __all__ = [
     "Stepper",
     "advance",
     "check_calls",
+    "check_particles",
     "check_returned",
     "check_weights",
     "cut",
+    "drawn",
     "split",
     "stepper",
 ]  # fmt: skip

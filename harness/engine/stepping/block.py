@@ -41,7 +41,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Advanced:
-    """What a block left behind: position, state, the n kept draws (n, C, D) and their log weights (n, C), if any."""
+    """What a block left behind: position, state, the n kept draws (n, C, P D) and their log weights (n, C), if any."""
 
     theta: Tensor
     state: State
@@ -84,10 +84,30 @@ def check_weights(sampler: Sampler, weights: Tensor, shape: tuple[int, ...]) -> 
     )
 
 
+def drawn(sampler: Sampler, theta: Tensor, state: State) -> Tensor:
+    """What a step hands over: theta (C, D), or the particles of an ensemble (C, P D)."""
+    return theta if sampler.particles == 1 else sampler.ensemble(theta, state).flatten(1)
+
+
+def check_particles(sampler: Sampler, theta: Tensor, state: State) -> None:
+    """Raise `PluginError` unless the particles of an ensemble are as many as declared, in theta's type."""
+    count, name = sampler.particles, type(sampler).__name__
+    if type(count) is not int or count < 1:
+        raise PluginError(f"{name}.particles is {count!r:.40}, not a whole number of at least 1")
+    if count == 1:
+        return
+    found = sampler.ensemble(theta, state)
+    shape = (len(theta), count, theta.shape[1])
+    if (tuple(found.shape), found.dtype) != (shape, theta.dtype):
+        raise PluginError(f"{name}.ensemble: {found.dtype} of shape {tuple(found.shape)} is not {theta.dtype} {shape}")
+    if not bool((found[:, 0].nan_to_num() == theta.nan_to_num()).all()):
+        raise PluginError(f"{name}.ensemble: its first particle is not theta")
+
+
 def stacked(
     sampler: Sampler, draws: Sequence[Tensor], log_weights: Sequence[Tensor], theta: Tensor
 ) -> tuple[Tensor, Tensor | None]:
-    """The kept draws (n, C, D), and their log weights (n, C) if there are any; raises where they differ in shape."""
+    """The kept draws (n, C, P D), and their log weights (n, C) if there are any; raises where they differ in shape."""
     import torch
 
     name = type(sampler).__name__
@@ -98,8 +118,9 @@ def stacked(
         weights = torch.stack(list(log_weights)) if log_weights else None
     except (RuntimeError, TypeError) as error:
         raise PluginError(f"{name}: positions or log weights change their shape from step to step: {error}") from error
-    if kept.shape[1:] != theta.shape:
-        raise PluginError(f"{name}.step: theta was {tuple(theta.shape)} and came back as {tuple(kept.shape[1:])}")
+    shape = (len(theta), sampler.particles * theta.shape[1])
+    if kept.shape[1:] != shape:
+        raise PluginError(f"{name}.step: theta was {shape} and came back as {tuple(kept.shape[1:])}")
     if weights is not None:
         check_weights(sampler, weights, (len(draws), len(theta)))
     return kept, weights

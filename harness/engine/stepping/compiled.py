@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from harness.engine.stepping.block import Advanced, Block, check_calls, check_returned, check_weights
+from harness.engine.stepping.block import Advanced, Block, check_calls, check_returned, check_weights, drawn
 from harness.engine.stepping.compile_cache import kind_of, making
 from harness.engine.stepping.execution_mode import CPP_WRAPPER_FROM, torch_version
 from harness.engine.stepping.noise import Noise, StepNoise
@@ -124,20 +124,20 @@ def _scan(sampler: Sampler, potential: CountingPotential, block: Block) -> Funct
     from torch._higher_order_ops.scan import scan
 
     slots, adapt = block.slots, block.adapt
-    drawn = [bool(slot.ndim) for slot in block.noise]
+    heated = [bool(slot.ndim) for slot in block.noise]
 
     def one(carry: Lanes, now: Lanes) -> tuple[Lanes, Lanes]:
         like = theta = carry["theta"].movedim(-1, 0)
         was = state = {name: leaf.movedim(-1, 0) for name, leaf in carry["state"].items()}
         batch = {name: leaf.movedim(-1, 0) for name, leaf in now["batch"].items()}
         noise = StepNoise(slots)
-        noise.start(_values(now["noise"], drawn, theta))
+        noise.start(_values(now["noise"], heated, theta))
         asked = potential.on(batch or None, theta.shape)
         theta, state = sampler.step(theta, dict(state), Potential(asked, sampler), now["h"], now["T"], Noise(noise))
         noise.finish()
         if adapt:
             state = sampler.adapt(state, now["h"], now["T"])
-        out = {"theta": _fresh(theta)}
+        out = {"theta": _fresh(drawn(sampler, theta, state))}
         weight = sampler.log_weight(state)
         if weight is not None:
             check_weights(sampler, weight, like.shape[:1])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness.contracts.sampler import Sampler
-from harness.engine.stepping.block import Advanced, Block, check_calls, check_unchanged, split, stacked
+from harness.engine.stepping.block import Advanced, Block, check_calls, check_unchanged, drawn, split, stacked
 from harness.engine.stepping.noise import Noise, StepNoise
 from harness.engine.stepping.potential import Potential
 
@@ -39,14 +39,14 @@ def advance(sampler: Sampler, potential: CountingPotential, theta: Tensor, state
     calls, full_calls = sampler.gradients_per_step, sampler.full_gradients_per_step
     # Each step gets memory of its own: from a view of the block a sampler could read the noise of later steps.
     slots = [torch.unbind_copy(slot, 0) if slot.ndim else (slot,) * len(block) for slot in block.noise]
-    drawn = list(zip(*slots, strict=True)) or [()] * len(block)
+    values_of = list(zip(*slots, strict=True)) or [()] * len(block)
     batches = split(block.batches, len(block))
     weighted = type(sampler).log_weight is not Sampler.log_weight
     draws: list[Tensor] = []
     versions: list[int] = []
     log_weights: list[Tensor] = []
     like, dtype = theta, theta.dtype
-    inputs = zip(_each(block.h), _each(block.T), drawn, batches, block.keep.tolist(), strict=True)
+    inputs = zip(_each(block.h), _each(block.T), values_of, batches, block.keep.tolist(), strict=True)
     # What stands between two calls of `step` is time that every sampler pays for: it is little, on purpose.
     for h, T, values, batch, kept in inputs:
         potential.batch = batch
@@ -56,8 +56,9 @@ def advance(sampler: Sampler, potential: CountingPotential, theta: Tensor, state
         if block.adapt:
             state = sampler.adapt(state, h, T)
         if kept:
-            draws.append(theta)
-            versions.append(theta._version)  # noqa: SLF001 - torch counts writes in place, and has no public name for it
+            draw = drawn(sampler, theta, state)
+            draws.append(draw)
+            versions.append(draw._version)  # noqa: SLF001 - torch counts writes in place, and has no public name for it
             weight = sampler.log_weight(state) if weighted else None
             if weight is not None:
                 log_weights.append(weight)

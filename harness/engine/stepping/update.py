@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from harness.engine.stepping.block import Advanced, Block, check_calls, check_returned, split, stacked
+from harness.engine.stepping.block import Advanced, Block, check_calls, check_returned, drawn, split, stacked
 from harness.engine.stepping.compile_cache import kind_of, making
 from harness.engine.stepping.noise import Noise, StepNoise
 from harness.engine.stepping.potential import Potential
@@ -58,9 +58,10 @@ class Update:
         for k, batch in enumerate(split(block.batches, len(block))):
             noise = [slot[k] if slot.ndim else slot for slot in block.noise]
             self._step(sampler, potential, batch, theta, state, block, (block.h[k], block.T[k], noise))
-            lost = lost.where((lost > 0) | theta.isfinite().all(1), k + 1)
+            draw = drawn(sampler, theta, state)
+            lost = lost.where((lost > 0) | draw.isfinite().all(1), k + 1)
             if block.keep[k]:
-                draws.append(theta.clone())
+                draws.append(draw.clone())
                 weight = sampler.log_weight(state)
                 log_weights += [] if weight is None else [weight.clone()]
             counted = potential.take_counts()

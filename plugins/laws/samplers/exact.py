@@ -277,7 +277,7 @@ class Ranks:
 def _draws(run: RunState) -> Array:
     """The draws (K, C, D) of one run of a loop."""
     assert isinstance(run.observer, Recorder)
-    return run.observer.draws().numpy()
+    return run.observer.draws()[:: run.particles].numpy()
 
 
 def _whitened(z: Array, P: Array) -> tuple[float, int]:

@@ -205,7 +205,7 @@ def windows(sampler: Sampler, seed: int, chains: int) -> Windows:
         raise Broken(f"a chain goes to infinity at step {run.divergence.step} of {STEPS}")
     recorder = run.observer
     assert isinstance(recorder, Recorder)
-    draws, weights = recorder.draws().numpy(), torch.cat(recorder.weights).numpy()
+    draws, weights = (leaf[:: run.particles].numpy() for leaf in (recorder.draws(), torch.cat(recorder.weights)))
     first, second, weights = draws[::2], draws[1::2], weights[1::2]
     values = {
         "mean of x^2": np.square(second).mean(2), "mean of x": second.mean(2),

@@ -10,7 +10,7 @@ import torch
 
 from harness.engine.gaussian import GaussianTask
 from harness.engine.loop import Loop
-from harness.engine.stepping import Block, StepNoise, advance
+from harness.engine.stepping import Block, StepNoise, advance, drawn
 from plugins.laws.law import Broken, Law, fingerprint, same, streams, trajectory, varying
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _walk(sampler: Sampler, disturb: Callable[[Tensor, Tensor], object] | None =
             done = advance(sampler, running.potential, theta, state, block)
         theta, state = done.theta, done.state
         draws += done.draws
-        seen.append(fingerprint([theta]))
+        seen.append(fingerprint([drawn(sampler, theta, state)]))
     changed = [k + 1 for k, draw in enumerate(draws) if fingerprint([draw]) != seen[k]]
     if changed:
         raise Broken(f"the draw of step {changed[0]} is changed by later steps: a tensor is written in place")

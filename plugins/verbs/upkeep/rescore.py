@@ -131,12 +131,14 @@ def _measure(
     draws, steps = kept
     schedule = instance(spec.schedule.target, spec.schedule.params)
     trajectory = schedule.trajectory(spec.steps, task.steps_per_epoch()).with_burn_in(spec.burn_in, spec.thin)
-    if not np.array_equal(np.flatnonzero(trajectory.keep) + 1, steps):
+    count = sampler.particles
+    if not np.array_equal(np.flatnonzero(trajectory.keep).repeat(count) + 1, steps):
         raise RunError("its schedule now keeps other steps than the run did")
     streams = [Streams(spec.seed, chain, (spec.task.name,)) for chain in range(spec.chains)]
     at_start = result["passes"] - result["steps_done"] * result["passes_per_step"]
-    cost = Cost(at_start, result["passes_per_step"])
-    observer = task.build(streams, "cpu").observer(slice(0, spec.chains), trajectory, cost)
+    seen, cost = trajectory.shared(count), Cost(at_start, result["passes_per_step"]).shared(count)
+    steps = np.flatnonzero(seen.keep) + 1
+    observer = task.build(streams, "cpu").observer(slice(0, spec.chains), seen, cost)
     dtype: torch.dtype = getattr(torch, task.dtype)
     for start in range(0, len(draws), BLOCK):
         block = torch.from_numpy(draws[start : start + BLOCK].copy()).to(dtype)
