@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from harness.contracts.observers import finite_or_none
-from harness.contracts.task import Outcome, Task
+from harness.contracts.task import Metric, Outcome, Task
 from harness.engine.loop import Loop
 from harness.engine.run_state import RunState
 from harness.results import environment
@@ -283,7 +283,11 @@ class Session:
 def metric_values(task: Task, values: Mapping[str, float | None]) -> tuple[Value, ...]:
     """The metrics of a task, in its order; a value that is missing or not finite does not exist."""
     return tuple(
-        Value(**vars(metric), value=finite_or_none(values.get(metric.name)), is_primary=metric is task.metrics[0])
+        Value(
+            **{f.name: getattr(metric, f.name) for f in fields(Metric)},  # it may be of a subclass
+            value=finite_or_none(values.get(metric.name)),
+            is_primary=metric is task.metrics[0],
+        )
         for metric in task.metrics
     )
 

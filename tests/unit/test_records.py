@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import json
 import re
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import harness
+from harness.contracts.task import Metric
 from harness.results.records import AttemptResult, Status, Value, columns_of
+from harness.runs.session import metric_values
 from harness.system.columns import document, row
 
 ROOT = Path(harness.__file__).parents[1]
@@ -59,3 +62,17 @@ def test_a_result_reads_back_as_it_was_written():
     assert found == {name: getattr(made, name) for name in table}
     (metric,) = record["metrics"]
     assert Value(summary="not kept", **row(columns_of("metric"), metric, "metric", attempt="")) == value
+
+
+@dataclass(frozen=True)
+class OfAStranger(Metric):
+    more: int = 3
+
+
+def test_a_metric_of_a_subclass_is_kept_by_the_fields_of_a_metric():
+    task = SimpleNamespace(metrics=[OfAStranger("m", "max", "1", "what it is"), Metric("n", "min", "1", "")])
+    first, second = metric_values(task, {"m": 0.5, "n": float("inf")})
+    assert document(first) == {
+        "name": "m", "direction": "max", "unit": "1", "version": 1, "target": None, "value": 0.5, "primary": True,
+    }  # fmt: skip
+    assert (second.value, second.is_primary) == (None, False)
