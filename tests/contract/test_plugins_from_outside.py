@@ -81,7 +81,7 @@ def test_each_broken_plugin_is_a_row_with_its_reason(bench):
     reasons = {
         "does-not-import": "no such luck",
         "misspelt-hook": "bench_sampler",
-        "clashing-name": "sghmc",
+        "clashing-name": "clashes with the one of sgmcmc-bench",
         "bad-default": "outside (0, 1]",
         "not-a-list": "must return a list",
         "bad-name": "must match",

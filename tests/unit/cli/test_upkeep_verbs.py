@@ -12,18 +12,6 @@ from harness.contracts.registry import Registry, registry
 
 GOOD = "from harness import Info, Sampler, hook, param\nfrom dataclasses import dataclass\n"
 PLUGINS = {
-    "no_import": ("import a_module_that_is_not_there\n", "does not import: ModuleNotFoundError"),
-    "misspelt": (GOOD + "@hook\ndef bench_sampler():\n    return []\n", "bench_sampler"),
-    "clashing": (
-        GOOD + "@hook\ndef bench_samplers():\n    return [Info('sgld', 'clashing:Mine')]\n"
-        "@dataclass(frozen=True, kw_only=True)\nclass Mine(Sampler):\n    pass\n",
-        "clashes with the one of sgmcmc-bench",
-    ),
-    "bad_default": (
-        GOOD + "@hook\ndef bench_samplers():\n    return [Info('bad-default', 'bad_default:Bad')]\n"
-        "@dataclass(frozen=True, kw_only=True)\nclass Bad(Sampler):\n    a: float = param(-1.0, '(0, inf)')\n",
-        "sampler 'bad-default': its defaults are refused: UsageError: Bad.a = -1.0 is outside (0, inf)",
-    ),
     "one_bad_default": (
         GOOD + "@hook\ndef bench_samplers():\n    return [Info('one-bad-default', 'one_bad_default:Bad')]\n"
         "@dataclass(frozen=True, kw_only=True)\nclass Bad(Sampler):\n    b: float = param(allowed='(0, 1)')\n"
