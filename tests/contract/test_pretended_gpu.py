@@ -15,7 +15,7 @@ from pretended_gpu import GPUError, PretendedGPU
 from support import make_loop, run_loop
 from torch import nn
 from torch.utils import _pytree as tree
-from torchvision.models.resnet import Bottleneck, ResNet
+from torchvision.models.resnet import Bottleneck
 
 import harness.engine.stepping.update
 from harness import Network
@@ -54,7 +54,7 @@ def uncompiled(monkeypatch):
     within the recording too.
     """
 
-    def compiled(update):
+    def compiled(update, _):
         made_for = []
 
         def call(theta, state, *now):
@@ -95,10 +95,16 @@ class Exact100(Cifar100):
 
 
 class Photographs(ImageNet):
-    """ResNet-50's kinds of layers, one block a stage, on small images."""
+    """ResNet-50's kinds of layers, few of them: a recording keeps the result of each operation in memory."""
 
     def network(self):
-        return Network(lambda: nn.Sequential(nn.AvgPool2d(7), ResNet(Bottleneck, [1, 1, 1, 1], self.classes)))
+        return Network(
+            lambda: nn.Sequential(
+                nn.AvgPool2d(7), nn.Conv2d(3, 8, 7, stride=2, padding=3, bias=False), nn.BatchNorm2d(8), nn.ReLU(),
+                nn.MaxPool2d(3, stride=2, padding=1), Bottleneck(8, 2, downsample=None), nn.AdaptiveAvgPool2d(1),
+                nn.Flatten(), nn.Linear(8, self.classes),
+            )
+        )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
