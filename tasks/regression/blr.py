@@ -64,19 +64,22 @@ class Logistic(DataTask):
     def log_likelihood(self, theta: Tensor, rows: Rows) -> Tensor:
         from torch.nn.functional import logsigmoid
 
-        return logsigmoid(margins(theta, rows))
+        return logsigmoid(margins(theta, rows["a"]))
 
     def value_and_grad(self, theta: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         from torch.nn.functional import logsigmoid
 
-        m = margins(theta, rows)
-        return logsigmoid(m), (rows["a"] * (-m).sigmoid()[:, :, None]).sum(1)
+        a = rows["a"]
+        m = margins(theta, a)
+        return logsigmoid(m), (a * (-m).sigmoid()[:, :, None]).sum(1)
 
     def grad(self, theta: Tensor, rows: Rows) -> Tensor:
-        return (rows["a"] * (-margins(theta, rows)).sigmoid()[:, :, None]).sum(1)
+        a = rows["a"]  # each look gathers the rows anew
+        return (a * (-margins(theta, a)).sigmoid()[:, :, None]).sum(1)
 
     def scores(self, theta: Tensor, rows: Rows) -> Tensor:
-        return -rows["a"] * (-margins(theta, rows)).sigmoid()[:, :, None]
+        a = rows["a"]
+        return -a * (-margins(theta, a)).sigmoid()[:, :, None]
 
     def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         """The Hessian of U at its mode, everywhere: its inverse, and no divergence."""
@@ -109,9 +112,9 @@ class Logistic(DataTask):
         )  # fmt: skip
 
 
-def margins(theta: Tensor, rows: Rows) -> Tensor:
+def margins(theta: Tensor, a: Tensor) -> Tensor:
     """a_i theta, (C, n)."""
-    return (rows["a"] * theta[:, None, :]).sum(2)
+    return (a * theta[:, None, :]).sum(2)
 
 
 @functools.cache
