@@ -43,6 +43,11 @@ def write_set(folder):
         files.write_set(folder, NEW, MANIFEST)
 
 
+def write_folder(folder):
+    if not (folder / "new").exists():
+        files.write_folder(folder / "new", NEW)
+
+
 def write_whole(folder):
     files.write_whole(folder / "a.bin", NEW["a.bin"])
 
@@ -55,10 +60,11 @@ SCENES = {
     "a set over a set": (old_set, write_set, lambda at: files.read_set(at, MANIFEST) in (OLD, NEW)),
     "a set over an unfinished one": (unfinished_set, write_set, lambda at: files.read_set(at, MANIFEST) in (OLD, NEW)),
     "a first set": (nothing, write_set, lambda at: files.read_set(at, MANIFEST) in (None, NEW)),
+    "a folder": (nothing, write_folder, lambda at: not (at / "new").exists() or in_place(at / "new", NEW)),
     "a file": (old_set, write_whole, lambda at: any(in_place(at, {"a.bin": one["a.bin"]}) for one in (OLD, NEW))),
 }
 """Name -> what is there before, the write, and what holds whenever it ends."""
-AFTER = {"a file": lambda at: in_place(at, {"a.bin": NEW["a.bin"]})}
+AFTER = {"a folder": lambda at: in_place(at / "new", NEW), "a file": lambda at: in_place(at, {"a.bin": NEW["a.bin"]})}
 
 
 def end_at(number, fault):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -45,6 +46,17 @@ def code(distribution: str) -> dict[str, Any]:
     theirs = [_counterpart(Path(unquote(address.path)), package) for package in packages]
     same = all(_equal(ours, other) for ours, other in zip(packages, theirs, strict=True))
     return {"commit": _git(root, "rev-parse", "HEAD") or None, "dirty": not same or _changed(root, theirs)}
+
+
+def package_hash(distribution: str) -> str:
+    """SHA-256 of the files of a distribution's packages."""
+    total = hashlib.sha256()
+    for package in _packages(distribution):
+        files = package.rglob("*") if package.is_dir() else [package]
+        for path in sorted(path for path in files if path.is_file() and path.suffix != ".pyc"):
+            name = path.relative_to(package.parent)
+            total.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return total.hexdigest()
 
 
 def _packages(distribution: str) -> list[Path]:

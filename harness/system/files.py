@@ -134,6 +134,37 @@ def read_set(folder: Path, manifest: str) -> dict[str, bytes] | None:
     return {name: content for name, content in found.items() if content is not None}
 
 
+def placed_set(folder: Path, manifest: str) -> dict[str, Any]:
+    """A manifest, where each file of its set is in place as it was written; {} where one is not."""
+    record = read_json(folder / manifest) or {}
+    digests = _digests(record)
+    return record if digests and all(_holds(folder / name, digest) for name, digest in digests.items()) else {}
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Make a new folder with these files, by path below it: it is there as a whole or not at all.
+
+    Raises `FileExistsError` where there is something of that name. The parent must exist.
+    """
+    if os.path.lexists(folder):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
+    sweep(folder)
+    new = aside(folder)
+    try:
+        for name, content in files.items():
+            with _naming(folder / name):
+                (new / name).parent.mkdir(parents=True, exist_ok=True)
+                _write(new / name, content)
+        for inner, _, _ in os.walk(new):
+            _sync(Path(inner))
+        with _naming(folder):
+            new.rename(folder)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+    _sync(folder.parent)
+
+
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Prevent other commands from writing a set into `folder`, by a kernel lock on the folder itself.

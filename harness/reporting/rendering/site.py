@@ -16,11 +16,13 @@ from pathlib import Path
 from harness.reporting.rendering import FORMATS, SUFFIXES, figures, render, web
 from harness.reporting.report import Figure, Result
 from harness.system.errors import BenchError, UsageError
-from harness.system.files import FILES, alone, read_json, write_set
+from harness.system.files import FILES, alone, placed_set, read_json, write_set
 
 MANIFEST = "site.json"
 STALE = "stale"
 """In a manifest: files of the previous site that are being deleted."""
+MADE_FROM = "made_from"
+"""In a manifest: a digest of everything that the site was made from."""
 INDEX = "index.html"
 DOCUMENTS = tuple(form for form in FORMATS if form not in {"table", "html"})
 INCH = 96
@@ -87,10 +89,17 @@ def check_folder(folder: Path, name: str) -> None:
         raise UsageError(f"--out {folder} holds {what}; choose another folder, or empty this one")
 
 
-def publish(site: Site, folder: Path) -> dict[str, str]:
+def is_current(folder: Path, made_from: str) -> bool:
+    """Whether a folder holds a whole site that `publish` made from the same."""
+    manifest = placed_set(folder, MANIFEST)
+    return manifest.get(MADE_FROM) == made_from and STALE not in manifest
+
+
+def publish(site: Site, folder: Path, made_from: str = "") -> dict[str, str]:
     """Write a site into a folder; other files in it stay, those of the site before that it does not have go.
 
-    Returns the problems of sections that could not be made, by name.
+    `made_from` is a digest of all that the site depends on, for `is_current`; it is not kept where a section could not
+    be made. Returns the problems of those sections, by name.
     """
     check_folder(folder, site.name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -101,11 +110,12 @@ def publish(site: Site, folder: Path) -> dict[str, str]:
         lists = [found for key in (FILES, STALE) if isinstance(found := before.get(key), dict | list)]
         named = {name for found in lists for name in found if isinstance(name, str) and _is_own(name)}
         stale = sorted(named - files.keys(), key=_linked_first, reverse=True)
-        write_set(folder, files, MANIFEST, site=site.name, **({STALE: stale} if stale else {}))
+        about = {"site": site.name, **({} if problems else {MADE_FROM: made_from})}
+        write_set(folder, files, MANIFEST, **about, **({STALE: stale} if stale else {}))
         for name in stale:
             (folder / name).unlink(missing_ok=True)
         if stale:
-            write_set(folder, files, MANIFEST, site=site.name)
+            write_set(folder, files, MANIFEST, **about)
     return problems
 
 

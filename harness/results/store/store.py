@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.results.ledger.ledger import TRASH
+from harness.results.records import TABLES
 from harness.results.store import connection, schema
 from harness.results.store.changes import Known, News, damaged_since, known, news
 from harness.results.store.connection import Busy, Damaged, Foreign, Refused
@@ -140,6 +141,16 @@ class Store:
         """The rows of a query as a polars frame."""
         with self._reading() as db:
             return connection.interruptible(db, lambda: db.sql(query, params=list(parameters)).pl())
+
+    def fingerprint(self) -> list[tuple[Any, ...]]:
+        """For each table the number of its rows and the sum of their hashes: whatever a report may read changes it."""
+        queries = [
+            f"select count(*), sum(hash({', '.join(table.columns)})) from {name}"  # noqa: S608 - names of ours
+            for name, table in TABLES.items()
+            if table.of
+        ]
+        with self._reading() as db:
+            return [row for query in queries for row in db.execute(query).fetchall()]
 
     @contextmanager
     def reading(self) -> Iterator[DuckDBPyConnection]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import platform
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,10 +13,16 @@ from typing import Any
 
 from harness.cli import context
 from harness.cli.report import load_report
-from harness.reporting.rendering.site import Section, Site, described, publish
-from harness.reporting.report import Request, Result
+from harness.contracts.entry_points import HARNESS
+from harness.contracts.hookspecs import Info
+from harness.contracts.registry import KINDS, Offer
+from harness.reporting.rendering.site import Section, Site, described, is_current, publish
+from harness.reporting.report import Request, Result, Table
+from harness.results.environment import requirements
+from harness.results.provenance import package_hash
 from harness.results.records import Status
 from harness.results.store import Store
+from harness.runs.source import content_hash
 from harness.system.errors import PluginError
 from harness.system.text import plain
 from plugins.verbs.regression import tables
@@ -51,15 +60,18 @@ def conclude(
     own = tables.result(last, tonight, found, _failures(entries, store), _left_out(entries))
     lead = [*([suite.summary] if suite.summary else []), *worse[:SHOWN]]
     section = Section("night", "what changed since the last night, and the runs", own)
-    sections = [section, *_reports(suite, store)]
-    problems = publish(Site(suite.name, words, tone, lead, _facts(store, tonight, last), sections), out)
+    site = Site(suite.name, words, tone, lead, _facts(store, tonight, last), [section])
+    made_from = _made_from(site, suite, store)
+    problems: dict[str, str] = {}
+    if not (current := is_current(out, made_from)):
+        problems = publish(replace(site, sections=[section, *_reports(suite, store)]), out, made_from)
     for name, problem in problems.items():
         context.say(f"report {name} could not be created: {problem}")
     if not open_runs:
         history.record(settled(last, tonight, found, accepted=accepted))
     sentences = "\n".join(plain(tables.sentence(change)) for change in tables.told(found)) if last else ""
     records = [flat(change) for change in found]
-    note = f"{suite.name}: {words}; pages in {out / 'index.html'}"
+    note = f"{suite.name}: {words}; {'the pages are as before:' if current else 'pages in'} {out / 'index.html'}"
     code = REGRESSION if worse and not accepted else ended or (PluginError.exit_code if problems else 0)
     return Result([sentences] if sentences else [], records, notes=[note], exit_code=code)
 
@@ -71,6 +83,31 @@ def _store(entries: Sequence[SuiteCommand]) -> Store:
     for note in store.refresh(context.plugins().papers()):
         context.say(f"note: {note}")
     return store
+
+
+def _made_from(site: Site, suite: Suite, store: Store) -> str:
+    """SHA-256 of all that the pages depend on: the night, the store, which reports, code and versions."""
+    registry = context.plugins()
+    (section,) = site.sections
+    own = [
+        section.result.notes,
+        *([t.title, t.cells(), t.notes] for t in section.result.tables if isinstance(t, Table)),
+    ]
+    night = [site.name, site.verdict, site.tone, site.lead, site.facts, own, [*map(dict, section.result.records)]]
+    offers = [offer for kind in KINDS for offer in registry.offers(kind)]
+    distributions = sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged} | {HARNESS})
+    code = [[repr(offer), _source(offer)] for offer in offers], [package_hash(name) for name in distributions]
+    versions = [platform.python_version(), requirements(tuple(distributions))]
+    parts = [night, store.fingerprint(), suite.reports, code, versions]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _source(offer: Offer) -> str:
+    """The hash of an offer's code; what is wrong with it where it cannot be read."""
+    try:
+        return content_hash(offer.info.target) if isinstance(offer.info, Info) else ""
+    except PluginError as error:
+        return str(error)
 
 
 def _reports(suite: Suite, store: Store) -> list[Section]:
@@ -90,6 +127,7 @@ def _reports(suite: Suite, store: Store) -> list[Section]:
 
 
 def _failures(entries: Sequence[SuiteCommand], store: Store) -> list[dict[str, Any]]:
+    """The suite's runs that have no result, with the reason."""
     rows = {p.spec.key: entry.row(p.spec) for entry in entries for p in entry.planned}
     query = f"select run_key, seed, status, step, reason, attempt from run_status where status <> '{Status.DONE}'"  # noqa: S608 - a word of ours
     return [{"row": rows[found["run_key"]], **found} for found in store.rows(f"{query} order by run_key, seed")]

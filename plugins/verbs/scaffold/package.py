@@ -1,16 +1,16 @@
-"""A new package from the templates beside this file."""
+"""A new package from the templates beside this file: filled in memory, then written as a folder that appears whole."""
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
-import os
-import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
 from harness.system.errors import UsageError
-from harness.system.files import write_set
+from harness.system.files import write_folder
 
 TEMPLATES = Path(__file__).parent / "templates"
 KINDS = {
@@ -57,17 +57,30 @@ class Package:
 
 
 def write(package: Package, into: Path) -> Path:
-    """Write the package as a new folder of its name in `into`, which is made if need be; returns that folder.
+    """Write the package as a new folder of its name in `into`, made if need be, and return that folder.
 
-    Raises `UsageError` if the folder already exists or cannot be written.
+    Raises `UsageError` where the folder is there already or cannot be written; then nothing is left behind.
     """
     folder = into / package.name
-    if os.path.lexists(folder):
-        raise UsageError(f"{folder} already exists, and nothing is overwritten; choose another name")
+    made: list[Path] = []
     try:
-        write_set(folder, {place: text.encode() for place, text in package.files().items()})
-    except OSError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        what = f"{error.filename or folder}: {error.strerror or error}"
-        raise UsageError(f"{what}; choose another folder by --into DIR") from error
+        for missing in _missing(into):
+            missing.mkdir()
+            made.append(missing)
+        write_folder(folder, {place: text.encode() for place, text in package.files().items()})
+    except BaseException as error:
+        for place in reversed(made):
+            with suppress(OSError):
+                place.rmdir()
+        if isinstance(error, OSError) and error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
+            raise UsageError(f"{folder} already exists, and nothing is overwritten; choose another name") from error
+        if isinstance(error, OSError):
+            what = f"{error.filename or folder}: {error.strerror or error}"
+            raise UsageError(f"{what}; choose another folder by --into DIR") from error
+        raise
     return folder
+
+
+def _missing(folder: Path) -> list[Path]:
+    """The folder and those above it that are not there, from the top."""
+    return [*reversed([place for place in (folder, *folder.parents) if not place.exists()])]

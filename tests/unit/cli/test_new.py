@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import shlex
 import tomllib
 
@@ -101,9 +102,20 @@ def test_a_folder_that_is_there_is_left_as_it_is(here, capsys):
     assert not list((here / "empty").iterdir())
 
 
-@pytest.mark.parametrize("into", ["a-file", "a-file/deeper", "b" * 300])
+@pytest.mark.parametrize("into", ["a-file", "a-file/deeper", "b" * 300, "x/" + "b" * 300])
 def test_a_folder_that_cannot_be_made_is_said_and_nothing_is_left(into, here, capsys):
     (here / "a-file").write_text("kept")
     assert run(["new", "sampler", "own", "--into", into]) == 2
     assert "choose another folder by --into DIR" in capsys.readouterr().err
     assert everything(here) == {"a-file"}
+
+
+def test_killed_half_way_it_can_be_given_again(here):
+    """A temporary folder that a kill left is not a package; a later command deletes it."""
+    (here / ".own.0123456789abcdef/src").mkdir(parents=True)
+    assert run(["new", "task", "own"]) == 0
+    assert (here / ".own.0123456789abcdef").exists()  # so young that another command may be writing it
+    os.utime(here / ".own.0123456789abcdef", (1, 1))
+    (here / "own").rename(here / "moved")
+    assert run(["new", "task", "own"]) == 0
+    assert {path.name for path in here.iterdir()} == {"own", "moved"}

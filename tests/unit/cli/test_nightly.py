@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import pytest
 from nights import TINY, fabricate, write_suite
 
 from harness.cli.app import run
+from harness.reporting.rendering import site as site_pages
+from harness.results import provenance
+from harness.results.ledger import rescored
+from harness.results.ledger.attempt import Attempt
+from harness.results.store import Store
 from harness.runs import plan
 from harness.runs.source import source_hash
 from harness.system import locks
+from plugins.verbs.regression import conclusion as night
 
 NUDGE = {"sgld": 1.0, "hmc": 2.0}
 
@@ -61,6 +68,65 @@ def test_the_first_night_and_the_same_again(here, capsys):
     assert {path: path.read_bytes() for path in (here / "site").rglob("*") if path.is_file()} == first
     assert nights(here) == ["000001.json"]
     assert "the first night" in (here / "site" / "index.html").read_text()
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The names of the sites that were made anew."""
+    found = []
+
+    def publish(site, *arguments):
+        found.append(site.name)
+        return site_pages.publish(site, *arguments)
+
+    monkeypatch.setattr(night, "publish", publish)
+    return found
+
+
+def _edit_harness(here, monkeypatch):
+    copy = shutil.copytree(provenance.HOME / "reporting", here / "copy")
+    (copy / "report.py").write_text("edited = True")
+    monkeypatch.setattr(provenance, "HOME", copy)
+
+
+def _rescore(here, monkeypatch):  # noqa: ARG001
+    attempt = Attempt(next((here / "r" / "runs").glob("*/*/*")))
+    metrics = attempt.result()["metrics"]
+    metrics[1]["value"] += 1e-9
+    rescored.write(attempt, metrics, {}, {})
+    Store(here / "r").forget([attempt.id])
+
+
+INPUTS = {
+    "a rescored run": _rescore,
+    "a page was deleted": lambda here, _: (here / "site" / "leaderboard.html").unlink(),
+    "a page was edited": lambda here, _: (here / "site" / "index.html").write_text("edited"),
+    "the manifest was edited": lambda here, _: (here / "site" / "site.json").write_text('{"site": "tiny"}'),
+    "the suite's summary": lambda here, _: write_suite(here, TINY.replace("A tiny", "Another")),
+    "the suite's reports": lambda here, _: write_suite(here, TINY.replace('"coverage", ', "")),
+    "the suite's runs": lambda here, _: write_suite(here, TINY.replace("0-4", "0-3")),
+    "the harness": _edit_harness,
+    "a plugin": lambda _, monkeypatch: monkeypatch.setattr(night, "content_hash", lambda target: f"new {target}"),
+    "a version": lambda _, monkeypatch: monkeypatch.setattr(night, "requirements", lambda _: {"matplotlib": "99"}),
+    "data is missing": lambda _, monkeypatch: monkeypatch.setattr(
+        "plugins.verbs.nightly.absent_data", lambda: lambda _: "not here"
+    ),
+}
+"""What the pages are made from -> an edit of it. The last night and --accept are in a test of their own."""
+
+
+def test_pages_are_made_anew_where_anything_that_they_are_made_from_changed(here, monkeypatch, capsys, made):
+    fabricate(here / "r", write_suite(here), usual, only=lambda spec: spec.method == "sgld")
+    monkeypatch.setattr("plugins.verbs.nightly.absent_data", lambda: lambda _: "on holiday")
+    assert nightly(here) == 0
+    for what, edit in INPUTS.items():
+        assert nightly(here) == 0
+        assert made == ["tiny"], f"nothing to do before {what}"
+        assert "the pages are as before" in capsys.readouterr().err
+        edit(here, monkeypatch)
+        assert nightly(here) == 0
+        assert made == ["tiny", "tiny"], what
+        made.pop()
 
 
 def test_a_regression_ends_with_5_and_names_its_row_until_it_is_accepted(here, capsys, new_code):

@@ -23,7 +23,7 @@ def test_killed_or_refused_at_any_call_the_old_content_or_the_new_is_whole(tmp_p
     done = subprocess.run([sys.executable, str(KILLED), str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     counts = {line.partition(":")[0]: [int(n) for n in re.findall(r"\d+", line)] for line in done.stdout.splitlines()}
-    assert len(counts) == 4
+    assert len(counts) == 5
     assert all(killed == refused > 4 for killed, refused in counts.values()), counts
     assert counts["a set over a set"][0] > 30
 
