@@ -70,7 +70,6 @@ WORDS = {"curves", "schedules", "trajectory"}
 MEANT = {
     "contracts/sampler.py names sgd": "the optimiser that most samplers are at T = 0",
     "runs/plan.py names cycles": "more cycles than steps are refused when planning",
-    "runs/reference.py names hmc": "reference truths are made with it",
     "runs/settings.py names constant": "the schedule where none is named",
 }
 

@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from scipy.stats import beta
 
-from harness import Problem, RunError, Streams, Truth, UsageError, diagnostics, hmc_draws, quantile_levels, truth_record
+from harness import Problem, RunError, Streams, Truth, UsageError, diagnostics, quantile_levels
 from harness.contracts.plugin_errors import plugin_code
 from harness.runs.plugin_metadata import instance
 from harness.runs.worker import Job, prepare
+from plugins.verbs.upkeep.reference import hmc_draws, truth_record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
