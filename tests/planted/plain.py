@@ -117,7 +117,7 @@ class QuickContour(ContourSGLD):
     """Learns the landscape within the few thousand steps of the law, so that its weights matter."""
 
     bins: int = param(20, "[2, 100000]", "m")
-    high: float = param(40.0, meaning="upper end")
+    high: float = param(40.0, unit=1, meaning="upper end")
     fastest: float = param(0.02, "(0, 1)", "w1")
     decay: float = param(100.0, "(0, inf)", "w2")
 
