@@ -13,6 +13,7 @@ MODES = ("plain", "compiled")
 SGLD_CHAINS = (1, 40, 1_000, 10_000)
 OTHER_CHAINS = (40, 1_000)
 LOGISTIC_CHAINS = (1, 40)
+PROFILE_CHAINS = SGLD_CHAINS
 OVERHEAD_CHAINS = (1, 40, 1_000)
 OBSERVED_CHAINS = OTHER_CHAINS
 FLOAT32_CHAINS = 40
@@ -30,6 +31,11 @@ def groups(*, quick: bool) -> list[list[Case]]:
     if not lacking_data():
         found += [_logistic(chains) for chains in logistic]
     return [[case for case in cases if not (quick and case.extra)] for cases in found]
+
+
+def profiled(*, quick: bool) -> Sequence[int]:
+    """Numbers of chains whose time is taken apart."""
+    return (40,) if quick else PROFILE_CHAINS
 
 
 def bare(*, quick: bool) -> Sequence[int]:

@@ -9,8 +9,8 @@ COLOURS = ("#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#b
 STYLE = {"svg.hashsalt": "benchmarks", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
 
 
-def throughput(rates: Mapping[str, Mapping[int, float]], path: Path) -> None:
-    """Million chain-steps a second over the number of chains, a line a library."""
+def throughput(rates: Mapping[str, Mapping[int, float]], limit: float, path: Path) -> None:
+    """Million chain-steps a second over the number of chains, a line a library, and the limit of the machine."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -21,6 +21,7 @@ def throughput(rates: Mapping[str, Mapping[int, float]], path: Path) -> None:
         for (name, points), colour in zip(rates.items(), COLOURS, strict=False):
             chains = sorted(points)
             axes.plot(chains, [points[c] for c in chains], "o-", color=colour, label=name, markersize=4)
+        axes.axhline(limit, color="black", linewidth=0.8, linestyle="--", label="limit of one core")
         axes.set(xscale="log", yscale="log", xlabel="chains", ylabel="million chain-steps a second")
         ticks = sorted({c for points in rates.values() for c in points})
         axes.set_xticks(ticks, [f"{c:,}" for c in ticks])

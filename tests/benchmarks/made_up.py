@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.results.spec import Component, Execution, Origin, RunSpec
+from harness.results.spec import Component, Execution, Origin, RunSpec, recorded_key
+from harness.system.files import sealed
 
 MAX_NAMES = 30_000
 """Of one file: file systems have a limit."""
@@ -73,6 +74,39 @@ def finish(results: Path, sampler: str, task: str, seeds: int) -> None:
         os.makedirs(folder)  # noqa: PTH103 - as above
         _write(f"{folder}/spec.json", spec.to_json())
         _write(f"{folder}/result.json", _result(attempt, spec.key, [0.0] * len(METRICS), {}))
+
+
+def multiply(results: Path, seeds: int) -> int:
+    """Copies of the finished attempts of a results folder, real ones, for further seeds: each group has `seeds` runs
+    afterwards. Keys, checksums and names are those of the new runs; metrics vary by a percent, curves and draws do not.
+    Returns how many attempts were made. Keep `seeds` below 30,000: files that do not differ are links.
+    """
+    draw = random.Random(0)
+    number = 0
+    for path in sorted(results.glob("runs/*/*/*/result.json")):
+        spec, result = (json.loads((path.parent / name).read_text()) for name in ("spec.json", "result.json"))
+        same = [p.name for p in path.parent.iterdir() if p.name not in ("spec.json", "result.json")]
+        for seed in range(seeds):
+            if seed == spec["seed"]:
+                continue
+            number += 1
+            made = {**spec, "seed": seed}
+            made["key"] = recorded_key(made)
+            attempt = f"20260102T{number:09d}-{made['key'][:6]}"
+            folder = f"{results}/runs/{made['key'][:2]}/{made['key']}/{attempt}"
+            os.makedirs(folder)  # noqa: PTH103 - as above
+            for name in same:
+                os.link(path.parent / name, f"{folder}/{name}")
+            _write(f"{folder}/spec.json", made)
+            digest = hashlib.sha256(Path(folder, "spec.json").read_bytes()).hexdigest()
+            metrics = [
+                {**metric, "value": None if metric["value"] is None else metric["value"] * draw.gauss(1, 0.01)}
+                for metric in result["metrics"]
+            ]
+            changed = {"attempt": attempt, "key": made["key"], "metrics": metrics}
+            changed["files"] = {**result["files"], "spec.json": digest}
+            _write(f"{folder}/result.json", sealed({**result, **changed}))
+    return number
 
 
 def _curves() -> bytes:

@@ -17,6 +17,7 @@ import chart
 import networks
 import samplers
 from cases import GRAD, ONE
+from explained import explained, profile_table
 from overhead import FORMS
 from setting import BATCH, FRICTION, LEAPFROG, STEP_SIZES
 from tables import BLACKJAX, OURS, PLAIN, Table, commands, goals, grid, number, plural, spread
@@ -120,6 +121,12 @@ draws would take more than 64 MiB on disk, only every n-th draw is stored.
 ## Whole commands
 
 {commands}
+
+## Where the time goes
+
+{profile_table}
+
+{explained}
 """
 
 
@@ -154,7 +161,9 @@ def figures(record: Mapping[str, Any], folder: Path) -> None:
     sgld = Table(record["results"], "sgld")
     names = [OURS, PLAIN, BLACKJAX, f"blackjax ({ONE})", f"blackjax ({GRAD})", BY_HAND, "posteriors"]
     rates = {name: {c: r for c in sgld.chains if (r := sgld.median(name, c))} for name in names}
-    chart.throughput({n: r for n, r in rates.items() if r}, folder / "throughput")
+    chart.throughput(
+        {n: r for n, r in rates.items() if r}, record["limits"]["floor"]["rate"] / 1e6, folder / "throughput"
+    )
 
 
 def text(record: Mapping[str, Any], sections: Mapping[str, str] | None = None) -> str:
@@ -190,6 +199,8 @@ def text(record: Mapping[str, Any], sections: Mapping[str, str] | None = None) -
         logistic=f"Not measured: {record['lacking']}." if record["lacking"] else both(logistic),
         memory=memory_table(record["memory"]),
         commands=commands(record["commands"]) if record["commands"] else "Not measured.",
+        profile_table=profile_table(record),
+        explained=explained(record),
     )
 
 

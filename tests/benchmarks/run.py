@@ -25,7 +25,7 @@ import memory
 import networks
 import page
 import samplers
-from cases import MANY, bare, groups, lacking_data
+from cases import MANY, MODES, bare, groups, lacking_data, profiled
 from setting import Case
 from tables import plural
 from worker import Worker
@@ -71,6 +71,19 @@ def answer_of(script: str, *arguments: str, environment: Mapping[str, str]) -> d
         say(f"  {script} {' '.join(arguments)}: {problem}")
         return {"problem": problem}
     return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def measure_profile(environment: Mapping[str, str], seconds: float, *, quick: bool) -> list[dict[str, Any]]:
+    """Where the time goes, for each mode and number of chains."""
+    rows = []
+    for mode in MODES:
+        for chains in profiled(quick=quick):
+            say(f"parts of a block: {mode}, {plural(chains)}")
+            case = json.dumps(Case("bench", "sgld", chains, mode).to_json())
+            parts = answer_of("parts.py", case, str(seconds), environment=environment)
+            if "problem" not in parts:
+                rows.append({"mode": mode, "chains": chains, "parts": parts})
+    return rows
 
 
 def measure_overhead(environment: Mapping[str, str], rounds: int, seconds: float, *, quick: bool) -> list[Any]:
@@ -139,11 +152,13 @@ def main() -> None:
         if asked.again:
             measure_again(asked.again, environment, asked.out, quick=asked.quick)
             return
+        limits = answer_of("limits.py", "1" if asked.quick else "4", environment=environment)
         results = []
         for cases in groups(quick=asked.quick):
             few = min(rounds, 3) if cases[0].chains == MANY else rounds
             results += measure_group(cases, few, seconds, environment)
         overhead = measure_overhead(environment, rounds, seconds, quick=asked.quick)
+        profile = measure_profile(environment, seconds, quick=asked.quick)
         most = measure_memory(1_000_000 if asked.quick else 10_000_000, environment, quick=asked.quick)
     record: dict[str, Any] = {
         "quick": asked.quick,
@@ -152,8 +167,10 @@ def main() -> None:
         "lacking": lacking_data(),
         "versions": {name: importlib.metadata.version(name) for name in PEERS},
         "machine": page.machine(),
+        "limits": limits,
         "results": results,
         "overhead": overhead,
+        "profile": profile,
         "memory": most,
     }
     record |= {"commands": [], "minutes": (time.time() - began) / 60}

@@ -1,0 +1,113 @@
+"""Where the time of a run goes: nanoseconds of a chain-step of SGLD on mixture25, by part.
+
+noise      drawing the normals of a block
+gradient   plain mode only: as many calls of the gradient as the block makes
+layout     compiled mode only: bringing chains innermost and back
+steps      the rest of the block: the update, in compiled mode the gradient too
+keeping    handing the draws on, as float32
+observing  the task's observer
+writing    draws to disk, and one checkpoint a minute
+
+All in seconds of the processor, as in `serving`.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from serving import timed
+from setting import Case, pin
+from stepping import make_loop
+
+PARTS = ("noise", "gradient", "layout", "steps", "keeping", "observing", "writing")
+CHECKPOINT_SECONDS = 60.0
+
+
+class Stopwatch:
+    """A function that adds up the seconds spent in it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.seconds = 0.0
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return self.function(*arguments, **named)
+        finally:
+            self.seconds += time.perf_counter() - began
+
+
+def measure(case: Case, seconds: float) -> dict[str, float]:
+    """Seconds by part of one block, on average over the blocks of some seconds."""
+    import torch
+
+    loop = make_loop(case, silent=False)
+    loop.advance_block()
+    loop.runs[0].fetch()
+    gc.collect()  # what compiling left behind
+    watches = watch(loop)
+    steps = loop.ends[0]
+    spent = dict.fromkeys(PARTS, 0.0)
+    blocks, began = 0, time.perf_counter()
+    sampling, observing = loop.clock.sampling, loop.clock.observing
+    with tempfile.TemporaryDirectory() as folder:
+        while not blocks or time.perf_counter() - began < seconds:
+            loop.advance_block()
+            spent["writing"] += timed(lambda: write(loop, Path(folder)))
+            blocks += 1
+        checkpoint = timed(lambda: save(loop, Path(folder)))
+    total = loop.clock.sampling - sampling
+    spent["noise"], spent["observing"] = watches["noise"].seconds, watches["observe"].seconds
+    spent["keeping"] = loop.clock.observing - observing - spent["observing"]
+    if "function" in watches:
+        spent["steps"] = watches["function"].seconds
+        spent["layout"] = total - spent["noise"] - spent["steps"]
+    else:
+        theta = loop.theta
+        with torch.no_grad():
+            spent["gradient"] = blocks * timed(lambda: [loop.problem.gradient(theta, None) for _ in range(steps)])
+        spent["steps"] = total - spent["noise"] - spent["gradient"]
+    spent = {part: value / blocks for part, value in spent.items()}
+    spent["writing"] += checkpoint * sum(spent.values()) / CHECKPOINT_SECONDS
+    return {part: 1e9 * value / (steps * case.chains) for part, value in spent.items()}
+
+
+def watch(loop: Any) -> dict[str, Stopwatch]:
+    watches = {"noise": Stopwatch(loop.noise.draw), "observe": Stopwatch(loop.runs[0].observer.observe)}
+    loop.noise.draw = watches["noise"]
+    loop.runs[0].observer.observe = watches["observe"]
+    made = getattr(loop.stepper, "_made", {})
+    for kind, function in made.items():
+        watches["function"] = made[kind] = Stopwatch(function)
+    return watches
+
+
+def write(loop: Any, folder: Path) -> None:
+    from harness.results.ledger.attempt import Attempt
+
+    draws = loop.runs[0].fetch()
+    if draws is not None:
+        Attempt(folder).append_draws(draws)
+
+
+def save(loop: Any, folder: Path) -> None:
+    from harness.results.ledger.attempt import Attempt
+
+    arrays = {name: tensor.numpy() for name, tensor in loop.checkpoint(loop.runs[0]).items()}
+    Attempt(folder).save_checkpoint(arrays)
+
+
+if __name__ == "__main__":
+    pin()
+    time.perf_counter = time.process_time  # the loop's clock reads it
+    fields = json.loads(sys.argv[1])
+    fields.pop("name", None)
+    sys.stdout.write(json.dumps(measure(Case(**fields), float(sys.argv[2]))) + "\n")
