@@ -20,11 +20,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from serving import timed
 from setting import Case, pin
 from stepping import make_loop
+
+if TYPE_CHECKING:
+    from harness.results.ledger.attempt import Attempt
 
 PARTS = ("noise", "gradient", "layout", "steps", "keeping", "observing", "writing")
 CHECKPOINT_SECONDS = 60.0
@@ -49,6 +52,8 @@ def measure(case: Case, seconds: float) -> dict[str, float]:
     """Seconds by part of one block, on average over the blocks of some seconds."""
     import torch
 
+    from harness.results.ledger.attempt import Attempt
+
     loop = make_loop(case, silent=False)
     loop.advance_block()
     loop.runs[0].fetch()
@@ -59,11 +64,12 @@ def measure(case: Case, seconds: float) -> dict[str, float]:
     blocks, began = 0, time.perf_counter()
     sampling, observing = loop.clock.sampling, loop.clock.observing
     with tempfile.TemporaryDirectory() as folder:
+        attempt = Attempt(Path(folder))
         while not blocks or time.perf_counter() - began < seconds:
             loop.advance_block()
-            spent["writing"] += timed(lambda: write(loop, Path(folder)))
+            spent["writing"] += timed(lambda: write(loop, attempt))
             blocks += 1
-        checkpoint = timed(lambda: save(loop, Path(folder)))
+        checkpoint = timed(lambda: save(loop, attempt))
     total = loop.clock.sampling - sampling
     spent["noise"], spent["observing"] = watches["noise"].seconds, watches["observe"].seconds
     spent["keeping"] = loop.clock.observing - observing - spent["observing"]
@@ -90,19 +96,14 @@ def watch(loop: Any) -> dict[str, Stopwatch]:
     return watches
 
 
-def write(loop: Any, folder: Path) -> None:
-    from harness.results.ledger.attempt import Attempt
-
+def write(loop: Any, attempt: Attempt) -> None:
     draws = loop.runs[0].fetch()
     if draws is not None:
-        Attempt(folder).append_draws(draws)
+        attempt.append_draws(draws)
 
 
-def save(loop: Any, folder: Path) -> None:
-    from harness.results.ledger.attempt import Attempt
-
-    arrays = {name: tensor.numpy() for name, tensor in loop.checkpoint(loop.runs[0]).items()}
-    Attempt(folder).save_checkpoint(arrays)
+def save(loop: Any, attempt: Attempt) -> None:
+    attempt.save_checkpoint({name: tensor.numpy() for name, tensor in loop.checkpoint(loop.runs[0]).items()})
 
 
 if __name__ == "__main__":
