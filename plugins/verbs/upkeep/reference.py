@@ -9,7 +9,6 @@ import numpy as np
 
 from harness.analysis.diagnostics import bulk_ess, rank_normalised_split_rhat
 from harness.contracts.randomness import Streams
-from harness.contracts.registry import load_plugin
 from harness.contracts.schedule import Trajectory
 from harness.contracts.truth import Truth
 from harness.results.spec import ENGINE
@@ -18,6 +17,7 @@ from harness.system.errors import RunError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from harness.contracts.sampler import Sampler
     from harness.contracts.task import Task
 
     Array = NDArray[np.float64]
@@ -28,10 +28,8 @@ ESS_LIMIT = 10_000
 """What a truth has to reach along every direction: its moments are then known to 1 % of a standard deviation."""
 
 
-def hmc_draws(
-    task: Task, settings: Mapping[str, Any], step_size: float, *, chains: int, burn_in: int, draws: int
-) -> Array:
-    """Draws (n, C, D) of a task by hmc with these settings, its step adapted from `step_size` in the burn-in.
+def hmc_draws(task: Task, sampler: Sampler, step_size: float, *, chains: int, burn_in: int, draws: int) -> Array:
+    """Draws (n, C, D) of a task by a sampler, its step adapted from `step_size` in the burn-in.
 
     Deterministic. `RunError` where a chain is lost.
     """
@@ -53,7 +51,6 @@ def hmc_draws(
     ).with_burn_in(burn_in)
     recorder = Recorder()
     streams = [Streams(SEED, c) for c in range(chains)]
-    sampler = load_plugin("samplers", "hmc")(**settings)
     loop = Loop(task, sampler, trajectory, streams, chains, observer=lambda *_: recorder)
     while not loop.finished:
         loop.advance_block()

@@ -94,13 +94,14 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
     mean, root = np.zeros(task.dim()), np.eye(task.dim())
     with plugin_code(f"{name}: its energy on all the data cannot be evaluated"):
         check_gradient(name, whitened(task, mean, root))
+    hmc = instance(spec.sampler.target, SAMPLER)
     half, step_size = PILOT_STEPS // 2, 1 / (task.curvature() or 1.0)
     for number in range(1, PILOTS + 1):
         send("say", {"text": f"pilot run {number} of {PILOTS}"})
-        z = hmc_draws(whitened(task, mean, root), SAMPLER, step_size, chains=CHAINS, burn_in=half, draws=half)
+        z = hmc_draws(whitened(task, mean, root), hmc, step_size, chains=CHAINS, burn_in=half, draws=half)
         mean, root, step_size = *_moments(name, mean + z.reshape(-1, task.dim()) @ root.T), 1.0
     send("say", {"text": f"{CHAINS} chains of {BURN_IN} + {draws} draws"})
-    z = hmc_draws(whitened(task, mean, root), SAMPLER, step_size, chains=CHAINS, burn_in=BURN_IN, draws=draws)
+    z = hmc_draws(whitened(task, mean, root), hmc, step_size, chains=CHAINS, burn_in=BURN_IN, draws=draws)
     found = mean + z @ root.T
     stated = {**SAMPLER, "coordinates": "whitened by the covariance of pilot runs"}
     try:

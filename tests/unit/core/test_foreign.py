@@ -75,7 +75,8 @@ def test_a_run_says_what_to_write_for_an_old_signature(command, capfd):
     assert run([*command, "--sampler", "sgld", "--task", "old"]) == PluginError.exit_code
     found = capfd.readouterr().err
     assert "sgld on old cannot begin: TypeError: " in found
-    assert "'sd'; write Truth(mean, covariance, z3, z4, mean_mcse, sd_mcse, how, quantiles) or Truth.normal(" in found
+    how = "'sd'; write Truth(mean, covariance, z3, z4, mean_mcse, sd_mcse, how, quantiles, checksum) or Truth.normal("
+    assert how in found
     assert "Traceback" not in found
 
 
