@@ -1,18 +1,18 @@
-"""Whether any reading of the ravine example gives the published picture: python -m tasks.regression.ravine_search.
+"""Whether any reading of the ravine example gives the published result: python -m tasks.regression.ravine_search.
 
 The example's table A1 gives each sampler an "initial value" of 1e-4 or 1e-5, and no start, no decay, no scale of U. A
 reading fills these in, alike for the five samplers, and everything else is as printed. The grid below is all that is
 tried: 96 readings, each on the ten data sets of seeds 0 to 9, 30,000 iterations of n = 100, 10,000 dropped. A run
 converges if the mean of theta_1 is within 1.5 of 20.
 
-The published picture, declared with the grid: msgld converges on at least 9 of the 10 data sets (the paper: 5 of 5),
+The published result, declared with the grid: msgld converges on at least 9 of the 10 data sets (the paper: 5 of 5),
 asgld on at least 6 (4 of 5), sgld, sghmc and psgld each on at most 2 (0 of 5).
 
 A reading that fails for msgld is out: the other four run only where msgld does as published.
 
 All readings of a sampler advance side by side, with their own h and T, on the same minibatches. On c U at temperature
 tau a sampler moves as on U at tau / c with h c, and a / c, lambda / c^2 where its parameters have a unit: so it is run.
-Deterministic; minutes on one core. Prints a Markdown table of the readings under which msgld converges at all.
+Deterministic on one machine; minutes on one core. Prints a Markdown table of the readings under which msgld converges at all.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ DECAYS: dict[str, Callable[[Array], Array]] = {
 TEMPERATURES = {"tau = 1": 1.0, "tau = 0.01": 0.01}
 
 WANTED = {"msgld": (9, 10), "asgld": (6, 10), "sgld": (0, 2), "sghmc": (0, 2), "psgld": (0, 2)}
-"""Least and most data sets of 10 on which a sampler converges in the published picture."""
+"""Least and most data sets of 10 on which a sampler converges in the published result."""
 
 
 class Reading(NamedTuple):
@@ -166,12 +166,12 @@ def counts(method: str, readings: Sequence[Reading]) -> NDArray[np.int64]:
 
 
 def main() -> None:
-    """Run the grid and print what converged, and whether any reading gives the published picture."""
+    """Run the grid and print what converged, and whether any reading gives the published result."""
     least, most = WANTED["msgld"]
     first = counts("msgld", READINGS)
     candidates = [i for i, count in enumerate(first) if least <= count <= most]
     others = {m: counts(m, [READINGS[i] for i in candidates]) for m in list(WANTED)[1:]} if candidates else {}
-    lines = [f"| start | U | step | noise | {' | '.join(WANTED)} | published picture |", "|---" * 10 + "|"]
+    lines = [f"| start | U | step | noise | {' | '.join(WANTED)} | published result |", "|---" * 10 + "|"]
     for i in np.flatnonzero(first).tolist():
         found = {"msgld": int(first[i])}
         if i in candidates:
