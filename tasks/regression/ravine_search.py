@@ -12,7 +12,7 @@ A reading that fails for msgld is out: the other four run only where msgld does 
 
 All readings of a sampler advance side by side, with their own h and T, on the same minibatches. On c U at temperature
 tau a sampler moves as on U at tau / c with h c, and a / c, lambda / c^2 where its parameters have a unit: so it is run.
-Deterministic on one machine; minutes on one core. Prints a Markdown table of the readings under which msgld converges at all.
+Deterministic on one machine; minutes on one core. Prints a Markdown table of the readings under which msgld converges.
 """
 
 from __future__ import annotations
