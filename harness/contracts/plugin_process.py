@@ -79,6 +79,7 @@ def serve() -> None:
     FILES.update(files)
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    os.register_at_fork(after_in_child=channel.close)  # or the end of this process would not be seen
     for plugin in plugins:
         limit(seconds)
         look(plugin)

@@ -83,6 +83,7 @@ def serve(function: str, arguments: tuple[Any, ...], patient: bool, pipe: Connec
     if patient:
         signal.signal(signal.SIGTERM, lambda *_: stop.ask(Status.PREEMPTED))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # the fork server blocks it
+    os.register_at_fork(after_in_child=pipe.close)  # a process that a plugin left behind must not hold it open
     threading.Thread(target=_watch, args=(pipe, stop, patient), daemon=True).start()
     send = _sender(pipe)
     os.dup2(2, 1)  # what a plugin prints must not mix with results on stdout

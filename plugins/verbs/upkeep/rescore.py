@@ -120,7 +120,7 @@ def _draws(attempt: Attempt, result: Mapping[str, Any]) -> tuple[NDArray[np.floa
 def _measure(
     spec: RunSpec, task: Task, result: Mapping[str, Any], kept: tuple[NDArray[np.float32], NDArray[np.int64]]
 ) -> Outcome:
-    """The observer's metrics of the draws, each with weight 1."""
+    """The observer's metrics of the draws, with the weights that the schedule gives them."""
     if task.version != spec.task_version:
         raise RunError(f"the task has version {task.version} now, its draws have version {spec.task_version}")
     sampler = instance(spec.sampler.target, spec.sampler.params)
@@ -140,7 +140,10 @@ def _measure(
     steps = np.flatnonzero(seen.keep) + 1
     observer = task.build(streams, "cpu").observer(slice(0, spec.chains), seen, cost)
     dtype: torch.dtype = getattr(torch, task.dtype)
+    sizes = seen.step_size[seen.keep]
+    weights = torch.from_numpy(sizes / sizes[:1] if schedule.weights == "step-size" else np.ones(len(draws))).to(dtype)
     for start in range(0, len(draws), BLOCK):
         block = torch.from_numpy(draws[start : start + BLOCK].copy()).to(dtype)
-        observer.observe(block, block.new_ones(block.shape[:2]), steps[start : start + BLOCK])
+        each = weights[start : start + BLOCK, None].expand(block.shape[:2])
+        observer.observe(block, each, steps[start : start + BLOCK])
     return observer.outcome()

@@ -37,6 +37,10 @@ ACCEPTANCE = (0.5, 0.98)
 """Of every chain: below, it hardly moves; above, the step size was not adapted."""
 SMALL = 1e-4
 """Of the difference quotient that the gradient is compared with: its error is about the square of this."""
+NEAR = 0.01
+"""How far from a starting point without a gradient the two are compared."""
+ROUNDING = 1e-6
+"""What the quotient may be wrong by, per unit of the energy, where the gradient is near 0."""
 
 
 class Whitened(Problem):
@@ -121,11 +125,13 @@ def check_gradient(name: str, task: Task) -> None:
     """Refuse a target that is random, or whose gradient is not that of its energy: HMC would not be exact."""
     problem = task.build([Streams(0, chain, ("truth",)) for chain in range(2)], "cpu")
     x = problem.initial()
+    x = x + NEAR * (problem.gradient(x, None).norm(dim=1, keepdim=True) == 0)  # chains may start at a mode
     (energy, gradient), (again, _) = (problem.energy_and_gradient(x, None) for _ in range(2))
     size = gradient.norm(dim=1, keepdim=True)
     along = SMALL * gradient / size.clamp(min=1e-300)
     quotient = (problem.energy(x + along, None) - problem.energy(x - along, None)) / (2 * SMALL)
-    smooth = torch.isfinite(energy) & (size[:, 0] > 0) & ((quotient / size[:, 0] - 1).abs() < 0.01)
+    error = (quotient - size[:, 0]).abs()
+    smooth = torch.isfinite(energy) & (size[:, 0] > 0) & (error < 0.01 * size[:, 0] + ROUNDING * (1 + energy.abs()))
     if not torch.equal(energy, again) or not smooth.all():
         raise UsageError(
             f"{name} has no full gradient: its energy on all the data is random, or its gradient differs from the "

@@ -242,6 +242,16 @@ def test_a_metric_asked_for_is_measured_from_the_draws_as_they_were_kept(home):
     assert {path: path.stat().st_mtime_ns for path in home.results.rglob("rescored*")} == files
 
 
+def test_draws_weigh_as_their_schedule_says(home):
+    words = ["--task", "growing", "--sampler", "sgld", "--seeds", "7", "--chains", "2", "--budget", "steps=1500"]
+    decay = ["schedule=polynomial", "schedule.a=0.1", "schedule.gamma=0.55", "schedule.weights=step-size"]
+    assert home.bench("run", *words, *(word for setting in decay for word in ("--set", setting)))[0] == 0
+    home.bench("ingest")
+    before = {row[1]: row[2] for row in home.values("mean_error")}
+    rows = home.rescored("--sampler", "sgld", "--metric", "mean_error")[1]
+    assert [row["after"] for row in rows if row["seed"] == 7] == pytest.approx([before[7]], rel=1e-5)
+
+
 def test_a_damaged_record_is_noted_and_made_again(home):
     home.change()
     home.rescored("--sampler", "sgld")

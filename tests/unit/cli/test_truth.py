@@ -7,10 +7,12 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
-from harness import Truth
+from harness import DensityTask, Truth
 from harness.cli.app import run
 from harness.contracts.registry import registry
+from plugins.verbs.upkeep.truth import check_gradient
 
 PLUGIN = """
 from __future__ import annotations
@@ -153,3 +155,18 @@ def test_what_has_no_truth_that_hmc_can_find_is_refused(bench, tmp_path, words, 
     found, _, err = bench("truth", *words)
     assert (found, told in err) == (code, True), err
     assert not (tmp_path / "r" / "truths").exists()
+
+
+@pytest.mark.parametrize("distance", [0.0, 1e-9])
+def test_chains_may_start_at_a_mode(distance):
+    class Mode(DensityTask):
+        def dim(self):
+            return 2
+
+        def energy(self, theta):
+            return 1000 + theta.square().sum(1) / 2
+
+        def start(self, generator):
+            return torch.full((2,), distance, dtype=torch.float64)
+
+    check_gradient("mode", Mode())

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -71,6 +72,7 @@ ENDS = {
         "it took more than 1 s",
     ),
     "exits": ("import os; os._exit(3)", "it ended its process (exit code 3)"),
+    "forks": ("import os, time\nif os.fork() == 0: time.sleep(40)\nos._exit(3)", "it ended its process (exit code 3)"),
     "crashes": ("import os; os.abort()", "it ended its process (signal 6)"),
     "quits": ("import sys; sys.exit(4)", "SystemExit: 4"),
 }
@@ -91,7 +93,9 @@ def test_a_plugin_that_hangs_or_ends_its_process_at_import_is_named_and_left_out
     install(tmp_path, "well", PLUGIN.format(name="well"))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("harness.contracts.registry.IMPORT_SECONDS", 1.0)
+    began = time.monotonic()
     found = Registry()
+    assert time.monotonic() - began < 38, "a process that a plugin left behind was waited for"
     problems = {plugin.name: plugin.problems for plugin in found.plugins if plugin.name in ENDS}
     assert problems == {name: [f"does not import: {reason}"] for name, (_, reason) in ENDS.items()}
     assert {"sgld", "well"} <= {offer.name for offer in found.offers("samplers")}

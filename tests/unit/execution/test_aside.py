@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
@@ -10,7 +11,7 @@ from harness.runs.subprocess_call import call
 from harness.system.errors import BenchError, RunError
 
 MODULE = """
-import os
+import os, time
 from harness.system.errors import DataError
 
 def answer(x, send):
@@ -25,6 +26,9 @@ def break_(send):
     raise ZeroDivisionError("oops")
 
 def die(send):
+    if os.fork() == 0:  # it must not keep the launcher waiting
+        time.sleep(20)
+        os._exit(0)
     os._exit(7)
 """
 
@@ -58,5 +62,7 @@ def test_its_errors_are_raised_here_with_their_exit_code_and_traceback(module, n
 
 
 def test_its_death_is_said(module):
+    began = time.monotonic()
     with pytest.raises(RunError, match=r"the worker exited unexpectedly \(exit code 7\)"):
         call(f"{module}:die", listen=nothing)
+    assert time.monotonic() - began < 18
