@@ -13,6 +13,7 @@ from harness.contracts.layout import Block, Layout
 from harness.contracts.observers import PREDICTIVE_METRICS, PredictiveObserver
 from harness.contracts.posterior import DataProblem, DataTask
 from harness.contracts.task import Cost, Metric, Observer
+from harness.system.errors import PluginError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,6 +113,12 @@ class NetworkTask(DataTask):
         """The problem of `len(streams)` chains."""
         from harness.contracts.mlp import MLP, MLPProblem
 
+        own = [name for name in ("mean_loss", "changes") if getattr(type(self), name) is not getattr(NetworkTask, name)]
+        if own and isinstance(self.network(), MLP):
+            raise PluginError(
+                f"{type(self).__name__}.{own[0]} would have no effect: an MLP has cross-entropy, of rows as they are; "
+                "return Network(make) from network(), of a function that makes a torch module"
+            )
         return (MLPProblem if isinstance(self.network(), MLP) else NetworkProblem)(self, streams, device)
 
 
