@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from scipy.stats import beta
 
-from harness import Problem, RunError, Streams, Truth, UsageError, diagnostics, quantile_levels
+from harness import DataTask, DensityTask, Problem, RunError, Streams, Truth, UsageError, diagnostics, quantile_levels
 from harness.contracts.plugin_errors import plugin_code
 from harness.runs.plugin_metadata import instance
+from harness.runs.truths import GRADIENTS_ONLY
 from harness.runs.worker import Job, prepare
 from plugins.verbs.upkeep.reference import hmc_draws, truth_record
 
@@ -95,6 +96,12 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
     task: Task = instance(spec.task.target, spec.task.params)
     if (known := task.truth()) is not None:
         raise UsageError(f"{name} states its truth itself ({known.how}); nothing was computed")
+    for setting, kind in zip(GRADIENTS_ONLY, (DataTask, DensityTask), strict=True):
+        if setting in spec.task.params and not isinstance(task, kind):
+            raise UsageError(
+                f"{name} is no harness.{kind.__name__}, of which alone task.{setting} is known to leave the target "
+                "as it is: rename that setting"
+            )
     mean, root = np.zeros(task.dim()), np.eye(task.dim())
     with plugin_code(f"{name}: its energy on all the data cannot be evaluated"):
         check_gradient(name, whitened(task, mean, root))

@@ -63,6 +63,14 @@ class Steps(Line):
         return theta.abs().ceil().sum(1)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Power(Line):
+    batch: int = param(2, "[1, inf)", "the power, not rows", source="ours")
+
+    def energy(self, theta):
+        return (theta.abs() ** self.batch).sum(1)
+
+
 class TwoModes(Line):
     box = 30.0
 
@@ -72,7 +80,7 @@ class TwoModes(Line):
 
 @hook
 def bench_tasks():
-    return [Info(name.lower(), f"unknown_truth:{name}") for name in ("Pair", "Random", "Steps", "TwoModes")]
+    return [Info(name.lower(), f"unknown_truth:{name}") for name in ("Pair", "Power", "Random", "Steps", "TwoModes")]
 """
 SHORT = ["--sampler", "sgld", "--budget", "steps=2000", "--chains", "2"]
 
@@ -147,6 +155,7 @@ def test_a_truth_is_right_is_used_from_then_on_and_changes_no_key(bench, tmp_pat
         (["mixture5"], 2, "mixture5 states its truth itself (closed form"),
         (["random"], 2, "random has no full gradient"),
         (["steps"], 2, "steps has no full gradient"),
+        (["power"], 2, "power is no harness.DataTask, of which alone task.batch"),
         (["pair", "--set", "sampler.leapfrog=3"], 2, "only settings of the task"),
         (["twomodes", "--draws", "100"], 1, "by a larger --draws; nothing was stored"),
     ],
