@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.contracts.chain_sequence import ChainSequence, epochs, filled
 from harness.contracts.density import moment_observer, starts
-from harness.contracts.observers import PredictiveObserver
+from harness.contracts.predictions import PredictiveObserver
 from harness.contracts.task import Cost, Observer, Problem, Task, differentiate
 from harness.system.errors import PluginError, UsageError
 

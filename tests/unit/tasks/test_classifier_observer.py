@@ -164,7 +164,7 @@ def test_blocks_and_restarts_do_not_matter(options):
 
 
 def test_long_runs_are_recorded_at_evenly_spaced_draws(monkeypatch):
-    monkeypatch.setattr("harness.contracts.observers.RECORDED", 5)
+    monkeypatch.setattr("harness.contracts.predictions.RECORDED", 5)
     theta, weights = drawn()
     found = observed(theta, weights)
     assert found.arrays["steps"].tolist() == [2, 2, 8, 8, 14, 14, 20, 20]

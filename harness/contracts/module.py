@@ -1,0 +1,124 @@
+"""A torch module as a pure function of flat vectors."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from harness.contracts.layout import Block, Layout
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+
+class Network:
+    """A torch module as a pure function of flat vectors: its weights, and the running statistics of its normalisation.
+
+    Every parameter is a stretch of the weights, in the order of the module. The kernels of convolutions (O, I, h, w)
+    lie in memory as (O, h, w, I), which is `channels_last`. The statistics are running means and variances; in
+    training mode the forward pass updates them in place. The count of batches is not kept: no average needs it.
+
+    Splitting is one operation, so the gradient of a function of the weights is one concatenation of its parts.
+    """
+
+    def __init__(self, make: Callable[[], torch.nn.Module]) -> None:
+        import torch
+
+        self.make = make
+        with torch.device("meta"):
+            self.module = _without_counts(make())
+        self.shapes = {name: leaf.shape for name, leaf in self.module.named_parameters()}
+        self.sizes = [shape.numel() for shape in self.shapes.values()]
+        self.layout = Layout(tuple(Block(n, tuple(_last(p).shape)) for n, p in self.module.named_parameters()))
+        self.dim = self.layout.dim
+        self.buffer_shapes = {name: leaf.shape for name, leaf in self.module.named_buffers()}
+        self.buffer_sizes = [shape.numel() for shape in self.buffer_shapes.values()]
+
+    def start(self, generator: torch.Generator) -> Tensor:
+        """Weights (D,) as the module's own initialisation draws them, from a generator of the CPU."""
+        import torch
+
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(generator.get_state())
+            module = self.make()
+        return torch.cat([_last(leaf.detach()).reshape(-1) for leaf in module.parameters()])
+
+    def first_statistics(self) -> Tensor:
+        """The statistics (B,) of the module as it is made."""
+        import torch
+
+        if not self.buffer_sizes:
+            return torch.empty(0)
+        with torch.random.fork_rng(devices=[]):
+            return torch.cat([leaf.reshape(-1) for leaf in _without_counts(self.make()).buffers()])
+
+    def weights(self, flat: Tensor) -> dict[str, Tensor]:
+        """Views of the flat weights, by the module's names."""
+        pieces = zip(self.shapes.items(), flat.split(self.sizes), strict=True)
+        return {name: _first(piece, shape) for (name, shape), piece in pieces}
+
+    def statistics(self, flat: Tensor) -> dict[str, Tensor]:
+        """Views of the flat statistics, by the module's names."""
+        pieces = flat.split(self.buffer_sizes) if self.buffer_sizes else ()
+        return {
+            name: piece.view(shape) for (name, shape), piece in zip(self.buffer_shapes.items(), pieces, strict=True)
+        }
+
+    @contextmanager
+    def forgetful(self) -> Iterator[None]:
+        """Within it a forward pass in training mode leaves the batch's own statistics, and nothing of those before."""
+        import torch
+
+        layers = [part for part in self.module.modules() if isinstance(part, torch.nn.BatchNorm2d)]
+        momenta = [layer.momentum for layer in layers]
+        for layer in layers:
+            layer.momentum = 1.0
+        try:
+            yield
+        finally:
+            for layer, momentum in zip(layers, momenta, strict=True):
+                layer.momentum = momentum
+
+    def forward(self, weights: Tensor, statistics: Tensor, x: Tensor, *, training: bool) -> Tensor:
+        """What the module makes of a batch."""
+        import torch
+
+        if self.module.training != training:
+            self.module.train(training)
+        out: Tensor = torch.func.functional_call(self.module, self.weights(weights) | self.statistics(statistics), (x,))
+        return out
+
+
+def _without_counts(module: torch.nn.Module) -> torch.nn.Module:
+    for part in module.modules():
+        if getattr(part, "num_batches_tracked", None) is not None:
+            part.num_batches_tracked = None
+    return module
+
+
+def _last(kernel: Tensor) -> Tensor:
+    """The channels of a convolution's kernel as the last axis."""
+    return kernel.permute(0, 2, 3, 1) if kernel.ndim == 4 else kernel
+
+
+def _first(piece: Tensor, shape: torch.Size) -> Tensor:
+    """A stretch of the weights in the module's shape."""
+    if len(shape) != 4:
+        return piece.view(shape)
+    out, into, height, width = shape
+    return piece.view(out, height, width, into).permute(0, 3, 1, 2)
+
+
+@functools.lru_cache(maxsize=64)
+def _constant(numbers: float | tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    import torch
+
+    return torch.tensor(numbers, dtype=dtype, device=device)
+
+
+def constant(numbers: float | tuple[float, ...], like: Tensor) -> Tensor:
+    """Numbers as a tensor of the dtype and on the device of `like`, made once: a recorded step must not copy any."""
+    return _constant(numbers, like.dtype, like.device)

@@ -1,0 +1,157 @@
+"""What every observer of a classifier does: scores of the averaged predictions, and how they grow with the draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.analysis.diagnostics import calibration
+from harness.contracts.observers import finite_or_none
+from harness.contracts.task import Metric, Observer, Outcome
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from harness.contracts.schedule import Trajectory
+    from harness.contracts.task import Cost
+
+    Array = NDArray[np.float64]
+
+PREDICTIVE_METRICS = (
+    Metric("test_error", "min", "%", "test error of the posterior mean of the predicted probabilities"),
+    Metric("nll", "min", "nats", "negative log-likelihood of a test row under the posterior mean"),
+    Metric("ece", "min", "1", "expected calibration error of the posterior mean, 15 bins of equal width"),
+    Metric("brier", "min", "1", "Brier score of the posterior mean, summed over the classes"),
+    Metric("single_test_error", "min", "%", "test error of a single draw, mean over the draws"),
+    Metric("single_nll", "min", "nats", "negative log-likelihood of a test row, mean over the draws"),
+)
+"""What `PredictiveObserver` reports: a task that uses it lists these among its metrics."""
+
+RECORDED = 600
+"""Most draws of a chain that curves are of, evenly spaced; means are over all of them."""
+
+
+class PredictiveObserver(Observer):
+    """Scores of the posterior mean of predicted probabilities on test rows, on the device; no draw is kept.
+
+    `problem` has `labels` and `predict`, as a `DataProblem`. The posterior mean is the weighted mean over draws and
+    chains, in float64. Curves over data passes: test_error and nll of the posterior mean so far (1, n);
+    single_test_error and single_nll of each chain's draw (C, n).
+
+    average  only the last so many draws enter the means; none: all
+    """
+
+    CURVES = ("test_error", "nll", "single_test_error", "single_nll")
+
+    def __init__(
+        self, problem: Any, chains: slice, trajectory: Trajectory, cost: Cost, *, average: int | None = None
+    ) -> None:
+        import torch
+
+        self.problem, self.rows = problem, chains
+        self.chains = chains.stop - chains.start
+        self.labels: Tensor = problem.labels["test"]
+        kept = np.flatnonzero(trajectory.keep) + 1
+        self.first_averaged = 0 if average is None else max(0, len(kept) - average)
+        self.stride = -(-len(kept) // RECORDED) or 1
+        self.recorded = kept[:: self.stride]
+        self.passes = cost.after(self.recorded.astype(np.float64))
+        curves = torch.full((len(self.CURVES), len(self.recorded), self.chains), torch.nan, dtype=torch.float64)
+        self.sums: dict[str, Tensor] = {}
+        self.tensors = {
+            "weight": self.zeros(1),
+            "seen": torch.zeros(1, dtype=torch.int64, device=self.labels.device),
+            "single": self.zeros(2),
+            "curves": curves.to(self.labels.device),
+        }
+
+    def zeros(self, *shape: int) -> Tensor:
+        """In float64, on the device of the labels."""
+        import torch
+
+        return torch.zeros(shape, dtype=torch.float64, device=self.labels.device)
+
+    def observe(self, draws: Tensor, weights: Tensor, steps: NDArray[np.int64]) -> None:
+        """Add a block of draws."""
+        import torch
+
+        with torch.no_grad():
+            for theta, weight in zip(draws, weights.to(torch.float64), strict=True):
+                self.observe_draw(theta, weight)
+
+    def observe_draw(self, theta: Tensor, weight: Tensor) -> tuple[int, Tensor, Tensor]:
+        """Add a draw of every chain (C, D), weights (C,): how many came before, log p (C, M, K), error rates (C,)."""
+        import torch
+
+        own = self.tensors
+        seen = int(own["seen"])
+        own["seen"] += 1
+        logs = torch.cat(list(self.problem.predict(theta, self.rows, "test")), dim=1).to(torch.float64)
+        error = (logs.argmax(2) != self.labels).double().mean(1)
+        loss = -logs.gather(2, self.labels.expand(self.chains, -1)[..., None]).mean((1, 2))
+        if seen >= self.first_averaged:
+            own["weight"] += weight.sum()
+            own["single"] += torch.stack([(weight * error).sum(), (weight * loss).sum()])
+            self.add("test", weight, logs)
+        if seen % self.stride == 0:
+            point = seen // self.stride
+            if seen >= self.first_averaged:
+                own["curves"][:2, point, 0] = self._running_scores()
+            own["curves"][2, point], own["curves"][3, point] = 100 * error, loss
+        return seen, logs, error
+
+    def add(self, name: str, weight: Tensor, logs: Tensor) -> None:
+        """Add the predictions for a set chain by chain: the sum is then the same for any number of chains."""
+        if name not in self.sums:
+            self.sums[name] = self.zeros(*logs.shape[1:])
+        for w, one in zip(weight, logs, strict=True):
+            self.sums[name] += w * one.double().exp()
+
+    def _running_scores(self) -> Tensor:
+        """Error in percent and NLL of the posterior mean so far; NaN where all weights are 0."""
+        import torch
+
+        mean = self.sums["test"] / self.tensors["weight"]
+        wrong = (mean.argmax(1) != self.labels).double().mean()
+        loss = -mean.gather(1, self.labels[:, None]).log().mean()
+        return torch.stack([torch.where(self.tensors["weight"][0] > 0, 100 * wrong, torch.nan), loss])
+
+    def means(self) -> dict[str, Array]:
+        """The posterior mean of the probabilities (M, K) for each set."""
+        return {name: (total / self.tensors["weight"]).cpu().numpy() for name, total in self.sums.items()}
+
+    def outcome(self) -> Outcome:
+        """The metrics `PREDICTIVE_METRICS`, nothing before the first draw that has a weight, and the curves."""
+        if not float(self.tensors["weight"]) > 0:
+            return Outcome({})
+        mean, labels = self.means()["test"], self.labels.cpu().numpy()
+        singles = (self.tensors["single"] / self.tensors["weight"]).tolist()
+        values = {
+            "test_error": 100 * calibration.error_rate(mean, labels),
+            "nll": calibration.nll(mean, labels),
+            "ece": calibration.ece(mean, labels),
+            "brier": calibration.brier(mean, labels),
+            "single_test_error": 100 * singles[0],
+            "single_nll": singles[1],
+        }
+        points = -(-int(self.tensors["seen"]) // self.stride)
+        drawn = self.tensors["curves"][:, :points].cpu().numpy()
+        curves = {
+            name: (self.passes[:points], drawn[k, :, : 1 if k < 2 else None].T.copy())
+            for k, name in enumerate(self.CURVES)
+        }
+        return Outcome({name: finite_or_none(value) for name, value in values.items()}, curves)
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that `load` needs."""
+        return self.tensors | {f"sum/{name}": total for name, total in self.sums.items()}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state`."""
+        device = self.labels.device
+        self.tensors = {name: state[name].to(device, copy=True) for name in self.tensors}
+        sums = {name.removeprefix("sum/"): leaf for name, leaf in state.items() if name.startswith("sum/")}
+        self.sums = {name: total.to(device, copy=True) for name, total in sums.items()}
