@@ -12,19 +12,36 @@ MAX_ROWS = 30
 """Rows of a table that a reader gets; --json has all."""
 
 
+EXPLANATIONS = "how_to_read"
+"""The entry of a record that explains its other entries, by name."""
+
+
 def sections(record: Mapping[str, Any]) -> list[Table | str]:
-    """Single values first, a line each; then texts and tables, each under its name."""
-    found: list[Table | str] = [_values({name: value for name, value in record.items() if not _is_block(value)})]
-    for name, value in record.items():
+    """The description, then single values, a line each, then texts and tables, each under its name."""
+    meaning = record.get(EXPLANATIONS) or {}
+    shown = {name: value for name, value in record.items() if name not in {"description", EXPLANATIONS}}
+    found: list[Table | str] = [record["description"]] if record.get("description") else []
+    found.append(_values({name: value for name, value in shown.items() if not _is_block(value)}, meaning))
+    for name, value in shown.items():
         if value and _is_block(value):
-            found += _block(name, value)
+            found += _block(name, value, meaning.get(name, ""))
     return found
 
 
-def _values(values: Mapping[str, Any], title: str = "") -> Table:
+def _title(name: str) -> str:
+    words = name.replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
+def _values(values: Mapping[str, Any], meaning: Mapping[str, str], title: str = "") -> Table:
     texts = {name: ", ".join(map(str, x)) if isinstance(x, list) else x for name, x in values.items()}
-    rows = [{"name": name, "value": str(text)} for name, text in texts.items() if text not in (None, "")]
-    return replace(_first(rows, title), columns=[Column("name", ""), Column("value", "")])
+    rows = [
+        {"name": name.replace("_", " "), "value": str(text), "meaning": meaning.get(name, "")}
+        for name, text in texts.items()
+        if text not in (None, "")
+    ]
+    explained = [Column("meaning", "")] if any(row["meaning"] for row in rows) else []
+    return replace(_first(rows, title), columns=[Column("name", ""), Column("value", ""), *explained])
 
 
 def _first(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
@@ -37,11 +54,13 @@ def _is_block(value: Any) -> bool:
     return rows or isinstance(value, dict) or (isinstance(value, str) and "\n" in value)
 
 
-def _block(name: str, value: Any) -> list[Table | str]:
+def _block(name: str, value: Any, meaning: str) -> list[Table | str]:
+    title, notes = _title(name), [meaning] if meaning else []
     if isinstance(value, str):
-        return [f"{name}:\n\n{value}"]
+        return [f"{title}:\n\n{value}"]
     if isinstance(value, list):
-        return [_first(value, f"{name}:")]
+        found = _first(value, title)
+        return [replace(found, notes=[*notes, *found.notes])]
     columns = {entry: column for entry, column in value.items() if _is_column(column)}
     if len({len(column) for column in columns.values()}) > 1:
         columns = {}
@@ -50,7 +69,7 @@ def _block(name: str, value: Any) -> list[Table | str]:
         {"i": i, **{entry: f"{x:.6g}" for entry, x in zip(columns, numbers, strict=True)}}
         for i, numbers in enumerate(zip(*columns.values(), strict=True))
     ]
-    return [_values(single, f"{name}:"), *([_first(rows, "")] if rows else [])]
+    return [replace(_values(single, {}, title), notes=notes), *([_first(rows, "")] if rows else [])]
 
 
 def _is_column(value: Any) -> bool:

@@ -28,20 +28,25 @@ UNLIMITED = "unlimited"
 OWN_RULE = "an optimiser of its own"
 DIMS = (3, 5)
 
-HOW_TO_READ = f"""All results are at the default hyperparameters, derived from the code of a step without simulation. U
-is the potential of the full data, x the step size h times the curvature lambda.
-
-- zero_temperature: what the sampler is at T = 0
-- stability_limit: the largest x that is stable
-- limit_bias: lambda var/T as h goes to 0, for U = lambda theta^2/2; 1 if the target is exact in that limit
-- variance: the variance of N(0, 1) at T = 1 as h goes to 0, adaptation included
-- stationary_variance: lambda var/T by x, with exact gradients and with gradient noise of variance V
-- adaptive entries of the state are held where a chain near theta = 1 takes them, except for "variance"
-- scaling: what keeps the path the same if U and T become c U and c T; c = 1/N gives the mean loss
-- shown: what `bench check` shows of each law; laws: those that the sampler is exempt from, or that do not apply
-  (none listed: every law applies)
-- conversions: what to write in that convention, what its settings are here, and the step {LEARNING_RATE / TERMS:g} with
-  N = {TERMS:,} terms as an example"""
+HOW_TO_READ = {
+    "zero_temperature": "what the sampler is at T = 0",
+    "stability_limit": "the largest h lambda that is stable, lambda the curvature",
+    "limit_bias": "lambda var/T as h goes to 0, for U = lambda theta^2/2; 1 if the target is exact in that limit",
+    "variance": "of N(0, 1) at T = 1 as h goes to 0, adaptation included",
+    "stationary_variance": (
+        "x is h lambda. Derived from the code of a step at the default hyperparameters, without simulation: with exact "
+        "gradients, and with gradient noise of variance V. Adaptive entries of the state are held where a chain near "
+        "theta = 1 takes them."
+    ),
+    "scaling": "What keeps the path the same if U and T become c U and c T; c = 1/N gives the mean loss.",
+    "shown": "What `bench check` shows of the sampler by each law.",
+    "laws": "Laws from which the sampler is exempt, or which do not apply.",
+    "conversions": (
+        f"What to write in other conventions, what their settings are here, and as an example the step "
+        f"{LEARNING_RATE / TERMS:g} with N = {TERMS:,} terms."
+    ),
+}
+"""By entry of a record. U is the potential of the full data."""
 
 DERIVED = (
     "gradients_per_step", "full_gradients_per_step", "stability_limit", "limit_bias", "variance", "no_variance",
