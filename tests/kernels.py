@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from harness.engine.linear import ScriptedNoise
-from harness.engine.stepping import BoundPotential
+from harness.engine.stepping.potential import BoundPotential
 
 
 def tensor(values):

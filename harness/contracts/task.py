@@ -94,7 +94,7 @@ class Protocol:
             require(_is_name(name), here, f"the budget {name!r:.40} has a name that is not a lower-case word")
             require(_is_whole(gradients, 1), here, f"budget {name}: {gradients!r:.40} is not a number of gradients")
         for name in self.budget_settings:
-            require(name in self.budgets, here, f"settings are stated for a budget {name!r:.40} that it has not")
+            require(name in self.budgets, here, f"it has settings for {name!r:.40}, which is not one of its budgets")
         require(all(_is_whole(seed, 0) for seed in self.seeds), here, f"seeds {self.seeds!r:.40} are not numbers")
         require(_is_whole(self.chains, 1), here, f"chains = {self.chains!r:.40} is not a number of chains")
         require(_is_whole(self.thin, 1), here, f"thin = {self.thin!r:.40} is not a whole number of at least 1")

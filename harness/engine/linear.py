@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from harness.contracts.randomness import Slot, Streams
 from harness.engine.gaussian import GaussianProblem, GaussianTask
 from harness.engine.interface import check_answer, check_signatures, check_state, entry
-from harness.engine.stepping import BoundPotential, DirectNoise
+from harness.engine.stepping.noise import DirectNoise
+from harness.engine.stepping.potential import BoundPotential
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -19,12 +19,9 @@ import torch
 from harness.contracts.randomness import ChainNoise, Slot, Streams
 from harness.contracts.task import Cost
 from harness.engine.run_state import Clock, Divergence, RunState
-from harness.engine.stepping import (
+from harness.engine.stepping import stepper
+from harness.engine.stepping.block import (
     Block,
-    CountingPotential,
-    DirectNoise,
-    Noise,
-    Potential,
     check_calls,
     check_particles,
     check_returned,
@@ -32,8 +29,9 @@ from harness.engine.stepping import (
     cut,
     drawn,
     split,
-    stepper,
 )
+from harness.engine.stepping.noise import DirectNoise, Noise
+from harness.engine.stepping.potential import CountingPotential, Potential
 from harness.system.errors import PluginError
 
 if TYPE_CHECKING:
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
     from harness.contracts.sampler import Sampler, State
     from harness.contracts.schedule import Trajectory
     from harness.contracts.task import Batch, Observer, Problem, Task
-    from harness.engine.stepping import Advanced
+    from harness.engine.stepping.block import Advanced
 
 
 COORDINATES = 1000

@@ -21,7 +21,7 @@ import torch
 
 from harness.engine.gaussian import GaussianProblem
 from harness.engine.linear import RESTING, Probe, ScriptedNoise
-from harness.engine.stepping import BoundPotential
+from harness.engine.stepping.potential import BoundPotential
 from plugins.laws.targets import GRID
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ import typer
 
 from harness.cli import context, options, rates
 from harness.cli.launch import absent_data, check_size, chosen_devices, execute
-from harness.reporting.rendering import site
 from harness.reporting.report import Result
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
@@ -20,6 +19,7 @@ from harness.runs import local
 from harness.runs.plan import MAX_RUNS, plan
 from harness.system.errors import RunError
 from harness.system.locks import HeldError, holder, lock_file
+from plugins.verbs.regression import site
 from plugins.verbs.regression.conclusion import conclude
 from plugins.verbs.regression.observe import SuiteCommand
 from plugins.verbs.suite import Suite, about, find

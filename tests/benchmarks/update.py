@@ -53,7 +53,8 @@ class Update:
     def __init__(self, sampler: Any, dim: int) -> None:
         import torch
 
-        from harness.engine.stepping import BoundPotential, DirectNoise
+        from harness.engine.stepping.noise import DirectNoise
+        from harness.engine.stepping.potential import BoundPotential
 
         generator = torch.Generator().manual_seed(1)
         self.sampler = sampler
@@ -80,7 +81,8 @@ class Update:
         return self._step(*self.inputs())
 
     def _step(self, theta: Any, state: Any, curvature: Any, h: Any, T: Any, noise: Any) -> tuple[Any, Any]:
-        from harness.engine.stepping import BoundPotential, StepNoise
+        from harness.engine.stepping.noise import StepNoise
+        from harness.engine.stepping.potential import BoundPotential
 
         drawn = StepNoise(self.slots)
         drawn.start(noise)

@@ -9,9 +9,9 @@ import pytest
 from published import check_pages, files
 
 from harness import UsageError
-from harness.reporting.rendering import site as sites
-from harness.reporting.rendering.site import Section, Site, publish
 from harness.reporting.report import Column, Figure, Result, Table
+from plugins.verbs.regression import site as sites
+from plugins.verbs.regression.site import Section, Site, publish
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&{{ 7*7 }}{% x %}\x1b[31m\u202e ../../etc"
 

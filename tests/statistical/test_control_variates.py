@@ -13,7 +13,7 @@ from harness.contracts.randomness import Streams
 from harness.engine.gaussian import GaussianTask
 from harness.engine.linear import stationary_variance
 from harness.engine.stability import stability_limit
-from harness.engine.stepping import BoundPotential, CountingPotential
+from harness.engine.stepping.potential import BoundPotential, CountingPotential
 from plugins.laws.law import draws, finish, loop, path_of, trajectory
 from plugins.laws.suite import check_sampler
 from plugins.samplers.baoab import BAOAB

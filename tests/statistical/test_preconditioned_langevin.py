@@ -9,7 +9,7 @@ from kernels import Line, as_h_vanishes, stationary, step_kernel, stepped, tenso
 from scipy.linalg import solve_discrete_lyapunov
 
 from harness.engine.linear import derive
-from harness.engine.stepping import BoundPotential, CountingPotential
+from harness.engine.stepping.potential import BoundPotential, CountingPotential
 from plugins.samplers.sgfs import SGFS
 from plugins.samplers.sgrld import SGRLD
 from plugins.samplers.sqnlmc import SQNLMC, known

@@ -9,7 +9,7 @@ from kernels import Line, stepped
 from scipy.stats import norm
 
 from harness.engine.linear import stationary_variance
-from harness.engine.stepping import BoundPotential, CountingPotential
+from harness.engine.stepping.potential import BoundPotential, CountingPotential
 from harness.system.errors import UsageError
 from plugins.samplers.resgld import RESGLD
 from plugins.samplers.sgld import SGLD

@@ -9,7 +9,7 @@ import torch
 from kernels import Fixed, Noise, scalars
 
 from harness.engine.gaussian import GaussianProblem
-from harness.engine.stepping import BoundPotential
+from harness.engine.stepping.potential import BoundPotential
 from plugins.samplers.santa import Santa
 from plugins.samplers.sgnht import SGNHT
 

@@ -9,50 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from harness.engine.stepping.block import (
-    Advanced,
-    Block,
-    check_calls,
-    check_particles,
-    check_returned,
-    check_weights,
-    cut,
-    drawn,
-    split,
-)
 from harness.engine.stepping.compiled import Compiled
 from harness.engine.stepping.execution_mode import LARGE
 from harness.engine.stepping.graph import Graph
-from harness.engine.stepping.noise import DirectNoise, Noise, StepNoise
-from harness.engine.stepping.plain import Plain, advance
-from harness.engine.stepping.potential import BoundPotential, CountingPotential, Potential
+from harness.engine.stepping.plain import Plain
 from harness.engine.stepping.update import Update
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from harness.contracts.sampler import Sampler, State
-
-__all__ = [
-    "Advanced",
-    "Block",
-    "BoundPotential",
-    "CountingPotential",
-    "DirectNoise",
-    "Noise",
-    "Potential",
-    "StepNoise",
-    "Stepper",
-    "advance",
-    "check_calls",
-    "check_particles",
-    "check_returned",
-    "check_weights",
-    "cut",
-    "drawn",
-    "split",
-    "stepper",
-]  # fmt: skip
+    from harness.engine.stepping.block import Advanced, Block
+    from harness.engine.stepping.potential import CountingPotential
 
 
 class Stepper(Protocol):

@@ -10,7 +10,7 @@ import torch
 from harness.contracts.randomness import Slot, Streams
 from harness.engine.gaussian import GaussianProblem
 from harness.engine.linear import ScriptedNoise
-from harness.engine.stepping import BoundPotential
+from harness.engine.stepping.potential import BoundPotential
 from plugins.laws.law import Broken, Law, distance, safe_x
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from harness.engine.gaussian import GaussianProblem, GaussianTask, Recorder
 from harness.engine.interface import named
 from harness.engine.linear import Probe, ScriptedNoise, random_script
 from harness.engine.loop import Loop
-from harness.engine.stepping import BoundPotential
+from harness.engine.stepping.potential import BoundPotential
 from plugins.laws.law import LEVEL, Broken, Law, Skip, distance, finish, safe_x, streams, worst
 from plugins.laws.samplers.whole import FEW, goes_by_energy
 from plugins.laws.simulation import DIM

@@ -22,7 +22,7 @@ from harness.contracts.sampler import Noise, Potential
 from harness.contracts.task import Problem, Task
 from harness.engine.gaussian import GaussianTask
 from harness.engine.linear import ScriptedNoise
-from harness.engine.stepping import BoundPotential
+from harness.engine.stepping.potential import BoundPotential
 from plugins.laws.law import Broken, Law, fingerprint, path_of, same, streams, trajectory, varying
 
 if TYPE_CHECKING:

@@ -10,7 +10,9 @@ import torch
 
 from harness.engine.gaussian import GaussianTask
 from harness.engine.loop import Loop
-from harness.engine.stepping import Block, StepNoise, advance, drawn
+from harness.engine.stepping.block import Block, drawn
+from harness.engine.stepping.noise import StepNoise
+from harness.engine.stepping.plain import advance
 from plugins.laws.law import Broken, Law, fingerprint, same, streams, trajectory, varying
 
 if TYPE_CHECKING:

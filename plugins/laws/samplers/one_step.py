@@ -10,7 +10,7 @@ from harness.contracts.randomness import Streams
 from harness.engine.gaussian import GaussianProblem
 from harness.engine.interface import named
 from harness.engine.linear import Probe, ScriptedNoise, random_script
-from harness.engine.stepping import BoundPotential, CountingPotential
+from harness.engine.stepping.potential import BoundPotential, CountingPotential
 from plugins.laws.law import Broken, Law, distance, safe_x, same
 
 if TYPE_CHECKING:

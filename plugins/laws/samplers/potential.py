@@ -8,7 +8,8 @@ import torch
 
 from harness.contracts.randomness import Streams
 from harness.engine.gaussian import GaussianTask
-from harness.engine.stepping import CountingPotential, DirectNoise
+from harness.engine.stepping.noise import DirectNoise
+from harness.engine.stepping.potential import CountingPotential
 from plugins.laws.law import Broken, Law, loop, same, trajectory, varying
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from harness.contracts.registry import law_of
 from harness.contracts.sampler import Sampler as _Sampler
 from harness.engine.gaussian import GaussianProblem, GaussianTask
 from harness.engine.linear import Probe, ScriptedNoise, derive
-from harness.engine.stepping import BoundPotential, split
+from harness.engine.stepping.block import split
+from harness.engine.stepping.potential import BoundPotential
 from harness.system.errors import UsageError
 from plugins.laws import forms
 from plugins.laws.law import Broken, Law, Skip, distance, path_of, safe_x, streams, trajectory

@@ -9,7 +9,8 @@ import torch
 
 from harness.engine.gaussian import GaussianTask
 from harness.engine.linear import ScriptedNoise
-from harness.engine.stepping import BoundPotential, split
+from harness.engine.stepping.block import split
+from harness.engine.stepping.potential import BoundPotential
 from harness.system.errors import UsageError
 from plugins.laws.law import Broken, Law, Skip, all_finite, distance, path_of, streams, trajectory, varying
 

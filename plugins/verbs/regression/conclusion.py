@@ -16,7 +16,6 @@ from harness.cli.report import load_report
 from harness.contracts.entry_points import HARNESS
 from harness.contracts.hookspecs import Info
 from harness.contracts.registry import KINDS, Offer
-from harness.reporting.rendering.site import Section, Site, described, is_current, publish
 from harness.reporting.report import Request, Result, Table
 from harness.results.environment import requirements
 from harness.results.provenance import package_hash
@@ -31,6 +30,7 @@ from plugins.verbs.regression.history import History
 from plugins.verbs.regression.night import Night
 from plugins.verbs.regression.observe import SuiteCommand, observe, skipped_rows
 from plugins.verbs.regression.selection import Selection
+from plugins.verbs.regression.site import Section, Site, described, is_current, publish
 from plugins.verbs.suite import Suite
 
 REGRESSION = 5

@@ -10,7 +10,6 @@ import pytest
 from nights import TINY, fabricate, write_suite
 
 from harness.cli.app import run
-from harness.reporting.rendering import site as site_pages
 from harness.results import provenance
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
@@ -19,6 +18,7 @@ from harness.runs import plan
 from harness.runs.source import source_hash
 from harness.system import locks
 from plugins.verbs.regression import conclusion as night
+from plugins.verbs.regression import site as site_pages
 
 NUDGE = {"sgld": 1.0, "hmc": 2.0}
 

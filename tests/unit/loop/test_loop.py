@@ -8,7 +8,7 @@ import torch
 from support import SAMPLERS, make_loop, run_loop
 
 from harness import Sampler
-from harness.engine.stepping import cut
+from harness.engine.stepping.block import cut
 from harness.system.errors import PluginError
 from plugins.schedules.constant import Constant
 from plugins.schedules.cyclical import Cyclical

@@ -10,8 +10,8 @@ import pytest
 from markupsafe import Markup
 
 from harness.reporting.rendering import figures, web
-from harness.reporting.rendering.site import Section, Site, contents
 from harness.reporting.report import Column, Figure, Result, Table
+from plugins.verbs.regression.site import Section, Site, contents
 
 
 def every_kind(canvas):
