@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness import Column, FieldScore, Figure, Group, Request, Result, Table, statistics, typical
-from reports.figures.parts import Array, FieldReport, band, legend_below, legend_height, looks, name_figure, record
+from reports.figures.parts import Array, FieldReport, band, legend_below, legend_height, name_figure, record
+from reports.figures.styles import looks
 
 SHOWN = {
     "test_error": "test error (%),\nposterior mean so far",

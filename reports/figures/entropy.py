@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import FieldScore, Figure, Request, Result, Table, diagnostics
-from reports.figures.parts import FieldReport, band, grid, looks
+from reports.figures.parts import FieldReport, band, grid
+from reports.figures.styles import looks
 from reports.tables import wide
 
 Array = NDArray[np.floating[Any]]

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from harness import BenchError, Column, FieldScore, Figure, Group, Request, Result, Run, Streams, Table
 from reports.figures.line import errors_on_line
 from reports.figures.parts import (
-    COLOURS,
     Array,
     FieldReport,
     first_done,
@@ -24,6 +23,7 @@ from reports.figures.parts import (
     record,
     task_of,
 )
+from reports.figures.styles import COLOURS
 
 PLACES = [k / 10 for k in range(11)]
 PAIRS = 3

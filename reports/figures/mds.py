@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from harness import FieldScore, Figure, Group, Request, Result, Run, Table
 from reports.figures.parts import (
-    COLOURS,
     Array,
     FieldReport,
     first_done,
@@ -22,6 +21,7 @@ from reports.figures.parts import (
     record,
     shown,
 )
+from reports.figures.styles import COLOURS
 
 SHOWN = 200
 """Draws of a run that are placed, evenly spaced; all enter the mean distances."""

@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-COLOURS = ("#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161", "#56b4e9", "#949494")
-"""Distinguishable with colour blindness."""
-STROKES = ("-", "--", ":")
 CHARACTER = 0.075
 """Most inches per character of a legend."""
+MANY = 30
+"""Points of a line of which not all are marked."""
 
 
 class FieldReport(Report):
@@ -156,17 +155,19 @@ def record(figure: str, group: Group, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def looks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """A colour and a stroke for each line by its name."""
-    own = [{"color": colour, "linestyle": stroke} for stroke in STROKES for colour in COLOURS]
-    return {name: own[k % len(own)] for k, name in enumerate(sorted(names))}
-
-
 def band(ax: Any, x: Array, values: Array, look: Mapping[str, Any], **style: Any) -> Any:
-    """The mean over seeds of values (seeds, n) as a line, in a band from the lowest to the highest; the line."""
-    (line,) = ax.plot(x, values.mean(axis=0), **style, **look)
+    """The mean over seeds of values (seeds, n) as a line, in a band from the lowest to the highest; the line.
+
+    `look` (of `looks`) wins over `style`.
+    """
+    (line,) = ax.plot(x, values.mean(axis=0), **{**style, **sparse(len(x), look)})
     ax.fill_between(x, values.min(axis=0), values.max(axis=0), color=look["color"], alpha=0.15, linewidth=0)
     return line
+
+
+def sparse(points: int, look: Mapping[str, Any]) -> dict[str, Any]:
+    """The look of a line of so many points: of many, few have the marker."""
+    return {**look, **({"markevery": 0.12, "markersize": 4} if points > MANY and "marker" in look else {})}
 
 
 def grid(

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from harness import Column, Estimate, FieldScore, Figure, Group, Request, Result, Table, with_interval
-from reports.figures.parts import FieldReport, families, legend_below, legend_height, looks, name_figure
+from reports.figures.parts import FieldReport, families, legend_below, legend_height, name_figure
+from reports.figures.styles import looks
 
 TEMPERATURE = "schedule.temperature"
 SHOWN = ("nll", "test_error")
@@ -91,7 +92,7 @@ def _draw(canvas: Any, score: FieldScore, kin: Kin, metrics: Sequence[str]) -> N
             ends = [(mean - low, high - mean) for _, (mean, low, high) in found]
             handles[label] = ax.errorbar(
                 [t for t, _ in found], [mean for _, (mean, _, _) in found],
-                yerr=list(zip(*ends, strict=True)) or None, marker="o", markersize=4, capsize=2, **styles[label],
+                yerr=list(zip(*ends, strict=True)) or None, markersize=4, capsize=2, **{"marker": "o", **styles[label]},
             )  # fmt: skip
         if hot:
             ax.set_xscale(*(["symlog"] if cold else ["log"]), **({"linthresh": min(hot)} if cold else {}))

@@ -1,0 +1,57 @@
+"""Colour, marker and stroke of a method: the same in every figure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+COLOURS = ("#0173b2", "#de8f05", "#029e73", "#c44601", "#cc78bc", "#56b4e9", "#882255", "#332288")
+"""At least 13 CIE-Lab units apart with normal vision and with any kind of colour blindness."""
+MARKERS = ("o", "s", "^", "D", "v")
+"""Of the built-in methods; those of the first eight are left out on lines."""
+OUTSIDE = ("P", "X", "*", "<", ">")
+"""Of all other methods."""
+STROKES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (7, 2)), (0, (3, 1, 1, 1, 1, 1)))
+FAINT = "#b8b8b8"
+"""Lines that a figure shows without naming them."""
+
+ORDER = (
+    "sgld", "csgld", "sghmc", "csghmc", "msgld", "asgld", "psgld", "hmc",
+    "sgld-svrg", "contour-sgld", "sghmc-svrg", "santa", "resgld", "sgnht", "sgld-cv", "baoab",
+    "sgrld", "sqnlmc", "adamax-sgld", "casgld", "cmsgld", "pmsgld", "adadelta-sgld", "sgfs",
+    "snapshot-sgd", "snapshot-sgdm", "adam", "sgdm", "ngvi", "relativistic-sghmc", "sgd", "hmc-persistent",
+    "sghmc-frictionless", "msgld-corrected",
+)  # fmt: skip
+"""The built-in methods: place k has colour k mod 8 and marker k div 8. A new one goes to the end."""
+
+
+def look(method: str) -> dict[str, str]:
+    """The colour and the marker of a method. Those of a method from outside depend on its name alone."""
+    if method in ORDER:
+        place, markers = ORDER.index(method), MARKERS
+    else:
+        place, markers = int.from_bytes(hashlib.sha256(method.encode()).digest()[:4]), OUTSIDE
+    return {"color": COLOURS[place % len(COLOURS)], "marker": markers[place // len(COLOURS) % len(markers)]}
+
+
+def looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """How to draw the line of each label "METHOD (settings)": labels of one method differ in the stroke alone."""
+    found: dict[str, dict[str, Any]] = {}
+    taken: dict[tuple[str, str], int] = {}
+    for label in sorted(labels):
+        own = look(method_of(label))
+        k = taken.get((own["color"], own["marker"]), 0)
+        taken[own["color"], own["marker"]] = k + 1
+        found[label] = {
+            "color": own["color"],
+            "linestyle": STROKES[k % len(STROKES)],
+            **({"marker": own["marker"]} if own["marker"] != MARKERS[0] else {}),
+            **({"alpha": 0.5} if k >= len(STROKES) else {}),
+        }
+    return found
+
+
+def method_of(label: str) -> str:
+    """The method of a row's label: "sgld" of "sgld (schedule.step_size=0.1)"."""
+    return label.partition(" (")[0]
