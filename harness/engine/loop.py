@@ -92,7 +92,7 @@ class Loop:
         )
         carried = _copies(self.problem.state())
         self.state, at_start = self._init_state(task, streams)
-        slots, per_step = self._probe(task, len(streams))
+        slots, per_step, weighted = self._probe(task, len(streams))
         self.problem.load(carried)
         self.cost = Cost(at_start, per_step)
         self.lost_at = torch.zeros(len(streams), dtype=torch.int64, device=device)
@@ -100,8 +100,9 @@ class Loop:
         length = min(self.noise.block_length(self.problem.dim), self.problem.block_limit or len(trajectory))
         self.ends = dict(cut(trajectory, length, sampler.refresh_every))
         seen, cost = trajectory.shared(sampler.particles), self.cost.shared(sampler.particles)
+        make, weighted = observer or self.problem.observer, weighted or self.by_step_size
         self.runs = [
-            RunState(rows, (observer or self.problem.observer)(rows, seen, cost), draw_stride, sampler.particles)
+            RunState(rows, make(rows, seen, cost), draw_stride, sampler.particles, weighted=weighted)
             for rows in (slice(r, r + chains) for r in range(0, len(streams), chains))
         ]
 
@@ -147,8 +148,10 @@ class Loop:
         self.problem.load(before)
         return batch
 
-    def _probe(self, task: Task, rows: int) -> tuple[list[Slot], float]:
-        """The noise slots and the cost in data passes of one step, from a step on the side that is checked."""
+    def _probe(self, task: Task, rows: int) -> tuple[list[Slot], float, bool]:
+        """The noise slots of one step, its cost in data passes, and whether the sampler weighs its draws; from a step
+        on the side that is checked.
+        """
         generators = [Streams(0, row, ("probe",)).torch("noise", self.device) for row in range(rows)]
         noise = DirectNoise(generators, self.dtype)
         potential = self.potential.on(self._peek_batch(), self.theta.shape)
@@ -167,7 +170,7 @@ class Loop:
         potential.end()
         noise.end()
         every = self.sampler.refresh_every
-        return noise.slots, _passes(counted, task) + (1 / every if every else 0)
+        return noise.slots, _passes(counted, task) + (1 / every if every else 0), weight is not None
 
     @property
     def finished(self) -> bool:
@@ -293,6 +296,7 @@ class Loop:
         where = [lost.step, lost.chain, lost.seen_at] if lost else [-1, -1, -1]
         tensors["counters"] = torch.tensor([self.position, run.kept, run.stored, *where], dtype=torch.int64)
         tensors["draw_stride"] = torch.tensor(run.stride)
+        tensors["draw_width"] = torch.tensor(self.problem.dim + run.weighted)
         tensors["log_weight_unit"] = torch.tensor(run.log_weight_unit, dtype=torch.float64)
         return {name: leaf.detach().cpu().contiguous().clone() for name, leaf in tensors.items()}
 
@@ -318,6 +322,7 @@ class Loop:
             _, run.kept, run.stored, *where = (int(v) for v in tensors["counters"])
             run.divergence = Divergence(*where) if where[0] >= 0 else None
             run.stride = int(tensors["draw_stride"])  # of the draws on disk, whatever this command asks for
+            run.weighted = int(tensors.get("draw_width", 0)) > self.problem.dim
             run.log_weight_unit = float(tensors["log_weight_unit"])
 
 

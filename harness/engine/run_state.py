@@ -37,14 +37,18 @@ class RunState:
     """One run within the block: its rows, its observer, the draws not yet fetched, and its divergence if any.
 
     `last_finite` is where the chain that diverged first was one step before, its first 1,000 coordinates; only in the
-    loop that saw it, and not where steps write in place.
+    loop that saw it, and not where steps write in place. Where draws are `weighted`, their log weights are stored too,
+    as one more coordinate.
     """
 
-    def __init__(self, rows: slice, observer: Observer, stride: int, particles: int = 1) -> None:
+    def __init__(
+        self, rows: slice, observer: Observer, stride: int, particles: int = 1, *, weighted: bool = False
+    ) -> None:
         self.rows = rows
         self.observer = observer
         self.stride = stride
         self.particles = particles
+        self.weighted = weighted
         self.kept = 0
         self.stored = 0
         self.pending: list[np.ndarray] = []
@@ -61,16 +65,19 @@ class RunState:
             return
         if math.isnan(self.log_weight_unit):
             self.log_weight_unit = float(log_weights[0].max())
-        self.observer.observe(draws, (log_weights - self.log_weight_unit).exp(), steps)
+        log_weights = log_weights - self.log_weight_unit
+        self.observer.observe(draws, log_weights.exp(), steps)
         if self.stride:
             first = -(self.kept // self.particles) % self.stride
+            if self.weighted:
+                draws = torch.cat([draws, log_weights[:, :, None]], dim=2)
             chosen = draws.unflatten(0, (-1, self.particles))[first :: self.stride].flatten(0, 1)
             self.pending.append(chosen.to(torch.float32).cpu().numpy())
             self.stored += len(self.pending[-1])
         self.kept += len(steps)
 
     def fetch(self) -> np.ndarray | None:
-        """The draws (B, C, D) put aside since the last call."""
+        """The draws (B, C, D) put aside since the last call; (B, C, D + 1) where they are weighted."""
         if not self.pending:
             return None
         draws = np.concatenate(self.pending)

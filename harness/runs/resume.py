@@ -141,5 +141,6 @@ def _of_truth(checkpoint: Arrays, truth: str) -> bool:
 def _draws_fit(attempt: Attempt, checkpoint: Arrays, spec: RunSpec) -> bool:
     """Cut the draws on disk back to the checkpoint; False where they are not those that it counts on."""
     stored = int(checkpoint["counters"][2])
-    dim = checkpoint["theta"].shape[1]
-    return DRAWN in checkpoint and attempt.cut_draws(stored * spec.chains * dim, checkpoint.pop(DRAWN).tobytes())
+    plain = np.asarray(checkpoint["theta"].shape[1])
+    width = int(checkpoint.get("draw_width", plain))  # earlier versions stored no weights
+    return DRAWN in checkpoint and attempt.cut_draws(stored * spec.chains * width, checkpoint.pop(DRAWN).tobytes())

@@ -204,7 +204,7 @@ class Session:
         steps = lost.seen_at if lost else self.loop.position
         stored_at = np.flatnonzero(self.loop.trajectory.keep)[:: run.stride or 1].repeat(run.particles) + 1
         with writing():
-            stored = attempt.seal_draws(spec.chains, self.loop.problem.dim, stored_at)
+            stored = attempt.seal_draws(spec.chains, self.loop.problem.dim, stored_at, weighted=run.weighted)
             if outcome is not None:
                 attempt.save_arrays("curves", curve_arrays(outcome))
                 attempt.save_arrays("arrays", outcome.arrays)

@@ -120,7 +120,10 @@ class Attempt:
         self.event("took over", attempt_before=other.id)
 
     def append_draws(self, draws: np.ndarray) -> None:
-        """Add float32 draws (B, C, D) to those on disk. Raises `DataError` if those are fewer than were written."""
+        """Add float32 draws (B, C, D or, with their log weights, D + 1) to those on disk.
+
+        Raises `DataError` if those are fewer than were written.
+        """
         import numpy as np
 
         content = np.ascontiguousarray(draws, dtype=np.float32).tobytes()
@@ -150,8 +153,9 @@ class Attempt:
             pass  # as good as an empty one
         return left == 0 and self._drawn.digest() == digest
 
-    def seal_draws(self, chains: int, dim: int, steps: np.ndarray) -> int:
-        """Copy draws.part into draws.safetensors with the steps that made them; returns how many there are.
+    def seal_draws(self, chains: int, dim: int, steps: np.ndarray, *, weighted: bool = False) -> int:
+        """Copy draws.part into draws.safetensors with the steps that made them and, where they are weighted, their log
+        weights (n, C) up to a constant; returns how many there are.
 
         draws.part stays until `conclude`: a crash before result.json must find what its checkpoint counts on.
         Raises `DataError` if draws.part does not hold the draws that were written.
@@ -163,10 +167,14 @@ class Attempt:
         if self._draw_bytes and not (path.exists() and checksum(path) == self._drawn.hexdigest()):
             raise self._draws_lost()
         flat = np.memmap(path, dtype=np.float32, mode="r") if self._draw_bytes else np.empty(0, np.float32)
-        draws = flat.reshape(-1, chains, dim)
-        content = save({"draws": draws, "steps": steps[: len(draws)].astype(np.int64)})
+        rows = flat.reshape(-1, chains, dim + weighted)
+        arrays = {"draws": rows[:, :, :dim], "steps": steps[: len(rows)].astype(np.int64)}
+        if weighted:
+            arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+            arrays["log_weights"] = np.ascontiguousarray(rows[:, :, dim])
+        content = save(arrays)
         write_whole(self.path / "draws.safetensors", content)
-        return len(draws)
+        return len(rows)
 
     def _draws_lost(self) -> DataError:
         return DataError(

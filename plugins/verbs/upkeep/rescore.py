@@ -102,8 +102,10 @@ def _reading(record: Mapping[str, Any]) -> tuple[Any, Any]:
     return record.get("version"), record.get("value")
 
 
-def _draws(attempt: Attempt, result: Mapping[str, Any]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """All draws (n, C, D) of a run and their steps (n,); `RunError` if some are missing or damaged."""
+def _draws(attempt: Attempt, result: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """All draws (n, C, D) of a run, their steps (n,) and, if they are stored, their log_weights (n, C); `RunError` if
+    some are missing or damaged.
+    """
     from safetensors.numpy import load
 
     path = attempt.path / DRAWS
@@ -113,22 +115,19 @@ def _draws(attempt: Attempt, result: Mapping[str, Any]) -> tuple[NDArray[np.floa
         raise RunError("its draws are missing: run it again")
     if checksum(path) != (result.get("files") or {}).get(DRAWS):
         raise RunError("its draws are damaged: run it again")
-    arrays = load(read_bytes(path))
-    return arrays["draws"], arrays["steps"]
+    return load(read_bytes(path))
 
 
-def _measure(
-    spec: RunSpec, task: Task, result: Mapping[str, Any], kept: tuple[NDArray[np.float32], NDArray[np.int64]]
-) -> Outcome:
-    """The observer's metrics of the draws, with the weights that the schedule gives them."""
+def _measure(spec: RunSpec, task: Task, result: Mapping[str, Any], kept: Mapping[str, NDArray[Any]]) -> Outcome:
+    """The observer's metrics of the draws, with their stored weights or those that the schedule gives them."""
     if task.version != spec.task_version:
         raise RunError(f"the task has version {task.version} now, its draws have version {spec.task_version}")
     sampler = instance(spec.sampler.target, spec.sampler.params)
-    if type(sampler).log_weight is not Sampler.log_weight:
-        raise RunError("its draws have weights, which are not kept: run it again")
+    if type(sampler).log_weight is not Sampler.log_weight and "log_weights" not in kept:
+        raise RunError("its draws have weights, which an earlier version did not keep: run it again")
     for file in task.datasets:
         locate(file)
-    draws, steps = kept
+    draws, steps = kept["draws"], kept["steps"]
     schedule = instance(spec.schedule.target, spec.schedule.params)
     trajectory = schedule.trajectory(spec.steps, task.steps_per_epoch()).with_burn_in(spec.burn_in, spec.thin)
     count = sampler.particles
@@ -141,9 +140,11 @@ def _measure(
     observer = task.build(streams, "cpu").observer(slice(0, spec.chains), seen, cost)
     dtype: torch.dtype = getattr(torch, task.dtype)
     sizes = seen.step_size[seen.keep]
-    weights = torch.from_numpy(sizes / sizes[:1] if schedule.weights == "step-size" else np.ones(len(draws))).to(dtype)
+    by_schedule = sizes / sizes[:1] if schedule.weights == "step-size" else np.ones(len(draws))
+    found = np.exp(kept["log_weights"].astype(np.float64)) if "log_weights" in kept else by_schedule[:, None]
+    weights = torch.from_numpy(found).to(dtype)
     for start in range(0, len(draws), BLOCK):
         block = torch.from_numpy(draws[start : start + BLOCK].copy()).to(dtype)
-        each = weights[start : start + BLOCK, None].expand(block.shape[:2])
+        each = weights[start : start + BLOCK].expand(block.shape[:2])
         observer.observe(block, each, steps[start : start + BLOCK])
     return observer.outcome()

@@ -7,9 +7,11 @@ import shutil
 import sys
 
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from harness.cli.app import run
 from harness.contracts.registry import registry
+from harness.results.ledger.attempt import checksum
 from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store, connection, schema
 from harness.runs.source import content_hash, source_hash
@@ -63,10 +65,11 @@ class Weighted(SGLD):
         return state["w"]
 
     def init(self, theta, potential, h, T, noise):
-        return {"w": 0 * theta[:, 0]}
+        return {"w": 0 * theta[:, 0] + 1}
 
     def step(self, theta, state, potential, h, T, noise):
-        return super().step(theta, {}, potential, h, T, noise)[0], {"w": state["w"] + 0}
+        theta = super().step(theta, {}, potential, h, T, noise)[0]
+        return theta, {"w": theta[:, 0] / 10}
 
 
 @hook
@@ -195,6 +198,13 @@ def test_the_record_says_what_it_belongs_to_and_who_measured(home):
 
 def test_what_cannot_be_measured_anew_is_refused_with_the_reason(home):
     thinned, damaged, gone = home.attempts()
+    (unweighted,) = home.attempts("weighted")
+    draws = load_file(unweighted.path / "draws.safetensors")
+    del draws["log_weights"]
+    save_file(draws, unweighted.path / "draws.safetensors")
+    result = json.loads((unweighted.path / "result.json").read_text())
+    result["files"]["draws.safetensors"] = checksum(unweighted.path / "draws.safetensors")
+    (unweighted.path / "result.json").write_text(json.dumps(sealed(result)))
     result = json.loads((thinned.path / "result.json").read_text())
     (thinned.path / "result.json").write_text(json.dumps(sealed({**result, "draws_stride": 2})))
     draws = (damaged.path / "draws.safetensors").read_bytes()
@@ -207,7 +217,7 @@ def test_what_cannot_be_measured_anew_is_refused_with_the_reason(home):
         ("sgld", 0): "not all of its draws were kept: run it again",
         ("sgld", 1): "its draws are damaged: run it again",
         ("sgld", 2): "its draws are missing: run it again",
-        ("weighted", 0): "its draws have weights, which are not kept: run it again",
+        ("weighted", 0): "its draws have weights, which an earlier version did not keep: run it again",
     }
     assert not list(home.results.rglob("rescored*"))
     code, out, err = home.bench("rescore")
@@ -242,14 +252,19 @@ def test_a_metric_asked_for_is_measured_from_the_draws_as_they_were_kept(home):
     assert {path: path.stat().st_mtime_ns for path in home.results.rglob("rescored*")} == files
 
 
-def test_draws_weigh_as_their_schedule_says(home):
+def test_draws_weigh_as_their_sampler_and_schedule_say(home):
+    draws = load_file(home.attempts("weighted")[0].path / "draws.safetensors")
+    weights = draws["draws"][:, :, 0] / 10
+    assert draws["log_weights"] == pytest.approx(weights - weights[0].max(), abs=1e-5)
     words = ["--task", "growing", "--sampler", "sgld", "--seeds", "7", "--chains", "2", "--budget", "steps=1500"]
     decay = ["schedule=polynomial", "schedule.a=0.1", "schedule.gamma=0.55", "schedule.weights=step-size"]
     assert home.bench("run", *words, *(word for setting in decay for word in ("--set", setting)))[0] == 0
     home.bench("ingest")
-    before = {row[1]: row[2] for row in home.values("mean_error")}
-    rows = home.rescored("--sampler", "sgld", "--metric", "mean_error")[1]
-    assert [row["after"] for row in rows if row["seed"] == 7] == pytest.approx([before[7]], rel=1e-5)
+    before = {row[:2]: row[2] for row in home.values("mean_error")}
+    rows = home.rescored("--metric", "mean_error")[1]
+    after = {(row["method"], row["seed"]): row["after"] for row in rows}
+    assert {key: before[key] for key in after} == pytest.approx(after, rel=1e-5)
+    assert {("sgld", 7), ("weighted", 0)} <= after.keys()
 
 
 def test_a_damaged_record_is_noted_and_made_again(home):

@@ -31,8 +31,8 @@ from plugins.verbs.upkeep import garbage
 COMMAND = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "steps=3000"]
 
 
-def session(ledger, **given):
-    asked = RunRequest(["sgld"], ["mixture5"], seeds=[0], chains=2, budget="steps=3000", given=given)
+def session(ledger, sampler="sgld", **given):
+    asked = RunRequest([sampler], ["mixture5"], seeds=[0], chains=2, budget="steps=3000", given=given)
     specs = [planned.spec for planned in plan(registry(), asked, ledger)]
     (made,) = Session.open_all(ledger, specs, Job(specs, ledger.root, "cpu", "cpu-0"), lambda *_: None)
     return made
@@ -51,10 +51,29 @@ def draws(attempt):
     return load_file(attempt.path / "draws.safetensors")["draws"]
 
 
-def reference(tmp_path):
+def reference(tmp_path, sampler="sgld"):
     whole = Ledger(tmp_path / "whole")
     whole.prepare()
-    return draws(finish(session(whole)))
+    return draws(finish(session(whole, sampler)))
+
+
+def test_draws_go_on_with_their_weights_or_if_an_earlier_version_began_without(ledger, tmp_path):
+    from safetensors.numpy import load_file
+
+    block = session(ledger, "contour-sgld")
+    block.advance()
+    checkpoint = block.loop.checkpoint(block.loop.runs[0])
+    block.checkpoint()
+    end = finish(session(ledger, "contour-sgld"))
+    assert end.id == block.attempts[0].id
+    found = load_file(end.path / "draws.safetensors")
+    assert found["log_weights"].shape == found["draws"].shape[:2]
+    assert np.ptp(found["log_weights"]) > 0
+    assert np.array_equal(found["draws"], reference(tmp_path, "contour-sgld"))
+    del checkpoint["draw_width"]
+    older = session(Ledger(tmp_path / "whole"), "contour-sgld").loop
+    older.restore([checkpoint])
+    assert not older.runs[0].weighted
 
 
 def test_the_checkpoint_before_the_latest_serves_where_that_is_damaged(ledger, tmp_path):
