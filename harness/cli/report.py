@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,11 +17,14 @@ from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import load
 from harness.reporting import rendering
 from harness.reporting.rendering import SUFFIXES, figures
-from harness.reporting.report import Figure, Report, Request, Result
+from harness.reporting.report import Figure, Report, Request, Result, Table
 from harness.results.store import Store
 from harness.runs.plugin_metadata import protocols
-from harness.system.errors import DataError, PluginError
+from harness.system.errors import DataError, PluginError, UsageError
 from harness.system.files import write_set
+
+WIDEST = 40
+"""Inches: 6,400 pixels at the 160 of a PNG file, 160 MB in memory for a square."""
 
 
 def report(
@@ -28,38 +32,111 @@ def report(
     task: Annotated[list[str] | None, typer.Option(help="Only these tasks, a,b,c; also TASK@PROTOCOL.")] = None,
     method: Several = None,
     protocol: Several = None,
+    budget: Several = None,
+    chains: Annotated[list[str] | None, typer.Option(help="Only runs of these numbers of chains, 4,8.")] = None,
     metric: Annotated[str | None, typer.Option(help="Rank by this metric.")] = None,
+    columns: Annotated[list[str] | None, typer.Option(help="Only these columns of the tables, a,b,c.")] = None,
+    size: Annotated[str | None, typer.Option(help="Size of the figures, WIDTHxHEIGHT in inches, as in 7x4.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the figures, instead of their own.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A file, or a folder for text and figures; no figure is drawn without it.")
+        Path | None,
+        typer.Option(
+            help="A file for the text, a file for the figure (.svg, .png or .pdf), or a folder for both. Figures are "
+            "drawn only with it."
+        ),
     ] = None,
 ) -> Result | None:
     """Make a report; `bench ls reports` lists them. The ending of --out is a format too."""
-    form = context.current().form or _format_of(out)
+    kind, form = _formats(out, context.current().form)
+    changes: dict[str, Any] = {"size": _inches(size)} if size else {}
+    changes |= {"title": title} if title is not None else {}
     made = load_report(name)
     store = context.store()
-    request = _request(store, task, method, protocol, metric)
+    filters = {"method": words(method), "protocol": words(protocol), "budget": words(budget), "chains": words(chains)}
+    request = _request(store, words(task), filters, metric)
     with plugin_code(f"report {name} failed"):
         result = made.build(store, request)
     if not isinstance(result, Result):
         raise PluginError(f"report {name}: build returned a {type(result).__name__}, not a harness.Result")
+    result = _with_columns(result, columns, form)
     notes = [f"note: {note}" for note in result.notes]
     if not result.tables and not result.records and not result.figures:
-        notes.append(_nothing(store, name, filtered=bool(task or method or protocol)))
+        notes.append(_nothing(store, name, filtered=request != Request(registry=request.registry)))
     if out is None:
         if result.figures:
             notes.append(f"{context.count(len(result.figures), 'figure')} not drawn; --out FOLDER writes them")
         return replace(result, notes=notes)
-    with plugin_code(f"report {name} cannot be shown as {form}"):
-        text = rendering.render(result, form)
+    drawn = [replace(figure, **changes) for figure in result.figures]
     for note in notes:
         context.say(note)
-    file = _place(out, name, rendering.SUFFIXES[form])
-    if file.exists():
-        file = file.resolve()  # the text goes where a link leads
-        if not file.is_file():
-            raise DataError(f"cannot write {file}: it is not an ordinary file; choose another --out")
-    _write(file, text, () if form in {"csv", "json"} else result.figures)
+    if kind:
+        file, files = _place(out, name, ""), {}
+        files[file.name] = figures.drawn(_only(drawn, name, out), kind)[0]
+    else:
+        with plugin_code(f"report {name} cannot be shown as {form}"):
+            text = rendering.render(result, form)
+        file = _place(out, name, SUFFIXES[form])
+        files = {file.name: text.encode(), **({} if form in {"csv", "json"} else _drawn(drawn))}
+    _write(file.parent, files)
     return None
+
+
+def _formats(out: Path | None, form: str) -> tuple[str, str]:
+    """The kind of the figure that `out` names, or "", and the format of the text; raises `UsageError`."""
+    ending = out.suffix.lower() if out is not None and not out.is_dir() else ""
+    known = {suffix: form for form, suffix in SUFFIXES.items()}
+    if ending[1:] in figures.METADATA:
+        if form:
+            raise UsageError(f"--out {out} names a figure, which has no format {form}; leave one of them out")
+        return ending[1:], "table"
+    if ending and not form and ending not in known:
+        endings = ", ".join([*known, *(f".{kind}" for kind in figures.METADATA)])
+        raise UsageError(f"--out {out}: unknown ending {ending}; choose one of {endings}, or name a folder")
+    return "", form or known.get(ending, "table")
+
+
+def _only(drawn: Sequence[Figure], name: str, out: Path) -> Figure:
+    """The figure, where there is exactly one."""
+    if len(drawn) != 1:
+        names = ", ".join(figure.name for figure in drawn[:5]) + ", ..." * (len(drawn) > 5)
+        what = f"{len(drawn)} figures, {names}: narrow it by --task, --protocol, --method, --budget or --chains"
+        what = what if drawn else "no figure of these results: see `bench show report {name}`"
+        raise UsageError(f"--out {out} takes one figure; report {name} has {what}, or give --out a folder")
+    return drawn[0]
+
+
+def _inches(text: str) -> tuple[float, float]:
+
+    match = re.fullmatch(r"(\d{1,2}(?:\.\d{1,3})?)x(\d{1,2}(?:\.\d{1,3})?)", text)
+    size = (float(match[1]), float(match[2])) if match else (0.0, 0.0)
+    if not 1 <= min(size) <= max(size) <= WIDEST:
+        raise UsageError(f"--size {text!r:.40} is not WIDTHxHEIGHT in inches from 1 to {WIDEST}, as in 7x4")
+    return size
+
+
+def _with_columns(result: Result, asked: Sequence[str] | None, form: str) -> Result:
+    """The result with these columns only, of the records where the format is theirs."""
+    if not asked:
+        return result
+    if form in {"csv", "json"}:
+        known = list(dict.fromkeys(key for record in result.records for key in record))
+        names = _column_names(asked, {key: key for key in known})
+        return replace(result, records=[{key: record.get(key) for key in names} for record in result.records])
+    tables = [table for table in result.tables if isinstance(table, Table)]
+    names = _column_names(asked, {n: c.key for table in tables for c in table.columns for n in (c.key, c.header)})
+    own = [[column for key in names for column in table.columns if column.key == key] for table in tables]
+    return replace(
+        result, tables=[replace(t, columns=columns, keys=1) for t, columns in zip(tables, own, strict=True) if columns]
+    )
+
+
+def _column_names(asked: Sequence[str], known: Mapping[str, str]) -> list[str]:
+    """The keys of the columns; a name may contain a comma."""
+    named = [name for text in asked for name in ([text] if text in known else words(text))]
+    for name in named:
+        if known and name not in known:
+            raise UsageError(f"unknown column {name!r:.80}; the columns are {', '.join(known)}")
+    return list(dict.fromkeys(known[name] for name in named if name in known))
 
 
 def load_report(name: str) -> Report:
@@ -74,26 +151,25 @@ def load_report(name: str) -> Report:
     return made
 
 
-def _request(
-    store: Store,
-    tasks: Sequence[str] | None,
-    methods: Sequence[str] | None,
-    protocols: Sequence[str] | None,
-    metric: str | None,
-) -> Request:
-
+def _request(store: Store, tasks: Sequence[str], filters: Mapping[str, list[str]], metric: str | None) -> Request:
+    """The request for tasks, TASK or TASK@PROTOCOL, and by the other filters; raises `UsageError` for unknown names."""
     registry = context.plugins()
-    seen = store.rows("select distinct task, method, protocol from run")
-    asked = words(tasks)
-    named = [word.partition("@")[0] for word in asked]
-    wanted = [*words(protocols), *(word.partition("@")[2] for word in asked if "@" in word)]
-    check_known("task", named, {r["task"] for r in seen} | {o.name for o in registry.offers("tasks")})
-    check_known("method", words(methods), {r["method"] for r in seen} | _methods())
-    check_known("protocol", wanted, {r["protocol"] for r in seen} | (_protocols(named) if wanted else set()))
+    named = [word.partition("@")[0] for word in tasks]
+    wanted = {**filters, "task": named}
+    wanted["protocol"] = [*filters["protocol"], *(word.partition("@")[2] for word in tasks if "@" in word)]
+    seen = store.rows("select distinct task, method, protocol, budget, chains from run")
+    known = {name: {str(row[name]) for row in seen} for name in wanted}
+    known["task"] |= {offer.name for offer in registry.offers("tasks")}
+    known["method"] |= _methods()
+    known["protocol"] |= _protocols(named) if wanted["protocol"] else set()
+    for name, values in wanted.items():
+        check_known("number of chains" if name == "chains" else name, values, known[name])
     return Request(
         tasks=tuple(dict.fromkeys(named)),
-        methods=tuple(words(methods)),
-        protocols=tuple(dict.fromkeys(wanted)),
+        methods=tuple(wanted["method"]),
+        protocols=tuple(dict.fromkeys(wanted["protocol"])),
+        budgets=tuple(wanted["budget"]),
+        chains=tuple(map(int, wanted["chains"])),
         metric=metric,
         registry=registry,
     )
@@ -121,27 +197,29 @@ def _nothing(store: Store, name: str, *, filtered: bool) -> str:
     return f"no results {what} in {here}; there are results of {places}"
 
 
-def _format_of(out: Path | None) -> str:
-
-    means = {suffix: form for form, suffix in SUFFIXES.items()}
-    return means.get(out.suffix.lower(), "table") if out is not None and not out.is_dir() else "table"
-
-
 def _place(out: Path, name: str, suffix: str) -> Path:
-    """The file for the text: `out` itself, or a file in it if it is a folder."""
-    return out if out.suffix and not out.is_dir() else out / f"{name}{suffix}"
+    """The file to write: `out` itself, or one of this suffix in it if it is a folder; a link is followed."""
+    file = out if out.suffix and not out.is_dir() else out / f"{name}{suffix}"
+    if file.exists():
+        file = file.resolve()
+        if not file.is_file():
+            raise DataError(f"cannot write {file}: it is not an ordinary file; choose another --out")
+    return file
 
 
-def _write(file: Path, text: str, drawn: Iterable[Figure]) -> None:
-
+def _drawn(drawn: Iterable[Figure]) -> dict[str, bytes]:
     names: list[str] = []
-    files = {file.name: text.encode()}
+    files: dict[str, bytes] = {}
     for figure in drawn:
         names.append(figures.unused(figure.name, names))
         files |= figures.files(figure, names[-1])
+    return files
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     try:
-        write_set(file.parent, files)
+        write_set(folder, files)
     except OSError as error:
-        raise DataError(f"cannot write {error.filename or file}: {error.strerror}; choose another --out") from error
+        raise DataError(f"cannot write {error.filename or folder}: {error.strerror}; choose another --out") from error
     for name in files:
-        context.say(f"wrote {file.parent / name}")
+        context.say(f"wrote {folder / name}")

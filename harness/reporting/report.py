@@ -65,12 +65,16 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: `draw` fills a matplotlib Figure of `size` inches; the renderer saves it as NAME.svg and NAME.png."""
+    """A figure: `draw` fills a matplotlib Figure of `size` inches, which the renderer saves under the figure's name.
+
+    `caption` explains what the picture alone does not; `title` replaces the title that `draw` sets.
+    """
 
     name: str
     draw: Callable[[Any], None]
     size: tuple[float, float] = (6.4, 4.8)
     caption: str = ""
+    title: str | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,8 @@ class Request:
     tasks: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     protocols: tuple[str, ...] = ()
+    budgets: tuple[str, ...] = ()
+    chains: tuple[int, ...] = ()
     metric: str | None = None
     registry: Registry | None = None
     paper: str | None = None

@@ -3,6 +3,8 @@
 import importlib.metadata
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 from scored import moments, write_run
@@ -78,6 +80,96 @@ def test_figures_are_drawn_where_a_place_for_them_is_named(tmp_path, monkeypatch
     assert {path.name for path in (tmp_path / "here").iterdir()} == {"density.txt", "f.svg", "f.png"}
 
 
+@pytest.fixture
+def pictures(monkeypatch):
+    """A report whose figures, by name, are lines."""
+
+    def install(*names):
+        drawn = [Figure(name, lambda canvas: canvas.subplots().plot([1, 2]), (2.0, 1.5)) for name in names]
+        made = Result(records=[{"a": 1}], figures=drawn)
+        kind = type("Some", (Drawn,), {"build": lambda *_: made})
+        monkeypatch.setattr("harness.cli.report.load_report", lambda _: kind())
+
+    return install
+
+
+STARTS = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
+
+
+@pytest.mark.usefixtures("results")
+@pytest.mark.parametrize("kind", STARTS)
+def test_a_file_named_as_a_figure_is_the_figure(tmp_path, pictures, kind):
+    pictures("f")
+    report("density", out=tmp_path / f"x.{kind}")
+    report("density", out=tmp_path / f"y.{kind.upper()}")
+    written = (tmp_path / f"x.{kind}").read_bytes()
+    assert written.startswith(STARTS[kind])
+    assert written == (tmp_path / f"y.{kind.upper()}").read_bytes()
+    assert len(list(tmp_path.glob("*.*"))) == 2  # no text, no other kind
+    report("density", out=tmp_path / f"wide.{kind}", size="4x2", title="Mine")
+    assert written != (tmp_path / f"wide.{kind}").read_bytes()
+
+
+@pytest.mark.usefixtures("results")
+def test_a_figure_that_is_not_one_or_not_a_figure_is_refused(tmp_path, pictures, capsys):
+    refused = {
+        "2 figures, f, g: narrow it by --task": (["f", "g"], {"out": "x.svg"}),
+        "has no figure of these results": ([], {"out": "x.svg"}),
+        "unknown ending .jpg; choose one of .txt": (["f"], {"out": "x.jpg"}),
+        "names a figure, which has no format csv": (["f"], {"out": "x.pdf", "format": "csv"}),
+        "is not WIDTHxHEIGHT in inches": (["f"], {"out": "x.pdf", "size": "400x2"}),
+    }
+    for message, (names, options) in refused.items():
+        pictures(*names)
+        report("density", **options | {"out": tmp_path / options["out"]}, code=UsageError.exit_code)
+        assert message in capsys.readouterr().err
+    assert not [path for path in tmp_path.iterdir() if path.is_file()]
+
+
+def test_a_pdf_has_the_same_bytes_in_another_process():
+    code = (
+        "import sys; from harness.reporting.report import Figure; from harness.reporting.rendering import figures;"
+        "f = Figure('f', lambda canvas: canvas.subplots().set_title(r'$\\theta_1$ and text'));"
+        "sys.stdout.buffer.write(figures.drawn(f, 'pdf')[0])"
+    )
+    one, two = (
+        subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True,
+                       check=True).stdout
+        for seed in ("1", "2")
+    )  # fmt: skip
+    assert one.startswith(b"%PDF")
+    assert one == two
+
+
+@pytest.mark.usefixtures("results")
+def test_columns_are_chosen_by_key_or_header(capsys):
+    report("coverage", columns="modes covered,method")
+    head = capsys.readouterr().out.splitlines()[1:3]
+    assert "rank" not in "".join(head)
+    assert "modes covered" in "".join(head)
+    report("leaderboard", columns="method,mean", json=True)
+    assert list(json.loads(capsys.readouterr().out)[0]) == ["method", "mean"]
+    report("coverage", columns="mean_of_it", code=UsageError.exit_code)
+    assert "unknown column 'mean_of_it'; the columns are rank, " in capsys.readouterr().err
+
+
+def test_runs_are_chosen_by_budget_and_chains(results, capsys):
+    write_run(results, chains=8, metrics={"modes_covered": 20.0}, budget="smoke")
+    for options, chains in (
+        ({}, {4, 8}),
+        ({"chains": 8}, {8}),
+        ({"budget": "smoke"}, {8}),
+        ({"chains": "8,4"}, {4, 8}),
+    ):
+        report("coverage", **options, json=True)
+        assert {record["chains"] for record in json.loads(capsys.readouterr().out)} == chains
+    report("coverage", chains="4", budget="smoke")
+    assert "there are results of mixture25@" in capsys.readouterr().err
+    for options in ({"chains": 5}, {"budget": "smok"}):
+        report("coverage", **options, code=UsageError.exit_code)
+    assert "did you mean smoke" in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("results")
 def test_a_link_is_written_where_it_leads_and_a_pipe_is_refused(tmp_path, capsys):
     (tmp_path / "there.csv").touch()
@@ -91,7 +183,7 @@ def test_a_link_is_written_where_it_leads_and_a_pipe_is_refused(tmp_path, capsys
 
 
 @pytest.mark.usefixtures("results")
-@pytest.mark.parametrize(("form", "file"), [("latex", "a.tex"), ("csv", "a.csv"), ("table", "a.out")])
+@pytest.mark.parametrize(("form", "file"), [("latex", "a.tex"), ("csv", "a.csv"), ("table", "a.txt")])
 def test_the_ending_of_a_file_chooses_the_format(tmp_path, form, file):
     report("coverage", out=tmp_path / file)
     report("coverage", format=form, out=tmp_path / f"same-{file}")

@@ -1,11 +1,13 @@
-"""Figures as SVG and PNG files; equal figures give equal bytes."""
+"""Figures as SVG, PNG and PDF files; equal figures give equal bytes."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
+import textwrap
 import warnings
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from typing import Any
 
 from harness.contracts.plugin_errors import plugin_code
@@ -21,34 +23,59 @@ STYLE = {
     "svg.fonttype": "path",
 }
 DPI = 160
-METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
+METADATA: dict[str, dict[str, Any]] = {
+    "svg": {"Date": None, "Creator": None},
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
 """Kinds of files, and the metadata left out of each, so that bytes do not depend on date or version."""
+VERTICES = 10_000
+"""Points of a figure that are vectors, at some 20 bytes each in an SVG file; the largest artists become pixels."""
 
 
 def files(figure: Figure, name: str) -> dict[str, bytes]:
     """Draw a figure and return the contents of NAME.svg and NAME.png."""
-    return {f"{name}.{kind}": content for kind, content in zip(METADATA, drawn(figure, *METADATA), strict=True)}
+    kinds = ("svg", "png")
+    return {f"{name}.{kind}": content for kind, content in zip(kinds, drawn(figure, *kinds), strict=True)}
 
 
 def drawn(figure: Figure, *kinds: str) -> list[bytes]:
-    """Draw a figure and return the contents of a file for each kind, "svg" or "png"."""
-    import matplotlib.style
+    """Draw a figure and return the contents of a file for each kind in `METADATA`."""
+    contents = []
+    with _style(figure):
+        canvas = picture(figure)
+        for kind in kinds:
+            in_memory = io.BytesIO()
+            with plugin_code(f"figure {figure.name!r:.80} was not drawn"):
+                canvas.savefig(in_memory, format=kind, metadata=METADATA[kind], dpi=DPI)
+            contents.append(in_memory.getvalue())
+    return contents
+
+
+def picture(figure: Figure) -> Any:
+    """A matplotlib Figure with the figure drawn on it."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
-    contents = []
+    with _style(figure), plugin_code(f"figure {figure.name!r:.80} was not drawn"):
+        canvas = Canvas(figsize=figure.size)
+        FigureCanvasAgg(canvas)
+        figure.draw(canvas)
+        if figure.title is not None:
+            width = int(figure.size[0] / 0.09)  # inches per character
+            canvas.suptitle("\n".join(textwrap.wrap(figure.title, width)), fontsize="medium")
+        _tame(canvas)
+        _rasterise(canvas)
+    return canvas
+
+
+@contextlib.contextmanager
+def _style(figure: Figure) -> Iterator[None]:
+    import matplotlib.style
+
     with warnings.catch_warnings(), matplotlib.style.context(["default", {**STYLE, "svg.hashsalt": figure.name}]):
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a box stands for it
-        with plugin_code(f"figure {figure.name!r:.80} was not drawn"):
-            canvas = Canvas(figsize=figure.size)
-            FigureCanvasAgg(canvas)
-            figure.draw(canvas)
-            _tame(canvas)
-            for kind in kinds:
-                in_memory = io.BytesIO()
-                canvas.savefig(in_memory, format=kind, metadata=METADATA[kind], dpi=DPI)
-                contents.append(in_memory.getvalue())
-    return contents
+        yield
 
 
 def file_name(name: str) -> str:
@@ -85,3 +112,29 @@ def _tame(canvas: Any) -> None:
                 parser.parse(words)
         except ValueError:
             text.set_parse_math(False)
+
+
+def _rasterise(canvas: Any) -> None:
+    """Turn the artists with the most points into pixels, until the others have at most `VERTICES`."""
+    from matplotlib.collections import Collection
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    drawn = canvas.findobj(lambda artist: isinstance(artist, Line2D | Collection | Patch))
+    sizes = [(_points(artist), artist) for artist in drawn]
+    left = sum(size for size, _ in sizes)
+    for size, artist in sorted(sizes, key=lambda one: -one[0]):
+        if left <= VERTICES:
+            break
+        artist.set_rasterized(True)
+        left -= size
+
+
+def _points(artist: Any) -> int:
+    """The points of an artist's outline, and four for each marker: a marker takes some 80 bytes."""
+    from matplotlib.collections import Collection
+
+    if not isinstance(artist, Collection):
+        markers = getattr(artist, "get_marker", lambda: "None")() not in {"None", "", " ", None}
+        return len(artist.get_path().vertices) * (5 if markers else 1)
+    return max(sum(len(path.vertices) for path in artist.get_paths()), 4 * len(artist.get_offsets()))

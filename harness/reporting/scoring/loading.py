@@ -113,6 +113,8 @@ def load_groups(store: Store, request: Request) -> list[Group]:
         )
         for row in rows
         for key in (row["group_key"],)
+        if not request.budgets or row["label"] in request.budgets
+        if not request.chains or row["chains"] in request.chains
     ]
 
 
