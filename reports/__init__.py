@@ -20,6 +20,7 @@ def bench_reports() -> list[Info]:
         Info(
             "equal-cost", "reports.tables.equal_cost:EqualCost", "parallel chains and one chain at the same total cost"
         ),
+        Info("error", "reports.figures.error:Errors", "error against the truth, by data passes and by seconds"),
         Info("ess", "reports.tables.ess:EffectiveSize", "effective sample sizes, with bias and temperature"),
         Info("interpolation", "reports.figures.interpolation:Interpolation", "test error between draws of two cycles"),
         Info("leaderboard", "reports.tables.leaderboard:Leaderboard", "the ranking of samplers on each task"),

@@ -7,10 +7,12 @@ from harness.analysis.diagnostics.bias import MeanVariance, RunningMoments, mean
 from harness.analysis.diagnostics.calibration import error_rate, nll
 from harness.analysis.diagnostics.coverage import ModeCounts
 from harness.analysis.diagnostics.crossing import (
+    THRESHOLD,
     LowErrorCost,
     bootstrap_low_error,
     last_crossing,
     passes_to_low_error,
+    seed_counts,
 )
 from harness.analysis.diagnostics.directions import directions
 from harness.analysis.diagnostics.distances import wasserstein2
@@ -24,6 +26,7 @@ from harness.analysis.diagnostics.temperature import configurational_temperature
 
 __all__ = [
     "CURVES",
+    "THRESHOLD",
     "FinalErrors",
     "Gate",
     "JointMoments",
@@ -52,6 +55,7 @@ __all__ = [
     "passes_to_low_error",
     "rank_normalised_split_rhat",
     "reference_ess",
+    "seed_counts",
     "tail_ess",
     "variance_ratio",
     "wasserstein2",

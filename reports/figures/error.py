@@ -1,0 +1,307 @@
+"""How the error against the truth falls: against gradients and against seconds, beside exact draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness import (
+    Column,
+    Estimate,
+    FieldScore,
+    Figure,
+    Group,
+    Request,
+    Result,
+    Table,
+    diagnostics,
+    draw_grid,
+    statistics,
+    typical,
+)
+from reports.figures.floor import ExactDraws, floor
+from reports.figures.parts import Array, FieldReport, legend_below, legend_height, name_figure, record, sparse
+from reports.figures.styles import FAINT, look, looks
+
+JOINT, COST = "joint_error", "passes_to_low_error"
+CURVES = ("joint_b2_z_max", "joint_b2_z2_max")
+POINTS = 64
+NAMED = 8
+"""Lines in colour: the methods of the lowest joint errors. More cannot be followed."""
+BANDS = 3
+"""Lines with a band, of the lowest joint errors, where there are over twice as many."""
+WIDTH = 9.6
+BAND, FLOOR, LOW = "95 % interval", "exact draws", "low error: 0.01"
+CAPTION = (
+    "Lines: the median over chains and seeds of b2, the squared error of a chain's averages in units of their "
+    "variance, each chain in its own worst direction, the worse of z and z^2. Bands: 95 % bootstrap intervals over "
+    "seeds, a seed with all its chains; of many methods, the three of the lowest joint error have one. On the right "
+    "the joint error at the end of the budget, which ranks, with its 95 % interval: the mean over chains and seeds in "
+    "the worst direction common to all, of the shape too. Dashed: what as many independent exact draws would give as "
+    "the method with the most draws had kept by then. Dotted: b2 = 0.01, low error. Seconds are of sampling alone, at "
+    "the median speed of a method's seeds, and compare runs of one machine only."
+)
+
+
+class Errors(FieldReport):
+    """A figure for each field (task, protocol, chains, budget) with a truth: the error of a typical chain against data
+    passes (every gradient counts) and against seconds of sampling.
+
+    A line is E(t) = max over f in {z, z^2} of the median over chains x seeds of b2_f(t), each chain in its own worst
+    direction: where it falls below 0.01 for good is the leaderboard's "data passes to low error", which at the end asks
+    for the shape too. The joint error is stored at the end only; it stands at the right end. Without finite values
+    (diverged) a method has a row and no line. The floor is c / n for n exact draws (`reports.figures.floor`).
+    """
+
+    name: ClassVar[str] = "error"
+
+    def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
+        if not score.truth_known:
+            return Result()
+        lines = [line for group in score.ordered(JOINT) if (line := _line(score, group)) is not None]
+        if not lines:
+            note = f"{score.title}: no curves of errors in its runs; `bench rescore` may add them, else run them again"
+            return Result(notes=[note] if request.tasks else [])
+        missing = [label for label in score.labels.values() if label not in {line.label for line in lines}]
+        notes = [f"{label}: no curves of errors at the same passes in all its runs" for label in missing]
+        exact = floor(lines[0].group, request)
+        if isinstance(exact, str):
+            notes.append(f"{score.title}: {exact}")
+            exact = None
+        records = [_record(name, line, exact) for line in lines]
+        figure = Figure(
+            name,
+            lambda canvas: _draw(canvas, lines, exact, score.title),
+            (WIDTH, 3.6 + legend_height(_named(lines), WIDTH)),
+            f"{score.title}. {CAPTION}",
+        )
+        return Result([_table(score.title, records)], records, [figure], notes if request.tasks else [])
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A method's curve: data passes x (n,), values, and their intervals; `counts` the draws of a chain by then."""
+
+    label: str
+    group: Group
+    x: Array
+    values: Array
+    low: Array
+    high: Array
+    counts: NDArray[np.int64] | None
+    joint: Estimate | None
+    cost: Estimate | None
+    pace: float | None
+
+    @property
+    def drawn(self) -> bool:
+        """Whether there is anything to draw."""
+        return bool(np.isfinite(self.values).any())
+
+
+def _line(score: FieldScore, group: Group) -> Line | None:
+    found = [score.curve(group, name) for name in CURVES]
+    if found[0] is None or found[1] is None:
+        return None
+    seeds, (x, first) = found[0]
+    pick = np.unique(np.linspace(0, max(len(x) - 2, 0), POINTS).round().astype(int))  # the last one is of the shape too
+    values, low, high = typical_chain([first[:, pick], found[1][1][1][:, pick]], seeds)
+    kept = typical(group.done.numbers.draws_kept)
+    counts = None if not kept else draw_grid(SimpleNamespace(keep=np.ones(int(kept), dtype=bool)))  # type: ignore[arg-type]
+    return Line(
+        score.labels[group.key], group, x[pick], values, low, high,
+        counts[pick] if counts is not None and len(counts) == len(x) else None,
+        score.estimate(group, JOINT), score.estimate(group, COST), _seconds_a_pass(group),
+    )  # fmt: skip
+
+
+def typical_chain(curves: Sequence[Array], seeds: NDArray[np.int64]) -> tuple[Array, Array, Array]:
+    """The worse of the medians over rows of several curves (R, n), and the ends of its interval by bootstrap over the
+    seeds (R,) of the rows: (n,) each. The ends are NaN where there is one seed.
+    """
+    rows = [np.where(np.isnan(own), np.inf, own) for own in curves]
+    values = np.max([np.median(own, axis=0) for own in rows], axis=0)
+    distinct, place = np.unique(seeds, return_inverse=True)
+    if len(distinct) < 2:
+        return values, np.full(len(values), np.nan), np.full(len(values), np.nan)
+    times = diagnostics.seed_counts(len(distinct))[:, place]
+    replicates = np.max([resampled_medians(own, times) for own in rows], axis=0)
+    ends = [
+        statistics.bootstrap_interval(value, own, len(distinct))
+        for value, own in zip(values.tolist(), replicates.T, strict=True)
+    ]
+    low, high = np.array(ends).T
+    return values, low, high
+
+
+def resampled_medians(rows: Array, times: Array) -> Array:
+    """The medians of rows (R, n) of which row r is taken times[b, r] times: (B, n)."""
+    found = np.empty((len(times), rows.shape[1]))
+    for p, order in enumerate(rows.argsort(axis=0).T):
+        below = times[:, order].cumsum(axis=1)
+        half = below[:, -1:] / 2
+        ends = (below >= half).argmax(axis=1), (below > half).argmax(axis=1)
+        found[:, p] = (rows[order[ends[0]], p] + rows[order[ends[1]], p]) / 2
+    return found
+
+
+def _seconds_a_pass(group: Group) -> float | None:
+    numbers = group.done.numbers
+    return typical(
+        [s / p if s is not None and p else None for s, p in zip(numbers.seconds_sampling, numbers.passes, strict=True)]
+    )
+
+
+def _record(figure: str, line: Line, exact: ExactDraws | None) -> dict[str, Any]:
+    joint, cost, group = line.joint, line.cost, line.group
+    kept = typical(group.done.numbers.draws_kept)
+    alone = exact.joint(len(group.runs) * group.chains) / kept if exact is not None and kept else None
+    mean = joint.mean if joint is not None else None
+    passes = typical(group.done.numbers.passes)
+    return record(
+        figure, group, label=line.label, seeds=len(group.runs), draws=kept, passes=passes,
+        seconds=None if line.pace is None or passes is None else line.pace * passes,
+        typical_b2=float(line.values[-1]), typical_low=_known(line.low[-1]), typical_high=_known(line.high[-1]),
+        joint_error=mean, low=joint.low if joint else None, high=joint.high if joint else None,
+        interval=joint.interval if joint else "none", exact_draws=alone,
+        times_exact=mean / alone if mean is not None and alone else None,
+        passes_to_low_error=cost.mean if cost else None, run_keys=[run.key for run in group.runs],
+    )  # fmt: skip
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
+    def interval(low: str, high: str) -> Any:
+        return lambda row: "-" if row[low] is None else f"[{row[low]:.3g}, {row[high]:.3g}]"
+
+    rows = [
+        {
+            **row,
+            "joint_ends": interval("low", "high")(row),
+            "typical_ends": interval("typical_low", "typical_high")(row),
+        }
+        for row in records
+    ]
+    columns = [
+        Column("label", "method"), Column("seeds", "seeds", "right"),
+        Column("joint_error", "joint error", "right", ".3g"), Column("joint_ends", "95 %", "right"),
+        Column("exact_draws", "of as many exact draws", "right", ".2g"), Column("times_exact", "ratio", "right", ".3g"),
+        Column("typical_b2", "b2, typical chain", "right", ".3g"), Column("typical_ends", "95 %", "right"),
+        Column("passes_to_low_error", "data passes to low error", "right", ".4g"),
+        Column("passes", "data passes", "right", ".4g"), Column("seconds", "seconds", "right", ".3g"),
+    ]  # fmt: skip
+    notes = [
+        "joint error: at the end; of as many exact draws: expected of as many independent exact draws as the row kept",
+        "b2, typical chain: median over chains x seeds, each in its own worst direction, just before the end",
+        "intervals by bootstrap over seeds, a seed with all its chains",
+        "seconds are of sampling alone and compare on one machine only",
+    ]
+    return Table(heading, columns, rows, notes)
+
+
+def _named(lines: Sequence[Line]) -> dict[str, Any]:
+    """What the legend names."""
+    labels = [line.label for line in lines if line.drawn]
+    return dict.fromkeys([*labels[:NAMED], *([_others(labels)] if len(labels) > NAMED else []), BAND, FLOOR, LOW])
+
+
+def _others(labels: Sequence[Any]) -> str:
+    return f"{len(labels) - NAMED} other methods"
+
+
+def _draw(canvas: Any, lines: Sequence[Line], exact: ExactDraws | None, heading: str) -> None:
+    from matplotlib.patches import Patch
+
+    shown = [line for line in lines if line.drawn]
+    styles = looks([line.label for line in lines])
+    handles = _named(lines)
+    axes = canvas.subplots(1, 3, sharey=True, width_ratios=(1, 1, 0.32))
+    for k, line in reversed(list(enumerate(shown))):
+        named = k < NAMED
+        style = {**sparse(len(line.x), styles[line.label]), "linewidth": 1.4, "zorder": 3} if named else FAINTLY
+        for ax, scale in zip(axes, (1.0, line.pace), strict=False):
+            if scale is None:
+                continue
+            (handle,) = ax.plot(scale * line.x, line.values, **style)
+            handles[line.label if named else _others(shown)] = handle
+            if k < (BANDS if len(shown) > 2 * BANDS else NAMED) and not np.isnan(line.low).all():
+                ends = np.nan_to_num(np.stack([line.low, line.high]), nan=0.0, posinf=HUGE)
+                ax.fill_between(scale * line.x, *ends, color=style["color"], alpha=0.15, linewidth=0, zorder=2)
+        if named:
+            _end(axes[2], k, line)
+    handles[BAND] = Patch(color="#777777", alpha=0.3, linewidth=0)
+    for ax in axes:
+        handles[LOW] = ax.axhline(diagnostics.THRESHOLD, color="black", linewidth=1, linestyle=":")
+    if exact is not None and (most := _most_draws(shown)) is not None:
+        x, counts = most
+        (handles[FLOOR],) = axes[0].plot(x, exact.typical / counts, **DASHED)
+        rows = max(line.group.chains * len(line.group.runs) for line in shown)
+        axes[2].axhline(exact.joint(rows) / counts[-1], **DASHED)
+    axes[0].set(
+        ylim=_range(shown, exact), yscale="log", ylabel="squared error of averages / variance, b\N{SUPERSCRIPT TWO}"
+    )
+    for ax, words in zip(axes, ("gradients of a chain (data passes)", "seconds of sampling"), strict=False):
+        logarithmic(ax, words)
+        ax.grid(visible=True, which="major", color="#e6e6e6", linewidth=0.6)
+    axes[2].set(xlabel="joint error\nat the end", xticks=[], xlim=(-0.7, min(len(shown), NAMED) - 0.3))
+    axes[2].grid(visible=True, axis="y", which="major", color="#e6e6e6", linewidth=0.6)
+    legend_below(canvas, {label: handle for label, handle in handles.items() if handle is not None})
+    name_figure(canvas, heading)
+
+
+FAINTLY = {"color": FAINT, "linewidth": 0.7, "zorder": 1}
+DASHED = {"color": "black", "linewidth": 1, "linestyle": "--"}
+HUGE = 1e9
+
+
+def _end(ax: Any, x: float, line: Line) -> None:
+    """The joint error with its interval."""
+    joint, own = line.joint, look(line.group.method)
+    if joint is None or joint.mean is None or not np.isfinite(joint.mean):
+        return
+    low, high = (joint.mean if end is None else end for end in (joint.low, joint.high))
+    ax.plot([x, x], [low, min(high, HUGE)], color=own["color"], linewidth=1.2, zorder=4)
+    ax.plot([x], [joint.mean], markersize=4.5, zorder=5, **own)
+
+
+def logarithmic(ax: Any, words: str) -> None:
+    """A logarithmic x axis with plain numbers, on less than a decade too."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    ax.set(xscale="log", xlabel=words)
+    low, high = ax.get_xlim()
+    plain = FuncFormatter(lambda value, _: f"{value:,g}")
+    subs = (1.0,) if high > 15 * low else (1.0, 2.0, 5.0) if high > 4 * low else np.arange(1.0, 10.0)
+    ax.xaxis.set_major_locator(LogLocator(subs=subs))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    if high < 1e6 and low > 1e-4:
+        ax.xaxis.set_major_formatter(plain)
+
+
+def _most_draws(lines: Sequence[Line]) -> tuple[Array, Array] | None:
+    """The most draws that any line had kept at each number of data passes."""
+    known = [line for line in lines if line.counts is not None]
+    if not known:
+        return None
+    x = np.unique(np.concatenate([line.x for line in known]))
+    x = x[np.unique(np.linspace(0, len(x) - 1, POINTS).round().astype(int))]
+    counts = np.max([np.interp(x, line.x, line.counts, left=0) for line in known], axis=0)
+    return x[counts > 0], counts[counts > 0]
+
+
+def _range(lines: Sequence[Line], exact: ExactDraws | None) -> tuple[float, float]:
+    """The errors shown: the floor, and the ends of all named lines, whatever they began with."""
+    ends = [v for line in lines[:NAMED] for v in (line.joint.low if line.joint else None, line.values.min()) if v]
+    last = [v for line in lines[:NAMED] for v in (line.joint.high if line.joint else None, line.values[-1]) if v]
+    kept = [line.counts[-1] for line in lines if line.counts is not None]
+    floors = [min(exact.joint(1_000), exact.typical) / max(kept)] if exact is not None and kept else []
+    finite = [value for value in last if np.isfinite(value)]
+    return 0.6 * min([*ends, *floors, diagnostics.THRESHOLD]), min(2 * max([*finite, 1.0]), HUGE)

@@ -1,0 +1,95 @@
+"""The figure of errors: medians with intervals over seeds, the joint error at the end, the floor of exact draws."""
+
+import math
+
+import numpy as np
+import pytest
+from scored import final_errors, store, write_run
+
+from harness.analysis.diagnostics import passes_to_low_error
+from harness.analysis.diagnostics.crossing import last_crossing
+from harness.reporting.rendering import figures, render
+from harness.reporting.report import Request
+from reports.figures.error import Errors, resampled_medians, typical_chain
+
+POINTS, CHAINS, SEEDS = 80, 8, 5
+X = np.geomspace(10, 1000, POINTS)
+
+
+def chains(rate, seed):
+    """b2 of chains that fall as rate / x."""
+    rng = np.random.default_rng([seed, int(rate)])
+    return rate / X * rng.chisquare(1, size=(CHAINS, 1)) * np.ones(POINTS)
+
+
+def write(results, method, rate, status="done", **changes):
+    for seed in range(SEEDS):
+        y = chains(rate, seed)
+        found = {"joint_b2_z_max": (X, y), "joint_b2_z2_max": (X, y / 2), **final_errors(np.sqrt(y[:, -1:]))}
+        done = {"curves": found, "metrics": {"mean_error": 0.1}} if status == "done" else {}
+        write_run(results, method=method, seed=seed, chains=CHAINS, status=status, **done, **changes)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    tmp_path = tmp_path_factory.mktemp("results")
+    write(tmp_path, "sgld", 30.0)
+    write(tmp_path, "csgld", 1.0)
+    write(tmp_path, "sghmc", 0.0, status="diverged")
+    return Errors().build(store(tmp_path), Request(tasks=("mixture25",)))
+
+
+def test_a_line_is_the_median_over_chains_and_seeds(made):
+    found = {record["label"]: record for record in made.records}
+    rows = np.concatenate([chains(30.0, seed) for seed in range(SEEDS)])
+    assert found["sgld"]["typical_b2"] == pytest.approx(np.median(rows[:, -2]))
+    assert found["sgld"]["typical_low"] < found["sgld"]["typical_b2"] < found["sgld"]["typical_high"]
+    assert found["sgld"]["joint_error"] == pytest.approx(rows[:, -1].mean())
+    assert [record["label"] for record in made.records] == ["csgld", "sgld"]
+    assert any("sghmc" in note for note in made.notes)
+
+
+def test_the_line_crosses_the_threshold_at_the_data_passes_to_low_error():
+    rows = np.concatenate([chains(1.0, seed) for seed in range(SEEDS)])
+    seeds = np.repeat(np.arange(SEEDS), CHAINS)
+    values, low, high = typical_chain([rows, rows / 2], seeds)
+    assert last_crossing(values, X, 0.01) == passes_to_low_error(rows, X, seeds).value
+    assert (low < values).all()
+    assert (values < high).all()
+    assert np.isnan(typical_chain([rows], np.zeros(len(rows), dtype=int))[1]).all()
+
+
+def test_resampled_medians_are_those_of_the_repeated_rows():
+    rng = np.random.default_rng(0)
+    rows, times = rng.normal(size=(7, 3)), rng.integers(0, 3, size=(20, 7)).astype(float)
+    found = resampled_medians(rows, times)
+    again = [np.median(np.repeat(rows, own.astype(int), axis=0), axis=0) for own in times]
+    np.testing.assert_allclose(found, again)
+
+
+def test_the_interval_of_a_median_holds_the_true_one():
+    """At 5 and 10 seeds of 8 chains that share a seed's luck: 95 %, as near as a bootstrap of few seeds comes."""
+    truth = 1.0  # the median of exp(normal)
+    for count in (5, 10):
+        rng, held = np.random.default_rng(count), []
+        for _ in range(400):
+            luck = np.repeat(rng.normal(size=count), CHAINS) + rng.normal(size=count * CHAINS)
+            _, low, high = typical_chain([np.exp(luck)[:, None]], np.repeat(np.arange(count), CHAINS))
+            held.append(low[0] <= truth <= high[0])
+        assert 0.92 <= np.mean(held) <= 0.995, (count, np.mean(held))
+
+
+def test_the_figure_and_the_text_are_made_with_the_same_bytes(made):
+    (figure,) = made.figures
+    drawn = figures.drawn(figure, "svg")
+    assert drawn == figures.drawn(figure, "svg")
+    assert len(drawn[0]) < 500_000
+    assert all(render(made, form) for form in ("table", "markdown", "csv", "json", "latex", "html"))
+
+
+def test_a_task_without_truth_has_no_such_figure(tmp_path):
+    write_run(tmp_path, metrics={"test_error": 3.0})
+    made = Errors().build(store(tmp_path), Request())
+    assert not made.tables
+    assert not made.figures
+    assert not math.isnan(len(made.records))

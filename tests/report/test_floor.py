@@ -1,0 +1,43 @@
+"""The floor of exact draws in the figures: c / n, against simulated chains of exact draws."""
+
+import numpy as np
+import pytest
+
+from harness.analysis.diagnostics import JointMoments, LowError, Moments
+from harness.contracts.truth import Truth
+from reports.figures.floor import exact_draws
+from tasks.synthetic.mixture25 import Mixture25
+
+N, CHAINS, ROWS = 200, 1_600, 40
+DENSE = np.array([[1.0, 0.8, 0.1], [0.8, 1.0, 0.3], [0.1, 0.3, 4.0]])
+
+
+def normal(n, rng):
+    return rng.multivariate_normal(np.array([1.0, 0.0, -2.0]), DENSE, n)
+
+
+@pytest.mark.parametrize(
+    ("truth", "sample"),
+    [(Mixture25().truth(), Mixture25().sample), (Truth.normal(np.array([1.0, 0.0, -2.0]), DENSE), normal)],
+    ids=["mixture25", "normal"],
+)
+def test_the_floor_is_what_simulated_chains_of_exact_draws_give(truth, sample):
+    rng = np.random.default_rng(1)
+    found = exact_draws(truth, sample(5_000, rng))
+    along = truth.directions
+    sd = np.sqrt((along @ truth.covariance * along).sum(axis=1))
+    low = LowError(Moments(along @ truth.mean, sd, truth.z3, truth.z4), [N])
+    joint = JointMoments(truth.mean, truth.covariance, along, truth.quantiles)
+    for _ in range(2):
+        draws = sample(N * CHAINS // 2, rng).reshape(N // 2, CHAINS, -1)
+        weights = np.ones(draws.shape[:2])
+        low.update(draws @ along.T, weights)
+        joint.update(draws, weights)
+    curves = low.curves()
+    typical = max(np.median(curves[name][:, 0]) for name in ("b2_z_max", "b2_z2_max"))
+    assert found.typical / N == pytest.approx(typical, rel=0.08)
+    errors = low.final_errors()
+    squares = np.concatenate([errors.z, errors.z2, joint.chain_errors()], axis=1) ** 2
+    mean = squares.reshape(-1, ROWS, squares.shape[1]).mean(axis=1).max(axis=1).mean()
+    assert found.joint(ROWS) / N == pytest.approx(mean, rel=0.08)
+    assert squares.mean() == pytest.approx(1 / N, rel=0.04)  # of each f, for every n
