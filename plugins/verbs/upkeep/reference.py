@@ -9,10 +9,10 @@ import numpy as np
 
 from harness.analysis.diagnostics import bulk_ess, rank_normalised_split_rhat
 from harness.contracts.randomness import Streams
-from harness.contracts.schedule import Trajectory
 from harness.contracts.truth import Truth
 from harness.results.spec import ENGINE
 from harness.system.errors import RunError
+from plugins.schedules.constant import Constant
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,16 +39,8 @@ def hmc_draws(task: Task, sampler: Sampler, step_size: float, *, chains: int, bu
     from harness.engine.loop import Loop
 
     torch.set_num_threads(1)
-    steps = burn_in + draws
-    everywhere = np.ones(steps, dtype=bool)
-    trajectory = Trajectory(
-        step_size=np.full(steps, step_size),
-        temperature=np.ones(steps),
-        keep=everywhere,
-        evaluate=everywhere,
-        cycle=np.zeros(steps, dtype=np.int64),
-        burn_in=~everywhere,
-    ).with_burn_in(burn_in)
+    schedule = Constant(step_size=step_size, temperature=1.0)
+    trajectory = schedule.trajectory(burn_in + draws, 1).with_burn_in(burn_in)
     recorder = Recorder()
     streams = [Streams(SEED, c) for c in range(chains)]
     loop = Loop(task, sampler, trajectory, streams, chains, observer=lambda *_: recorder)
