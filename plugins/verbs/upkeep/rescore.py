@@ -32,6 +32,7 @@ from harness.runs.worker import Job, prepare
 from harness.system.columns import document
 from harness.system.errors import BenchError, RunError
 from harness.system.files import read_bytes
+from plugins.verbs.upkeep.stale_metrics import truth_of
 
 DRAWS = "draws.safetensors"
 BLOCK = 1024
@@ -81,10 +82,11 @@ def _one(item: Asked, code: Mapping[str, Any], results: Path) -> dict[str, Any]:
         name = record["name"]
         after[name] = record if name in item.metrics or name not in before else before[name]
     after = {name: {**record, "primary": name == task.metrics[0].name} for name, record in after.items()}
-    written = after != before
+    stored = truths.checksum(task)
+    written = after != before or stored != (truth_of(attempt) or "")
     if written:
         about = {"task": item.spec.task.name, "task_source": item.spec.task.source, "distributions": dict(code)}
-        about |= {"truth": stored} if (stored := truths.checksum(task)) else {}
+        about |= {"truth": stored} if stored else {}
         with writing():
             rescored.write(attempt, list(after.values()), curve_arrays(outcome), about)
     changes = [

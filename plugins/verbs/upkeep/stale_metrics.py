@@ -72,7 +72,7 @@ def outdated(
             current = task_facts(offers["task"], spec.task.params)["metrics"]
             spec = replace(spec, task=installed(offers["task"], spec.task))
             truth = (truths.read(store.results, spec) or {}).get(SEAL)
-            before = _truth_of(attempt) if truth else None
+            before = truth_of(attempt) if truth else None
         except BenchError as error:
             found.refused.append((row, str(error)))
             continue
@@ -96,7 +96,7 @@ def outdated(
     return found
 
 
-def _truth_of(attempt: Attempt) -> str | None:
+def truth_of(attempt: Attempt) -> str | None:
     """The stored truth that the metrics of a run were computed with."""
     newer, _ = rescored.read(attempt.path)
     record = (newer or {}).get("code") or attempt.result() or {}

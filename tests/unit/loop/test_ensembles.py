@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
-
 import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
 
 from harness import Trajectory, Truth
-from harness.cli.app import run
 from harness.contracts.observers import SeriesObserver
-from harness.contracts.registry import registry
 from harness.contracts.task import Cost
 from harness.engine.run_state import RunState
 from harness.results.ledger.ledger import Ledger
@@ -62,18 +57,8 @@ BASE = ["--task", "gaussian2d", "--seeds", "0", "--chains", "2", "--set", "task.
 
 
 @pytest.fixture
-def bench(tmp_path, capsys):
-    plugin = tmp_path / "flock_sampler.py"
-    plugin.write_text(PLUGIN)
-
-    def command(*words):
-        code = run(["--results", str(tmp_path / "r"), "--plugin", str(plugin), "--json", *map(str, words)])
-        said = capsys.readouterr()
-        return code, json.loads(said.out or "[]"), said.err
-
-    yield command
-    sys.modules.pop("flock_sampler", None)
-    registry.cache_clear()
+def bench(bench_with):
+    return bench_with("flock_sampler", PLUGIN)
 
 
 def attempt(tmp_path, record):
