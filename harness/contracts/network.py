@@ -115,12 +115,15 @@ class NetworkTask(DataTask):
         from harness.contracts.mlp import MLP, MLPProblem
 
         own = [name for name in ("mean_loss", "changes") if getattr(type(self), name) is not getattr(NetworkTask, name)]
-        if own and isinstance(self.network(), MLP):
+        if not isinstance(self.network(), MLP):
+            return NetworkProblem(self, streams, device)
+        own += ["precision"] if self.precision != "float32" else []
+        if own:
             raise PluginError(
-                f"{type(self).__name__}.{own[0]} would have no effect: an MLP has cross-entropy, of rows as they are; "
-                "return Network(make) from network(), of a function that makes a torch module"
+                f"{type(self).__name__}.{own[0]} would have no effect: an MLP has cross-entropy, of rows as they are, "
+                "in theta's precision; return Network(make) from network(), of a function that makes a torch module"
             )
-        return (MLPProblem if isinstance(self.network(), MLP) else NetworkProblem)(self, streams, device)
+        return MLPProblem(self, streams, device)
 
 
 class NetworkProblem(DataProblem):

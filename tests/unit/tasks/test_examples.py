@@ -122,8 +122,10 @@ def test_a_layout_that_is_not_declared_as_a_need_is_refused(csv):
         make_loop(csv, Undeclared(), Constant(step_size=0.01), 1, chains=1)
 
 
-@pytest.mark.parametrize("name", ["mean_loss", "changes"])
-def test_what_would_have_no_effect_on_an_mlp_is_refused(csv, name):
-    made = type("Own", (type(csv),), {name: lambda *_: None})(file=csv.file)
+@pytest.mark.parametrize(
+    ("name", "own"), [("mean_loss", lambda *_: None), ("changes", lambda *_: None), ("precision", "bfloat16")]
+)
+def test_what_would_have_no_effect_on_an_mlp_is_refused(csv, name, own):
+    made = type("Own", (type(csv),), {name: own})(file=csv.file)
     with pytest.raises(PluginError, match=rf"Own\.{name} would have no effect.* Network\(make\)"):
         made.build([Streams(0, 0)], "cpu")
