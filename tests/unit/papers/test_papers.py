@@ -55,6 +55,28 @@ def name_of(case):
     return "-".join(str(case[1].get(key)) for key in ("method", "task", "protocol"))
 
 
+STATED = {name: {"stated": "[1, 2, 3]", "provenance": "paper", "sweep": None} for name in ("h", "cycles")}
+EACH_ALONE = {name: {**choice, "sweep": papers.ALONE} for name, choice in STATED.items()}
+
+
+@pytest.mark.parametrize(
+    ("choices", "given", "kinds"),
+    [
+        (STATED, {"h": 2}, {"h": "swept"}),
+        (STATED, {"h": 2, "cycles": 3}, {"h": "swept", "cycles": "swept"}),
+        (STATED, {"h": 2, "cycles": 1}, {"h": "swept", "cycles": "paper"}),
+        (STATED, {"h": 2, "cycles": 4}, {"h": "user", "cycles": "user"}),
+        (STATED, {"h": 2, "batch": 7}, {"h": "user", "batch": "user"}),
+        (EACH_ALONE, {"h": 2}, {"h": "swept"}),
+        (EACH_ALONE, {"h": 2, "cycles": 3}, {"h": "user", "cycles": "user"}),
+        (EACH_ALONE, {"h": 2, "cycles": 1}, {"h": "swept", "cycles": "paper"}),
+    ],
+)
+def test_a_users_values_count_as_swept_if_they_are_one_point_of_the_sweep(choices, given, kinds):
+    origins = {name: {"value": value, "provenance": "user"} for name, value in given.items()}
+    assert papers.settle(origins, choices) == kinds
+
+
 @pytest.mark.parametrize("name", PAPERS)
 def test_a_paper_says_what_it_is(name):
     paper = PAPERS[name]
