@@ -174,10 +174,10 @@ def _of(score: FieldScore, rows: Sequence[Row]) -> list[Row]:
 def _table(score: FieldScore, rows: Sequence[Row]) -> Table:
     own = _of(score, rows)
     columns = [
-        Column("a", "A"), Column("b", "B"), Column("metric", "metric"), Column("a_mean", "of A", "right", number),
-        Column("b_mean", "of B", "right", number), Column("shown", "A - B, or A / B", "right"),
-        Column("pairs", "pairs", "right"), Column("p", "p", "right", _p), Column("p_holm", "Holm", "right", _p),
-        Column("verdict", "better"),
+        Column("a", "A"), Column("b", "B"), Column("metric", "metric"), Column("verdict", "better"),
+        Column("shown", "A - B, or A / B", "right"), Column("a_mean", "of A", "right", number),
+        Column("b_mean", "of B", "right", number), Column("p_holm", "Holm", "right", _p),
+        Column("p", "p", "right", _p), Column("pairs", "pairs", "right"),
     ]  # fmt: skip
     shown = [{**row, "shown": _effect(row), "verdict": _verdict(row)} for row in own]
     return Table(score.title, columns, shown, _notes(own), keys=3)
@@ -191,6 +191,10 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         if row["direction"] == "target" and row["target"] is not None
     ]
     for row in rows:
+        if why := row["withheld"]:
+            for name in "ab":  # a note of its own has the reason
+                why = why.replace(f": {row[f'{name}_gate_reason']}", "")
+            notes.append(f"{row['metric']} of {row['a']} (A) and {row['b']} (B): undecided: {why}")
         notes += [
             f"{row[name]} is {row[f'{name}_gate']}: {row[f'{name}_gate_reason']}" for name in "ab" if _off(row, name)
         ]
@@ -215,7 +219,7 @@ def _verdict(row: Row) -> str:
     for name in "ab":
         if row["better"] == row[name]:
             return str(row[name])
-    return f"undecided: {row['withheld']}" if row["withheld"] else "undecided"
+    return "undecided"
 
 
 def _p(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from dataclasses import dataclass
@@ -64,6 +65,11 @@ def say(message: str) -> None:
     print(harmless(message, "\n\t"), file=sys.stderr, flush=True)
 
 
+def has_colour() -> bool:
+    """Whether a terminal gets colours: not if NO_COLOR is set (https://no-color.org) or the terminal is a dumb one."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
 def show(result: Result) -> int:
     """Print what a verb returned, in the format of this command; its exit code."""
     from harness.contracts.plugin_errors import plugin_code
@@ -74,9 +80,10 @@ def show(result: Result) -> int:
     if not isinstance(result, Result):
         raise PluginError(f"the verb returned a {type(result).__name__}, not a harness.Result")
     form = _current.form or "table"
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if terminal else None
     with plugin_code(f"the result cannot be shown as {form}"):
-        text = rendering.render(result, form, width)
+        text = rendering.render(result, form, width, colour=terminal and has_colour())
     sys.stdout.write(text)
     for note in result.notes:
         say(note)

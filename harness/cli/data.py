@@ -22,7 +22,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-COLUMNS = ["dataset", "path", "bytes", "status", "tasks"]
+COLUMNS = ["dataset", "status", "path", "bytes", "tasks"]
 Names = Annotated[list[str] | None, typer.Argument(help="Data sets or tasks; default: all.")]
 
 

@@ -27,7 +27,7 @@ ENOUGH = 2 * 2**30
 def doctor() -> Result:
     """Check versions, the results folder, data sets, plugins and GPU. Exit code 1 where there is a problem."""
     rows = [
-        {"check": check, "state": state, "found": found, "what to do": remedy}
+        {"check": check, "state": state, "what to do": remedy, "found": found}
         for part in (_versions, _results, _data, _plugins, _gpu)
         for check, state, found, remedy in part()
     ]

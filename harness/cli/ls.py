@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -16,11 +17,12 @@ from harness.results.records import STATUSES
 from harness.system.errors import BenchError, UsageError
 
 KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "suites", "runs")
+OFFERED = ["name", "summary", "distribution"]
 COLUMNS = {
-    "samplers": ["name", "kind", "sampler", "schedule", "distribution", "summary"],
-    "methods": ["name", "sampler", "schedule", "distribution", "summary"],
-    "suites": ["name", "commands", "distribution", "summary"],
-    "runs": ["run", "method", "task", "protocol", "budget", "chains", "seed", "status", "metric", "value", "reason"],
+    "samplers": ["name", "summary", "schedule", "sampler", "kind", "distribution"],
+    "methods": ["name", "summary", "sampler", "schedule", "distribution"],
+    "suites": ["name", "summary", "commands", "distribution"],
+    "runs": ["run", "method", "task", "seed", "status", "value", "metric", "reason", "chains", "budget", "protocol"],
 }
 RUNS = """
 select left(run_key, 12) as run, run_key, group_key, method, sampler, schedule, task, task_version, protocol, budget,
@@ -51,7 +53,9 @@ def ls(
         raise UsageError(f"--task, --method and --status choose among runs; `bench ls {what}` lists all {what}")
     else:
         rows = _suites() if what == "suites" else _offers(what)
-    return Result([table(rows, COLUMNS.get(what, ["name", "distribution", "summary"]))], rows)
+    shown = table(rows, COLUMNS.get(what, OFFERED))
+    columns = [replace(column, format=".6g") if column.key == "value" else column for column in shown.columns]
+    return Result([replace(shown, columns=columns)], rows)
 
 
 def _offers(kind: str) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ def plan(asked: RunRequest, devices: options.AnyDevices = "auto", max_runs: opti
     groups: dict[str, list[dict[str, Any]]] = {}
     for item, row in zip(planned, rows, strict=True):
         groups.setdefault(item.spec.group, []).append(row)
-    columns = ["method", "task", "chains", "steps", "seeds", "to do", "why", "data passes", "seconds"]
+    columns = ["method", "task", "seeds", "to do", "why", "seconds", "data passes", "chains", "steps"]
     left = [row for row in rows if row["to_do"]]
     known = [row["seconds"] for row in left if row["seconds"] is not None]
     cost = f", about {sum(known):,.0f} s of one core" if left and len(known) == len(left) else ""

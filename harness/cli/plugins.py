@@ -15,7 +15,7 @@ def plugins() -> Result:
     """List the plugins. Each is loaded and created from its defaults; a failure is a row with its reason."""
     rows = listing(context.plugins())
     notes = [f"{row['distribution']} ({row['plugin']}): {row['problems']}" for row in rows if row["problems"]]
-    return Result([table(rows, ["plugin", "distribution", "version", "status", "offers"])], rows, notes=notes)
+    return Result([table(rows, ["plugin", "status", "offers", "version", "distribution"])], rows, notes=notes)
 
 
 def listing(registry: Registry) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from harness.results.records import Status
 
 EVERY_SECONDS = 2.0
 SILENT_SECONDS = 30.0
-TABLE = ("status", "method", "task", "chains", "seeds", "step", "steps/s", "left", "checkpoint", "device", "worker")
+TABLE = ("status", "method", "task", "step", "left", "seeds", "steps/s", "worker", "chains", "device", "checkpoint")
 
 
 def status(
@@ -42,8 +42,9 @@ def _watch(ledger: Ledger, settled: dict[str, str]) -> None:
 
     with Live(auto_refresh=False) as live:
         while True:
-            text = render(_result(overview(ledger, settled)), "table")
-            live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+            colour = context.has_colour()
+            text = render(_result(overview(ledger, settled)), "table", live.console.width, colour=colour)
+            live.update(Text.from_ansi(text, no_wrap=True, overflow="ellipsis"), refresh=True)
             time.sleep(EVERY_SECONDS)
 
 

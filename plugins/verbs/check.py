@@ -30,7 +30,7 @@ LONG = ("whole-law", "time-homogeneity")
 """The last laws of a sampler; each may take a minute and is a separate job."""
 
 EXAMPLES = {"float": 0.1, "int": 2}
-COLUMNS = ["name", "law", "outcome", "seconds", "message"]
+COLUMNS = ["name", "law", "outcome", "message", "seconds"]
 
 
 def check(

@@ -41,7 +41,7 @@ def gc(
     rows = [{"path": str(item.path.relative_to(ledger.root)), "bytes": item.bytes, "why": item.why} for item in found]
     total = f"{context.count(len(found), 'thing')}, {sum(item.bytes for item in found) / 1e6:,.1f} MB"
     total += " deleted" if delete else "; nothing was deleted, `bench gc --delete` does that"
-    tables = [table(rows, ["bytes", "path", "why"])] if rows else []
+    tables = [table(rows, ["path", "why", "bytes"])] if rows else []
     return Result(tables, rows, notes=[*(f"note: {note}" for note in notes), total])
 
 

@@ -36,11 +36,11 @@ def hyperparameters(offer: Offer) -> list[dict[str, Any]]:
         {
             "name": field.name,
             "default": None if field.required else field.default,
-            "required": field.required,
-            "type": field.type,
-            "allowed": ", ".join(field.choices) or field.allowed,
             "meaning": field.meaning,
+            "allowed": ", ".join(field.choices) or field.allowed,
             "source": field.source,
+            "type": field.type,
+            "required": field.required,
         }
         for field in plugin_metadata.fields(offer)
     ]

@@ -29,8 +29,8 @@ def task(offer: Offer) -> dict[str, Any]:
         "protocols": [_protocol(p) for p in cls.protocols],
         "metrics": [
             {
-                "metric": m.name, "primary": i == 0, "direction": m.direction, "unit": m.unit, "version": m.version,
-                "target": m.target, "summary": m.summary,
+                "metric": m.name, "direction": m.direction, "unit": m.unit, "summary": m.summary, "primary": i == 0,
+                "target": m.target, "version": m.version,
             }
             for i, m in enumerate(cls.metrics)
         ],
@@ -81,10 +81,10 @@ def _protocol(protocol: Any) -> dict[str, Any]:
         "budgets": ", ".join(f"{name} {steps}" for name, steps in protocol.budgets.items()),
         "chains": protocol.chains,
         "seeds": ", ".join(map(str, protocol.seeds)),
+        "summary": protocol.summary,
+        "settings": "; ".join([_listed(protocol.settings), *_of_budgets(protocol)]),
         "burn_in": protocol.burn_in,
         "thin": protocol.thin,
-        "settings": "; ".join([_listed(protocol.settings), *_of_budgets(protocol)]),
-        "summary": protocol.summary,
     }
 
 

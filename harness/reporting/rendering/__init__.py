@@ -28,11 +28,11 @@ def check_format(name: str) -> str:
     return name
 
 
-def render(result: Result, form: str, width: int | None = None) -> str:
-    """The result as text in one of `FORMATS`; `width` is the terminal's width, None for no limit."""
+def render(result: Result, form: str, width: int | None = None, *, colour: bool = False) -> str:
+    """The result as text in one of `FORMATS`; `width` and `colour` of the terminal, None and False for a pipe."""
     module = importlib.import_module(f"harness.reporting.rendering.{_MODULES[check_format(form)][0]}")
     if form == "table":
-        return str(module.render(result.tables, width))
+        return str(module.render(result.tables, width, colour=colour))
     if form == "json":
         return str(module.as_json(result.records))
     if form == "csv":

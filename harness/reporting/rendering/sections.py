@@ -41,7 +41,8 @@ def _values(values: Mapping[str, Any], meaning: Mapping[str, str], title: str = 
         if text not in (None, "")
     ]
     explained = [Column("meaning", "")] if any(row["meaning"] for row in rows) else []
-    return replace(_first(rows, title), columns=[Column("name", ""), Column("value", ""), *explained])
+    columns = [Column("name", ""), Column("value", ""), *explained]
+    return replace(_first(rows, title), columns=columns, keys=len(columns))
 
 
 def _first(rows: Sequence[Mapping[str, Any]], title: str) -> Table:

@@ -1,44 +1,154 @@
-"""Tables for a terminal or a pipe, without styles; for a pipe they are not wrapped."""
+"""Tables for a terminal or a pipe. A pipe gets every column; a terminal gets those that fit, in order of importance.
+
+The order of a table's columns is their importance. A column whose cells are all equal comes after the others. Text is
+wrapped between words; columns that do not fit are named below the table.
+"""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
-from typing import Any
+import itertools
+import re
+from collections.abc import Mapping, Sequence
 
 from harness.reporting.report import Table
 from harness.system.text import harmless, plain
 
-UNLIMITED = 10_000
 GAP = 3
 """Spaces between columns."""
 WIDEST = 300
 """Characters of a cell: a longer one would make all rows too wide to read. The other formats have all."""
-MANY = 1000
-"""Rows from which a table is not fitted to the terminal: rich would take seconds."""
+NARROW, READABLE = 24, 60
+"""Least width of a column of text, and the width beyond which it leaves space to the columns after it."""
+HEADER = 12
+"""A header is wrapped to this width or to that of its cells."""
+STATUS_KEYS = {"status", "state", "outcome", "verdict"}
+"""Keys of the columns that are coloured by the first word of the cell, and are shown although all are equal."""
+COLOURS = {
+    "32": "done finished match ok passed present ranked same holds better",
+    "31": "biased damaged diverged error failed fails gone mismatch missing out_of_memory problem timeout worse",
+    "33": "cancelled device_lost disk_full exempt inconclusive orphaned preempted skipped undecided undetermined unranked "
+    "vacuous warning",
+    "36": "new running",
+}
+"""The terminal's codes for green, red, yellow and cyan, and the words that have this colour."""
+_CODES = {word: code for code, words in COLOURS.items() for word in words.split()}
 _KEPT = "\n\t"
 
 
-def render(tables: Sequence[Table | str], width: int | None = None) -> str:
-    """The tables, one after the other. A table wider than `width` is split into several that repeat its key columns."""
-    return "\n".join(f"{harmless(t, _KEPT)}\n" if isinstance(t, str) else _table(t, width) for t in tables)
+def render(tables: Sequence[Table | str], width: int | None = None, *, colour: bool = False) -> str:
+    """The tables, one after the other; `width` is the terminal's, None for a pipe, which gets all columns unwrapped."""
+    return "\n".join(_text(t, width) if isinstance(t, str) else _table(t, width, colour=colour) for t in tables)
 
 
-def _table(table: Table, width: int | None) -> str:
-    limit = UNLIMITED if width is None or len(table.rows) > MANY else width
+def _text(text: str, width: int | None) -> str:
+    """A text; if a line is too long, its paragraph is filled anew, or the line if the paragraph is indented."""
+    shown = []
+    for paragraph in harmless(text, _KEPT).split("\n\n"):
+        lines = paragraph.split("\n")
+        if width is not None and max(map(_length, lines)) > width:
+            filled = lines if re.search(r"^\s", paragraph, re.MULTILINE) else [" ".join(lines)]
+            indents = [line[: len(line) - len(line.lstrip())] for line in filled]
+            pairs = zip(filled, indents, strict=True)
+            lines = [indent + part for line, indent in pairs for part in _wrap(line.lstrip(), width - len(indent))]
+        shown.append("\n".join(lines))
+    return "\n\n".join(shown) + "\n"
+
+
+def _table(table: Table, width: int | None, *, colour: bool) -> str:
     header = [plain(column.header) for column in table.columns]
-    cells = [header, *([_cut(plain(cell)) for cell in row] for row in table.cells())]
-    widths = [max(map(_length, column)) for column in zip(*cells, strict=True)]
-    parts = [_folded(plain(table.title), limit)] if table.title else []
-    for chosen in _parts(widths, table.keys, limit):
-        fits = sum(widths[i] + GAP for i in chosen) - GAP <= limit
-        parts.append(_lines(table, cells, chosen, widths) if fits else _folded(_grid(table, cells, chosen), limit))
-    parts += [_folded(plain(note), limit) for note in table.notes]
-    return "".join(f"{line.rstrip()}\n" for part in parts for line in part.splitlines())
+    cells = [[_cut(plain(cell), WIDEST) for cell in row] for row in table.cells()]
+    widths = {i: max(map(_length, column)) for i, column in enumerate(zip(header, *cells, strict=True))}
+    notes = [plain(note) for note in table.notes]
+    if width is not None and sum(widths.values()) + GAP * (len(widths) - 1) > width:
+        widths = _fit(table, header, cells, width)
+        notes = [*_omitted(header, cells, widths, width), *notes]
+    lines = [line for text in [plain(table.title)] if text for line in _wrap(text, width)]
+    if any(header):
+        lines += _row(table, header, widths, bottom=True)
+        lines.append("\N{BOX DRAWINGS LIGHT HORIZONTAL}" * (sum(widths.values()) + GAP * (len(widths) - 1)))
+    for row in cells:
+        lines += _row(table, row, widths, colour=colour)
+    lines += [line for note in notes for line in _wrap(note, width)]
+    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."
+def _fit(table: Table, header: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> dict[int, int]:
+    """The columns that fit, with their widths: the keys always, then as many of the others as possible."""
+    columns = list(zip(*cells, strict=True)) or [() for _ in header]
+    top = [max(_longest(name), min(_length(name), HEADER)) for name in header]
+    least = [max([smallest, *map(_longest, column)]) for smallest, column in zip(top, columns, strict=True)]
+    natural = [max([smallest, *map(_length, column)]) for smallest, column in zip(top, columns, strict=True)]
+    wanted = [min(n, max(READABLE, n if table.columns[i].align == "right" else 0)) for i, n in enumerate(natural)]
+    same = [_constant(column) and table.columns[i].key not in STATUS_KEYS for i, column in enumerate(columns)]
+    keys = sorted(range(len(header))[: table.keys], key=wanted.__getitem__)
+    chosen: dict[int, int] = {}
+    left = width + GAP
+    for k, i in enumerate(keys):  # a wide key leaves the others their share
+        chosen[i] = max(1, min(wanted[i], left // (len(keys) - k) - GAP))
+        left -= chosen[i] + GAP
+    for i in sorted(set(range(len(header))) - chosen.keys(), key=lambda i: (same[i], i)):
+        text = table.columns[i].align == "left" and least[i] < natural[i]
+        enough = min(wanted[i], max(NARROW, least[i])) if text else wanted[i]
+        if any(columns[i]) and enough + GAP <= left:
+            chosen[i] = min(wanted[i], left - GAP)
+            left -= chosen[i] + GAP
+    for i in sorted(chosen):
+        more = max(0, min(natural[i] - chosen[i], left))
+        chosen[i] += more
+        left -= more
+    return dict(sorted(chosen.items()))
+
+
+def _omitted(
+    header: Sequence[str], cells: Sequence[Sequence[str]], widths: Mapping[int, int], width: int
+) -> list[str]:
+    """What a terminal of this width does not show, and how to see it."""
+    columns = list(zip(*cells, strict=True)) or [() for _ in header]
+    hidden = [i for i, column in enumerate(columns) if i not in widths and any(column)]
+    same = [i for i in hidden if _constant(columns[i]) and _length(columns[i][0]) <= READABLE]
+    names = [header[i] for i in hidden if i not in same]
+    notes = [f"in every row: {', '.join(f'{header[i]} {columns[i][0]}' for i in same)}"] if same else []
+    cut = any(_longest(cell) > widths[i] for i in widths for cell in columns[i])
+    how = "--json, a wider terminal, or `| less -S`"
+    if names:
+        notes.append(f"{len(names)} more column{'s' * (len(names) > 1)} ({'; '.join(names)}): {how}")
+    return [*notes, f"whole words for those that end in \N{HORIZONTAL ELLIPSIS}: {how}"] if cut else notes
+
+
+def _row(
+    table: Table, row: Sequence[str], widths: Mapping[int, int], *, bottom: bool = False, colour: bool = False
+) -> list[str]:
+    """The lines of a row; `bottom`: a shorter cell ends on the last line, as in a header."""
+    wrapped = {i: _wrap(row[i], width) for i, width in widths.items()}
+    height = max(map(len, wrapped.values()), default=0)
+    for i, lines in wrapped.items():
+        missing = [""] * (height - len(lines))
+        wrapped[i] = [*missing, *lines] if bottom else [*lines, *missing]
+    codes = {i: _code(table.columns[i].key, row[i]) if colour else "" for i in widths}
+    return [
+        (" " * GAP).join(
+            _pad(wrapped[i][k], widths[i], codes[i], right=table.columns[i].align == "right") for i in widths
+        )
+        for k in range(height)
+    ]
+
+
+def _pad(text: str, width: int, code: str, *, right: bool) -> str:
+    space = " " * (width - _length(text))
+    text = f"\x1b[{code}m{text}\x1b[0m" if code and text else text
+    return space + text if right else text + space
+
+
+def _code(key: str, text: str) -> str:
+    word = re.match(r"[\w]*", text)
+    return _CODES.get(word[0], "") if word and key in STATUS_KEYS else ""
+
+
+def _cut(text: str, width: int) -> str:
+    if _length(text) <= width:
+        return text
+    ends = itertools.accumulate(map(_length, text))
+    return f"{text[: sum(end < width for end in ends)]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _length(text: str) -> int:
@@ -49,53 +159,29 @@ def _length(text: str) -> int:
     return cell_len(text)
 
 
-def _lines(table: Table, cells: Sequence[Sequence[str]], chosen: Sequence[int], widths: Sequence[int]) -> str:
-    """Columns that fit unwrapped. For thousands of rows, rich would take longer than the report."""
-    lines = []
-    for row in cells:
-        padded = [(row[i], " " * (widths[i] - _length(row[i])), table.columns[i].align) for i in chosen]
-        lines.append(
-            (" " * GAP).join(space + text if align == "right" else text + space for text, space, align in padded)
-        )
-    rule = "\N{BOX DRAWINGS LIGHT HORIZONTAL}" * (sum(widths[i] + GAP for i in chosen) - GAP)
-    return "\n".join([lines[0], rule, *lines[1:]] if any(cells[0]) else lines[1:])
+def _pieces(text: str) -> list[str]:
+    """The words of a text, each with the spaces before it; long ones, as paths are, in parts that end in / or a comma."""
+    words = re.findall(r"\s*\S+", text)
+    return [part for word in words for part in (re.findall(r"[^/,]*[/,]*", word)[:-1] if len(word) > NARROW else [word])]
 
 
-def _folded(thing: Any, width: int) -> str:
-    """A text, or a grid, in lines of at most this width."""
-    from rich.console import Console
-    from rich.text import Text
-
-    if isinstance(thing, str) and _length(thing) <= width:
-        return thing or "\n"
-    stream = io.StringIO()
-    console = Console(file=stream, width=width, force_terminal=False, color_system=None, legacy_windows=False)
-    console.print(Text(thing) if isinstance(thing, str) else thing)
-    return stream.getvalue()
+def _constant(column: Sequence[str]) -> bool:
+    return len(column) > 1 and len({*column}) == 1
 
 
-def _parts(lengths: Sequence[int], keys: int, width: int) -> list[list[int]]:
-    """The columns of each part: the keys, and as many of the others as fit, at least one."""
-    widths = [length + GAP for length in lengths]
-    leading = list(range(keys))
-    parts = [leading]
-    for i in range(keys, len(widths)):
-        last = parts[-1]
-        if len(last) > keys and sum(widths[j] for j in last) + widths[i] - GAP > width:
-            parts.append([*leading, i])
-        else:
-            parts[-1] = [*last, i]
-    return parts
+def _longest(text: str) -> int:
+    if text.isalnum():
+        return _length(text)
+    return max((_length(piece.lstrip()) for piece in _pieces(text)), default=0)
 
 
-def _grid(table: Table, cells: Sequence[Sequence[str]], chosen: Sequence[int]) -> Any:
-    from rich import box
-    from rich.table import Table as Grid
-    from rich.text import Text
-
-    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for i in chosen:
-        grid.add_column(Text(cells[0][i]), justify=table.columns[i].align, overflow="fold")
-    for row in cells[1:]:
-        grid.add_row(*(Text(row[i]) for i in chosen))
-    return grid
+def _wrap(text: str, width: int | None) -> list[str]:
+    """Lines of at most this width, broken between words. A single word that is longer is cut, with an ellipsis."""
+    if width is None or _length(text) <= width:
+        return [text]
+    lines = [""]
+    for piece in _pieces(text):
+        if lines[-1] and _length(lines[-1] + piece) > width:
+            lines.append("")
+        lines[-1] += piece if lines[-1] else _cut(piece.lstrip(), width)
+    return lines

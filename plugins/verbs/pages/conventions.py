@@ -169,7 +169,7 @@ def _equivalents(row: Mapping[str, Any], registry: Registry) -> list[dict[str, A
         step = Step(h=h, T=T, N=sizes["terms"], alpha=friction)
         if step not in rows:
             rows[step] = [
-                {"at": when, "convention": c.name, "settings": settings_text(c.to(step)), "step": c.step}
+                {"at": when, "settings": settings_text(c.to(step)), "convention": c.name, "step": c.step}
                 for c in CONVENTIONS
                 if c.can_express(step)
             ]

@@ -83,19 +83,6 @@ def test_latex_keeps_signs(text, expected):
     assert escape(text) == expected
 
 
-def test_a_pipe_gets_whole_lines_and_a_narrow_terminal_gets_parts():
-    columns = [Column("key", "key"), *(Column(f"c{i}", f"column {i}", "right") for i in range(12))]
-    table = Table("wide", columns, [{"key": "row", **{f"c{i}": f"value {i}" for i in range(12)}}])
-    result = Result(tables=[table])
-    (line,) = [line for line in render(result, "table").splitlines() if line.startswith("row")]
-    assert all(f"value {i}" in line for i in range(12))
-    narrow = render(result, "table", width=60).splitlines()
-    assert max(map(len, narrow)) <= 60
-    rows = [line for line in narrow if line.startswith("row")]
-    assert len(rows) > 1
-    assert all(f"value {i}" in " ".join(rows) for i in range(12))
-
-
 def test_an_unknown_format_gets_near_matches():
     with pytest.raises(UsageError, match="markdown"):
         render(RESULT, "markdwn")
