@@ -26,8 +26,8 @@ STATUS_KEYS = {"status", "state", "outcome", "verdict"}
 COLOURS = {
     "32": "done finished match ok passed present ranked same holds better",
     "31": "biased damaged diverged error failed fails gone mismatch missing out_of_memory problem timeout worse",
-    "33": "cancelled device_lost disk_full exempt inconclusive orphaned preempted skipped undecided undetermined unranked "
-    "vacuous warning",
+    "33": "cancelled device_lost disk_full exempt inconclusive orphaned preempted skipped undecided undetermined "
+    "unranked vacuous warning",
     "36": "new running",
 }
 """The terminal's codes for green, red, yellow and cyan, and the words that have this colour."""
@@ -61,7 +61,7 @@ def _table(table: Table, width: int | None, *, colour: bool) -> str:
     notes = [plain(note) for note in table.notes]
     if width is not None and sum(widths.values()) + GAP * (len(widths) - 1) > width:
         widths = _fit(table, header, cells, width)
-        notes = [*_omitted(header, cells, widths, width), *notes]
+        notes = [*_omitted(header, cells, widths), *notes]
     lines = [line for text in [plain(table.title)] if text for line in _wrap(text, width)]
     if any(header):
         lines += _row(table, header, widths, bottom=True)
@@ -99,10 +99,8 @@ def _fit(table: Table, header: Sequence[str], cells: Sequence[Sequence[str]], wi
     return dict(sorted(chosen.items()))
 
 
-def _omitted(
-    header: Sequence[str], cells: Sequence[Sequence[str]], widths: Mapping[int, int], width: int
-) -> list[str]:
-    """What a terminal of this width does not show, and how to see it."""
+def _omitted(header: Sequence[str], cells: Sequence[Sequence[str]], widths: Mapping[int, int]) -> list[str]:
+    """What the columns of these widths do not show, and how to see it."""
     columns = list(zip(*cells, strict=True)) or [() for _ in header]
     hidden = [i for i, column in enumerate(columns) if i not in widths and any(column)]
     same = [i for i in hidden if _constant(columns[i]) and _length(columns[i][0]) <= READABLE]
@@ -160,9 +158,11 @@ def _length(text: str) -> int:
 
 
 def _pieces(text: str) -> list[str]:
-    """The words of a text, each with the spaces before it; long ones, as paths are, in parts that end in / or a comma."""
-    words = re.findall(r"\s*\S+", text)
-    return [part for word in words for part in (re.findall(r"[^/,]*[/,]*", word)[:-1] if len(word) > NARROW else [word])]
+    """The words of a text, each with the spaces before it; a long one, as a path, in parts that end in / or a comma."""
+    pieces: list[str] = []
+    for word in re.findall(r"\s*\S+", text):
+        pieces += re.findall(r"[^/,]*[/,]*", word)[:-1] if len(word) > NARROW else [word]
+    return pieces
 
 
 def _constant(column: Sequence[str]) -> bool:

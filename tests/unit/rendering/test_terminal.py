@@ -17,7 +17,8 @@ TEXTS = st.lists(WORDS, max_size=9).map(" ".join)
 
 def wide(rows=3):
     columns = [Column("key", "key"), *(Column(f"c{i}", f"column {i}", "right") for i in range(12))]
-    return Table("wide", columns, [{"key": "row", **{f"c{i}": f"{k} value {i}" for i in range(12)}} for k in range(rows)])
+    cells = [{f"c{i}": f"{k} value {i}" for i in range(12)} for k in range(rows)]
+    return Table("wide", columns, [{"key": "row", **row} for row in cells])
 
 
 def shown(table, width=None, **options):
