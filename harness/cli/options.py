@@ -53,6 +53,10 @@ def request(
         str, typer.Option("--budget", help="smoke, quick, paper, steps=N, passes=N (through the data) or seconds=N.")
     ] = "paper",
     settings: Set = None,
+    study: Annotated[
+        str,
+        typer.Option("--settings", help="A study of `bench tune` with the settings to use; tuned: the one shipped."),
+    ] = "",
     sweep: Annotated[list[str] | None, typer.Option("--sweep", help="KEY=A,B,C: a run for each value.")] = None,
     schedule: Annotated[
         str | None, typer.Option("--schedule", help="Schedule to use instead of the default one.")
@@ -68,13 +72,14 @@ def request(
     if both:
         raise UsageError(f"{both[0]} is in both --set and --sweep; keep one")
     return RunRequest(
-        samplers=_some(sampler, "--sampler"),
-        tasks=_some(task, "--task"),
+        samplers=some(sampler, "--sampler"),
+        tasks=some(task, "--task"),
         seeds=parse_seeds(seeds) if seeds is not None else None,
         chains=chains,
         budget=budget,
         given=given,
         sweep=swept,
+        study=study,
     )
 
 
@@ -119,7 +124,8 @@ def check_known(kind: str, names: Iterable[str], known: Collection[str]) -> None
             raise UsageError(f"unknown {kind} {name!r:.80}{suggestions(name, known)}")
 
 
-def _some(values: list[str], option: str) -> list[str]:
+def some(values: list[str], option: str) -> list[str]:
+    """The names of an option that may be repeated, or list several; `UsageError` for none."""
     found = words(values)
     if not found:
         raise UsageError(f"{option} is empty")

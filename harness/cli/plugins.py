@@ -27,6 +27,7 @@ def _row(plugin: Plugin, registry: Registry) -> dict[str, Any]:
     found = [*plugin.problems, *_problems(plugin, registry)]
     offered = {kind: ", ".join(o.name for o in plugin.offers if o.kind == kind) for kind in KINDS}
     offered["papers"] = ", ".join(path.stem for path in plugin.papers)
+    offered["studies"] = ", ".join(path.stem for path in plugin.studies)
     offered["suites"] = ", ".join(path.stem for path in plugin.suites)
     return {
         "plugin": plugin.name,
@@ -45,14 +46,14 @@ def _problems(plugin: Plugin, registry: Registry) -> list[str]:
     """What is wrong with what a plugin offers, found in a child process; if it ends, each offer is looked at alone."""
     from harness.runs.subprocess_call import EndedError, plugin_call
 
-    if not (plugin.offers or plugin.papers or plugin.suites):
+    if not (plugin.offers or plugin.papers or plugin.studies or plugin.suites):
         return []
     try:
         wrong: list[str] = plugin_call(f"{__name__}:problems", plugin, registry)
     except EndedError as error:
         if len(plugin.offers) < 2:
             return [f"{plugin.offers[0].kind[:-1]} {plugin.offers[0].name!r}: {error}" if plugin.offers else str(error)]
-        parts = [replace(plugin, offers=[offer], papers=[], suites=[]) for offer in plugin.offers]
+        parts = [replace(plugin, offers=[offer], papers=[], studies=[], suites=[]) for offer in plugin.offers]
         parts.append(replace(plugin, offers=[]))
         return [problem for part in parts for problem in _problems(part, registry)]
     return wrong

@@ -99,6 +99,12 @@ def bench_papers() -> list[Path]:
 
 
 @spec
+def bench_studies() -> list[Path]:
+    """JSON files of tuned settings, as `bench tune` writes them, one a study; a file's name is the study's."""
+    raise NotImplementedError
+
+
+@spec
 def bench_suites() -> list[Path]:
     """TOML files of run commands for `bench nightly`, one a suite; a file's name is the suite's."""
     raise NotImplementedError

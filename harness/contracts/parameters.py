@@ -25,6 +25,8 @@ LONGEST_VALUE = 1000
 """Characters of a name and of a value; plugins' names have 60 at most, and a value may be a path."""
 WHOLE = 2**53
 """Integers below it are exact as floats too."""
+RELATIVE = " x"
+"""Ends an interval to search that is relative to the value that a setting has without a search."""
 
 
 def param(
@@ -35,14 +37,19 @@ def param(
     unit: int = 0,
     source: str = "",
     choices: tuple[str, ...] = (),
+    tune: str = "",
 ) -> Any:
     """A dataclass field with its allowed interval ("(0, 1]", "[1, inf)"), meaning and source of the default.
 
     unit   of a sampler's hyperparameter: the power of U in it; 1 for the size of a gradient, 2 for its variance
+    tune   the interval that `bench tune` searches: "[0.01, 1]", or "[1e-3, 30] x" times the value that it would have
     """
-    if allowed:
-        _interval(allowed)
-    metadata = {"allowed": allowed, "meaning": meaning, "unit": unit, "source": source, "choices": choices}
+    limits, search = (_interval(text) if text else None for text in (allowed, tune.removesuffix(RELATIVE)))
+    if limits and search and not tune.endswith(RELATIVE) and not limits[0] <= search[0] <= search[1] <= limits[1]:
+        raise ValueError(f"tune = {tune!r} is not within allowed = {allowed!r}")
+    metadata = {
+        "allowed": allowed, "meaning": meaning, "unit": unit, "source": source, "choices": choices, "tune": tune
+    }  # fmt: skip
     if default is _MISSING:
         return field(metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -61,6 +68,14 @@ class Field:
     choices: tuple[str, ...]
     meaning: str
     source: str
+    tune: str = ""
+
+    def search_range(self, value: Any) -> tuple[float, float] | None:
+        """The interval that `tune` declares for a setting that has this value otherwise; None if there is none."""
+        if not self.tune or value is None:
+            return None
+        low, high = _interval(self.tune.removesuffix(RELATIVE))
+        return (low * value, high * value) if self.tune.endswith(RELATIVE) else (low, high)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +114,7 @@ def _field(f: dataclasses.Field[Any], hint: Any) -> Field:
         choices=tuple(f.metadata.get("choices", ())),
         meaning=f.metadata.get("meaning", ""),
         source=f.metadata.get("source", ""),
+        tune=f.metadata.get("tune", ""),
     )
 
 

@@ -64,6 +64,7 @@ class Plugin:
     origin: str
     offers: list[Offer] = field(default_factory=list)
     papers: list[Path] = field(default_factory=list)
+    studies: list[Path] = field(default_factory=list)
     suites: list[Path] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     packaged: bool = True
@@ -200,6 +201,7 @@ def look(plugin: Plugin) -> None:
         found = _call(manager, plugin, f"bench_{kind}", Method if kind == "methods" else Info)
         plugin.offers += [Offer(info, kind, plugin.name, plugin.distribution, plugin.version) for info in found]
     plugin.papers = _call(manager, plugin, "bench_papers", Path)
+    plugin.studies = _call(manager, plugin, "bench_studies", Path)
     plugin.suites = _call(manager, plugin, "bench_suites", Path)
 
 

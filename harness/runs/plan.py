@@ -16,8 +16,8 @@ from harness.contracts.parameters import suggestions
 from harness.contracts.registry import Offer, Registry
 from harness.engine.stepping.execution_mode import COMPILED_FROM, LARGE, choose
 from harness.results.ledger.ledger import Ledger, RunStatus
-from harness.results.spec import Component, Execution, RunSpec, budget_label
-from harness.runs import plugin_metadata
+from harness.results.spec import TUNING_SEED, Component, Execution, RunSpec, budget_label
+from harness.runs import plugin_metadata, studies
 from harness.runs.settings import Pair, Settings, find_pair, resolve
 from harness.runs.source import source_hash
 from harness.system.errors import UsageError
@@ -37,7 +37,9 @@ Measure = Callable[[Pair, Settings, Mapping[str, Any]], float]
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What a command asks for. None means: as the protocol has it. `given` and `sweep` are by dotted name."""
+    """What a command asks for. None means: as the protocol has it. `given` and `sweep` are by dotted name; `study` has
+    tuned settings.
+    """
 
     samplers: Sequence[str]
     tasks: Sequence[str]
@@ -47,6 +49,7 @@ class RunRequest:
     given: Mapping[str, Any] = field(default_factory=dict)
     sweep: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     device: str = "cpu"
+    study: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,12 +82,20 @@ def size(registry: Registry, requests: Iterable[RunRequest], most: int = MAX_RUN
     return total
 
 
-def expand(registry: Registry, request: RunRequest, measure: Measure | None = None) -> list[tuple[RunSpec, Pair]]:
-    """All runs that a request names, in its order. `measure(pair, settings, spec)` gives steps a second."""
+def expand(
+    registry: Registry,
+    request: RunRequest,
+    measure: Measure | None = None,
+    tuned: studies.Studies | None = None,
+) -> list[tuple[RunSpec, Pair]]:
+    """All runs that a request names, in its order. `measure(pair, settings, spec)` gives steps a second.
+
+    `tuned` are the records of the request's study.
+    """
     specs = []
     budget = budget_label(request.budget)
     for method, task in itertools.product(request.samplers, request.tasks):
-        pair = find_pair(registry, method, task)
+        pair = find_pair(registry, method, task, request.study, tuned)
         for point in _points(request.sweep):
             settings = resolve(registry, pair, {**request.given, **point}, budget)
             seeds = request.seeds if request.seeds is not None else pair.protocol["seeds"]
@@ -102,7 +113,8 @@ def plan(registry: Registry, request: RunRequest, ledger: Ledger, measure: Measu
     Raises what a worker would raise of the settings alone, such as a sampler's refusal of a step size.
     """
     planned: dict[str, Planned] = {}
-    for spec, pair in expand(registry, request, measure):
+    tuned = studies.load(registry, ledger.root, request.study) if request.study else None
+    for spec, pair in expand(registry, request, measure, tuned):
         if spec.key not in planned:
             task = plugin_metadata.task_facts(pair.task, spec.task.params)
             passes = _passes(pair, spec.sampler.params, spec.task.params, spec.steps)
@@ -180,6 +192,10 @@ def parse_seeds(text: str) -> list[int]:
         if any(len(number) > DIGITS for number in match.groups() if number):
             raise UsageError(f"--seeds {text!r:.200}: {part!r:.60} is not below 10^{DIGITS}")
         low, high = int(match[1]), int(match[2] or match[1])
+        if high >= TUNING_SEED:
+            raise UsageError(
+                f"--seeds {text!r:.200}: seeds from {TUNING_SEED:,} are for `bench tune`; choose lower ones"
+            )
         if high < low or len(seeds) + high - low >= MAX_SEEDS:
             why = "is empty" if high < low else f"makes them more than {MAX_SEEDS:,}"
             raise UsageError(f"--seeds {text!r:.200}: the range {part!r} {why}")

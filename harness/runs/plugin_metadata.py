@@ -29,7 +29,7 @@ from harness.system.files import SEAL, read_json, seal_holds, sealed, write_json
 if TYPE_CHECKING:
     from harness.contracts.schedule import Trajectory
 
-FORMAT = 8
+FORMAT = 9
 DTYPES = ("float32", "float64")
 CHECKED = 100_000
 """Steps that a sampler checks at once: as Python's numbers they take four times their memory."""

@@ -1,9 +1,9 @@
 """From a command's words to resolved settings, each with its source.
 
-The first that has a setting decides: the command (--set, --schedule, --sweep), the sampler author's own `settings`,
-what the protocol says of the budget, the papers' files for (method, task, protocol), the protocol of the task, the
-task's untuned default step size, the class's default. Where sampler and paper come with the same distribution, its
-author's settings stand behind the paper's, which are about less.
+The first that has a setting decides: the command (--set, --schedule, --sweep), the study of `--settings`, the sampler
+author's own `settings`, what the protocol says of the budget, the papers' files for (method, task, protocol), the
+protocol of the task, the task's untuned default step size, the class's default. Where sampler and paper come with the
+same distribution, its author's settings stand behind the paper's, which are about less.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.contracts.parameters import Field, check, suggestions
 from harness.contracts.registry import Offer, Registry
 from harness.results import papers
 from harness.results.spec import FIELDS, GIVEN, Origin
-from harness.runs import plugin_metadata
+from harness.runs import plugin_metadata, studies
 from harness.system.errors import UsageError
 
 UNTUNED = 0.2
@@ -46,6 +46,7 @@ class Pair:
     task: Offer
     protocol: Mapping[str, Any]
     paper: Mapping[str, Any] = field(default_factory=dict)
+    tuned: Mapping[str, Origin] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,10 @@ class Settings:
     origins: Mapping[str, Origin]
 
 
-def find_pair(registry: Registry, method_name: str, task_name: str) -> Pair:
-    """The pair that "--sampler METHOD --task TASK[@PROTOCOL]" names."""
+def find_pair(
+    registry: Registry, method_name: str, task_name: str, study: str = "", tuned: studies.Studies | None = None
+) -> Pair:
+    """The pair that "--sampler METHOD --task TASK[@PROTOCOL]" names, with its settings of a study `tuned`."""
     name, at, protocol_name = task_name.partition("@")
     named = registry.method(method_name)
     method = named.info
@@ -80,7 +83,8 @@ def find_pair(registry: Registry, method_name: str, task_name: str) -> Pair:
     if protocol_name not in known:
         raise UsageError(f"task {name} has no protocol {protocol_name!r:.80}{suggestions(protocol_name, known)}")
     paper = next((table for table in published if table["protocol"] == protocol_name), {})
-    return Pair(method, sampler, task, known[protocol_name], paper)
+    layer = {} if tuned is None else studies.layer(tuned, study, (named, sampler, task), protocol_name)
+    return Pair(method, sampler, task, known[protocol_name], paper, layer)
 
 
 def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: str = "") -> Settings:
@@ -127,7 +131,7 @@ Layer = dict[str, Origin]
 
 
 def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
-    """Settings by source, the strongest first: command, author, budget, paper (and author), method, protocol."""
+    """Settings by source, the strongest first: command, study, author, budget, paper (and author), method, protocol."""
     protocol = pair.protocol
     short = protocol["budget_settings"].get(budget, {})
     run = {"run.burn_in": protocol["burn_in"], "run.thin": protocol["thin"]}
@@ -142,6 +146,7 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
     outside = pair.paper.get("distribution") != pair.sampler.distribution
     return [
         {name: Origin(value, "user", "command line") for name, value in given.items()},
+        dict(pair.tuned),
         authors if outside else {},
         {name: Origin(value, "default", f"protocol {protocol['name']}, {budget}") for name, value in short.items()},
         {

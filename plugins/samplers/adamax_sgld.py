@@ -32,7 +32,9 @@ class AdamaxSGLD(Sampler):
 
     adaptive: ClassVar[tuple[str, ...]] = ("u",)
 
-    a: float = param(1.0, "[0, inf)", "bias factor, in units of grad U", unit=1, source="ours: as asgld")
+    a: float = param(
+        1.0, "[0, inf)", "bias factor, in units of grad U", unit=1, source="ours: as asgld", tune="[0.1, 10]"
+    )
     beta1: float = param(0.9, "[0, 1)", "smoothing factor of the mean", source="Kingma, Ba 2015")
     beta2: float = param(0.999, "[0, 1)", "decay of the largest size", source="Kingma, Ba 2015")
     lam: float = param(1e-2, "(0, inf)", "added to u, in units of grad U", unit=1, source="ours")

@@ -33,7 +33,12 @@ class ASGLD(Sampler):
     adaptive: ClassVar[tuple[str, ...]] = ("V",)
 
     a: float = param(
-        1.0, "[0, inf)", "bias factor, in units of grad U", unit=1, source="Kim et al. 2022, A.3 (mixture)"
+        1.0,
+        "[0, inf)",
+        "bias factor, in units of grad U",
+        unit=1,
+        source="Kim et al. 2022, A.3 (mixture)",
+        tune="[0.1, 10]",
     )
     beta1: float = param(0.9, "[0, 1)", "smoothing factor of the mean", source="Kim et al. 2022, A.3")
     beta2: float = param(0.999, "[0, 1)", "smoothing factor of the square", source="Kim et al. 2022, 3.2")

@@ -32,7 +32,9 @@ class BAOAB(Sampler):
     Applied Mathematics Research eXpress 2013.
     """
 
-    friction: float = param(0.1, "(0, 1]", "alpha, the share of the velocity lost in a step", source="as sghmc; ours")
+    friction: float = param(
+        0.1, "(0, 1]", "alpha, the share of the velocity lost in a step", source="as sghmc; ours", tune="[0.01, 1]"
+    )
 
     @staticmethod
     def zero_temperature(  # type: ignore[override]

@@ -41,7 +41,9 @@ class ContourSGLD(Sampler):
         "potential": "the weight of a draw needs its energy, so a step asks for U and its gradient where it ends"
     }
 
-    zeta: float = param(0.75, "[0, inf)", "how far the landscape is flattened", source="Deng et al. 2020, code")
+    zeta: float = param(
+        0.75, "[0, inf)", "how far the landscape is flattened", source="Deng et al. 2020, code", tune="[0.1, 2]"
+    )
     bins: int = param(100, "[2, 100000]", "m, energy bins", source="Deng et al. 2020, code")
     low: float = param(
         0.0, meaning="energy at the lower end of the first bin", unit=1, source="ours: U of a task from 0 on"

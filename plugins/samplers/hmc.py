@@ -38,7 +38,7 @@ class HMC(Sampler):
     gradients_per_step: ClassVar[int] = 0
     zero_temperature: ClassVar[None] = None
 
-    leapfrog: int = param(10, "[1, 1000]", "L, leapfrog steps a proposal", source="ours")
+    leapfrog: int = param(10, "[1, 1000]", "L, leapfrog steps a proposal", source="ours", tune="[1, 50]")
     jitter: float = param(
         0.5, "[0, 1)", "share by which the step size varies", source="ours: 0.2 resonates on blr-german"
     )

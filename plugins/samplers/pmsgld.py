@@ -36,7 +36,9 @@ class PMSGLD(Sampler):
     step_unit: ClassVar[int] = 0
     adaptive: ClassVar[tuple[str, ...]] = ("V",)
 
-    a: float = param(1.0, "[0, inf)", "bias factor: weight of the momentum in the drift", source="ours: as msgld")
+    a: float = param(
+        1.0, "[0, inf)", "bias factor: weight of the momentum in the drift", source="ours: as msgld", tune="[0.1, 10]"
+    )
     beta1: float = param(0.9, "[0, 1)", "smoothing factor of the mean", source="ours: as msgld")
     decay: float = param(0.99, "[0, 1)", "smoothing factor of the squared gradient", source="ours: as psgld")
     lam: float = param(1e-5, "(0, inf)", "added to the size, in units of grad U", unit=1, source="ours: as psgld")

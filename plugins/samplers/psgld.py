@@ -41,7 +41,9 @@ class PSGLD(Sampler):
     zero_temperature: ClassVar[str] = "rmsprop"
 
     decay: float = param(0.99, "[0, 1)", "smoothing factor of the squared gradient", source="Li et al. 2016")
-    lam: float = param(1e-5, "(0, inf)", "added to the size, in units of grad U", unit=1, source="Li et al. 2016")
+    lam: float = param(
+        1e-5, "(0, inf)", "added to the size, in units of grad U", unit=1, source="Li et al. 2016", tune="[1e-8, 1]"
+    )
     gamma: bool = param(False, meaning="whether the drift has Gamma", source="dropped in the code of Li et al.")
 
     def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:

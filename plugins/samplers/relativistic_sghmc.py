@@ -33,7 +33,9 @@ class RelativisticSGHMC(Sampler):
 
     mass: float = param(1.0, "(0, inf)", "m, mass at rest", unit=1, source="SGMCMC.jl")
     c: float = param(1.0, "(0, inf)", "speed of light, theta over the unit of epsilon", source="SGMCMC.jl")
-    friction: float = param(1.0, "(0, inf)", "D, friction by the velocity", unit=1, source="SGMCMC.jl")
+    friction: float = param(
+        1.0, "(0, inf)", "D, friction by the velocity", unit=1, source="SGMCMC.jl", tune="[0.1, 10]"
+    )
 
     @staticmethod
     def zero_temperature(  # type: ignore[override]

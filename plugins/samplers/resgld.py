@@ -33,7 +33,9 @@ class RESGLD(Sampler):
 
     gradients_per_step: ClassVar[int] = 2
 
-    ratio: float = param(3.0, "(1, inf)", "T' / T, how much hotter the other chain is", source="code of W. Deng")
+    ratio: float = param(
+        3.0, "(1, inf)", "T' / T, how much hotter the other chain is", source="code of W. Deng", tune="[1.5, 10]"
+    )
     rate: float = param(0.1, "[0, 1]", "probability that a step tries to swap", source="code of W. Deng")
     energy_variance: float = param(
         0.0, "[0, inf)", "s2, half the variance of U - U'", unit=2, source="exact energies; ours"

@@ -42,7 +42,9 @@ class Santa(Sampler):
     lam: float = param(1e-4, "(0, inf)", "added to the size, in units of grad U", unit=1, source="Chen et al., code")
     anneal: float = param(0.5, "[0, 4]", "exponent of the annealing", source="Chen et al., code")
     diffusion: float = param(1.0, "[0, inf)", "G2, strength of the injected noise", source="ours, for h near 0.01")
-    friction: float = param(1.0, "[0, inf)", "first alpha over sqrt(h)", source="ours, for h near 0.01")
+    friction: float = param(
+        1.0, "[0, inf)", "first alpha over sqrt(h)", source="ours, for h near 0.01", tune="[0.1, 10]"
+    )
 
     @staticmethod
     def zero_temperature(  # type: ignore[override]

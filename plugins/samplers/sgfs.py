@@ -43,7 +43,13 @@ class SGFS(Sampler):
         "the same path"
     }
 
-    b: float = param(1.0, "(0, inf)", "B = b I; sgld with step h / b as h -> 0", source="ours; the paper leaves B free")
+    b: float = param(
+        1.0,
+        "(0, inf)",
+        "B = b I; sgld with step h / b as h -> 0",
+        source="ours; the paper leaves B free",
+        tune="[0.1, 10]",
+    )
 
     def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
         return {"I": covariance(potential.scores(theta)), "t": theta.new_ones((len(theta), 1, 1))}

@@ -37,7 +37,9 @@ class SGHMC(Sampler):
 
     zero_temperature: ClassVar[str] = "heavy-ball"
 
-    friction: float = param(0.1, "[0, 1]", "alpha, one minus the momentum", source="momentum 0.9 of Kim et al. 2022")
+    friction: float = param(
+        0.1, "[0, 1]", "alpha, one minus the momentum", source="momentum 0.9 of Kim et al. 2022", tune="[0.01, 1]"
+    )
     gradient_variance: float = param(
         0.0, "[0, inf)", "V, taken off the injected noise", unit=2, source="none, as published"
     )

@@ -33,7 +33,11 @@ class SGNHT(Sampler):
     """
 
     a: float = param(
-        0.01, "(0, 0.5)", "strength of the injected noise, and first friction", source="as posteriors, blackjax"
+        0.01,
+        "(0, 0.5)",
+        "strength of the injected noise, and first friction",
+        source="as posteriors, blackjax",
+        tune="[1e-3, 0.4]",
     )
 
     @staticmethod

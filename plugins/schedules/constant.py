@@ -14,7 +14,7 @@ from harness import Schedule, param
 class Constant(Schedule):
     """h_k = h for every k."""
 
-    step_size: float = param(allowed="(0, inf)", meaning="h, multiplies the full-data gradient")
+    step_size: float = param(allowed="(0, inf)", meaning="h, multiplies the full-data gradient", tune="[1e-3, 30] x")
 
     def step_sizes(self, steps: int, steps_per_epoch: int) -> NDArray[np.float64]:
         return np.full(steps, self.step_size)

@@ -19,7 +19,7 @@ class ConstantThenPolynomial(Schedule):
     Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC", ICLR 2020, appendix and code.
     """
 
-    step_size: float = param(allowed="(0, inf)", meaning="h of the constant part")
+    step_size: float = param(allowed="(0, inf)", meaning="h of the constant part", tune="[1e-3, 30] x")
     hold: float = param(0.5, "[0, 1]", "share of the run with a constant step", source="Zhang et al. 2020, BLR")
     b: float = param(0.0, "[0, inf)", "offset of the decay in steps", source="Zhang et al. 2020, code")
     gamma: float = param(0.55, "[0, inf)", "decay exponent", source="Zhang et al. 2020, code")

@@ -24,8 +24,8 @@ class Cyclical(Schedule):
     Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, eq. 1.
     """
 
-    step_size: float = param(allowed="(0, inf)", meaning="h0, at the start of a cycle")
-    cycles: int = param(4, "[1, inf)", "M, cycles in the run", source="Zhang et al. 2020, CIFAR")
+    step_size: float = param(allowed="(0, inf)", meaning="h0, at the start of a cycle", tune="[1e-3, 30] x")
+    cycles: int = param(4, "[1, inf)", "M, cycles in the run", source="Zhang et al. 2020, CIFAR", tune="[1, 30]")
     beta: float = param(0.8, "[0, 1)", "share of a cycle that explores", source="Zhang et al. 2020, CIFAR-10")
     explore_with_noise: bool = param(False, meaning="noise during exploration", source="Zhang et al. 2020, algorithm 1")
     rounding: str = param("up", choices=("up", "down", "none"), meaning="of C", source="Zhang et al. 2020, eq. 1")

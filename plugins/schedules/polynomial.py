@@ -17,7 +17,7 @@ class Polynomial(Schedule):
     Source: M. Welling, Y. W. Teh, "Bayesian Learning via Stochastic Gradient Langevin Dynamics", ICML 2011.
     """
 
-    a: float = param(allowed="(0, inf)", meaning="step size at b + k = 1")
+    a: float = param(allowed="(0, inf)", meaning="step size at b + k = 1", tune="[1e-3, 30] x")
     b: float = param(0.0, "[0, inf)", "offset in steps", source="Zhang et al. 2020, mixture")
     gamma: float = param(0.55, "[0, inf)", "decay exponent", source="Zhang et al. 2020, mixture")
 

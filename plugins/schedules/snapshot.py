@@ -22,7 +22,7 @@ class Snapshot(Schedule):
     as in R. Zhang et al., "Cyclical Stochastic Gradient MCMC", ICLR 2020.
     """
 
-    step_size: float = param(allowed="(0, inf)", meaning="h0, at the start of a cycle")
+    step_size: float = param(allowed="(0, inf)", meaning="h0, at the start of a cycle", tune="[1e-3, 30] x")
     cycles: int = param(4, "[1, inf)", "M, cycles in the run", source="Zhang et al. 2020, CIFAR")
     rounding: str = param("up", choices=("up", "down", "none"), meaning="of C", source="Zhang et al. 2020, eq. 1")
 

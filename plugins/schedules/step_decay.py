@@ -18,7 +18,7 @@ class StepDecay(Schedule):
     (Landsat h0 = 0.1/N, gamma = 0.5, length 300; CIFAR-10 0.5, 40; CIFAR-100 0.1, 90).
     """
 
-    step_size: float = param(allowed="(0, inf)", meaning="h0, of the first epochs")
+    step_size: float = param(allowed="(0, inf)", meaning="h0, of the first epochs", tune="[1e-3, 30] x")
     gamma: float = param(0.5, "(0, 1]", "factor of each cut", source="Kim et al. 2022, CIFAR-10")
     length: int = param(40, "[1, inf)", "epochs between cuts", source="Kim et al. 2022, CIFAR-10")
 

@@ -20,7 +20,7 @@ class TwoStages(Schedule):
     epochs; with T = 0 it samples before it settles, as santa is meant to.
     """
 
-    step_size: float = param(allowed="(0, inf)", meaning="h, of the second stage")
+    step_size: float = param(allowed="(0, inf)", meaning="h, of the second stage", tune="[1e-3, 30] x")
     first_step_size: float = param(allowed="(0, inf)", meaning="h1, of the first stage")
     first_temperature: float = param(0.0, "[0, inf)", "T1, of the first stage", source="Zhang et al. 2020, 5.2")
     share: float = param(0.75, "(0, 1)", "of the run in the first stage", source="Zhang et al. 2020: 150 of 200 epochs")

@@ -14,6 +14,7 @@ def bench_verbs() -> list[Info]:
             "plugins.verbs.reproduce:reproduce",
             "Run what the papers' tables need and compare with them.",
         ),
+        Info("tune", "plugins.verbs.tune:tune", "Search the settings of samplers on tasks, at a declared cost."),
         Info("nightly", "plugins.verbs.nightly:nightly", "Run a suite, write its pages, report what became worse."),
         Info("replay", "plugins.verbs.replay:replay", "Repeat a run and compare bit for bit."),
         Info("rescore", "plugins.verbs.rescore:rescore", "Compute new or changed metrics from the kept draws."),

@@ -17,7 +17,7 @@ from harness.system.errors import PluginError, UsageError
 from harness.system.toml import read_toml
 
 KEYS = ("summary", "reports", "run")
-RUN_KEYS = ("samplers", "tasks", "seeds", "chains", "budget", "schedule", "settings", "sweep")
+RUN_KEYS = ("samplers", "tasks", "seeds", "chains", "budget", "schedule", "settings", "study", "sweep")
 MAX_CHAINS = 100_000
 _PLAIN = (str, int, float, bool)
 
@@ -117,6 +117,7 @@ def _entry(place: str, run: Mapping[str, Any]) -> RunRequest:
         budget=_budget(place, run) if "budget" in run else "paper",
         given=given,
         sweep=sweep,
+        study=_text(place, run, "study") if "study" in run else "",
     )
 
 

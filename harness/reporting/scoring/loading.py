@@ -27,7 +27,7 @@ from harness.reporting.scoring.groups import (
 from harness.reporting.scoring.labels import SHORT
 from harness.results.papers import settle
 from harness.results.records import Value, columns_of
-from harness.results.spec import GIVEN, SETTINGS
+from harness.results.spec import GIVEN, SETTINGS, TUNING_SEED
 from harness.results.store import Store
 from harness.runs.source import source_hash
 
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_CHOSEN = """
+_CHOSEN = f"""
 where ($1 is null or list_contains($1, task))
     and ($2 is null or list_contains($2, method))
     and ($3 is null or list_contains($3, protocol))
+    and seed < {TUNING_SEED}
 """
 _RUNS = f"""
 create temp table chosen as

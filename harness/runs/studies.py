@@ -1,0 +1,79 @@
+"""Tuned settings, found by `bench tune`: studies in a results folder or of a plugin, for `--settings STUDY`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.contracts.hookspecs import Info
+from harness.contracts.registry import NAME, Offer, Registry
+from harness.results.spec import Origin
+from harness.runs.source import source_hash
+from harness.system.errors import DataError, UsageError
+from harness.system.files import read_json
+
+FOLDER = "tuning"
+FORMAT = 1
+PROVENANCE = "tuned"
+_TYPES = {"method": str, "task": str, "protocol": str, "settings": dict, "trials": int, "passes": float, "code": dict}
+
+Place = tuple[str, str, str]
+"""Method, task and protocol."""
+Studies = Mapping[Place, Mapping[str, Any]]
+
+
+def path(results: Path, study: str) -> Path:
+    """The file of a study in a results folder; `UsageError` for a name that cannot be one."""
+    if not NAME.fullmatch(study):
+        raise UsageError(f"{study!r:.80} is not a name of a study: it must match {NAME.pattern}")
+    return results / FOLDER / f"{study}.json"
+
+
+def read(file: Path) -> dict[Place, Mapping[str, Any]]:
+    """The records of a study, by place; `DataError` for a file that `bench tune` did not write."""
+    record = read_json(file) or {}
+    tuned = record.get("tuned")
+    whole = isinstance(tuned, list) and all(
+        isinstance(one, dict) and all(isinstance(one.get(name), kind) for name, kind in _TYPES.items()) for one in tuned
+    )
+    if record.get("format") != FORMAT or not whole:
+        raise DataError(f"{file} is not a study of this version of bench; delete it and run `bench tune` again")
+    assert isinstance(tuned, list)
+    return {(one["method"], one["task"], one["protocol"]): one for one in tuned}
+
+
+def load(registry: Registry, results: Path, study: str) -> dict[Place, Mapping[str, Any]]:
+    """What plugins ship under that name, and above it what the results folder has; `UsageError` if there is none."""
+    files = [file for plugin in registry.plugins for file in plugin.studies if file.stem == study]
+    own = path(results, study)
+    found: dict[Place, Mapping[str, Any]] = {}
+    for file in [*files, *([own] if own.is_file() else [])]:
+        found |= read(file)
+    if not found:
+        known = {file.stem for plugin in registry.plugins for file in plugin.studies}
+        known |= {file.stem for file in (results / FOLDER).glob("*.json")}
+        raise UsageError(f"there is no study {study!r:.80}; known: {', '.join(sorted(known)) or 'none'}")
+    return found
+
+
+def layer(studies: Studies, study: str, pair: tuple[Offer, Offer, Offer], protocol: str) -> dict[str, Origin]:
+    """The tuned settings of (method, sampler, task) as a layer; `UsageError` if the study has none."""
+    method, sampler, task = pair
+    record = studies.get((method.name, task.name, protocol))
+    if record is None:
+        place = f"{task.name}@{protocol}"
+        raise UsageError(
+            f"study {study} has no settings of {method.name} on {place}; to find some: "
+            f"bench tune --sampler {method.name} --task {place} --study {study}"
+        )
+    code = {"sampler": sampler, "task": task}
+    changed = [part for part, offer in code.items() if record["code"].get(part) != _source(offer)]
+    text = f"study {study}: {record['trials']} trials, {record['passes']:.2g} data passes"
+    text += f"; the code of the {' and the '.join(changed)} has changed since" if changed else ""
+    return {name: Origin(value, PROVENANCE, text) for name, value in record["settings"].items()}
+
+
+def _source(offer: Offer) -> str:
+    assert isinstance(offer.info, Info)
+    return source_hash(offer.info.target)

@@ -1,0 +1,211 @@
+"""`bench tune`: search the settings of samplers on tasks, at a declared cost, on seeds that no report shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.cli import context, options
+from harness.cli.launch import chosen_devices, execute
+from harness.reporting.report import Column, Result, Table
+from harness.reporting.scoring.formatting import number
+from harness.results.ledger.ledger import Ledger
+from harness.results.records import Status
+from harness.results.spec import TUNING_SEED, RunSpec
+from harness.runs import local, studies
+from harness.runs.plan import Planned, RunRequest, parse_settings, plan
+from harness.runs.plugin_metadata import task_facts
+from harness.runs.settings import Pair, find_pair
+from harness.system.errors import UsageError
+from plugins.verbs.tuning.objective import Objective, objective
+from plugins.verbs.tuning.record import add, record
+from plugins.verbs.tuning.search import Search, Trial, check_installed
+from plugins.verbs.tuning.space import space
+
+COLUMNS = (
+    Column("method", "method"),
+    Column("task", "task"),
+    Column("tuned", "tuned settings"),
+    Column("objective", "objective"),
+    Column("value", "tuned", "right", number),
+    Column("value_untuned", "before", "right", number),
+    Column("trials", "trials", "right"),
+    Column("passes", "data passes", "right", ".3g"),
+)
+
+
+@dataclass
+class _Job:
+    """One pair: its search, and what its trials have in common."""
+
+    pair: Pair
+    request: RunRequest
+    search: Search
+    objective: Objective
+    first: RunSpec
+    together: int
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The pair for people."""
+        return f"{self.pair.method.name} on {self.pair.task.name}@{self.pair.protocol['name']}"
+
+
+def tune(
+    sampler: Annotated[list[str], typer.Option("--sampler", help="Samplers or methods, a,b,c.")],
+    task: Annotated[list[str], typer.Option("--task", help="Tasks, a,b,c; TASK@PROTOCOL picks a protocol.")],
+    trials: Annotated[int, typer.Option("--trials", min=1, max=10_000, help="Settings to try for each pair.")] = 30,
+    study: Annotated[str, typer.Option("--study", help="Name under which --settings finds the result.")] = "tuned",
+    budget: Annotated[
+        str, typer.Option("--budget", help="Of each run: smoke, quick, paper, steps=N, passes=N.")
+    ] = "quick",
+    chains: Annotated[int, typer.Option("--chains", min=1, max=100_000, help="Chains per run.")] = 8,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, max=100, help="Runs per trial, each with its own seed.")] = 2,
+    objective_: Annotated[
+        str | None,
+        typer.Option("--objective", help="Metric; default: joint_error, or nll on held-out training data."),
+    ] = None,
+    space_: Annotated[
+        list[str] | None, typer.Option("--space", help="NAME=LOW:HIGH: search this instead of what the class declares.")
+    ] = None,
+    settings: options.Set = None,
+    workers: options.Workers = None,
+    devices: options.Devices = "cpu",
+    timeout: options.Timeout = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Run even if it takes over a day.")] = False,
+) -> Result:
+    """Search for the best settings of samplers on tasks; `bench run --settings tuned` uses them.
+
+    Each trial is a run of each tuning seed at a fixed budget. These seeds are reserved: no report shows their runs, and
+    networks are judged on a tenth of the training data that they were not trained on. Where the runs of several seeds
+    do not advance together, a trial that is worse than the median after some of them ends there. The same command again
+    resumes an interrupted search: trials are runs in the results folder like any other.
+    """
+    check_installed()
+    limit = options.duration(timeout, "--timeout")
+    kind, named = chosen_devices(devices)
+    here, places = context.current(), local.slots(named, workers)
+    ledger = Ledger(here.results)
+    file = studies.path(here.results, study)
+    given = parse_settings(settings or [], "--set")
+    asked = RunRequest(options.some(sampler, "--sampler"), options.some(task, "--task"), [], chains, budget, given)
+    asked = replace(asked, device=kind)
+    numbers = [TUNING_SEED + k for k in range(seeds)]
+    jobs = {
+        name: [_job(replace(asked, samplers=[one], tasks=[name]), objective_, space_ or [], trials, ledger)
+               for one in asked.samplers]
+        for name in asked.tasks
+    }  # fmt: skip
+    _tell_what_changed(file, [job for group in jobs.values() for job in group])
+    ledger.prepare()
+    found: dict[studies.Place, dict[str, Any]] = {}
+    for name, group in jobs.items():
+        while rounds := {id(job): job.search.ask() for job in group}:
+            if not any(rounds.values()):
+                break
+            size = group[0].together
+            for stage in (numbers[k : k + size] for k in range(0, seeds, size)):
+                context.say(
+                    f"{name}: trial {len(group[0].search.trials)} of {trials}, {context.count(len(stage), 'seed')}"
+                )
+                planned = [run for job in group for run in _runs(job, rounds[id(job)], stage, ledger)]
+                execute(planned, places, retry=False, long_is_fine=yes, timeout=limit, draws="none")
+                for job in group:
+                    _judge(job, rounds[id(job)], stage, ledger, last=stage[-1] == numbers[-1])
+            for job in group:
+                job.search.tell(rounds[id(job)])
+        done = [_record(job, numbers) for job in group if job.search.best]
+        found |= {(one["method"], one["task"], one["protocol"]): one for one in done}
+        add(file, found)
+    return _result(found, [job for group in jobs.values() for job in group], study, file)
+
+
+def _job(request: RunRequest, named: str | None, stated: Sequence[str], trials: int, ledger: Ledger) -> _Job:
+    """The search of one pair; raises what a run of it with the settings as they are would raise."""
+    registry = context.plugins()
+    pair = find_pair(registry, request.samplers[0], request.tasks[0])
+    limits = space(registry, pair, request.given, request.budget, stated)
+    (first,) = plan(registry, replace(request, seeds=[TUNING_SEED]), ledger)
+    facts = task_facts(pair.task, first.spec.task.params)
+    name = f"{pair.method.name} {pair.task.name} {pair.protocol['name']}"
+    judged_by = objective(pair.task.name, facts, named)
+    return _Job(pair, request, Search(name, limits, trials), judged_by, first.spec, first.max_block)
+
+
+def _runs(job: _Job, trials: Iterable[Trial], seeds: Sequence[int], ledger: Ledger) -> list[Planned]:
+    """The runs of these seeds of the trials that go on; a trial whose values are refused ends."""
+    found: list[Planned] = []
+    for trial in trials:
+        if trial.refused or trial.pruned:
+            continue
+        given = {**job.request.given, **trial.values}
+        try:
+            runs = plan(context.plugins(), replace(job.request, seeds=seeds, given=given), ledger)
+        except UsageError as error:
+            trial.refused, trial.pruned = str(error), True
+            continue
+        trial.keys += [run.spec.key for run in runs]
+        trial.passes += sum(run.passes * run.spec.chains for run in runs)
+        found += runs
+    return found
+
+
+def _judge(job: _Job, trials: Iterable[Trial], seeds: Sequence[int], ledger: Ledger, *, last: bool) -> None:
+    """Note the objective of the runs of these seeds, and end trials that are not worth another seed."""
+    for trial in trials:
+        if trial.refused or trial.pruned:
+            continue
+        for key in trial.keys[-len(seeds) :]:
+            standing = ledger.standing(key)
+            result = standing.attempt.result() if standing.attempt and standing.status == Status.DONE else None
+            trial.seen.append(job.objective.loss(result["metrics"]) if result else float("inf"))
+            trial.statuses.append(standing.status)
+            if standing.status not in (Status.DONE, Status.DIVERGED):
+                job.problems.append(f"{standing.status}: {standing.reason}")
+        if not last:
+            job.search.report(trial)
+
+
+def _record(job: _Job, seeds: list[int]) -> dict[str, Any]:
+    return record(job.first, job.search, job.objective, seeds)
+
+
+def _tell_what_changed(file: Path, jobs: Sequence[_Job]) -> None:
+    """Name the pairs of the study whose code has changed: their trials are run again."""
+    known = studies.read(file) if file.is_file() else {}
+    for job in jobs:
+        before = known.get((job.first.method, job.first.task.name, job.first.protocol))
+        code = {part: getattr(job.first, part).source for part in ("sampler", "schedule", "task")}
+        if changed := [part for part in code if before and before["code"].get(part) != code[part]]:
+            parts = " and the ".join(changed)
+            context.say(f"{job.name}: the code of the {parts} has changed since its study; the trials are run again")
+
+
+def _result(found: Mapping[Any, Mapping[str, Any]], jobs: Sequence[_Job], study: str, file: Path) -> Result:
+    lost = [job for job in jobs if job.search.best is None]
+    notes = [f"{job.name}: no trial succeeded: {_why(job)}" for job in lost]
+    notes += [
+        f"{job.name}: {len(job.problems)} runs failed, the first: {job.problems[0]}" for job in jobs if job.problems
+    ]
+    if found:
+        notes.append(f"in {file}; use it by: bench run --settings {study}")
+    rows = [{**one, "tuned": _words(one["settings"])} for one in found.values()]
+    title = "Tuned settings; objective on the tuning seeds, which flatters the best of many trials"
+    return Result([Table(title, COLUMNS, rows, keys=2)] if rows else [], list(found.values()), notes=notes,
+                  exit_code=int(bool(lost)))  # fmt: skip
+
+
+def _why(job: _Job) -> str:
+    refused = [trial.refused for trial in job.search.trials if trial.refused]
+    return (job.problems or refused or ["every run diverged or has no value of the objective"])[0]
+
+
+def _words(settings: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in settings.items()
+    )

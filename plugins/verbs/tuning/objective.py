@@ -1,0 +1,52 @@
+"""What a trial is judged by: one metric of its runs, which never come from seeds that a report shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.contracts.parameters import suggestions
+from harness.system.errors import UsageError
+from plugins.verbs.tuning.search import Trial
+
+DEFAULTS = ("joint_error", "nll")
+"""The error against a known truth; for classifiers the negative log-likelihood of held-out training data."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A metric, with the direction in which it is better."""
+
+    metric: str
+    direction: str
+    target: float | None = None
+
+    def loss(self, metrics: list[dict[str, Any]]) -> float:
+        """What is minimised, from the metrics of a finished run; infinite where the metric has no value."""
+        value = next((found["value"] for found in metrics if found["name"] == self.metric), None)
+        if value is None or not math.isfinite(value):
+            return math.inf
+        if self.direction == "target":
+            return abs(float(value) - float(self.target or 0.0))
+        return -float(value) if self.direction == "max" else float(value)
+
+    def of(self, trial: Trial) -> float | None:
+        """The metric (its distance from a target) of a trial, the mean over seeds; None where a run failed."""
+        value = trial.objective
+        return None if not math.isfinite(value) else -value if self.direction == "max" else value
+
+
+def objective(task: str, facts: Mapping[str, Any], named: str | None) -> Objective:
+    """The objective named, or the task's usual one; `UsageError` where the task has none."""
+    metrics = {found["name"]: found for found in facts["metrics"]}
+    name = named or next((name for name in DEFAULTS if name in metrics), None)
+    if name is None:
+        raise UsageError(
+            f"task {task} has neither {' nor '.join(DEFAULTS)}; name what to tune by: --objective METRIC"
+            f"{suggestions('', metrics)}"
+        )
+    if name not in metrics:
+        raise UsageError(f"--objective {name!r:.80}: task {task} has no such metric{suggestions(name, metrics)}")
+    return Objective(name, metrics[name]["direction"], metrics[name]["target"])

@@ -1,0 +1,96 @@
+"""The settings that `bench tune` searches, each with its interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.contracts.parameters import Field, check, suggestions
+from harness.contracts.registry import Registry
+from harness.runs import plugin_metadata
+from harness.runs.settings import Pair, resolve
+from harness.system.errors import UsageError
+
+DIGITS = 3
+"""Significant digits of a value that is tried: a record stays readable, and a grid this fine misses nothing."""
+LOGARITHMIC_FROM = 10.0
+"""Ratio of the ends of an interval above 0 from which its values are spread evenly on the logarithmic scale."""
+KINDS = ("float", "int")
+
+
+@dataclass(frozen=True)
+class Range:
+    """An interval of a setting to search, and the value that the setting has without a search."""
+
+    low: float
+    high: float
+    default: float
+    whole: bool = False
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether values are spread evenly on the logarithmic scale."""
+        return self.low > 0 and self.high / self.low >= LOGARITHMIC_FROM
+
+    def rounded(self, value: float) -> float:
+        """A value as it is tried, within the interval."""
+        short = round(value) if self.whole else float(f"{value:.{DIGITS}g}")
+        return min(max(short, self.low), self.high)
+
+
+def space(
+    registry: Registry, pair: Pair, given: Mapping[str, Any], budget: str, stated: Sequence[str]
+) -> dict[str, Range]:
+    """The settings to search by dotted name: those of `stated` ("NAME=LOW:HIGH"), else those that the classes declare.
+
+    A setting that the command or the method fixes is not searched. `UsageError` where nothing is left.
+    """
+    settings = resolve(registry, pair, given, budget)
+    offers = {"sampler": pair.sampler, "schedule": settings.schedule, "task": pair.task}
+    params = {
+        "sampler": settings.sampler_params, "schedule": settings.schedule_params, "task": settings.task_params
+    }  # fmt: skip
+    fields = {f"{part}.{f.name}": f for part, offer in offers.items() for f in plugin_metadata.fields(offer)}
+    values = {name: params[name.partition(".")[0]][f.name] for name, f in fields.items()}
+    own = [name for name in _split(stated) if name in fields]
+    if unknown := [name for name in _split(stated) if name not in fields]:
+        known = [name for name, f in fields.items() if f.type in KINDS]
+        place = f"{pair.method.name} on {pair.task.name}"
+        raise UsageError(f"--space {unknown[0]}: {place} has no such setting{suggestions(unknown[0], known)}")
+    found = {name: _stated(name, fields[name], values[name], _split(stated)[name]) for name in own}
+    for name, field in fields.items():
+        limits = field.search_range(values[name])
+        if limits and not own and name not in {*given, *pair.method.settings}:
+            found[name] = Range(*limits, values[name], whole=field.type == "int")
+    if not found:
+        raise UsageError(
+            f"nothing to tune of {pair.method.name} on {pair.task.name}: none of its settings declares an interval to "
+            "search, or all are fixed by --set; name one: --space schedule.step_size=1e-4:1e-1"
+        )
+    return found
+
+
+def _split(stated: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for text in stated:
+        name, equals, interval = text.partition("=")
+        if not equals or interval.count(":") != 1:
+            raise UsageError(f"--space {text!r:.80} is not NAME=LOW:HIGH, as in schedule.step_size=1e-4:1e-1")
+        found[name.strip()] = interval
+    return found
+
+
+def _stated(name: str, field: Field, value: Any, interval: str) -> Range:
+    """The interval of an option, whose ends must be values that the class allows."""
+    if field.type not in KINDS:
+        raise UsageError(f"--space {name}: it is not a number; sweep it with `bench run --sweep {name}=A,B`")
+    ends = [check(field, text.strip(), where=f"--space {name.partition('.')[0]}") for text in interval.split(":")]
+    low, high = (float(end) if end is not None else math.nan for end in ends)
+    if not low < high:
+        raise UsageError(f"--space {name}={interval}: the lower end is not below the upper one")
+    inside = (
+        value if isinstance(value, int | float) and low <= value <= high else (low * high) ** 0.5 if low > 0 else low
+    )
+    return Range(low, high, inside, whole=field.type == "int")
