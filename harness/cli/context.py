@@ -93,3 +93,13 @@ def show(result: Result) -> int:
 def count(number: int, noun: str) -> str:
     """`1 run`, `2 runs`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def span(seconds: float | None) -> str:
+    """A time in one unit: 42 s, 12 min, 3.4 h, 2.1 d."""
+    if seconds is None:
+        return ""
+    for unit, length, most in (("s", 1, 100), ("min", 60, 100), ("h", 3600, 48)):
+        if seconds < most * length:
+            return f"{seconds / length:.{int(unit == 'h')}f} {unit}"
+    return f"{seconds / 86_400:.1f} d"

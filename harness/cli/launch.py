@@ -53,7 +53,7 @@ def execute(
         jobs = [replace(job, timeout=timeout, retry=retry, draws=draws) for job in jobs]
 
         try:
-            with Progress(jobs) as progress:
+            with Progress(jobs, len(places)) as progress:
                 outcome = local.launch(jobs, places, progress.listen, long_is_fine=long_is_fine)
         except (KeyboardInterrupt, local.PreemptedError):
             _tell_what_is_left(missing)

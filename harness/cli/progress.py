@@ -1,82 +1,181 @@
-"""Progress of runs on stderr: bars on a terminal, otherwise a line per minute."""
+"""Progress of runs on stderr: on a terminal a line for all runs and one for each block that runs, else one a minute."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from harness.cli import context
-from harness.cli.context import count, say
+from harness.cli.context import count, say, span
 from harness.results.records import FINAL, Status
 from harness.system.text import harmless
 
 if TYPE_CHECKING:
-    import rich.progress
+    import rich.live
 
     from harness.runs.worker import Job
 
 LINE_SECONDS = 60.0
+REFRESH = 4
+"""Times a second that the terminal is drawn anew."""
+WIDE = 100
+"""Columns of a terminal from which the speed of a block is shown."""
+
+
+@dataclass
+class Block:
+    """Runs that advance together: which are open, and the last that was heard of them."""
+
+    name: str
+    steps: int
+    runs: int
+    open: set[str]
+    diverged: set[str] = field(default_factory=set)
+    position: int = 0
+    rate: float = 0.0
+    seconds: float = 0.0
+    step_size: float = 0.0
+    running: bool = False
+
+    @property
+    def pace(self) -> float | None:
+        """Seconds a step; None before the first message."""
+        return 1 / self.rate if self.rate else None
 
 
 class Progress:
-    """Receives the workers' messages; a context manager, because a terminal's bars must be removed at the end."""
+    """Receives the workers' messages; a context manager, because a terminal's lines must be removed at the end."""
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
-        self.label = {spec.key: f"{spec.method} on {spec.task.name}" for job in jobs for spec in job.specs}
+    def __init__(self, jobs: Sequence[Job], workers: int = 1) -> None:
+        self.blocks: list[Block] = []
+        self.block: dict[str, Block] = {}
         self.seed = {spec.key: spec.seed for job in jobs for spec in job.specs}
+        for first, specs in ((job.specs[0], job.specs) for job in jobs):
+            name = f"{first.method} on {first.task.name}"
+            block = Block(name, first.steps, len(specs), {spec.key for spec in specs})
+            self.blocks.append(block)
+            self.block |= dict.fromkeys(block.open, block)
+        self.workers = max(1, min(workers, len(jobs)))
+        self.failed: set[str] = set()
         self.told: set[str] = set()
-        self.said = time.monotonic()
-        self.bars: rich.progress.Progress | None = None
-        self.rows: dict[str, rich.progress.TaskID] = {}
+        self.began = self.said = time.monotonic()
+        self.live: rich.live.Live | None = None
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty():
-            import rich.console
-            import rich.progress as parts
+            from rich.console import Console
+            from rich.live import Live
 
-            self.bars = parts.Progress(
-                parts.TextColumn("{task.description}"),
-                parts.BarColumn(bar_width=24),
-                parts.TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
-                parts.TextColumn("{task.fields[rate]:,.0f} steps/s"),
-                parts.TimeRemainingColumn(),
-                parts.TextColumn("h {task.fields[step_size]:.3g}"),
-                console=rich.console.Console(stderr=True),
-            )
-            self.bars.start()
+            console = Console(stderr=True)
+            if not console.is_dumb_terminal:
+                self.live = Live(
+                    get_renderable=lambda: self.lines(console.width, console.height),
+                    console=console,
+                    transient=True,
+                    refresh_per_second=REFRESH,
+                )
+                self.live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.bars:
-            self.bars.stop()
+        if self.live:
+            self.live.stop()
 
     def listen(self, kind: str, payload: dict[str, Any]) -> None:
-        """Show a worker's message."""
+        """Take note of a worker's message, and show what a user must know."""
         if kind == "progress":
             self._advance(payload)
         elif kind == "warning":
-            self._print(f"warning: {payload['text']}")
+            self._print(f"warning: {payload['text']}", "yellow")
         elif kind == Status.DIVERGED:
+            self.block[payload["key"]].diverged.add(payload["key"])
             self._print(
                 f"diverged: {payload['method']} on {payload['task']}, seed {payload['seed']}: chain {payload['chain']} "
-                f"became non-finite at step {payload['step']}"
+                f"became non-finite at step {payload['step']}",
+                "red",
             )
-        elif kind == "finished" and payload["status"] not in FINAL:
-            name = f"{self.label[payload['key']]}, seed {self.seed[payload['key']]}"
-            self._print(f"{payload['status']}: {name}: {payload['reason']}")
-            self._trace(payload.get("traceback"))
+        elif kind == "finished":
+            self._finish(payload)
         elif kind == "device lost":
             say(f"lost {payload['message']}; it is not used again, and its runs continue on other devices")
         elif kind in ("held", "failed", "died", "stopping"):
             if payload["message"] not in self.told:  # several blocks may fail for one reason
                 self.told.add(payload["message"])
-                self._print(f"bench: {payload['message']}")
+                self._print(f"bench: {payload['message']}", "red")
             self._trace(payload.get("traceback"))
+        if kind in ("end", "failed", "died", "device lost") and "block" in payload:
+            self.block[payload["block"]].running = False
+
+    def seconds_left(self) -> float | None:
+        """Of all runs, None before the first message.
+
+        A block that has not begun takes as long for a step as those of its method and task, else as the others; what
+        blocks took besides their steps (start, compilation, results) is expected of it too.
+        """
+        heard = [block for block in self.blocks if block.pace]
+        if not heard:
+            return None
+        waiting = [block for block in self.blocks if block.open and not block.pace]
+        running = [(b.steps - b.position) * (b.pace or 0.0) for b in heard if b.open]
+        paces: dict[str, list[float]] = {}
+        for block in heard:
+            paces.setdefault(block.name, []).append(block.pace or 0.0)
+        mean = {name: sum(found) / len(found) for name, found in paces.items()}
+        other = sum(mean.values()) / len(mean)
+        besides = (time.monotonic() - self.began) * self.workers - sum(block.seconds for block in heard)
+        expected = [b.steps * mean.get(b.name, other) + max(0.0, besides) / len(heard) for b in waiting]
+        return max([*running, sum([*running, *expected]) / self.workers])
+
+    def summary(self) -> str:
+        """How many of the runs are finished, and how many of these were lost."""
+        left = sum(len(block.open) for block in self.blocks)
+        lost = {"diverged": sum(len(block.diverged) for block in self.blocks), "failed": len(self.failed)}
+        words = [f"{number} {name}" for name, number in lost.items() if number]
+        return ", ".join([f"{len(self.block) - left} of {count(len(self.block), 'run')}", *words])
+
+    def lines(self, width: int, height: int) -> Any:
+        """What a terminal of this size shows: the total, and the running blocks that fit."""
+        from rich.progress_bar import ProgressBar
+        from rich.table import Column, Table
+        from rich.text import Text
+
+        grid = Table.grid(Column(no_wrap=True, overflow="ellipsis", ratio=1), expand=True, padding=(0, 1))
+        bar = max(8, min(30, (width - 56) // 2))
+        for least in (bar, 4, *([14] if width >= WIDE else []), 11):  # 100%, 12,345 steps/s, 12 min left
+            grid.add_column(no_wrap=True, justify="right", min_width=least)
+
+        def add(name: str, share: float, left: str, speed: str = "") -> None:
+            label = Text(name)
+            label.highlight_regex(r"\d+ (diverged|failed)", "red")
+            meter = ProgressBar(1.0, share, bar, complete_style="cyan", finished_style="green")
+            grid.add_row(label, meter, f"{share:4.0%}", *([speed] if width >= WIDE else []), left)
+
+        done = sum(b.runs * (b.position / max(b.steps, 1) if b.open else 1.0) for b in self.blocks)
+        left = self.seconds_left()
+        add(self.summary(), done / max(len(self.block), 1), "" if left is None else f"{span(left)} left")
+        running = [block for block in self.blocks if block.running and block.open]
+        most = max(1, height - 3)  # with the total, the line below and the cursor's
+        for block in running[:most]:
+            add(f"  {_label(block)}", block.position / max(block.steps, 1), _left(block), f"{block.rate:,.0f} steps/s")
+        if len(running) > most:
+            grid.add_row(Text(f"  and {count(len(running) - most, 'more block')} of runs"))
+        return grid
+
+    def _finish(self, payload: dict[str, Any]) -> None:
+        key = payload["key"]
+        self.block[key].open.discard(key)
+        if payload["status"] in FINAL:
+            return
+        self.failed.add(key)
+        name = f"{self.block[key].name}, seed {self.seed[key]}"
+        self._print(f"{payload['status']}: {name}: {payload['reason']}", "red")
+        self._trace(payload.get("traceback"))
 
     def _trace(self, text: str | None) -> None:
         """Print the traceback of a worker's error, once, with --debug."""
@@ -85,27 +184,30 @@ class Progress:
             self._print(text)
 
     def _advance(self, payload: dict[str, Any]) -> None:
-        key = payload["keys"][0]
-        name = f"{self.label[key]}, {count(len(payload['keys']), 'seed')}"
-        if self.bars:
-            if key not in self.rows:
-                self.rows[key] = self.bars.add_task(name, total=payload["steps"], rate=0.0, step_size=0.0)
-            self.bars.update(
-                self.rows[key],
-                completed=payload["position"],
-                rate=payload["rate"],
-                step_size=payload["step_size"],
-            )
-        elif time.monotonic() - self.said > LINE_SECONDS:
+        block = self.block[payload["keys"][0]]
+        block.running = True
+        for name in ("position", "rate", "seconds", "step_size"):
+            setattr(block, name, payload[name])
+        if not self.live and time.monotonic() - self.said > LINE_SECONDS:
             self.said = time.monotonic()
-            left = (payload["steps"] - payload["position"]) / max(payload["rate"], 1e-9)
             say(
-                f"{name}: step {payload['position']} of {payload['steps']}, {payload['rate']:,.0f} steps/s, "
-                f"{left:,.0f} s left, step size {payload['step_size']:.3g}"
+                f"{self.summary()}, {span(self.seconds_left())} left; {_label(block)}: step {block.position} of "
+                f"{block.steps}, {block.rate:,.0f} steps/s, {_left(block)} left, step size {block.step_size:.3g}"
             )
 
-    def _print(self, text: str) -> None:
-        if self.bars:
-            self.bars.console.print(harmless(text, "\n\t"), markup=False, highlight=False)
+    def _print(self, text: str, style: str = "") -> None:
+        if self.live:
+            self.live.console.print(harmless(text, "\n\t"), style=style, markup=False, highlight=False)
         else:
             say(text)
+
+
+def _label(block: Block) -> str:
+    lost = f", {len(block.diverged)} diverged" if block.diverged else ""
+    return f"{block.name}, {count(block.runs, 'seed')}{lost}"
+
+
+def _left(block: Block) -> str:
+    if block.position >= block.steps:
+        return "scoring"
+    return span((block.steps - block.position) * block.pace) if block.pace else ""

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context
+from harness.cli.context import span
 from harness.reporting.rendering import render
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import Ledger
@@ -65,8 +66,8 @@ def _shown(row: Row) -> dict[str, Any]:
         "task": f"{row['task']}@{row['protocol']}" if row["task"] else None,
         "step": _step(row),
         "steps/s": None if row["rate"] is None else f"{row['rate']:,.0f}",
-        "left": _span(row["seconds_left"]),
-        "checkpoint": None if row["checkpoint_age"] is None else f"{_span(row['checkpoint_age'])} ago",
+        "left": span(row["seconds_left"]),
+        "checkpoint": None if row["checkpoint_age"] is None else f"{span(row['checkpoint_age'])} ago",
         "worker": place,
     }
 
@@ -78,14 +79,4 @@ def _step(row: Row) -> str:
     if row["status"] == Status.RUNNING and row["position"] >= row["steps"]:
         text += ", scoring"
     silent = row["heard_age"] is not None and row["heard_age"] > SILENT_SECONDS
-    return f"{text}, {_span(row['heard_age'])} ago" if silent else text
-
-
-def _span(seconds: float | None) -> str:
-    """A time in one unit: 42 s, 12 min, 3.4 h, 2.1 d."""
-    if seconds is None:
-        return ""
-    for unit, length, most in (("s", 1, 100), ("min", 60, 100), ("h", 3600, 48)):
-        if seconds < most * length:
-            return f"{seconds / length:.{int(unit == 'h')}f} {unit}"
-    return f"{seconds / 86_400:.1f} d"
+    return f"{text}, {span(row['heard_age'])} ago" if silent else text

@@ -253,6 +253,7 @@ def _take(child: _Child, listen: Listener, outcome: LaunchSummary) -> bool:
         return True
     if kind == "device lost":
         payload = {**payload, "message": f"{child.job.slot}: {payload['message']}"}
+    payload = {**payload, "block": child.job.specs[0].key}
     if kind == "progress":
         child.progress = payload
     elif kind in ("finished", "suspended"):
@@ -273,7 +274,7 @@ def _report_death(child: _Child, listen: Listener, outcome: LaunchSummary) -> No
     child.ended = True
     text = f"a worker exited unexpectedly (exit code {child.process.exitcode}); repeat the command to resume"
     outcome.failures.append((1, text))
-    listen("died", {"message": text})
+    listen("died", {"message": text, "block": child.job.specs[0].key})
 
 
 def _refuse_long(children: Sequence[_Child], waiting: Sequence[Job], workers: int) -> None:

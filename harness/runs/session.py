@@ -120,11 +120,13 @@ class Session:
         """Where the block is, for the launcher's bar."""
         position = self.loop.position
         done = position - self._first_position
+        seconds = max(self.loop.clock.sampling + self.loop.clock.observing, 1e-9)
         return {
             "keys": [spec.key for spec in self.specs],
             "position": position,
             "steps": len(self.loop.trajectory),
-            "rate": done / max(self.loop.clock.sampling + self.loop.clock.observing, 1e-9),
+            "rate": done / seconds,
+            "seconds": seconds,
             "step_size": float(self.loop.trajectory.step_size[min(position, len(self.loop.trajectory) - 1)]),
         }
 
