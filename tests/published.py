@@ -5,6 +5,8 @@ python tests/published.py FOLDER
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 import sys
 from html.parser import HTMLParser
@@ -14,29 +16,42 @@ from urllib.parse import urlsplit
 OWN_TAGS = {
     "html", "head", "meta", "link", "title", "style", "body", "header", "h1", "h2", "h3", "p", "dl", "div", "dt",
     "dd", "nav", "a", "main", "section", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "ul",
-    "li", "figure", "img", "figcaption",
+    "li", "figure", "img", "figcaption", "ol", "span", "pre", "code", "article", "h4", "script", "svg", "line",
+    "polyline", "circle",
 }  # fmt: skip
 VOID = {"meta", "link", "img"}
+START_PAGE = 500_000
+"""Bytes."""
 
 
 class Page(HTMLParser):
-    """Collects tags, links and ids, and checks that tags are closed in order."""
+    """Collects what a page has, and checks that tags are closed in order and ids are of one element each."""
 
     def __init__(self, text):
         super().__init__()
         self.tags, self.links, self.ids, self.open, self.attributes = set(), [], set(), [], set()
+        self.policy, self.scripts, self.alts, self.regions = "", [], [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
         self.tags.add(tag)
-        self.attributes |= {name for name, _ in attributes}
+        self.attributes |= found.keys()
         self.links += [value for name, value in attributes if name in {"href", "src"}]
-        self.ids |= {value for name, value in attributes if name == "id"}
+        assert found.get("id") not in self.ids
+        self.ids |= {found["id"]} if "id" in found else set()
+        self.policy += found["content"] if found.get("http-equiv") == "Content-Security-Policy" else ""
+        self.alts += [found["alt"]] if tag == "img" else [found["aria-label"]] if found.get("role") == "img" else []
+        self.regions += [found["aria-label"]] if found.get("role") == "region" else []
         if tag not in VOID:
             self.open.append(tag)
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1:] == ["script"]:
+            self.scripts.append(data)
 
 
 def files(folder):
@@ -44,31 +59,39 @@ def files(folder):
 
 
 def check_pages(folder):
-    """Every page is closed, asks for nothing from elsewhere, and links to what is there; so does every figure."""
+    """Every page is closed, runs one script, which its policy allows by the hash and no other, asks for nothing from
+    elsewhere, links to what is there, and tells each figure from the others; every figure asks for nothing either.
+    """
     for path in folder.rglob("*.svg"):
         links = re.findall(r"""href=["']([^"']*)""", path.read_text())
         assert all(link.startswith(("#", "data:image/png")) for link in links), path
-    texts = {path.name: path.read_text() for path in folder.glob("*.html")}
-    for text in texts.values():
-        assert "script-src 'none'" in text
-        assert not re.search(r"@import|url\(", text.partition("</style>")[0])
-    pages = {name: Page(text) for name, text in texts.items()}
-    assert "index.html" in pages
-    for page in pages.values():
+    assert not re.search(r"@import|url\(", (folder / "style.css").read_text())
+    assert (folder / "index.html").stat().st_size < START_PAGE
+    pages = {path.relative_to(folder).as_posix(): Page(path.read_text()) for path in sorted(folder.rglob("*.html"))}
+    for name, page in pages.items():
         assert page.open == []
         assert page.tags <= OWN_TAGS
-        assert not any(name.startswith("on") for name in page.attributes)
+        assert not any(attribute.startswith("on") for attribute in page.attributes)
+        digest = base64.b64encode(hashlib.sha256("".join(page.scripts).encode()).digest()).decode()
+        assert len(page.scripts) == 1
+        assert page.policy.startswith(f"script-src 'sha256-{digest}'; object-src 'none';")
+        assert len(set(page.alts)) == len(page.alts)
+        assert all(page.alts)
         for link in page.links:
-            address = urlsplit(link)
-            if link == "data:,":
-                continue
-            assert (address.scheme, address.netloc, address.query) == ("", "", "")
-            if address.path:
-                assert (folder / address.path).resolve().is_relative_to(folder.resolve())
-                assert (folder / address.path).is_file(), link
-            else:
-                assert address.fragment in page.ids
+            _check_link(folder, name, link, pages)
     return pages
+
+
+def _check_link(folder, name, link, pages):
+    address = urlsplit(link)
+    if link == "data:,":
+        return
+    assert (address.scheme, address.netloc, address.query) == ("", "", "")
+    place = (folder / name).parent / address.path if address.path else folder / name
+    assert place.resolve().is_relative_to(folder.resolve())
+    assert place.is_file(), f"{name} links to {link}"
+    if address.fragment:
+        assert address.fragment in pages[place.resolve().relative_to(folder.resolve()).as_posix()].ids, link
 
 
 if __name__ == "__main__":

@@ -16,6 +16,11 @@ def bench_verbs() -> list[Info]:
         ),
         Info("tune", "plugins.verbs.tune:tune", "Search the settings of samplers on tasks, at a declared cost."),
         Info("nightly", "plugins.verbs.nightly:nightly", "Run a suite, write its pages, report what became worse."),
+        Info(
+            "site",
+            "plugins.verbs.site.verb:site",
+            "Write pages of all results: leaders, tasks, methods, runs, history.",
+        ),
         Info("replay", "plugins.verbs.replay:replay", "Repeat a run and compare bit for bit."),
         Info("rescore", "plugins.verbs.rescore:rescore", "Compute new or changed metrics from the kept draws."),
         Info("truth", "plugins.verbs.truth:truth", "Compute the truth of a task by long HMC and store it."),

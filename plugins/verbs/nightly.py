@@ -19,9 +19,9 @@ from harness.runs import local
 from harness.runs.plan import MAX_RUNS, plan
 from harness.system.errors import RunError
 from harness.system.locks import HeldError, holder, lock_file
-from plugins.verbs.regression import site
 from plugins.verbs.regression.conclusion import conclude
 from plugins.verbs.regression.observe import SuiteCommand
+from plugins.verbs.site.folder import check_folder
 from plugins.verbs.suite import Suite, about, find
 
 LOCK_TIMEOUT_SECONDS = 5.0
@@ -45,7 +45,7 @@ def nightly(
     chosen = find(context.plugins(), suite)
     for name in chosen.reports or ():
         context.plugins().find("reports", name)
-    site.check_folder(out, chosen.name)
+    check_folder(out, chosen.name)
     kind, named = chosen_devices(devices)
     chosen = replace(chosen, entries=tuple(replace(entry, device=kind) for entry in chosen.entries))
     places = local.slots(named, workers)

@@ -181,7 +181,7 @@ def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes:
     left = {"method", "status", "paper"}
     shape = [Column(name, name, "left" if name in left else "right") for name in cells]
     groups = score.ordered(ranked_by)
-    rows = [{name: cell(group) for name, cell in cells.items()} for group in groups]
+    rows = [{**{name: cell(group) for name, cell in cells.items()}, "group": group.key} for group in groups]
     reasons = [
         f"{score.labels[group.key]} is not ranked: {status}"
         for group in groups

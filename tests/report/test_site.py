@@ -10,8 +10,9 @@ from published import check_pages, files
 
 from harness import UsageError
 from harness.reporting.report import Column, Figure, Result, Table
-from plugins.verbs.regression import site as sites
-from plugins.verbs.regression.site import Section, Site, publish
+from plugins.verbs.site import folder as folders
+from plugins.verbs.site.contents import contents
+from plugins.verbs.site.model import Section, Site
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&{{ 7*7 }}{% x %}\x1b[31m\u202e ../../etc"
 
@@ -28,7 +29,13 @@ def make(name="smoke", text=HOSTILE):
     first = Section("night", text, Result(tables=[table], records=records, notes=[text]))
     second = Section("density", "figures", Result(tables=[table], records=records, figures=figures))
     empty, broken = Section("nothing", "empty"), Section("broken", "x", problem=text)
-    return Site(name, text, "bad", [text], [(text, text)], [first, second, empty, broken])
+    return Site(name, text, "bad", [text], [(text, text)], first, [second, empty, broken])
+
+
+def publish(site, folder):
+    files, problems = contents(site)
+    folders.write(folder, site.name, files, "")
+    return problems
 
 
 @pytest.fixture
@@ -62,7 +69,7 @@ def test_it_has_every_form_of_every_section(folder):
 
 def test_the_same_content_gives_the_same_bytes_and_touches_nothing(folder):
     before = files(folder)
-    times = {name: (folder / name).stat().st_mtime_ns for name in before if name != sites.MANIFEST}
+    times = {name: (folder / name).stat().st_mtime_ns for name in before if name != folders.MANIFEST}
     publish(make(), folder)
     assert files(folder) == before
     assert {name: (folder / name).stat().st_mtime_ns for name in times} == times
@@ -74,10 +81,11 @@ def test_what_the_new_site_lacks_goes_and_what_is_not_of_the_site_stays(folder):
     left.write_text("left by a kill")
     os.utime(left, (1, 1))
     publish(
-        Site("smoke", "fine", "good", [], [], [Section("night", "", Result(notes=["x"], records=[{"a": 1}]))]), folder
+        Site("smoke", "fine", "good", changes=Section("night", "", Result(notes=["x"], records=[{"a": 1}]))), folder
     )
     assert set(files(folder)) == {
-        "CNAME", "index.html", "site.json", *(f"night.{end}" for end in ("html", "md", "csv", "json", "tex")),
+        "CNAME", "index.html", "site.json", "style.css",
+        *(f"night.{end}" for end in ("html", "md", "csv", "json", "tex")),
     }  # fmt: skip
     check_pages(folder)
 
@@ -110,7 +118,7 @@ def test_a_figure_that_cannot_be_drawn_is_a_problem_of_its_section_alone(tmp_pat
 
     bad = Section("bad", "", Result(figures=[Figure("f", fail)]))
     good = Section("good", "", Result(records=[{"a": 1}]))
-    (problem,) = publish(Site("s", "v", "good", [], [], [bad, good]), tmp_path).items()
+    (problem,) = publish(Site("s", "v", sections=[bad, good]), tmp_path).items()
     assert problem == ("bad", "figure 'f' was not drawn: ValueError: no ink")
     assert "no ink" in (tmp_path / "index.html").read_text()
     assert (tmp_path / "good.csv").exists()
@@ -119,4 +127,4 @@ def test_a_figure_that_cannot_be_drawn_is_a_problem_of_its_section_alone(tmp_pat
 def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_run(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=r"--out .*file/site cannot be written to: .*; choose another folder"):
-        sites.check_folder(tmp_path / "file" / "site", "smoke")
+        folders.check_folder(tmp_path / "file" / "site", "smoke")

@@ -19,16 +19,12 @@ if TYPE_CHECKING:
 
 def render(tables: Sequence[Table | str]) -> str:
     """A fragment of a page: for each table a <table> with its caption, and its notes as a list."""
-    return page("fragment.html", tables=tables)
-
-
-def page(template: str, **content: Any) -> str:
-    """A template filled in."""
-    return _environment().get_template(template).render(content)
+    return environment().get_template("fragment.html").render(tables=tables)
 
 
 @functools.cache
-def _environment() -> Environment:
+def environment(*folders: Path) -> Environment:
+    """The templates in these folders and in the one beside this file."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -40,8 +36,8 @@ def _environment() -> Environment:
             return value
         return plain(str(value)) if isinstance(value, str) or hasattr(value, "__html__") else value
 
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    made = Environment(
+        loader=FileSystemLoader([*folders, Path(__file__).parent / "templates"]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=harmless,
@@ -49,5 +45,5 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["own"] = Own
-    return environment
+    made.filters["own"] = Own
+    return made

@@ -9,22 +9,35 @@ from harness.results.ledger.attempt import now
 from harness.system.files import read_json, sweep, write_json
 from plugins.verbs.regression.night import Night, from_json
 
+FOLDER = "nights"
+
+
+def suites(results: Path) -> list[str]:
+    """The suites that have nights in a results folder."""
+    return sorted(path.name for path in (results / FOLDER).glob("*/") if any(path.glob("*.json")))
+
+
+def read(folder: Path, most: int, notes: list[str]) -> list[tuple[Path, Night]]:
+    """The last nights in a folder, the latest first; `notes` gets the files that could not be used."""
+    found: list[tuple[Path, Night]] = []
+    for path in sorted(folder.glob("*.json"), reverse=True):
+        night = from_json(read_json(path)) if path.stem.isdigit() else None
+        if night is None:
+            notes.append(f"{path} is not a complete record of a night; it is left out")
+        else:
+            found.append((path, night))
+        if len(found) == most:
+            break
+    return found
+
 
 class History:
     """The last two recorded nights of a suite. `notes` names files that could not be used."""
 
     def __init__(self, results: Path, suite: str) -> None:
-        self.folder = results / "nights" / suite
+        self.folder = results / FOLDER / suite
         self.notes: list[str] = []
-        self._nights: list[tuple[Path, Night]] = []  # the latest first
-        for path in sorted(self.folder.glob("*.json"), reverse=True):
-            night = from_json(read_json(path)) if path.stem.isdigit() else None
-            if night is None:
-                self.notes.append(f"{path} is not a complete record of a night; it is left out")
-            else:
-                self._nights.append((path, night))
-            if len(self._nights) == 2:
-                break
+        self._nights = read(self.folder, 2, self.notes)
 
     def again(self, tonight: Night) -> Night | None:
         """The record of tonight if it exists: the command was repeated and nothing changed."""

@@ -68,7 +68,7 @@ def _changed(found: Sequence[Change]) -> Table:
         "a row that became worse is compared with its earlier numbers until it recovers or is accepted",
         *(f"{change.row}{', ' if change.metric else ''}{change.metric}: {change.reason}" for change in apart[:20]),
     ]
-    return Table("Since the last night", columns, [_line(change) for change in told(found)], notes)
+    return Table("Since the last night", columns, [line(change) for change in told(found)], notes)
 
 
 def _counts(found: Sequence[Change]) -> str:
@@ -80,7 +80,8 @@ def _counts(found: Sequence[Change]) -> str:
     )
 
 
-def _line(change: Change) -> dict[str, Any]:
+def line(change: Change) -> dict[str, Any]:
+    """A change as a row of a table."""
     found = change.comparison
     line = {"row": change.row, "metric": change.metric, "outcome": change.outcome, "reason": change.reason}
     if found is None:

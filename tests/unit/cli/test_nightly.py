@@ -18,7 +18,7 @@ from harness.runs import plan
 from harness.runs.source import source_hash
 from harness.system import locks
 from plugins.verbs.regression import conclusion as night
-from plugins.verbs.regression import site as site_pages
+from plugins.verbs.site import build
 
 NUDGE = {"sgld": 1.0, "hmc": 2.0}
 
@@ -77,7 +77,7 @@ def made(monkeypatch):
 
     def publish(site, *arguments):
         found.append(site.name)
-        return site_pages.publish(site, *arguments)
+        return build.publish(site, *arguments)
 
     monkeypatch.setattr(night, "publish", publish)
     return found
@@ -106,8 +106,8 @@ INPUTS = {
     "the suite's reports": lambda here, _: write_suite(here, TINY.replace('"coverage", ', "")),
     "the suite's runs": lambda here, _: write_suite(here, TINY.replace("0-4", "0-3")),
     "the harness": _edit_harness,
-    "a plugin": lambda _, monkeypatch: monkeypatch.setattr(night, "content_hash", lambda target: f"new {target}"),
-    "a version": lambda _, monkeypatch: monkeypatch.setattr(night, "requirements", lambda _: {"matplotlib": "99"}),
+    "a plugin": lambda _, monkeypatch: monkeypatch.setattr(build, "content_hash", lambda target: f"new {target}"),
+    "a version": lambda _, monkeypatch: monkeypatch.setattr(build, "requirements", lambda _: {"matplotlib": "99"}),
     "data is missing": lambda _, monkeypatch: monkeypatch.setattr(
         "plugins.verbs.nightly.absent_data", lambda: lambda _: "not here"
     ),

@@ -1,0 +1,75 @@
+"""The folder of a site: files are replaced after all are written, the start page last, and files that the new site
+lacks are deleted after that. So a reader finds the old start page or the new one, with all files that it links to.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.system.errors import UsageError
+from harness.system.files import FILES, alone, placed_set, read_json, write_set
+
+MANIFEST = "site.json"
+STALE = "stale"
+"""In a manifest: files of the previous site that are being deleted."""
+MADE_FROM = "made_from"
+"""In a manifest: a digest of everything that the site was made from."""
+INDEX = "index.html"
+
+
+def check_folder(folder: Path, name: str) -> None:
+    """Raise `UsageError` if a folder cannot be created or written to, or holds something other than this site."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--out {folder} is a file; choose a folder")
+    try:
+        with tempfile.TemporaryFile(dir=next(path for path in (folder, *folder.absolute().parents) if path.exists())):
+            pass
+    except OSError as error:
+        raise UsageError(f"--out {folder} cannot be written to: {error.strerror}; choose another folder") from error
+    if not (folder / INDEX).exists() and not (folder / MANIFEST).exists():
+        return
+    owner = (read_json(folder / MANIFEST) or {}).get("site")
+    if owner != name:
+        what = f"the pages of {owner!r:.60}" if owner else f"an {INDEX} that is not from here"
+        raise UsageError(f"--out {folder} holds {what}; choose another folder, or empty this one")
+
+
+def is_current(folder: Path, made_from: str) -> bool:
+    """Whether a folder holds a whole site that `write` made from the same."""
+    manifest = placed_set(folder, MANIFEST)
+    return manifest.get(MADE_FROM) == made_from and STALE not in manifest
+
+
+def write(folder: Path, name: str, made: Mapping[str, bytes], made_from: str) -> None:
+    """Write the files of a site, by their path below `folder`; other files stay, those of the site before that it does
+    not have go. `made_from` is a digest of all that the site depends on, for `is_current`; "" for none.
+    """
+    check_folder(folder, name)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {path: made[path] for path in sorted(made, key=_linked_first)}
+    with alone(folder):
+        before = read_json(folder / MANIFEST) or {}
+        lists = [found for key in (FILES, STALE) if isinstance(found := before.get(key), dict | list)]
+        named = {path for found in lists for path in found if isinstance(path, str) and _is_own(path)}
+        stale = sorted(named - files.keys(), key=_linked_first, reverse=True)
+        about = {"site": name, **({MADE_FROM: made_from} if made_from else {})}
+        write_set(folder, files, MANIFEST, **about, **({STALE: stale} if stale else {}))
+        for path in stale:
+            (folder / path).unlink(missing_ok=True)
+        if stale:
+            write_set(folder, files, MANIFEST, **about)
+
+
+def _linked_first(name: str) -> tuple[bool, bool, str]:
+    """Sorts a file before the pages that link to it."""
+    return name == INDEX, name.endswith(".html"), name
+
+
+def _is_own(name: str) -> bool:
+    """Whether a file name from a manifest, which may have been edited, is one that a site can have."""
+    return (
+        re.fullmatch(r"((figures/[A-Za-z0-9_-]+|tasks|methods|rows|suites)/)?[A-Za-z0-9_-]+\.[a-z]+", name) is not None
+    )

@@ -1,0 +1,143 @@
+"""What a site shows, as data: `gather` makes it from a store, `contents` makes files of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.reporting.report import Result, Table
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A report on the site: `name` makes its file names; `problem` says why there is no result."""
+
+    name: str
+    summary: str
+    result: Result = field(default_factory=Result)
+    problem: str = ""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to show."""
+        return not (self.result.tables or self.result.records or self.result.figures or self.problem)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A metric of a row in one night: mean over seeds with its 95 % interval; `changed`: from the night before."""
+
+    night: int
+    mean: float
+    low: float
+    high: float
+    changed: bool
+
+
+@dataclass(frozen=True)
+class Series:
+    """A metric of a row over the nights of a suite."""
+
+    suite: str
+    metric: str
+    unit: str
+    direction: str
+    points: Sequence[Point]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A group of runs that differ only in the seed: a row of a leaderboard.
+
+    rank, value   by the metric that ranks its field: place, number with interval; `status` says why it has no rank
+    facts         (label, text);  commands (what, command);  code (title, lines), a diff
+    """
+
+    key: str
+    label: str
+    method: str
+    task: str
+    protocol: str
+    budget: str
+    chains: int
+    seeds: int
+    rank: int | None = None
+    value: str = ""
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    status: str = ""
+    seconds: float | None = None
+    facts: Sequence[tuple[str, str]] = ()
+    commands: Sequence[tuple[str, str]] = ()
+    tables: Sequence[Table] = ()
+    code: Sequence[tuple[str, str]] = ()
+    history: Sequence[Series] = ()
+
+
+@dataclass(frozen=True)
+class Field:
+    """Rows that are compared with each other, the ranked ones first; `metric` ranks them; `table`: the leaderboard."""
+
+    title: str
+    task: str
+    protocol: str
+    budget: str
+    chains: int
+    steps: int
+    metric: str
+    rows: Sequence[Row]
+    table: Table
+
+    @property
+    def ranked(self) -> int:
+        """The number of rows that have a rank."""
+        return sum(row.rank is not None for row in self.rows)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A task or a method: what its plugin says about it. `family` is the group that a task is listed in."""
+
+    name: str
+    summary: str = ""
+    family: str = ""
+    blocks: Sequence[Table | str] = ()
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite with its nights: its run commands, when metrics moved, and what was measured in each night."""
+
+    name: str
+    summary: str
+    tables: Sequence[Table]
+
+
+@dataclass(frozen=True)
+class Site:
+    """All that is published.
+
+    verdict   a summary in a few words; `tone` is "good", "bad" or "plain"
+    lead      sentences below it
+    facts     (label, text): when, versions, machine
+    changes   what changed since the last night, with a page of its own; None where there is no night
+    sections  the reports
+    names     row names of nights -> group keys, for links
+    """
+
+    name: str
+    verdict: str = ""
+    tone: str = "plain"
+    lead: Sequence[str] = ()
+    facts: Sequence[tuple[str, str]] = ()
+    changes: Section | None = None
+    sections: Sequence[Section] = ()
+    fields: Sequence[Field] = ()
+    tasks: Sequence[Subject] = ()
+    methods: Sequence[Subject] = ()
+    suites: Sequence[Suite] = ()
+    names: Mapping[str, str] = field(default_factory=dict)

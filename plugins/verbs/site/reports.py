@@ -1,0 +1,44 @@
+"""The reports that a site shows: those of a suite, else all that are offered but a few."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.cli.report import load_report
+from harness.contracts.registry import Registry
+from harness.reporting.report import Request
+from harness.results.store import Store
+from plugins.verbs.site.contents import described
+from plugins.verbs.site.model import Section
+
+LEADERBOARD = "leaderboard"
+FIRST = (LEADERBOARD, "coverage", "ess")
+"""Shown before the others, which follow by name."""
+LEFT_OUT = ("interpolation", "mds", "reproduction")
+"""Shown only where a suite names them: they evaluate networks for minutes, or have a command of their own."""
+RESERVED = ("index", "night", "rows", "site", "style")
+
+
+def names(registry: Registry, chosen: Sequence[str] | None = None) -> list[str]:
+    """The names of the reports to show, in order."""
+    if chosen is not None:
+        return list(chosen)
+    offered = list(dict.fromkeys(offer.name for offer in registry.offers("reports") if offer.name not in LEFT_OUT))
+    return sorted(offered, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
+
+
+def sections(chosen: Sequence[str], registry: Registry, store: Store) -> list[Section]:
+    """Each report on what the store shows. A report that fails is a section with the problem."""
+    return [section(name, registry, store) for name in chosen]
+
+
+def section(name: str, registry: Registry, store: Store) -> Section:
+    """A report on what the store shows."""
+    own = name.rpartition(":")[2]
+    made = Section(f"{own}-report" if own in RESERVED else own, "")
+    try:
+        made = replace(made, summary=registry.find("reports", name).info.summary)
+        return replace(made, result=load_report(name).build(store, Request(registry=registry)))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's report may fail in any way
+        return replace(made, problem=described(error))
