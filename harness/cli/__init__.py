@@ -6,6 +6,7 @@ import sys
 
 GLOBAL = {
     "--results": True, "--plugin": True, "--format": True, "--json": False, "--csv": False, "--debug": False,
+    "--version": False,
 }  # fmt: skip
 """Options of `bench` itself -> whether they take a value; `main` accepts them anywhere in the command."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import platform
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,9 +15,12 @@ import typer.core
 import typer.main
 
 from harness.cli import context, front, repeat
+from harness.contracts.entry_points import HARNESS
 from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError, why
 from harness.system.memory import memory_limit
 
+COMPLETION = "_BENCH_COMPLETE"
+"""The environment variable by which a shell asks for completions."""
 INTERRUPTED = 130
 LONGEST = 2000
 """Characters of a message, which may quote user input; the middle of a longer one is cut out."""
@@ -101,16 +105,31 @@ def _command(name: str, files: tuple[str, ...]) -> Any:
     return command
 
 
-def _app(**options: Any) -> typer.Typer:
-    return typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, **options)
+def _app(*, add_completion: bool = False, **options: Any) -> typer.Typer:
+    return typer.Typer(add_completion=add_completion, rich_markup_mode=None, pretty_exceptions_enable=False, **options)
 
 
 app = _app(
     name="bench",
+    add_completion=True,
     help="Benchmark stochastic-gradient MCMC samplers on the same tasks, seeds and budgets.",
     no_args_is_help=True,
     cls=Verbs,
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import PackageNotFoundError, version
+
+        found = {}
+        for name in (HARNESS, "torch"):
+            try:
+                found[name] = version(name)
+            except PackageNotFoundError:
+                found[name] = "not installed"
+        typer.echo(f"bench {found[HARNESS]}, Python {platform.python_version()}, torch {found['torch']}")
+        raise typer.Exit
 
 
 @app.callback()
@@ -121,11 +140,22 @@ def options(
     ] = None,
     plugin: Annotated[list[str] | None, typer.Option("--plugin", help="Load a plugin file.", is_eager=True)] = None,
     form: Annotated[
-        str, typer.Option("--format", help="Output format: table (default), json, csv, markdown, latex or html.")
+        str,
+        typer.Option(
+            "--format",
+            help="Output format: table (default), json, csv, markdown, latex or html.",
+            autocompletion=lambda: ["table", "json", "csv", "markdown", "latex", "html"],
+        ),
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Short for --format json: a list of objects.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Short for --format csv.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks (or set BENCH_DEBUG=1).")] = False,
+    version: Annotated[  # noqa: ARG001 - its callback prints it
+        bool,
+        typer.Option(
+            "--version", help="Show the versions of bench, Python and torch.", is_eager=True, callback=_version
+        ),
+    ] = False,
 ) -> None:
     """Set what all verbs share."""
     if found := memory_limit(GIB_TO_READ):
@@ -160,7 +190,7 @@ def run(arguments: list[str]) -> int:
         sys.stdout = sys.__stderr__  # the reader is gone; nothing is left to flush to it
         return 0
     except SystemExit as stop:
-        if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # how typer ends where the reader of a pipe is gone
+        if _typer_ended(arguments):
             return 0
         return _fail(f"a plugin ended the program (exit code {stop.code})", PluginError.exit_code, debug=debug)
     except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - the last stop before the user
@@ -168,6 +198,12 @@ def run(arguments: list[str]) -> int:
     if code == INTERRUPTED:  # typer catches Ctrl-C itself and leaves only its exit code
         return _fail(*_message(KeyboardInterrupt()), debug=False)
     return code
+
+
+def _typer_ended(arguments: list[str]) -> bool:
+    """Whether a `SystemExit` is typer's own: after completions, and if the reader of a pipe is gone."""
+    completed = COMPLETION in os.environ or any(word.endswith("-completion") for word in arguments)
+    return completed or type(sys.stdout).__name__ == "PacifyFlushWrapper"
 
 
 def _message(error: BaseException) -> tuple[str, int]:

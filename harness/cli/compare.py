@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context
-from harness.cli.options import words
+from harness.cli.options import METHODS, OnlyTasks, words
 from harness.contracts.parameters import suggestions
 from harness.reporting.report import Column, Request, Result, Table
 from harness.reporting.scoring.accuracy import GATE_METRICS, JOINT, LOW_ERROR, OVER_SEEDS
@@ -27,9 +27,12 @@ Row = dict[str, Any]
 
 
 def compare(
-    a: Annotated[str, typer.Argument(help="A method, a row's label, or the beginning of a group or run key.")],
-    b: Annotated[str, typer.Argument(help="What to compare it with.")],
-    task: Annotated[list[str] | None, typer.Option(help="Only these tasks, a,b,c; also TASK@PROTOCOL.")] = None,
+    a: Annotated[
+        str,
+        typer.Argument(help="A method, a row's label, or the beginning of a group or run key.", autocompletion=METHODS),
+    ],
+    b: Annotated[str, typer.Argument(help="What to compare it with.", autocompletion=METHODS)],
+    task: OnlyTasks = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(

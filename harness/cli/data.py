@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context
-from harness.cli.options import check_known
+from harness.cli.options import TASKS, check_known
 from harness.contracts import data as files
 from harness.contracts.data import DataFile
 from harness.reporting.report import Result, table
@@ -23,7 +23,7 @@ app = typer.Typer(
 )
 
 COLUMNS = ["dataset", "status", "path", "bytes", "tasks"]
-Names = Annotated[list[str] | None, typer.Argument(help="Data sets or tasks; default: all.")]
+Names = Annotated[list[str] | None, typer.Argument(help="Data sets or tasks; default: all.", autocompletion=TASKS)]
 
 
 @app.command("ls")

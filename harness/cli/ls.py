@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context
-from harness.cli.options import check_known, words
+from harness.cli.options import METHODS, TASKS, check_known, completes, words
 from harness.contracts.hookspecs import Method
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Offer
@@ -36,14 +36,17 @@ where ($1 is null or list_contains($1, task))
 order by task, protocol, method, budget, chains, seed, run_key
 """
 
-Filter = Annotated[str | None, typer.Option(help="Only runs with these, a,b,c.")]
-
 
 def ls(
-    what: Annotated[str, typer.Argument(help=", ".join(KINDS))],
-    task: Filter = None,
-    method: Filter = None,
-    status: Filter = None,
+    what: Annotated[str, typer.Argument(help=", ".join(KINDS), autocompletion=completes(words=KINDS))],
+    task: Annotated[str | None, typer.Option(help="Only runs on these tasks, a,b,c.", autocompletion=TASKS)] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Only runs of these samplers or methods, a,b,c.", autocompletion=METHODS)
+    ] = None,
+    status: Annotated[
+        str | None,
+        typer.Option(help="Only runs with these statuses, a,b,c.", autocompletion=completes(words=STATUSES)),
+    ] = None,
 ) -> Result:
     """List samplers (with methods), schedules, methods, tasks, reports, suites, or the runs done so far."""
     check_known("listing", [what], KINDS)

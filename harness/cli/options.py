@@ -20,6 +20,42 @@ if TYPE_CHECKING:
 MAX_INT = 10**9
 """Upper limit of a number that has no other limit."""
 
+
+def completes(*kinds: str, words: Iterable[str] = ()) -> Callable[[typer.Context, str], list[str]]:
+    """For `autocompletion`: what a shell offers for an option: `words` and the names of plugins of these kinds.
+
+    Of a list a,b,c it completes the last name. Neither torch nor the code of a plugin is imported.
+    """
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        from harness.contracts.registry import registry
+
+        known = registry(tuple(ctx.find_root().params.get("plugin") or ()))
+        before, comma, last = incomplete.rpartition(",")
+        names = [*words, *(name for kind in kinds for name in known.names(kind))]
+        return [f"{before}{comma}{name}" for name in dict.fromkeys(names) if name.startswith(last)]
+
+    return complete
+
+
+METHODS = completes("samplers", "methods")
+TASKS = completes("tasks")
+Samplers = Annotated[list[str], typer.Option("--sampler", help="Samplers or methods, a,b,c.", autocompletion=METHODS)]
+Tasks = Annotated[
+    list[str], typer.Option("--task", help="Tasks, a,b,c; TASK@PROTOCOL picks a protocol.", autocompletion=TASKS)
+]
+OnlyTasks = Annotated[
+    list[str] | None, typer.Option(help="Only these tasks, a,b,c; also TASK@PROTOCOL.", autocompletion=TASKS)
+]
+OnlyMethods = Annotated[list[str] | None, typer.Option(help="Only these, a,b,c; default: all.", autocompletion=METHODS)]
+Budget = Annotated[
+    str,
+    typer.Option(
+        "--budget",
+        help="smoke, quick, paper, steps=N, passes=N (through the data) or seconds=N.",
+        autocompletion=completes(words=("smoke", "quick", "paper", "steps=", "passes=", "seconds=")),
+    ),
+]
 Seeds = Annotated[str | None, typer.Option("--seeds", help="0-9 or 0,3,7; default: the protocol's.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="Settings, as in sampler.a=5 task.batch=64.")]
 Workers = Annotated[
@@ -43,15 +79,13 @@ Several = Annotated[list[str] | None, typer.Option(help="Only these, a,b,c; defa
 
 
 def request(
-    sampler: Annotated[list[str], typer.Option("--sampler", help="Samplers or methods, a,b,c.")],
-    task: Annotated[list[str], typer.Option("--task", help="Tasks, a,b,c; TASK@PROTOCOL picks a protocol.")],
+    sampler: Samplers,
+    task: Tasks,
     seeds: Seeds = None,
     chains: Annotated[
         int | None, typer.Option("--chains", min=1, max=100_000, help="Chains per run; default: the protocol's.")
     ] = None,
-    budget: Annotated[
-        str, typer.Option("--budget", help="smoke, quick, paper, steps=N, passes=N (through the data) or seconds=N.")
-    ] = "paper",
+    budget: Budget = "paper",
     settings: Set = None,
     study: Annotated[
         str,
@@ -59,7 +93,10 @@ def request(
     ] = "",
     sweep: Annotated[list[str] | None, typer.Option("--sweep", help="KEY=A,B,C: a run for each value.")] = None,
     schedule: Annotated[
-        str | None, typer.Option("--schedule", help="Schedule to use instead of the default one.")
+        str | None,
+        typer.Option(
+            "--schedule", help="Schedule to use instead of the default one.", autocompletion=completes("schedules")
+        ),
     ] = None,
 ) -> RunRequest:
     """The options that say which runs are meant, and the request that they make."""

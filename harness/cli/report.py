@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context
-from harness.cli.options import Several, check_known, words
+from harness.cli.options import OnlyMethods, OnlyTasks, Several, check_known, completes, words
 from harness.contracts.hookspecs import Info
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import load
@@ -28,9 +28,11 @@ WIDEST = 40
 
 
 def report(
-    name: Annotated[str, typer.Argument(help="The report; `bench ls reports` lists them.")],
-    task: Annotated[list[str] | None, typer.Option(help="Only these tasks, a,b,c; also TASK@PROTOCOL.")] = None,
-    method: Several = None,
+    name: Annotated[
+        str, typer.Argument(help="The report; `bench ls reports` lists them.", autocompletion=completes("reports"))
+    ],
+    task: OnlyTasks = None,
+    method: OnlyMethods = None,
     protocol: Several = None,
     budget: Several = None,
     chains: Annotated[list[str] | None, typer.Option(help="Only runs of these numbers of chains, 4,8.")] = None,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context
+from harness.cli.options import completes
 from harness.cli.pages import offers, run, task
 from harness.contracts.parameters import suggestions
 from harness.contracts.plugin_errors import plugin_code
@@ -22,7 +23,12 @@ KEY = re.compile(r"[0-9a-fA-F]{6,64}")
 
 def show(
     words: Annotated[
-        list[str], typer.Argument(metavar="[KIND] NAME", help="A name or a run key (6 digits at least), or KIND NAME.")
+        list[str],
+        typer.Argument(
+            metavar="[KIND] NAME",
+            help="A name or a run key (6 digits at least), or KIND NAME.",
+            autocompletion=completes("tasks", "samplers", "methods", "schedules"),
+        ),
     ],
 ) -> Result:
     """Show a task, sampler, method, schedule or run: settings with their source, truth, metrics, environment."""

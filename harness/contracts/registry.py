@@ -103,6 +103,12 @@ class Registry:
         """The settings files of all plugins."""
         return [path for plugin in self.plugins for path in plugin.papers]
 
+    def names(self, kind: str) -> list[str]:
+        """The names of everything of a kind, also of "suites"."""
+        if kind == "suites":
+            return [path.stem for _, path in self.suites()]
+        return [offer.name for offer in self.offers(kind)]
+
     def suites(self) -> list[tuple[Plugin, Path]]:
         """The files of all suites, each with its plugin, by name."""
         found = [(plugin, path) for plugin in self.plugins for path in plugin.suites]

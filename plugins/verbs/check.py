@@ -13,7 +13,7 @@ import typer
 
 from harness.cli import context
 from harness.cli.classes import loaded
-from harness.cli.options import Set
+from harness.cli.options import Set, completes
 from harness.contracts.hookspecs import Method
 from harness.contracts.parameters import schema, suggestions
 from harness.contracts.registry import Offer, Registry
@@ -34,7 +34,12 @@ COLUMNS = ["name", "law", "outcome", "message", "seconds"]
 
 
 def check(
-    name: Annotated[list[str], typer.Argument(help="Samplers, schedules, methods (for both of theirs) or tasks.")],
+    name: Annotated[
+        list[str],
+        typer.Argument(
+            help="Samplers, schedules, methods (for both of theirs) or tasks.", autocompletion=completes(*KINDS)
+        ),
+    ],
     settings: Set = None,
 ) -> Result:
     """Check samplers, schedules and tasks, at their defaults or --set, against the laws; exit code 1 if one fails."""

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from harness.cli import context
+from harness.cli.options import completes
 from harness.contracts.hook_validation import LONGEST, NAME
 from harness.contracts.parameters import suggestions
 from harness.contracts.registry import KINDS as OFFERED
@@ -33,7 +34,9 @@ NEXT = {
 
 
 def new(
-    kind: Annotated[str, typer.Argument(help="sampler, schedule, task or report.")],
+    kind: Annotated[
+        str, typer.Argument(help="sampler, schedule, task or report.", autocompletion=completes(words=KINDS))
+    ],
     name: Annotated[str, typer.Argument(help="Name: lower-case letters, digits and hyphens.")],
     into: Annotated[Path | None, typer.Option(help="Folder to create the package in; default: here.")] = None,
 ) -> Result:

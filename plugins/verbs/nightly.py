@@ -28,7 +28,12 @@ LOCK_TIMEOUT_SECONDS = 5.0
 
 
 def nightly(
-    suite: Annotated[str, typer.Argument(help="A suite's name (`bench ls suites`), or a file, my.toml.")],
+    suite: Annotated[
+        str,
+        typer.Argument(
+            help="A suite's name (`bench ls suites`), or a file, my.toml.", autocompletion=options.completes("suites")
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", help="Folder for the pages.")],
     workers: options.Workers = None,
     devices: options.Devices = "cpu",

@@ -39,7 +39,13 @@ class PlannedCells:
 
 
 def reproduce(
-    paper: Annotated[str | None, typer.Argument(help="csgmcmc or adaptive-drift; default: both.")] = None,
+    paper: Annotated[
+        str | None,
+        typer.Argument(
+            help="csgmcmc or adaptive-drift; default: both.",
+            autocompletion=options.completes(words=("csgmcmc", "adaptive-drift")),
+        ),
+    ] = None,
     table: Annotated[
         list[str] | None, typer.Option("--table", help="Only these tables: 4, 'Figure 3'; repeat it for several.")
     ] = None,

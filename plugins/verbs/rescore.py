@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context
-from harness.cli.options import Several
+from harness.cli.options import OnlyMethods, OnlyTasks
 from harness.cli.options import words as split
 from harness.contracts.parameters import suggestions
 from harness.reporting.report import Result, table
@@ -25,8 +25,8 @@ COLUMNS = ["run", "method", "task", "seed", "metric", "version", "before", "afte
 
 
 def rescore(
-    task: Several = None,
-    sampler: Several = None,
+    task: OnlyTasks = None,
+    sampler: OnlyMethods = None,
     metric: Annotated[
         list[str] | None, typer.Option(help="Compute these, a,b,c; default: new ones and those of an older version.")
     ] = None,

@@ -18,7 +18,12 @@ COLUMNS = ["coordinate", "mean", "error of the mean", "sd", "error of the sd"]
 
 def truth(
     task: Annotated[
-        str, typer.Argument(metavar="TASK", help="A task without a truth; TASK@PROTOCOL for its settings.")
+        str,
+        typer.Argument(
+            metavar="TASK",
+            help="A task without a truth; TASK@PROTOCOL for its settings.",
+            autocompletion=options.TASKS,
+        ),
     ],
     settings: options.Set = None,
     draws: Annotated[int, typer.Option("--draws", min=100, max=100_000, help="Draws of each of the 16 chains.")] = 4000,

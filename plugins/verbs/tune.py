@@ -57,8 +57,8 @@ class _Job:
 
 
 def tune(
-    sampler: Annotated[list[str], typer.Option("--sampler", help="Samplers or methods, a,b,c.")],
-    task: Annotated[list[str], typer.Option("--task", help="Tasks, a,b,c; TASK@PROTOCOL picks a protocol.")],
+    sampler: options.Samplers,
+    task: options.Tasks,
     trials: Annotated[int, typer.Option("--trials", min=1, max=10_000, help="Settings to try for each pair.")] = 30,
     study: Annotated[str, typer.Option("--study", help="Name under which --settings finds the result.")] = "tuned",
     budget: Annotated[
