@@ -40,6 +40,7 @@ def completes(*kinds: str, words: Iterable[str] = ()) -> Callable[[typer.Context
 
 METHODS = completes("samplers", "methods")
 TASKS = completes("tasks")
+BUDGETS = completes(words=("smoke", "quick", "paper", "steps=", "passes=", "seconds="))
 Samplers = Annotated[list[str], typer.Option("--sampler", help="Samplers or methods, a,b,c.", autocompletion=METHODS)]
 Tasks = Annotated[
     list[str], typer.Option("--task", help="Tasks, a,b,c; TASK@PROTOCOL picks a protocol.", autocompletion=TASKS)
@@ -53,7 +54,7 @@ Budget = Annotated[
     typer.Option(
         "--budget",
         help="smoke, quick, paper, steps=N, passes=N (through the data) or seconds=N.",
-        autocompletion=completes(words=("smoke", "quick", "paper", "steps=", "passes=", "seconds=")),
+        autocompletion=BUDGETS,
     ),
 ]
 Seeds = Annotated[str | None, typer.Option("--seeds", help="0-9 or 0,3,7; default: the protocol's.")]

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context
-from harness.cli.options import OnlyMethods, OnlyTasks, Several, check_known, completes, words
+from harness.cli.options import BUDGETS, OnlyMethods, OnlyTasks, Several, check_known, completes, words
 from harness.contracts.hookspecs import Info
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import load
@@ -34,7 +34,9 @@ def report(
     task: OnlyTasks = None,
     method: OnlyMethods = None,
     protocol: Several = None,
-    budget: Several = None,
+    budget: Annotated[
+        list[str] | None, typer.Option(help="Only runs of these budgets, a,b,c.", autocompletion=BUDGETS)
+    ] = None,
     chains: Annotated[list[str] | None, typer.Option(help="Only runs of these numbers of chains, 4,8.")] = None,
     metric: Annotated[str | None, typer.Option(help="Rank by this metric.")] = None,
     columns: Annotated[list[str] | None, typer.Option(help="Only these columns of the tables, a,b,c.")] = None,

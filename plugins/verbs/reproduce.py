@@ -50,7 +50,12 @@ def reproduce(
         list[str] | None, typer.Option("--table", help="Only these tables: 4, 'Figure 3'; repeat it for several.")
     ] = None,
     budget: Annotated[
-        str, typer.Option("--budget", help="paper; or quick, smoke, listed separately without a verdict.")
+        str,
+        typer.Option(
+            "--budget",
+            help="paper; or quick, smoke, listed separately without a verdict.",
+            autocompletion=options.BUDGETS,
+        ),
     ] = "paper",
     seeds: options.Seeds = None,
     workers: options.Workers = None,

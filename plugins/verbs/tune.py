@@ -62,7 +62,12 @@ def tune(
     trials: Annotated[int, typer.Option("--trials", min=1, max=10_000, help="Settings to try for each pair.")] = 30,
     study: Annotated[str, typer.Option("--study", help="Name under which --settings finds the result.")] = "tuned",
     budget: Annotated[
-        str, typer.Option("--budget", help="Of each run: smoke, quick, paper, steps=N, passes=N.")
+        str,
+        typer.Option(
+            "--budget",
+            help="Of each run: smoke, quick, paper, steps=N, passes=N.",
+            autocompletion=options.BUDGETS,
+        ),
     ] = "quick",
     chains: Annotated[int, typer.Option("--chains", min=1, max=100_000, help="Chains per run.")] = 8,
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=100, help="Runs per trial, each with its own seed.")] = 2,
