@@ -19,7 +19,7 @@ def bench_verbs() -> list[Info]:
         Info(
             "site",
             "plugins.verbs.site.verb:site",
-            "Write pages of all results: leaders, tasks, methods, runs, history.",
+            "Write pages of all results: leaders, tasks, runs, history.",
         ),
         Info("replay", "plugins.verbs.replay:replay", "Repeat a run and compare bit for bit."),
         Info("rescore", "plugins.verbs.rescore:rescore", "Compute new or changed metrics from the kept draws."),
