@@ -55,6 +55,11 @@ class NetworkTask(DataTask):
     few: ClassVar[int | None] = None
     in_laws: ClassVar[Mapping[str, Any]] = {}
 
+    @property
+    def tested(self) -> bool:
+        """A network's metrics are of the rows of "test"."""
+        return True
+
     def network(self) -> Network | MLP:
         """`Network(make)`, of a function that makes a torch module, or `MLP(sizes)`, which takes all chains at once."""
         raise NotImplementedError(f"{type(self).__name__} has no network")
@@ -174,7 +179,7 @@ class NetworkProblem(DataProblem):
         import torch
 
         if name not in self.sets:
-            arrays = {key: array[: self.task.few] for key, array in self.task.arrays(name).items()}
+            arrays = {key: array[: self.task.few] for key, array in self.part(name).items()}
             self.sets[name] = {key: torch.as_tensor(array).to(self.device) for key, array in arrays.items()}
         return self.sets[name]
 

@@ -12,6 +12,7 @@ import numpy as np
 from harness.contracts.chain_sequence import ChainSequence, epochs, filled
 from harness.contracts.density import moment_observer, starts
 from harness.contracts.predictions import PredictiveObserver
+from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.task import Cost, Observer, Problem, Task, differentiate
 from harness.system.errors import PluginError, UsageError
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     Batch = dict[str, Tensor]
 
+HELD_OUT = 10
+"""Every so many training rows one is held out where settings are tuned."""
 GROUP_NUMBERS = 200_000
 """Most numbers of the rows of a group of chains at once: beyond it memory is mapped anew in each step."""
 
@@ -142,6 +145,11 @@ class DataTask(Task):
 
         return torch.randn(self.dim(), generator=generator, dtype=torch.float64, device=generator.device)
 
+    @property
+    def tested(self) -> bool:
+        """Whether metrics are of the rows of "test"."""
+        return type(self).logits is not DataTask.logits
+
     def terms(self) -> int:
         """N. Override it with a number where reading the data takes long."""
         return len(next(iter(self.arrays("train").values())))
@@ -183,9 +191,23 @@ class DataProblem(Problem):
 
     def read(self) -> dict[str, Tensor]:
         """The arrays of the task with a row of zeros behind them, and "present"."""
-        found = self.tensors(self.task.arrays("train"), filled(self.terms + 1, self.task.lanes))
+        found = self.tensors(self.part("train"), filled(self.terms + 1, self.task.lanes))
         self._check_blank_row(found)
         return found
+
+    def part(self, name: str) -> Mapping[str, NDArray[Any]]:
+        """The task's arrays of a set.
+
+        A classifier's runs for `bench tune` do not see the test rows. Every tenth training row is held out in their
+        place, and the row before it is used twice in training, so that N, and with it U's scale and the cost, stay.
+        """
+        if self.streams[0].seed < TUNING_SEED or not self.task.tested or name not in {"train", "test"}:
+            return self.task.arrays(name)
+        train = {key: np.asarray(rows) for key, rows in self.task.arrays("train").items()}
+        rows = np.arange(len(next(iter(train.values()))))
+        held_out = rows % HELD_OUT == HELD_OUT - 1
+        chosen = rows[held_out] if name == "test" else rows - held_out
+        return {key: values[chosen] for key, values in train.items()}
 
     def tensors(self, arrays: Mapping[str, NDArray[Any]], length: int) -> dict[str, Tensor]:
         """Arrays on the device, filled up with zeros to `length` rows, and "present"."""
@@ -273,7 +295,7 @@ class DataProblem(Problem):
     @functools.cached_property
     def held_out(self) -> dict[str, Tensor]:
         """The test rows."""
-        arrays = self.task.arrays("test")
+        arrays = self.part("test")
         return self.tensors(arrays, len(arrays["label"]))
 
     @functools.cached_property

@@ -17,9 +17,6 @@ KEY_VERSION = 1
 ENGINE = 2
 """Raised when the loop, the streams or a step's arithmetic changes numbers; a golden test fails until it is."""
 
-TUNING_SEED = 10**9
-"""The first of the seeds of `bench tune`: reports leave their runs out, and networks are not tested on test data."""
-
 GIVEN = "given"
 """Provenance of knowledge that a task gives a sampler at no cost."""
 

@@ -13,10 +13,11 @@ from typing import Any
 from harness.contracts.data import DataFile, checksum
 from harness.contracts.hookspecs import Info
 from harness.contracts.parameters import suggestions
+from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.registry import Offer, Registry
 from harness.engine.stepping.execution_mode import COMPILED_FROM, LARGE, choose
 from harness.results.ledger.ledger import Ledger, RunStatus
-from harness.results.spec import TUNING_SEED, Component, Execution, RunSpec, budget_label
+from harness.results.spec import Component, Execution, RunSpec, budget_label
 from harness.runs import plugin_metadata, studies
 from harness.runs.settings import Pair, Settings, find_pair, resolve
 from harness.runs.source import source_hash

@@ -11,11 +11,12 @@ import typer
 
 from harness.cli import context, options
 from harness.cli.launch import chosen_devices, execute
+from harness.contracts.randomness import TUNING_SEED
 from harness.reporting.report import Column, Result, Table
 from harness.reporting.scoring.formatting import number
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
-from harness.results.spec import TUNING_SEED, RunSpec
+from harness.results.spec import RunSpec
 from harness.runs import local, studies
 from harness.runs.plan import Planned, RunRequest, parse_settings, plan
 from harness.runs.plugin_metadata import task_facts

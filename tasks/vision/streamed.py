@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from harness import NetworkProblem
+from harness import TUNING_SEED, NetworkProblem, UsageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,6 +39,8 @@ class StreamedProblem(NetworkProblem):
     task: ImageNet
 
     def __init__(self, task: ImageNet, streams: Sequence[Streams], device: str) -> None:
+        if streams[0].seed >= TUNING_SEED:
+            raise UsageError("imagenet cannot be tuned: it has no training images held out for that")
         self.folders = {name: task.files(name) for name in ("train", "test")}
         self.used = {name: task.rows(name, folder) for name, folder in self.folders.items()}
         super().__init__(task, streams, device)

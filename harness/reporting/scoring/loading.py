@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.contracts.hookspecs import Info
+from harness.contracts.randomness import TUNING_SEED
 from harness.reporting.report import Request
 from harness.reporting.scoring.groups import (
     CHANGED,
@@ -27,7 +28,7 @@ from harness.reporting.scoring.groups import (
 from harness.reporting.scoring.labels import SHORT
 from harness.results.papers import settle
 from harness.results.records import Value, columns_of
-from harness.results.spec import GIVEN, SETTINGS, TUNING_SEED
+from harness.results.spec import GIVEN, SETTINGS
 from harness.results.store import Store
 from harness.runs.source import source_hash
 
