@@ -23,8 +23,8 @@ from harness.system.files import read_bytes
 from harness.system.toml import parse, read_text
 
 PROVENANCES = ("paper", "code", "inferred", "ours")
-USER, SWEPT = "user", "swept"
-"""The provenances of a value that a user set for a run, and of one of a declared sweep."""
+USER, SWEPT, TUNED = "user", "swept", "tuned"
+"""The provenances of a value that a user set for a run, of one of a declared sweep, and of one from `bench tune`."""
 ALONE = "each alone"
 LABELS = ("table", "row", "column")
 _OURS = re.compile(r"\bours\b")

@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.contracts.hookspecs import Info
 from harness.contracts.registry import NAME, Offer, Registry
+from harness.results.papers import TUNED
 from harness.results.spec import Origin
 from harness.runs.source import source_hash
 from harness.system.errors import DataError, UsageError
@@ -15,7 +16,6 @@ from harness.system.files import read_json
 
 FOLDER = "tuning"
 FORMAT = 1
-PROVENANCE = "tuned"
 _TYPES = {"method": str, "task": str, "protocol": str, "settings": dict, "trials": int, "passes": float, "code": dict}
 
 Place = tuple[str, str, str]
@@ -71,7 +71,7 @@ def layer(studies: Studies, study: str, pair: tuple[Offer, Offer, Offer], protoc
     changed = [part for part, offer in code.items() if record["code"].get(part) != _source(offer)]
     text = f"study {study}: {record['trials']} trials, {record['passes']:.2g} data passes"
     text += f"; the code of the {' and the '.join(changed)} has changed since" if changed else ""
-    return {name: Origin(value, PROVENANCE, text) for name, value in record["settings"].items()}
+    return {name: Origin(value, TUNED, text) for name, value in record["settings"].items()}
 
 
 def _source(offer: Offer) -> str:

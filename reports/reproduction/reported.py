@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 SWEPT = "swept"
-CHANGED = ("user", SWEPT)
+CHANGED = ("user", "tuned", SWEPT)
 """Provenances of settings that differ from the published ones."""
 Cell = tuple[str, str, str, int, str]
 """method, task, protocol, chains, metric."""

@@ -153,14 +153,28 @@ def given_notes(score: FieldScore) -> list[str]:
 
 
 def provenance_notes(groups: Sequence[Group], labels: Mapping[str, str]) -> list[str]:
-    """Which settings are untuned defaults, and which the user chose."""
-    kinds = {"untuned default": "untuned", "set by the user": "user"}
+    """Which settings are untuned defaults, which were tuned at what cost, and which the user chose."""
+    kinds = {"untuned": "untuned default", "tuned": "tuned", "user": "set by the user"}
     return [
-        f"{labels[group.key]}: {words}: {', '.join(found)}"
-        for words, kind in kinds.items()
+        f"{labels[group.key]}: {group.tuned if kind == 'tuned' else words}: {', '.join(found)}"
+        for kind, words in kinds.items()
         for group in groups
         if (found := settings_from(group, kind))
     ]
+
+
+def chosen_by(group: Group) -> str:
+    """Who chose a row's settings, in a word: the weakest choice first, as it decides how far the row can be trusted."""
+    kinds = set(group.provenance.values())
+    words = {
+        "untuned": "untuned",
+        "tuned": "tuned",
+        "user": "user",
+        "plugin": "author",
+        "paper": "paper",
+        "code": "paper",
+    }
+    return next((word for kind, word in words.items() if kind in kinds), "defaults")
 
 
 def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes: Sequence[str] = ()) -> Table:
@@ -177,8 +191,9 @@ def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes:
         "seeds": lambda group: str(len(group.runs)),
         "status": lambda group: score.standing(group, ranked_by).short,
         **columns,
+        "settings": chosen_by,
     }
-    left = {"method", "status", "paper"}
+    left = {"method", "status", "paper", "settings"}
     shape = [Column(name, name, "left" if name in left else "right") for name in cells]
     groups = score.ordered(ranked_by)
     rows = [{**{name: cell(group) for name, cell in cells.items()}, "group": group.key} for group in groups]

@@ -112,7 +112,7 @@ class Group:
     """Runs that differ only in seed. `settings` holds every resolved setting by its dotted name, sources and data by
     their hashes; `readings` what was measured, by metric and then by version, the newest first; `task_code`
     is there where there are runs of several versions of the task's code or data; `given` is what the task handed to the
-    sampler at no cost.
+    sampler at no cost; `tuned` is the study that settings are from, with its cost.
     """
 
     key: str
@@ -129,6 +129,7 @@ class Group:
     readings: Mapping[str, Sequence[Readings]]
     task_code: TaskCode | None = None
     given: Mapping[str, str] = field(default_factory=dict)
+    tuned: str = ""
 
     @functools.cached_property
     def done(self) -> Runs:

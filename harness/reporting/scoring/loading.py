@@ -26,7 +26,7 @@ from harness.reporting.scoring.groups import (
     TaskCode,
 )
 from harness.reporting.scoring.labels import SHORT
-from harness.results.papers import settle
+from harness.results.papers import TUNED, settle
 from harness.results.records import Value, columns_of
 from harness.results.spec import GIVEN, SETTINGS
 from harness.results.store import Store
@@ -251,6 +251,7 @@ def _group(
         settings=_settings(row),
         provenance=settle({name: o for name, o in origins.items() if not _is_given(o)}, choices),
         given={name.partition(".")[2]: str(o["value"]) for name, o in origins.items() if _is_given(o)},
+        tuned=next((str(o["source"]) for o in origins.values() if o["provenance"] == TUNED), ""),
         runs=Runs(numbers, lambda: [Run(**row, metrics=_Metrics(readings, row["seed"])) for row in details()[key]]),
         readings=readings,
         task_code=task_code,

@@ -48,6 +48,7 @@ def flat_record(group: Group, label: str, estimate: Estimate, standing: RankStat
         "tier": rank.tier if rank else None,
         "status": standing.status,
         "untuned": ", ".join(settings_from(group, "untuned")) or None,
+        "tuned": group.tuned or None,
         "given": ", ".join(group.given) or None,
         "set_by_user": ", ".join(settings_from(group, "user")) or None,
         "run_keys": [run.key for run in group.runs],

@@ -1,0 +1,227 @@
+"""`bench tune`: its trials are no results, the same command asks for the same trials, and its settings are used."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from harness import TUNING_SEED, DataTask, Protocol, Streams, param, registry
+from harness.contracts.parameters import schema
+from harness.contracts.registry import load
+from harness.runs import local
+
+pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
+
+from plugins.verbs.tuning.search import Search
+from plugins.verbs.tuning.space import Range
+
+TUNE = ("tune", "--sampler", "sgld,sghmc", "--task", "gaussian2d", "--budget", "steps=300", "--chains", "2")
+
+
+@pytest.fixture
+def bench(tmp_path, capsys):
+    """`bench --json` on a results folder of its own: exit code, records, stderr."""
+    from harness.cli.app import run
+
+    def command(*words, folder="r"):
+        code = run(["--results", str(tmp_path / folder), "--json", *map(str, words)])
+        said = capsys.readouterr()
+        return code, json.loads(said.out or "[]"), said.err
+
+    return command
+
+
+def test_a_study_is_used_by_name_and_its_trials_are_no_results(bench, tmp_path):
+    code, records, _ = bench(*TUNE, "--trials", 6, "--seeds", 1)
+    assert code == 0
+    assert [r["method"] for r in records] == ["sgld", "sghmc"]
+    assert all(r["value"] <= r["value_untuned"] for r in records)
+    assert all(r["passes"] == 6 * 300 * 2 and r["seeds"] == [TUNING_SEED] for r in records)
+    tuned = records[1]["settings"]
+    assert set(tuned) == {"schedule", "schedule.step_size", "sampler.friction"}
+    assert bench("report", "leaderboard")[1] == []  # trials only
+
+    again = bench(*TUNE, "--trials", 6, "--seeds", 1)
+    assert again[1] == records
+    assert "2 runs: 2 done before, 0 to do" in again[2]
+
+    run = ("run", "--sampler", "sghmc", "--task", "gaussian2d", "--budget", "steps=300", "--seeds", "0-1")
+    assert bench(*run, "--settings", "tuned")[0] == 0
+    (row,) = [r for r in bench("report", "leaderboard")[1] if r["metric"] == "joint_error"]
+    assert row["tuned"].startswith("study tuned: 6 trials, 3.6e+03 data passes")
+    assert row["seeds"] == 2
+    spec = next(json.loads(p.read_text()) for p in (tmp_path / "r").rglob("spec.json") if '"seed": 0' in p.read_text())
+    assert spec["sampler"]["params"]["friction"] == tuned["sampler.friction"]
+    assert spec["schedule"]["params"]["step_size"] == tuned["schedule.step_size"]
+    assert spec["origins"]["schedule.step_size"]["provenance"] == "tuned"
+
+    # Made with other code of the sampler: the rows and `tune` itself say so.
+    study = tmp_path / "r" / "tuning" / "tuned.json"
+    record = json.loads(study.read_text())
+    for one in record["tuned"]:
+        one["code"]["sampler"] = "0" * 64
+    study.write_text(json.dumps(record))
+    bench(*run[:-1], "7", "--settings", "tuned")
+    (row,) = [r for r in bench("report", "leaderboard")[1] if r["metric"] == "joint_error" and r["seeds"] == 3]
+    assert "the code of the sampler has changed since" in row["tuned"]
+    assert "the trials are run again" in bench(*TUNE, "--trials", 6, "--seeds", 1)[2]
+
+
+def test_an_interrupted_study_ends_as_an_undisturbed_one(bench, monkeypatch):
+    launch, launched = local.launch, []
+
+    def stopped(*words, **more):
+        launched.append(1)
+        if len(launched) == 2:
+            raise KeyboardInterrupt
+        return launch(*words, **more)
+
+    words = ("tune", "--sampler", "sgld", "--task", "gaussian2d", "--budget", "steps=200", "--trials", 8, "--seeds", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(local, "launch", stopped)
+        assert bench(*words)[0] == 130
+    code, resumed, said = bench(*words)
+    assert code == 0
+    assert "5 runs: 5 done before, 0 to do" in said
+    assert bench(*words, folder="other")[1] == resumed
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--set", "schedule.step_size=0.1"), "nothing to tune of sgld on gaussian2d"),
+        (("--objective", "joint_eror"), "did you mean joint_error"),
+        (("--space", "schedule.step_size=0:1"), "schedule.step_size = 0.0 is outside (0, inf)"),
+        (("--space", "schedule.step_size=1:0.5"), "the lower end is not below the upper one"),
+        (("--space", "schedule.step_size"), "is not NAME=LOW:HIGH"),
+        (("--space", "schedule.step=1:2"), "did you mean schedule.step_size?"),
+        (("--study", "../x"), "is not a name of a study"),
+        (("--budget", "seconds=1"), "needs a measured speed"),
+    ],
+)
+def test_bad_input_runs_nothing(bench, tmp_path, words, message):
+    code, _, said = bench("tune", "--sampler", "sgld", "--task", "gaussian2d", *words)
+    assert code == 2
+    assert message in said
+    assert not (tmp_path / "r" / "runs").exists()
+
+
+def test_settings_of_no_study(bench, tmp_path):
+    run = ("run", "--sampler", "sgld", "--task", "gaussian2d", "--budget", "smoke")
+    assert "there is no study 'none'" in bench(*run, "--settings", "none")[2]
+    study = tmp_path / "r" / "tuning" / "mine.json"
+    study.parent.mkdir(parents=True)
+    study.write_text("{}")
+    code, _, said = bench(*run, "--settings", "mine")
+    assert code == 4
+    assert "mine.json is not a study" in said
+    assert bench("run", "--sampler", "sgld", "--task", "gaussian2d", "--seeds", TUNING_SEED)[0] == 2
+
+
+def test_without_optuna(bench, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *of: None if name == "optuna" else find(name, *of))
+    code, _, said = bench("tune", "--sampler", "sgld", "--task", "gaussian2d")
+    assert code == 2
+    assert "pip install 'sgmcmc-bench[tune]'" in said
+
+
+def _search(seeds, loss, name="a", trials=40):
+    """A whole search of a loss of (values, seed)."""
+    space = {"h": Range(1e-4, 1.0, 1e-3), "n": Range(1, 30, 4, whole=True)}
+    search = Search(name, space, trials)
+    while asked := search.ask():
+        for k in range(seeds):
+            for trial in asked:
+                if not trial.pruned:
+                    trial.seen.append(loss(trial.values, k))
+                    if k < seeds - 1:
+                        search.report(trial)
+        search.tell(asked)
+    return search
+
+
+def _bowl(values, seed):
+    if values["h"] > 0.5:
+        return math.inf  # as a run that diverged
+    return (math.log10(values["h"]) + 2) ** 2 + (values["n"] / 10 - 1) ** 2 + 0.01 * seed
+
+
+def test_the_search_finds_the_minimum_and_repeats_itself():
+    search = _search(1, _bowl)
+    assert search.trials[0].values == {"h": 1e-3, "n": 4}
+    assert len(search.trials) == 40
+    assert search.best.objective < 0.1 < _bowl({"h": 1e-3, "n": 4}, 0)
+    assert [t.values for t in _search(1, _bowl).trials] == [t.values for t in search.trials]
+    assert [t.values for t in _search(1, _bowl, "b").trials] != [t.values for t in search.trials]
+
+
+def test_hopeless_trials_end_after_their_first_seed_and_never_win():
+    search = _search(2, _bowl)
+    pruned = [trial for trial in search.trials if trial.pruned]
+    assert pruned
+    assert all(len(trial.seen) == 1 for trial in pruned)
+    assert not search.best.pruned
+    assert np.median([t.seen[0] for t in pruned]) > np.median([t.seen[0] for t in search.trials if not t.pruned])
+    assert _search(2, lambda *_: math.inf, trials=6).best is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classes(DataTask):
+    """Rows that are their own numbers, so that each can be followed."""
+
+    protocols = (Protocol("default", "", {"smoke": 10}),)
+    prior_precision = 1.0
+    batch: int | None = param(None, "[1, inf)", "n", source="ours")
+
+    def dim(self):
+        return 2
+
+    def arrays(self, part):
+        rows = np.arange(45.0) + (1000 if part == "test" else 0)
+        return {"x": rows, "label": (rows % 2).astype(np.int64)}
+
+    def logits(self, theta, rows):
+        return theta[:, None, :] * rows["x"][..., None]
+
+
+def test_tuning_sees_no_test_row_and_is_not_tested_on_what_it_was_trained_on():
+    usual, tuning = (Classes().build([Streams(seed, 0)], "cpu") for seed in (0, TUNING_SEED))
+    assert usual.part("test")["x"].min() == 1000
+    trained, tested = (set(tuning.part(name)["x"].tolist()) for name in ("train", "test"))
+    assert tested == {9.0, 19.0, 29.0, 39.0}
+    assert trained == set(np.arange(45.0).tolist()) - tested
+    assert len(tuning.part("train")["x"]) == 45
+    # What the energy and the observer use is that, too.
+    assert tuning.arrays["x"][:45].tolist() == tuning.part("train")["x"].tolist()
+    assert tuning.held_out["x"].tolist() == sorted(tested)
+
+
+@pytest.mark.data
+def test_a_network_is_tuned_on_held_out_rows():
+    task = load(registry().target("tasks", "landsat"))()
+    problem = task.build([Streams(TUNING_SEED, 0)], "cpu")
+    train, whole = problem.set("train")["x"], task.arrays("train")["x"]
+    assert problem.set("test")["x"].tolist() == whole[9::10].tolist()
+    assert train[9::10].tolist() == whole[8::10].tolist()[: len(train[9::10])]
+    assert len(problem.labels["test"]) == len(whole) // 10
+
+
+@pytest.mark.parametrize("kind", ["samplers", "schedules"])
+def test_declared_intervals_are_of_values_that_the_class_takes(kind):
+    for offer in registry().offers(kind):
+        cls = load(offer.info.target)
+        needed = {f.name: 0.01 for f in schema(cls) if f.required}
+        for field in schema(cls):
+            value = needed.get(field.name, field.default)
+            for end in field.search_range(value) or ():
+                made = cls(**{**needed, field.name: int(end) if field.type == "int" else end})
+                assert dataclasses.is_dataclass(made)
+    with pytest.raises(ValueError, match="not within allowed"):
+        param(0.1, "(0, 0.5)", "", tune="[0.01, 1]")
