@@ -1,4 +1,4 @@
-"""Energy contours of a two-dimensional target, and those that draws would make one believe."""
+"""The energy of a two-dimensional target, and the energy that each method's draws show."""
 
 from __future__ import annotations
 
@@ -8,66 +8,114 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness import FieldScore, Figure, Request, Result
-from reports.figures.parts import Array, FieldReport, Panel, grid, kept_draws, shown, task_of
+from reports.figures import plane
+from reports.figures.parts import (
+    Array,
+    FieldReport,
+    Panel,
+    grid,
+    heading,
+    kept_draws,
+    legend_below,
+    name_figure,
+    name_panel,
+    shown,
+    task_of,
+)
 
-DRAWS = 4_000
-"""Most draws that an estimate is made of."""
-
-LEVELS = np.arange(0.25, 7.0, 0.75)
-"""Of the energy above the least of the target."""
-
-CELLS = 90
+LEVELS = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""Of the exact energy above its minimum, in nats."""
+TOP = 8.0
+"""Where the colours end."""
+OUTLINE = 4.0
+"""The level that stands in the panels of the methods too."""
+UNSEEN = 3.0
+"""Expected draws of a cell that has none, at most, at 95 %: exp(-3) = 0.05."""
 
 
 class Contours(FieldReport):
-    """A figure for each task with a two-dimensional `log_density`: contours of -log pi, and of -log of the density that
-    a Gaussian kernel of half of Scott's bandwidth estimates from each method's draws, at the same levels.
+    """A figure for each task with a two-dimensional `log_density`: U = -log pi above its minimum as lines, and under
+    them, for each method, U estimated from the share p of its draws in a cell of area a, -log(p / a), as colours.
+
+    The draws are counted, not smoothed: a kernel fills the valleys between modes and shows barriers that are too low.
+    A cell without draws has no colour: of n independent draws, none falls into it where U is above log(n a / 3) or so.
+    Cells are as fine as the draws allow.
     """
 
     name: ClassVar[str] = "contours"
-    shown = shown("figure", "method", seed="")
+    shown = shown("figure", "method", seed="", draws=",")
 
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         task = task_of(score.groups[0], request)
         if task.dim() != 2 or not hasattr(task, "log_density"):
             return Result()
         panels, missing = kept_draws(score)
-        figures = [_figure(name, score.title, task, panels)] if panels else []
-        return Result(records=[panel.record(name) for panel in panels], figures=figures, notes=missing)
+        if not panels:
+            return Result(notes=missing)
+        ends = plane.window(task)
+        lowest = float(-task.log_density(plane.centres(plane.edges(ends, plane.CELLS[0]))).max())
+        columns = min(len(panels) + 1, 4)
+        sides = [high - low for low, high in ends]
+        lines = -(-(len(panels) + 1) // columns)
+        size = (max(2.7 * columns + 1.1, 7.2), (2.5 * sides[1] / sides[0] + 0.5) * lines + 0.5)
+        caption = (
+            f"{heading(score)}. Colours: the energy -log density above its minimum, of the target and by the share of "
+            f"a method's draws in each cell; white cells have no draw. Lines: the exact energy, at "
+            f"{', '.join(f'{level:g}' for level in LEVELS)} nats in the target's panel, at {OUTLINE:g} in the others. "
+            "Visible: where a cell of as many independent draws is empty at 95 %."
+        )
+        figure = Figure(name, lambda canvas: _draw(canvas, task, panels, ends, lowest, heading(score)), size, caption)
+        return Result(records=[p.record(name, draws=p.count) for p in panels], figures=[figure], notes=missing)
 
 
-def _figure(name: str, heading: str, task: Any, panels: Sequence[Panel]) -> Figure:
+def energies(draws: Array, bounds: Sequence[Array], shares: Array | None = None) -> Array:
+    """-log of the density of the draws (n, 2) in each cell, (y, x); NaN in a cell without draws."""
+    weights = np.full(len(draws), 1 / len(draws)) if shares is None else shares
+    share = plane.histogram(draws, bounds, weights)
+    return -np.log(np.where(share > 0, share / plane.area(bounds), np.nan))
+
+
+def visible(count: int, bounds: Sequence[Array]) -> float:
+    """The energy above which `count` independent draws leave a cell empty."""
+    return float(np.log(count * plane.area(bounds) / UNSEEN))
+
+
+def _lines(ticks: Sequence[Array], energy: Array, level: float) -> list[Array]:
+    """The contour at a level, each of its lines thinned to some 30 points."""
+    from contourpy import contour_generator
+
+    lines = contour_generator(*ticks, energy).lines(level)
+    return [np.append(line[:: max(1, len(line) // 30)], line[-1:], axis=0) for line in map(np.asarray, lines)]
+
+
+def _draw(
+    canvas: Any, task: Any, panels: Sequence[Panel], ends: Sequence[tuple[float, float]], lowest: float, title: str
+) -> None:
+    from matplotlib import colormaps
+    from matplotlib.collections import LineCollection
+    from matplotlib.lines import Line2D
+
+    fine = plane.edges(ends, plane.CELLS[0])
+    exact = -task.log_density(plane.centres(fine)).reshape(plane.CELLS[0], plane.CELLS[0]) - lowest
+    ticks = [(own[:-1] + own[1:]) / 2 for own in fine]
     columns = min(len(panels) + 1, 4)
-    sd = task.truth().sd
-    height = 2.5 * float(sd[1] / sd[0]) + 0.5
-    return Figure(
-        name,
-        lambda canvas: _draw(canvas, task, panels, columns, heading),
-        (max(2.7 * columns + 0.4, 7.2), height * -(-(len(panels) + 1) // columns) + 0.5),
-        heading,
-    )
-
-
-def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, heading: str) -> None:
-    truth = task.truth()
-    ticks = [np.linspace(m - 3.2 * s, m + 3.2 * s, CELLS) for m, s in zip(truth.mean, truth.sd, strict=True)]
-    points = np.stack([axis.ravel() for axis in np.meshgrid(*ticks)], axis=1)
-    exact = -task.log_density(points)
-    levels = exact.min() + LEVELS
-    pictures = [("target", exact), *((f"{p.label}, seed {p.run.seed}", estimated(p.flat, points)) for p in panels)]
-    axes = grid(canvas, len(pictures), columns, r"$\theta_1$", r"$\theta_2$")
-    for (name, energy), ax in zip(pictures, axes, strict=True):
-        ax.contour(*ticks, energy.reshape(CELLS, CELLS), levels=levels, cmap="viridis", linewidths=0.9)
-        ax.set(title=name, aspect="equal")
-    canvas.suptitle(heading, fontsize="medium")
-
-
-def estimated(draws: Array, points: Array) -> Array:
-    """-log of the kernel estimate of the density at points (n, 2); a large number where it is 0."""
-    from scipy.stats import gaussian_kde
-
-    chosen = draws[np.linspace(0, len(draws) - 1, min(DRAWS, len(draws))).round().astype(int)]
-    if np.linalg.matrix_rank(np.cov(chosen.T)) < 2:
-        return np.full(len(points), 1e3)
-    density = gaussian_kde(chosen.T, lambda kernel: kernel.scotts_factor() / 2)(points.T)
-    return np.asarray(-np.log(density.clip(min=1e-300)))
+    axes = list(grid(canvas, len(panels) + 1, columns, r"$\theta_1$", r"$\theta_2$"))
+    style = {
+        "origin": "lower", "extent": (*ends[0], *ends[1]), "cmap": colormaps["viridis"], "vmin": 0.0, "vmax": TOP,
+        "interpolation": "nearest",
+    }  # fmt: skip
+    drawn = axes[0].imshow(exact, **style)
+    name_panel(axes[0], "target, exact")
+    for level in LEVELS:
+        axes[0].add_collection(LineCollection(_lines(ticks, exact, level), colors="white", linewidths=0.5))
+    outline = _lines(ticks, exact, OUTLINE)
+    for panel, ax in zip(panels, axes[1:], strict=True):
+        bounds = plane.edges(ends, plane.resolution(panel.flat, ends) or plane.CELLS[-1])
+        ax.imshow(energies(panel.flat, bounds, panel.shares) - lowest, **style)
+        ax.add_collection(LineCollection(outline, colors="0.25", linewidths=0.6))
+        limit = f"{panel.count:,} draws, visible to {visible(panel.count, bounds) - lowest:.1f} nats"
+        name_panel(ax, f"{panel.label}, seed {panel.run.seed}", limit)
+    line = Line2D([], [], color="0.25", linewidth=0.8)
+    legend_below(canvas, {f"exact energy {OUTLINE:g} nats above its minimum": line})
+    canvas.colorbar(drawn, ax=axes, label="energy above its minimum (nats)", shrink=0.9, pad=0.02, extend="max")
+    name_figure(canvas, title)

@@ -8,7 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness import Column, FieldScore, Figure, Group, Request, Result, Table, statistics, typical
-from reports.figures.parts import Array, FieldReport, band, legend_below, legend_height, name_figure, record
+from reports.figures.parts import (
+    BAND,
+    Array,
+    FieldReport,
+    band,
+    heading,
+    legend_below,
+    legend_height,
+    name_figure,
+    record,
+)
 from reports.figures.styles import looks
 
 SHOWN = {
@@ -37,7 +47,7 @@ class Curves(FieldReport):
         if not lines:
             return Result(notes=notes)
         records = [_record(name, *line) for line in lines]
-        return Result([_table(score.title, records)], records, [_figure(name, score.title, lines)], notes)
+        return Result([_table(score.title, records)], records, [_figure(name, heading(score), lines)], notes)
 
 
 Line = tuple[str, Group, str, Array, Array]
@@ -91,13 +101,13 @@ def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
     return Table(heading, columns, records, [note], keys=2)
 
 
-def _figure(name: str, heading: str, lines: Sequence[Line]) -> Figure:
+def _figure(name: str, title: str, lines: Sequence[Line]) -> Figure:
     shown = [curve for curve in SHOWN if any(line[2] == curve for line in lines)]
     size = (8.4, 2.1 * len(shown) + 0.5 + legend_height({line[0] for line in lines}, 8.4))
-    return Figure(name, lambda canvas: _draw(canvas, lines, shown, heading), size, heading)
+    return Figure(name, lambda canvas: _draw(canvas, lines, shown, title), size, f"{title}. {BAND}.")
 
 
-def _draw(canvas: Any, lines: Sequence[Line], shown: Sequence[str], heading: str) -> None:
+def _draw(canvas: Any, lines: Sequence[Line], shown: Sequence[str], title: str) -> None:
     axes = canvas.subplots(len(shown), 2, squeeze=False, sharey="row", sharex="col")
     styles = looks(list({line[0] for line in lines}))
     handles: dict[str, Any] = {}
@@ -112,5 +122,5 @@ def _draw(canvas: Any, lines: Sequence[Line], shown: Sequence[str], heading: str
         row[0].set_ylabel(SHOWN[name], fontsize="small")
     axes[-1][0].set_xlabel("data passes")
     axes[-1][1].set_xlabel("seconds of sampling")
-    legend_below(canvas, dict(sorted(handles.items())))
-    name_figure(canvas, heading)
+    legend_below(canvas, dict(sorted(handles.items())), BAND)
+    name_figure(canvas, title)

@@ -8,7 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness import Column, FieldScore, Figure, Group, Request, Result, Run, Table, statistics
-from reports.figures.parts import Array, FieldReport, band, legend_below, legend_height, name_figure, record
+from reports.figures.parts import (
+    BAND,
+    Array,
+    FieldReport,
+    band,
+    heading,
+    legend_below,
+    legend_height,
+    name_figure,
+    record,
+)
 from reports.figures.styles import looks
 
 SHOWN = {"test_error": "test error (%)", "nll": "NLL (nats)"}
@@ -36,7 +46,7 @@ class Cycles(FieldReport):
         if not lines:
             return Result(notes=notes)
         records = [record for label, (group, line) in lines.items() for record in _records(name, label, group, line)]
-        return Result([_table(score.title, records)], records, [_figure(name, score.title, lines)], notes)
+        return Result([_table(score.title, records)], records, [_figure(name, heading(score), lines)], notes)
 
 
 Lines = Mapping[str, tuple[Group, dict[str, Array]]]
@@ -96,12 +106,12 @@ def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
     return Table(heading, [*columns, Column("seeds", "seeds", "right")], list(rows.values()), [note], keys=2)
 
 
-def _figure(name: str, heading: str, lines: Lines) -> Figure:
+def _figure(name: str, title: str, lines: Lines) -> Figure:
     size = (8.4, 3.0 + legend_height(lines, 8.4))
-    return Figure(name, lambda canvas: _draw(canvas, lines, heading), size, heading)
+    return Figure(name, lambda canvas: _draw(canvas, lines, title), size, f"{title}. {BAND}.")
 
 
-def _draw(canvas: Any, lines: Lines, heading: str) -> None:
+def _draw(canvas: Any, lines: Lines, title: str) -> None:
     axes = canvas.subplots(1, len(SHOWN))
     styles = looks(list(lines))
     handles = {}
@@ -112,5 +122,5 @@ def _draw(canvas: Any, lines: Lines, heading: str) -> None:
             handles[label] = band(ax, m, values, styles[label], marker="o", markersize=3.5)
         ax.set(xlabel="cycles used", ylabel=words)
         ax.xaxis.get_major_locator().set_params(integer=True)
-    legend_below(canvas, dict(sorted(handles.items())))
-    name_figure(canvas, heading)
+    legend_below(canvas, dict(sorted(handles.items())), BAND)
+    name_figure(canvas, title)

@@ -8,25 +8,37 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from harness import FieldScore, Figure, Request, Result, UsageError
-from reports.figures.parts import Array, FieldReport, Panel, grid, kept_draws, shown, task_of
+from reports.figures import plane
+from reports.figures.parts import (
+    Array,
+    FieldReport,
+    Panel,
+    grid,
+    heading,
+    kept_draws,
+    name_figure,
+    name_panel,
+    shown,
+    task_of,
+)
 
 if TYPE_CHECKING:
     from harness import Store
 
-CELLS = 120
-DEPTH = 9.0
-"""Where the log density is this far below its maximum, the picture ends."""
+POINTS = 2_000
+"""Draws shown one by one, evenly spaced, where there are too few for a histogram."""
+SAVED = "#c1702c"
 
 
 class Density(FieldReport):
     """A figure for each task with a `log_density` in one or two dimensions, protocol, number of chains and budget: the
     target, and a histogram of the draws of each method on the same scale, so that modes that are missed, too wide or
-    too heavy can be seen.
+    too heavy can be seen. Where the draws are too few for it they are points over the target's contours.
     """
 
     name: ClassVar[str] = "density"
 
-    shown = shown("figure", "method", seed="", draws="")
+    shown = shown("figure", "method", seed="", draws=",")
 
     def build(self, store: Store, request: Request) -> Result:
         made = super().build(store, request)
@@ -40,69 +52,87 @@ class Density(FieldReport):
             note = f"{score.groups[0].task} has no density in one or two dimensions to draw"
             return Result(notes=[note] if request.tasks else [])
         panels, missing = kept_draws(score)
-        figures = [_figure(name, score.title, task, panels)] if panels else []
-        return Result(records=[p.record(name, draws=len(p.flat)) for p in panels], figures=figures, notes=missing)
+        figures = [_figure(name, heading(score), task, panels)] if panels else []
+        return Result(records=[p.record(name, draws=p.count) for p in panels], figures=figures, notes=missing)
 
 
-def _figure(name: str, heading: str, task: Any, panels: Sequence[Panel]) -> Figure:
-    columns = min(len(panels) + 1, 4)
-    lines = -(-(len(panels) + 1) // columns)
-    draw = _draw if task.dim() == 2 else _draw_line
-    size = (2.9 * columns + 0.7, 2.9 * lines + 0.75)
-    return Figure(name, lambda canvas: draw(canvas, task, panels, columns, heading), size, heading)
+def _figure(name: str, title: str, task: Any, panels: Sequence[Panel]) -> Figure:
+    flat = task.dim() == 2
+    count = len(panels) + flat
+    columns = min(count, 4)
+    lines = -(-count // columns)
+    draw = _draw if flat else _draw_line
+    size = (max(2.9 * columns + 0.7, 5.0), 2.9 * lines + 0.75)
+    words = (
+        "Colours: the density, by the share of the draws in each cell; blue is above the target's highest. Panels of "
+        "few draws show them as points over the target's contours, which halve the density from line to line."
+        if flat
+        else "Bars: the draws of all chains. Line: the target."
+    )
+    return Figure(name, lambda canvas: draw(canvas, task, panels, columns, title), size, f"{title}. {words}")
 
 
-def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, heading: str) -> None:
-    edges = [_edges(task, axis) for axis in (0, 1)]
-    target = _target(task, edges)
+def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, title: str) -> None:
+    from matplotlib import colormaps
+
+    ends = plane.window(task)
+    target = _target(task, fine := plane.edges(ends, plane.CELLS[0]))
+    top = float(target.max())
     axes = list(grid(canvas, len(panels) + 1, columns, r"$\theta_1$", r"$\theta_2$"))
     style = {
-        "origin": "lower", "extent": (edges[0][0], edges[0][-1], edges[1][0], edges[1][-1]), "cmap": "magma_r",
-        "vmin": 0.0, "vmax": float(target.max()), "interpolation": "nearest",
+        "origin": "lower", "extent": (*ends[0], *ends[1]), "cmap": colormaps["magma_r"].with_extremes(over="#1f5fbf"),
+        "vmin": 0.0, "vmax": top, "interpolation": "nearest",
     }  # fmt: skip
     drawn = axes[0].imshow(target, **style)
-    axes[0].set_title("target")
+    name_panel(axes[0], "target, exact")
     for panel, ax in zip(panels, axes[1:], strict=True):
-        ax.imshow(_histogram(panel.flat, edges), **style)
-        ax.set_title(f"{panel.label}, seed {panel.run.seed}")
-    canvas.colorbar(drawn, ax=axes, label="density", shrink=0.9, pad=0.02, extend="max")
-    canvas.suptitle(heading, fontsize="medium")
+        cells = plane.resolution(panel.flat, ends)
+        if cells is None:
+            _points(ax, panel, [(own[:-1] + own[1:]) / 2 for own in fine], target)
+        else:
+            bounds = plane.edges(ends, cells)
+            ax.imshow(_histogram(panel.flat, bounds, panel.shares), **style)
+        ax.set(xlim=ends[0], ylim=ends[1], aspect="equal")
+        points = ", as points" if cells is None else ""
+        name_panel(ax, f"{panel.label}, seed {panel.run.seed}", f"{panel.count:,} draws{points}")
+    label = "density (blue: above the target's highest)"
+    canvas.colorbar(drawn, ax=axes, label=label, shrink=0.9, pad=0.02, extend="max")
+    name_figure(canvas, title)
 
 
-def _draw_line(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, heading: str) -> None:
+def _points(ax: Any, panel: Panel, ticks: Sequence[Array], target: Array) -> None:
+    """Draws as points over the contours of the target."""
+    ax.contour(*ticks, target, levels=target.max() / 2.0 ** np.arange(6, 0, -1), colors="0.75", linewidths=0.5)
+    chosen = np.unique(np.linspace(0, panel.count - 1, POINTS).round().astype(int))
+    ax.scatter(*panel.flat[chosen].T, s=3, color=SAVED, alpha=0.6, linewidths=0, rasterized=True)
+
+
+def _draw_line(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, title: str) -> None:
     truth = task.truth()
-    edges = np.linspace(truth.mean[0] - 3.5 * truth.sd[0], truth.mean[0] + 3.5 * truth.sd[0], 81)
-    x = np.linspace(edges[0], edges[-1], 400)
+    low, high = truth.mean[0] - 3.5 * truth.sd[0], truth.mean[0] + 3.5 * truth.sd[0]
+    x = np.linspace(low, high, 400)
     density = np.exp(task.log_density(x[:, None]))
     for panel, ax in zip(panels, grid(canvas, len(panels), columns, r"$\theta$", "density"), strict=True):
-        counts, _ = np.histogram(panel.flat[:, 0], bins=edges)
-        ax.stairs(counts / (len(panel.flat) * (edges[1] - edges[0])), edges, fill=True, color="#c1702c", alpha=0.6)
-        ax.plot(x, density, color="#1f4e79", linewidth=1.2)
-        ax.set(title=f"{panel.label}, seed {panel.run.seed}", ylim=(0, 1.5 * density.max()))
-    canvas.suptitle(heading, fontsize="medium")
+        edges = np.linspace(low, high, int(np.clip(4 * panel.count ** (1 / 3), 20, 80)) + 1)
+        counts, _ = np.histogram(panel.flat[:, 0], bins=edges, weights=panel.shares)
+        total = panel.count if panel.shares is None else 1.0
+        ax.stairs(counts / (total * (edges[1] - edges[0])), edges, fill=True, color=SAVED, alpha=0.6, label="draws")
+        ax.plot(x, density, color="#1f4e79", linewidth=1.2, label="target")
+        ax.set(ylim=(0, 1.5 * density.max()))
+        ax.legend(loc="upper right", frameon=False, fontsize="small")
+        name_panel(ax, f"{panel.label}, seed {panel.run.seed}", f"{panel.count:,} draws")
+    name_figure(canvas, title)
 
 
-def _target(task: Any, edges: Sequence[Array]) -> Array:
+def _target(task: Any, bounds: Sequence[Array]) -> Array:
     """The mean density in each cell, (y, x), from 3 x 3 points."""
-    inner = [(e[:-1, None] + (e[1:] - e[:-1])[:, None] * np.array([1, 3, 5]) / 6).ravel() for e in edges]
+    inner = [(e[:-1, None] + (e[1:] - e[:-1])[:, None] * np.array([1, 3, 5]) / 6).ravel() for e in bounds]
     x, y = np.meshgrid(*inner)
     density = np.exp(task.log_density(np.column_stack([x.ravel(), y.ravel()]))).reshape(x.shape)
-    return np.asarray(density.reshape(len(edges[1]) - 1, 3, len(edges[0]) - 1, 3).mean(axis=(1, 3)))
+    return np.asarray(density.reshape(len(bounds[1]) - 1, 3, len(bounds[0]) - 1, 3).mean(axis=(1, 3)))
 
 
-def _histogram(draws: Array, edges: Sequence[Array]) -> Array:
+def _histogram(draws: Array, bounds: Sequence[Array], shares: Array | None = None) -> Array:
     """The density of the draws in each cell, (y, x); draws outside count in the total, so nothing is rescaled."""
-    counts, _, _ = np.histogram2d(draws[:, 1], draws[:, 0], bins=[edges[1], edges[0]])
-    area = (edges[0][1] - edges[0][0]) * (edges[1][1] - edges[1][0])
-    return np.asarray(counts / (len(draws) * area))
-
-
-def _edges(task: Any, axis: int) -> Array:
-    """Cell edges along an axis, over where the density is not negligible."""
-    truth = task.truth()
-    grids = [np.linspace(m - 5 * s, m + 5 * s, 161) for m, s in zip(truth.mean, truth.sd, strict=True)]
-    x, y = np.meshgrid(*grids)
-    logs = task.log_density(np.column_stack([x.ravel(), y.ravel()])).reshape(x.shape)
-    kept = (x, y)[axis][logs > logs.max() - DEPTH]
-    margin = grids[axis][1] - grids[axis][0]
-    return np.linspace(kept.min() - margin, kept.max() + margin, CELLS + 1)
+    weights = np.full(len(draws), 1 / len(draws)) if shares is None else shares
+    return plane.histogram(draws, bounds, weights) / plane.area(bounds)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import FieldScore, Figure, Request, Result, Table, diagnostics
-from reports.figures.parts import FieldReport, band, grid
+from reports.figures.parts import BAND, FieldReport, band, grid, heading, legend_below, legend_height, name_figure
 from reports.figures.styles import looks
 from reports.tables import wide
 
@@ -56,7 +56,7 @@ class Entropy(FieldReport):
         if not tables:
             return Result()
         panels, missing = _panels(score)
-        return Result(tables, records, [_figure(name, score.title, panels)] if panels else [], missing)
+        return Result(tables, records, [_figure(name, heading(score), panels)] if panels else [], missing)
 
 
 def unseen_sets(score: FieldScore) -> list[str]:
@@ -89,13 +89,14 @@ def _panels(score: FieldScore) -> tuple[Panels, list[str]]:
     return panels, [f"{label}: no finished run with entropies" for label in score.labels.values() if label not in drawn]
 
 
-def _figure(name: str, heading: str, panels: Panels) -> Figure:
+def _figure(name: str, title: str, panels: Panels) -> Figure:
     columns = min(len(panels), 2)
-    size = (3.5 * columns + 1.6, 2.9 * -(-len(panels) // columns) + 0.5)
-    return Figure(name, lambda canvas: _draw(canvas, panels, columns, heading), size, heading)
+    width = max(3.8 * columns, 6.0)
+    size = (width, 2.9 * -(-len(panels) // columns) + 0.7 + legend_height(panels[next(iter(panels))], width))
+    return Figure(name, lambda canvas: _draw(canvas, panels, columns, title), size, f"{title}. {BAND}.")
 
 
-def _draw(canvas: Any, panels: Panels, columns: int, heading: str) -> None:
+def _draw(canvas: Any, panels: Panels, columns: int, title: str) -> None:
     top = max(float(values.max()) for lines in panels.values() for seeds in lines.values() for values in seeds)
     at = np.linspace(0, top, POINTS)
     axes = grid(canvas, len(panels), columns, "predictive entropy (nats)", "share of images below")
@@ -110,8 +111,8 @@ def _draw(canvas: Any, panels: Panels, columns: int, heading: str) -> None:
         ax.set_title(f"{name} images{'' if name != SEEN else ' (seen classes)'}")
         ax.set_ylim(0, 1)
         ax.margins(x=0)
-    canvas.legend(handles=list(handles.values()), labels=list(handles), loc="outside right upper", frameon=False)
-    canvas.suptitle(heading, fontsize="medium")
+    legend_below(canvas, handles, BAND)
+    name_figure(canvas, title)
 
 
 def _styles(panels: Panels) -> dict[str, dict[str, Any]]:

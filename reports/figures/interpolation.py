@@ -17,6 +17,7 @@ from reports.figures.parts import (
     FieldReport,
     first_done,
     grid,
+    heading,
     legend_below,
     name_figure,
     name_panel,
@@ -28,6 +29,10 @@ from reports.figures.styles import COLOURS
 PLACES = [k / 10 for k in range(11)]
 PAIRS = 3
 HOW = "`bench run --draws all` keeps them, of runs that are not done yet (another seed, or another --results)"
+CAPTION = (
+    "Pairs: the last draws of consecutive cycles, of a run of one cycle its first and last draw. With batch "
+    "normalisation: solid, its statistics computed anew at each place; dashed, on the line too."
+)
 STROKES = {"as they are": "--", "recomputed": "-"}
 
 
@@ -64,7 +69,7 @@ class Interpolation(FieldReport):
         columns += [Column(k, k, "right", ".3g") for k in ("start", "highest", "end", "barrier")]
         note = "test errors in percent; barrier: most above the straight line between the ends"
         table = Table(score.title, columns, records, [note])
-        return Result([table], records, [_figure(name, score.title, panels)], missing)
+        return Result([table], records, [_figure(name, heading(score), panels)], missing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,14 +151,14 @@ def _panels(score: FieldScore, request: Request) -> tuple[list[JoinedRun], list[
     return panels, missing
 
 
-def _figure(name: str, heading: str, panels: Sequence[JoinedRun]) -> Figure:
+def _figure(name: str, title: str, panels: Sequence[JoinedRun]) -> Figure:
     columns = min(len(panels), 4)
     lines = -(-len(panels) // columns)
     size = (max(2.7 * columns + 0.5, 6.4), 2.6 * lines + 1.2)
-    return Figure(name, lambda canvas: _draw(canvas, panels, columns, heading), size, heading)
+    return Figure(name, lambda canvas: _draw(canvas, panels, columns, title), size, f"{title}. {CAPTION}")
 
 
-def _draw(canvas: Any, panels: Sequence[JoinedRun], columns: int, heading: str) -> None:
+def _draw(canvas: Any, panels: Sequence[JoinedRun], columns: int, title: str) -> None:
     axes = grid(canvas, len(panels), columns, "t, from one draw to the other", "test error (%)")
     handles: dict[str, Any] = {}
     for panel, ax in zip(panels, axes, strict=True):
@@ -164,4 +169,4 @@ def _draw(canvas: Any, panels: Sequence[JoinedRun], columns: int, heading: str) 
                 (handles[f"pair {k + 1}{kinds}"],) = ax.plot(PLACES, y, stroke, **style)
         name_panel(ax, panel.label)
     legend_below(canvas, dict(sorted(handles.items())))
-    name_figure(canvas, heading)
+    name_figure(canvas, title)

@@ -15,13 +15,13 @@ from reports.figures.parts import (
     FieldReport,
     first_done,
     grid,
+    heading,
     legend_below,
     name_figure,
     name_panel,
     record,
     shown,
 )
-from reports.figures.styles import COLOURS
 
 SHOWN = 200
 """Draws of a run that are placed, evenly spaced; all enter the mean distances."""
@@ -61,7 +61,7 @@ class Scaling(FieldReport):
         columns = shown("method", seed="", draws="", **dict.fromkeys(NUMBERS, ".3g"))
         note = "distances of sketches of the weights; ratio: between cycles, or else chains, over within"
         table = Table(score.title, columns, records, [note])
-        return Result([table], records, [_figure(name, score.title, panels)], notes)
+        return Result([table], records, [_figure(name, heading(score), panels)], notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,33 +102,53 @@ def _panels(score: FieldScore) -> tuple[list[ScaledRun], list[str]]:
     return panels, missing
 
 
-def _figure(name: str, heading: str, panels: Sequence[ScaledRun]) -> Figure:
+def _figure(name: str, title: str, panels: Sequence[ScaledRun]) -> Figure:
     columns = min(len(panels), 4)
     lines = -(-len(panels) // columns)
+    caption = (
+        f"{title}. A point is a draw of all weights; distances in the plane are near those of the weights where the "
+        "stress is below 0.1. Colours are cycles, or chains where there is one cycle; markers are chains. Between / "
+        "within: the mean distance of draws of different cycles, or else chains, over that of draws of the same."
+    )
     return Figure(
-        name=name,
-        draw=lambda canvas: _draw(canvas, panels, columns, heading),
-        size=(max(2.7 * columns, 6.4), 2.8 * lines + 0.9),
-        caption=heading,
+        name,
+        lambda canvas: _draw(canvas, panels, columns, title),
+        (max(2.7 * columns + 1.0, 6.4), 2.8 * lines + 0.9),
+        caption,
     )
 
 
-def _draw(canvas: Any, panels: Sequence[ScaledRun], columns: int, heading: str) -> None:
-    axes = grid(canvas, len(panels), columns, "", "", ())
+def _draw(canvas: Any, panels: Sequence[ScaledRun], columns: int, title: str) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import MaxNLocator
+
+    axes = list(grid(canvas, len(panels), columns, "first axis of the map", "second axis of the map", ()))
+    cyclic = any(panel.cycle.max() > panel.cycle.min() for panel in panels)
+    last = max(int((panel.cycle if cyclic else panel.chain).max()) for panel in panels) + 1
+    chains = sorted({int(chain) for panel in panels for chain in panel.chain})
     handles: dict[str, Any] = {}
     for panel, ax in zip(panels, axes, strict=True):
-        for cycle, chain in sorted(set(zip(panel.cycle.tolist(), panel.chain.tolist(), strict=True))):
-            own = panel.places[(panel.cycle == cycle) & (panel.chain == chain)]
-            style = {"color": COLOURS[cycle % len(COLOURS)], "marker": MARKERS[chain % len(MARKERS)]}
-            drawn = ax.scatter(*own.T, s=22, alpha=0.8, linewidths=0, **style)
-            handles.setdefault(f"cycle {cycle + 1}" if chain == 0 else f"chain {chain + 1}", drawn)
+        for chain in np.unique(panel.chain).tolist():
+            own = panel.chain == chain
+            marker = MARKERS[chain % len(MARKERS)]
+            number = (panel.cycle if cyclic else panel.chain)[own] + 1
+            style = {"cmap": "viridis", "vmin": 1, "vmax": max(last, 2), "s": 22, "alpha": 0.8, "linewidths": 0}
+            drawn = ax.scatter(*panel.places[own].T, c=number, marker=marker, **style)
+            if len(chains) <= len(MARKERS):
+                handles.setdefault(f"chain {chain + 1}", Line2D([], [], color="0.4", marker=marker, linestyle="none"))
         ratio = panel.numbers["ratio"]
-        name_panel(ax, panel.label, *([] if ratio is None else [f"between / within {ratio:.2f}"]))
+        words = [f"stress {panel.numbers['stress']:.2f}"]
+        words += [] if ratio is None else [f"between / within {ratio:.2f}"]
+        name_panel(ax, f"{panel.label}, seed {panel.run.seed}", ", ".join(words))
         ax.set_aspect("equal", adjustable="datalim")
         ax.margins(0.1)
         ax.locator_params(nbins=4)
-    legend_below(canvas, handles)
-    name_figure(canvas, heading)
+    if last > 1:
+        bar = canvas.colorbar(drawn, ax=axes, label="cycle" if cyclic else "chain", shrink=0.9, pad=0.02)
+        bar.locator = MaxNLocator(integer=True, nbins=8)
+    if len(handles) > 1:
+        legend_below(canvas, handles)
+    name_figure(canvas, title)
 
 
 def distances(points: Array) -> Array:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
+import re
 import textwrap
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import Column, FieldScore, Group, Report, Request, Result, Run, Table, check_metric, labels
+from harness import Column, DataError, FieldScore, Group, Report, Request, Result, Run, Table, check_metric, labels
 from reports.reproduction.reported import scores_beside_papers
 
 if TYPE_CHECKING:
@@ -74,22 +76,50 @@ def shown(*left: str, **right: str) -> tuple[Column, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """The kept draws (n, C, D) of one run of a group, and the steps (n,), counted from 1, that made them."""
+    """A run of a group with kept draws, which are read on first use; `steps` (n,), counted from 1, made them."""
 
     label: str
     group: Group
     run: Run
-    draws: Array
     steps: NDArray[np.int64]
+    score: FieldScore
+
+    @functools.cached_property
+    def draws(self) -> Array:
+        """The draws (n, C, D)."""
+        return self._read("draws").astype(np.float64)
 
     @property
     def flat(self) -> Array:
         """The draws of all chains (n C, D)."""
         return self.draws.reshape(-1, self.draws.shape[-1])
 
+    @functools.cached_property
+    def shares(self) -> Array | None:
+        """The weight of each of the flat draws (n C,), with sum 1; None where all weigh the same."""
+        logs = (self.score.arrays(self.run, "log_weights", file="draws") or {}).get("log_weights")
+        if logs is None:
+            return None
+        weights = np.exp(logs.astype(np.float64).ravel() - logs.max())
+        return np.asarray(weights / weights.sum())
+
+    @property
+    def count(self) -> int:
+        """How many draws there are, of all chains."""
+        return len(self.steps) * self.group.chains
+
     def record(self, figure: str, **more: Any) -> dict[str, Any]:
         """A flat record of it."""
         return record(figure, self.group, method=self.label, seed=self.run.seed, **more, run_keys=[self.run.key])
+
+    def _read(self, name: str) -> NDArray[Any]:
+        found = self.score.arrays(self.run, name, file="draws")
+        if found is None:
+            raise DataError(f"the draws of run {self.run.key[:12]} are gone")
+        return found[name]
+
+
+KEEPS = "`bench run --draws all` keeps them, of runs that are not done yet (another seed, or another --results)"
 
 
 def kept_draws(score: FieldScore) -> tuple[list[Panel], list[str]]:
@@ -97,12 +127,24 @@ def kept_draws(score: FieldScore) -> tuple[list[Panel], list[str]]:
     panels, missing = [], []
     for group in score.groups:
         label, run = score.labels[group.key], first_done(group)
-        found = score.arrays(run, "draws", "steps", file="draws") if run else None
-        if run is None or found is None:
-            missing.append(f"{label}: no finished run with draws")
+        found = score.arrays(run, "steps", file="draws") if run else None
+        if run is None:
+            missing.append(f"{label}: no finished run")
+        elif found is None or not len(found["steps"]):
+            missing.append(f"{label}: no draws of a finished run are on disk; {KEEPS}")
         else:
-            panels.append(Panel(label, group, run, found["draws"].astype(np.float64), found["steps"]))
+            panels.append(Panel(label, group, run, found["steps"], score))
     return panels, missing
+
+
+def heading(score: FieldScore) -> str:
+    """What a figure is of, in words: "mixture25, protocol csgmcmc: 8 chains, 3,000 steps"."""
+    first = score.groups[0]
+    steps = sorted({group.steps for group in score.groups})
+    length = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
+    chains = "1 chain" if first.chains == 1 else f"{first.chains} chains"
+    variant = re.search(r" \(.*\)(?=, task version)", score.title)
+    return f"{first.task}{variant[0] if variant else ''}, protocol {first.protocol}: {chains}, {length} steps"
 
 
 def first_done(group: Group) -> Run | None:
@@ -155,6 +197,10 @@ def record(figure: str, group: Group, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+BAND = "Lines: means over seeds; bands: from the lowest seed to the highest"
+"""What `band` draws."""
+
+
 def band(ax: Any, x: Array, values: Array, look: Mapping[str, Any], **style: Any) -> Any:
     """The mean over seeds of values (seeds, n) as a line, in a band from the lowest to the highest; the line.
 
@@ -201,13 +247,14 @@ def legend_height(names: Collection[str], width: float) -> float:
     return 0.25 + 0.19 * -(-len(names) // _columns(names, width))
 
 
-def legend_below(canvas: Any, handles: Mapping[str, Any]) -> None:
-    """A legend below all axes, in as many columns as fit."""
+def legend_below(canvas: Any, handles: Mapping[str, Any], note: str = "") -> None:
+    """A legend below all axes, in as many columns as fit, under a note on what its lines and bands are."""
     columns = _columns(handles, canvas.get_figwidth())
     words = ["\n".join(textwrap.wrap(name, int(canvas.get_figwidth() / CHARACTER) - 8)) for name in handles]
     canvas.legend(
-        list(handles.values()), words, loc="outside lower center", ncols=columns, frameon=False, fontsize="small"
-    )
+        list(handles.values()), words, loc="outside lower center", ncols=columns, frameon=False, fontsize="small",
+        title=note or None, title_fontsize="small",
+    )  # fmt: skip
 
 
 def _columns(names: Collection[str], width: float) -> int:

@@ -8,20 +8,37 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness import FieldScore, Figure, Request, Result
-from reports.figures.parts import Array, FieldReport, Panel, grid, kept_draws, shown, task_of
+from reports.figures import plane
+from reports.figures.parts import (
+    Array,
+    FieldReport,
+    Panel,
+    grid,
+    heading,
+    kept_draws,
+    legend_below,
+    name_figure,
+    name_panel,
+    shown,
+    task_of,
+)
 
 POINTS = 400
 """Of a path, at most: 20,000 draws are thinned by 50."""
 
 CELLS = 140
+SHADES = 14
+FEW = 0.05
+"""Share of a path within the window below which the panel says where it is."""
 
 
 class SamplePaths(FieldReport):
-    """A figure for each two-dimensional task that knows its energy: contours of U, and on them the kept draws of chain
-    0 of each method's lowest seed, evenly thinned, from the dark to the bright end of the colours.
+    """A figure for each two-dimensional task that knows its energy: U in shades of grey, and on it the kept draws of
+    chain 0 of each method's lowest seed, evenly thinned, from the dark to the bright end of the colours.
 
     A task whose data are the run's own gives U of a run as `run_energy(points, seed)`; another its `log_density`. The
-    picture is of the task's `window`, or of the middle 96 in 100 points of all paths; a cross marks the target's mean.
+    picture is of the task's `window`, or of where its density is not negligible; where a path leaves it for the most
+    part, the panel says where the path is.
     """
 
     name: ClassVar[str] = "sample-paths"
@@ -33,13 +50,13 @@ class SamplePaths(FieldReport):
         if task.dim() != 2 or not (hasattr(task, "run_energy") or hasattr(task, "log_density")):
             return Result()
         panels, missing = kept_draws(score)
-        figures = [_figure(name, score.title, task, panels)] if panels else []
+        figures = [_figure(name, heading(score), task, panels)] if panels else []
         records = [panel.record(name, thinned_by=_stride(panel)) for panel in panels]
         return Result(records=records, figures=figures, notes=missing)
 
 
 def _stride(panel: Panel) -> int:
-    return -(-len(panel.draws) // POINTS)
+    return -(-len(panel.steps) // POINTS)
 
 
 def _path(panel: Panel) -> Array:
@@ -47,30 +64,50 @@ def _path(panel: Panel) -> Array:
     return panel.draws[:: _stride(panel), 0]
 
 
-def _figure(name: str, heading: str, task: Any, panels: Sequence[Panel]) -> Figure:
+def _figure(name: str, title: str, task: Any, panels: Sequence[Panel]) -> Figure:
     columns = min(len(panels), 3)
-    size = (max(3.2 * columns + 0.4, 7.2), 3.2 * -(-len(panels) // columns) + 0.6)
-    return Figure(name, lambda canvas: _draw(canvas, task, panels, columns, heading), size, heading)
+    size = (max(3.2 * columns + 0.9, 7.2), 3.2 * -(-len(panels) // columns) + 0.8)
+    caption = (
+        f"{title}. Points: draws of one chain, at most {POINTS}, evenly spaced, joined in their order, which is their "
+        f"colour. Grey: the energy U in {SHADES} shades of equal areas, white is the lowest. Cross: the target's mean."
+    )
+    return Figure(name, lambda canvas: _draw(canvas, task, panels, columns, title), size, caption)
 
 
-def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, heading: str) -> None:
-    from matplotlib.colors import ListedColormap
+def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, title: str) -> None:
+    from matplotlib.patches import Patch
 
-    shades = ListedColormap([str(shade) for shade in np.linspace(1.0, 0.55, 14)])  # the deepest are white
-    window = _window(task, panels)
+    ends = _window(task, panels)
     surfaces: dict[int, Array] = {}
-    for panel, ax in zip(panels, grid(canvas, len(panels), columns, r"$\theta_1$", r"$\theta_2$"), strict=True):
+    axes = list(grid(canvas, len(panels), columns, r"$\theta_1$", r"$\theta_2$"))
+    for panel, ax in zip(panels, axes, strict=True):
         seed = panel.run.seed
         if seed not in surfaces:
-            surfaces[seed] = _surface(task, window, seed)
-        heights = surfaces[seed]
-        ax.contourf(*window, heights, levels=np.quantile(heights, np.linspace(0, 1, 15)), cmap=shades)
+            surfaces[seed] = _surface(task, ends, seed)
+        ax.imshow(
+            surfaces[seed], origin="lower", extent=(*ends[0], *ends[1]), cmap="Greys", vmin=0, vmax=1.6 * SHADES,
+            interpolation="nearest", aspect="auto",
+        )  # fmt: skip
         path = _path(panel)
         ax.plot(*path.T, color="#c1702c", linewidth=0.4, alpha=0.6)
-        ax.scatter(*path.T, c=np.arange(len(path)), cmap="plasma", s=5, linewidths=0, zorder=3)
-        ax.plot(*_target(task), marker="x", color="#1b7837", markersize=9, markeredgewidth=2, zorder=4)
-        ax.set(title=f"{panel.label}, seed {seed}", xlim=window[0][[0, -1]], ylim=window[1][[0, -1]])
-    canvas.suptitle(heading, fontsize="medium")
+        points = ax.scatter(
+            *path.T, c=np.linspace(0, 100, len(path)), cmap="plasma", vmin=0, vmax=100, s=5, linewidths=0, zorder=3
+        )
+        (cross,) = ax.plot(
+            *_target(task), marker="x", color="#1b7837", markersize=9, markeredgewidth=2, linestyle="none", zorder=4
+        )
+        ax.set(xlim=ends[0], ylim=ends[1])
+        name_panel(ax, f"{panel.label}, seed {seed}")
+        inside = np.all([(low <= x) & (x <= high) for x, (low, high) in zip(path.T, ends, strict=True)], axis=0)
+        if inside.mean() < FEW:
+            x, y = np.median(path, axis=0)
+            words = f"{inside.mean():.0%} of the path is in this\nwindow; its middle is at\n({x:.3g}, {y:.3g})"
+            ax.text(0.5, 0.5, words, transform=ax.transAxes, ha="center", va="center", fontsize="small", zorder=5,
+                    bbox={"facecolor": "white", "edgecolor": "0.6"})  # fmt: skip
+    canvas.colorbar(points, ax=axes, label="draws of the chain, first to last (%)", shrink=0.9, pad=0.02)
+    grey = Patch(facecolor="0.6", label="")
+    legend_below(canvas, {"energy U: the darker, the higher": grey, "mean of the target": cross})
+    name_figure(canvas, title)
 
 
 def _target(task: Any) -> list[float]:
@@ -82,17 +119,20 @@ def _target(task: Any) -> list[float]:
     return [aims.get("theta1") or np.nan, aims.get("theta2") or np.nan]
 
 
-def _window(task: Any, panels: Sequence[Panel]) -> list[Array]:
-    """Ticks along each axis: the task's own window, or where the paths are."""
+def _window(task: Any, panels: Sequence[Panel]) -> list[tuple[float, float]]:
+    """The ends of each axis: of the task's own window, of the target, or of where the paths are."""
     if hasattr(task, "window"):
-        return [np.linspace(low, high, CELLS) for low, high in task.window]
-    points = np.concatenate([_path(panel) for panel in panels])
-    low, high = np.quantile(points, [0.02, 0.98], axis=0)
+        return [(float(low), float(high)) for low, high in task.window]
+    if task.truth() is not None and hasattr(task, "log_density"):
+        return plane.window(task)
+    low, high = np.quantile(np.concatenate([_path(panel) for panel in panels]), [0.02, 0.98], axis=0)
     margin = 0.06 * (high - low) + 1e-9
-    return [np.linspace(a, b, CELLS) for a, b in zip(low - margin, high + margin, strict=True)]
+    return list(zip((low - margin).tolist(), (high + margin).tolist(), strict=True))
 
 
-def _surface(task: Any, window: Sequence[Array], seed: int) -> Array:
-    points = np.stack([axis.ravel() for axis in np.meshgrid(*window)], axis=1)
+def _surface(task: Any, ends: Sequence[tuple[float, float]], seed: int) -> Array:
+    """The shade of each cell, (y, x): 0 for the lowest energies, SHADES - 1 for the highest."""
+    points = plane.centres(plane.edges(ends, CELLS))
     energy = task.run_energy(points, seed) if hasattr(task, "run_energy") else -task.log_density(points)
-    return np.asarray(energy.reshape(CELLS, CELLS))
+    limits = np.quantile(energy, np.linspace(0, 1, SHADES + 1)[1:-1])
+    return np.asarray(np.searchsorted(limits, energy, side="right").reshape(CELLS, CELLS), dtype=np.float64)

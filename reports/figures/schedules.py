@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness import FieldScore, Figure, Request, Result
-from reports.figures.parts import FieldReport, record, shown, trajectory
+from reports.figures.parts import Array, FieldReport, heading, legend_below, name_figure, record, shown, trajectory
 
 if TYPE_CHECKING:
     from harness import Trajectory
 
-POINTS = 20_000
-"""Steps drawn at most."""
+PIXELS = 800
+"""Stretches that a line is divided into where there are more steps."""
 
 
 class Schedules(FieldReport):
@@ -39,27 +41,62 @@ class Schedules(FieldReport):
             )
             for group, (label, path) in zip(score.groups, paths.items(), strict=True)
         ]  # fmt: skip
-        size = (8.0, 1.2 * len(paths) + 0.9)
-        figure = Figure(name, lambda canvas: _draw(canvas, list(paths.items()), score.title), size, score.title)
+        title = heading(score)
+        size = (8.0, 0.95 * len(paths) + 1.3)
+        caption = (
+            f"{title}. Lines: the step size h of each step. Grey: steps at temperature T = 0. Orange, below: the steps "
+            "whose draws are kept, paler where only some of them are."
+        )
+        figure = Figure(name, lambda canvas: _draw(canvas, list(paths.items()), title), size, caption)
         return Result(records=records, figures=[figure])
 
 
-def _draw(canvas: Any, lines: Sequence[tuple[str, Trajectory]], heading: str) -> None:
-    """A strip a method: h as a line, the steps at T = 0 shaded, the kept ones marked below."""
-    axes = canvas.subplots(len(lines), 1, squeeze=False)[:, 0]
+def _draw(canvas: Any, lines: Sequence[tuple[str, Trajectory]], title: str) -> None:
+    """A strip a method: h as a line, the steps at T = 0 shaded, the kept ones in a bar below."""
+    from matplotlib.colors import ListedColormap
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    same = len({len(path) for _, path in lines}) == 1
+    axes = canvas.subplots(len(lines), 1, squeeze=False, sharex=True)[:, 0]
     for ax, (label, path) in zip(axes, lines, strict=True):
-        at = np.unique(np.linspace(0, len(path) - 1, POINTS).round().astype(int))
-        floor, top = 0.0, float(path.step_size.max())
-        ax.fill_between(
-            at + 1, floor, 1.25 * top, where=path.temperature[at] == 0, color="0.88", linewidth=0, step="mid"
-        )
-        ax.plot(at + 1, path.step_size[at], color="#1f4e79", linewidth=1)
-        kept = np.flatnonzero(path.keep)
-        kept = kept[np.unique(np.linspace(0, len(kept) - 1, POINTS).round().astype(int))]
-        ax.vlines(kept + 1, -0.12 * top, -0.04 * top, color="#c1702c", linewidth=0.8)
-        ax.set(xlim=(0.5, len(path) + 0.5), ylim=(-0.16 * top, 1.25 * top), ylabel="h")
+        top = float(path.step_size.max())
+        unit = 1.0 if same else 100 / len(path)
+        ends = (0.5 * unit, (len(path) + 0.5) * unit)
+        shades = {"cmap": ListedColormap(np.linspace([1, 1, 1], [0.82, 0.82, 0.82], 64)), "vmin": 0, "vmax": 1}
+        ax.imshow(shares(path.temperature == 0)[None], extent=(*ends, 0, 1.25 * top), aspect="auto", **shades)
+        bars = {"cmap": ListedColormap(np.linspace([1, 1, 1], [0.757, 0.439, 0.173], 64)), "vmin": 0, "vmax": 1}
+        ax.imshow(shares(path.keep)[None], extent=(*ends, -0.13 * top, -0.03 * top), aspect="auto", **bars)
+        at, h = outline(path.step_size)
+        ax.plot(unit * at, h, color="#1f4e79", linewidth=1)
+        ax.set(xlim=ends, ylim=(-0.16 * top, 1.25 * top), ylabel="h")
         hot = path.temperature[path.temperature > 0]
-        temperature = f"T = {hot.max():g}" if len(hot) else "T = 0"
-        ax.set_title(f"{label}, {temperature}", loc="left", fontsize="small")
-    axes[-1].set_xlabel("step (grey: T = 0; orange: kept)")
-    canvas.suptitle(heading, fontsize="medium")
+        warm = f"T = {hot.min():g}" if len(hot) and hot.min() == hot.max() else "T = 0"
+        warm = f"T from {hot.min():.3g} to {hot.max():.3g}" if len(hot) and hot.min() < hot.max() else warm
+        ax.set_title(f"{label}, {warm}" + f", {len(path):,} steps" * (not same), loc="left", fontsize="small")
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+    axes[-1].set_xlabel("step" if same else "share of the run (%)")
+    kept = {
+        "step size h": Line2D([], [], color="#1f4e79"),
+        "T = 0 (no noise)": Patch(facecolor="0.82"),
+        "draws kept (pale: some of the steps)": Patch(facecolor="#c1702c"),
+    }
+    legend_below(canvas, kept)
+    name_figure(canvas, title)
+
+
+def shares(chosen: NDArray[np.bool_]) -> Array:
+    """The share of the steps that are chosen in each of at most `PIXELS` stretches of the same length."""
+    edges = np.linspace(0, len(chosen), min(PIXELS, len(chosen)) + 1).round().astype(int)
+    return np.asarray(np.add.reduceat(chosen.astype(np.float64), edges[:-1]) / np.diff(edges))
+
+
+def outline(values: Array) -> tuple[Array, Array]:
+    """Steps and values of a line that looks as that of all values: the lowest and the highest of each stretch."""
+    if len(values) <= 2 * PIXELS:
+        return np.arange(1.0, len(values) + 1), values
+    edges = np.linspace(0, len(values), PIXELS + 1).round().astype(int)
+    parts = [(start, values[start:stop]) for start, stop in itertools.pairwise(edges.tolist())]
+    at = np.array([sorted((start + own.argmin(), start + own.argmax())) for start, own in parts]).ravel()
+    at[0], at[-1] = 0, len(values) - 1
+    return at + 1.0, values[at]

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from harness import Column, Estimate, FieldScore, Figure, Group, Request, Result, Table, with_interval
-from reports.figures.parts import FieldReport, families, legend_below, legend_height, name_figure
+from reports.figures.parts import FieldReport, families, heading, legend_below, legend_height, name_figure
 from reports.figures.styles import looks
 
 TEMPERATURE = "schedule.temperature"
 SHOWN = ("nll", "test_error")
+BARS = "Points: means over seeds; bars: their 95 % t intervals"
 
 
 class Tempering(FieldReport):
@@ -75,7 +76,7 @@ def _figure(name: str, score: FieldScore, kin: Kin, metrics: Sequence[str]) -> F
         name,
         lambda canvas: _draw(canvas, score, kin, metrics),
         (width := max(4.2 * len(metrics), 6.4), 3.0 + legend_height(kin, width)),
-        score.title,
+        f"{heading(score)}. {BARS}.",
     )
 
 
@@ -96,9 +97,9 @@ def _draw(canvas: Any, score: FieldScore, kin: Kin, metrics: Sequence[str]) -> N
             )  # fmt: skip
         if hot:
             ax.set_xscale(*(["symlog"] if cold else ["log"]), **({"linthresh": min(hot)} if cold else {}))
-        ax.set(xlabel="T", ylabel=f"{metric.replace('_', ' ')} ({units[0]})")
-    legend_below(canvas, dict(sorted(handles.items())))
-    name_figure(canvas, score.title)
+        ax.set(xlabel="temperature T", ylabel=f"{metric.replace('_', ' ')} ({units[0]})")
+    legend_below(canvas, dict(sorted(handles.items())), BARS)
+    name_figure(canvas, heading(score))
 
 
 def _point(estimate: Estimate | None) -> tuple[float, float, float] | None:

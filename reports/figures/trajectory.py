@@ -8,7 +8,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness import Column, FieldScore, Figure, Request, Result
-from reports.figures.parts import Array, FieldReport, Panel, grid, kept_draws, shown, trajectory
+from reports.figures.parts import (
+    Array,
+    FieldReport,
+    Panel,
+    grid,
+    heading,
+    kept_draws,
+    name_figure,
+    name_panel,
+    shown,
+    trajectory,
+)
 
 SHOWN = 1_500
 """Moves shown of a chain, the last ones that follow each other."""
@@ -38,7 +49,7 @@ class Trajectories(FieldReport):
         ]
         moves = [move for move in moves if len(move[1])]
         records = [p.record(name, moves=len(x), velocity_variance=float(r.var())) for p, x, r in moves]
-        return Result(records=records, figures=[_figure(name, score.title, moves)] if moves else [], notes=notes)
+        return Result(records=records, figures=[_figure(name, heading(score), moves)] if moves else [], notes=notes)
 
 
 def velocities(panel: Panel, request: Request) -> tuple[Array, Array]:
@@ -51,16 +62,23 @@ def velocities(panel: Panel, request: Request) -> tuple[Array, Array]:
     return x[1:][follows][-SHOWN:], r[follows][-SHOWN:]
 
 
-def _figure(name: str, heading: str, moves: Sequence[tuple[Panel, Array, Array]]) -> Figure:
+def _figure(name: str, title: str, moves: Sequence[tuple[Panel, Array, Array]]) -> Figure:
     columns = min(len(moves), 4)
-    size = (max(2.6 * columns + 0.4, 7.2), 2.6 * -(-len(moves) // columns) + 0.6)
-    return Figure(name, lambda canvas: _draw(canvas, moves, columns, heading), size, heading)
+    size = (max(2.6 * columns + 1.0, 7.2), 2.6 * -(-len(moves) // columns) + 0.8)
+    caption = (
+        f"{title}. Of chain 0, at most {SHOWN:,} moves: position against velocity r, the change of theta_1 in a step "
+        "over L sqrt(h), with the L leapfrog steps of a proposal, else 1. Without momentum r is noise."
+    )
+    return Figure(name, lambda canvas: _draw(canvas, moves, columns, title), size, caption)
 
 
-def _draw(canvas: Any, moves: Sequence[tuple[Panel, Array, Array]], columns: int, heading: str) -> None:
-    axes = grid(canvas, len(moves), columns, r"$\theta_1$", "r", ())
+def _draw(canvas: Any, moves: Sequence[tuple[Panel, Array, Array]], columns: int, title: str) -> None:
+    velocity = r"velocity $r = \Delta\theta_1 / (L \sqrt{h})$"
+    axes = list(grid(canvas, len(moves), columns, r"position $\theta_1$", velocity, ()))
     for (panel, x, r), ax in zip(moves, axes, strict=True):
         ax.plot(x, r, color="0.8", linewidth=0.3, zorder=1)
-        ax.scatter(x, r, c=np.arange(len(x)), cmap="viridis", s=3, linewidths=0, zorder=2)
-        ax.set_title(f"{panel.label}, seed {panel.run.seed}")
-    canvas.suptitle(heading, fontsize="medium")
+        order = np.linspace(0, 100, len(x))
+        points = ax.scatter(x, r, c=order, cmap="viridis", vmin=0, vmax=100, s=3, linewidths=0, zorder=2)
+        name_panel(ax, f"{panel.label}, seed {panel.run.seed}", f"var r = {r.var():.3g}")
+    canvas.colorbar(points, ax=axes, label="moves shown, first to last (%)", shrink=0.9, pad=0.02)
+    name_figure(canvas, title)

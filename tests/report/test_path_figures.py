@@ -7,9 +7,11 @@ from scored import store, write_run
 
 from harness.reporting.rendering import figures
 from harness.reporting.report import Request
-from reports.figures.contours import Contours, estimated
+from reports.figures import plane
+from reports.figures.contours import Contours, energies, visible
+from reports.figures.density import _target
 from reports.figures.sample_paths import SamplePaths
-from reports.figures.schedules import Schedules
+from reports.figures.schedules import PIXELS, Schedules, outline, shares
 from reports.figures.trajectory import Trajectories
 from tasks.synthetic.mixture25 import Mixture25
 
@@ -73,14 +75,50 @@ def test_figures_are_drawn_with_the_same_bytes(results, report):
     assert figures.drawn(figure, "svg") == figures.drawn(figure, "svg")
 
 
-def test_contours_of_exact_draws_are_those_of_the_target():
-    rng = np.random.default_rng(1)
-    points = rng.normal(size=(200, 2))
-    exact = (points**2).sum(axis=1) / 2 + np.log(2 * np.pi)
-    found = estimated(rng.normal(size=(4_000, 2)), points)
-    near = (points**2).sum(axis=1) < 4
-    assert np.abs(found - exact)[near].mean() < 0.2
+def test_the_energy_of_exact_draws_is_that_of_the_target():
+    """Where a cell has draws, within their sampling error; where it has none, the target is as high as it must be."""
+    task = Mixture25()
+    draws = task.sample(40_000, np.random.default_rng(1))
+    bounds = plane.edges(plane.window(task), 90)
+    found = energies(draws, bounds)
+    exact = -np.log(_target(task, bounds))
+    counts = plane.histogram(draws, bounds)
+    error = np.abs(found - exact)[counts >= 20] * np.sqrt(counts[counts >= 20])
+    assert error.max() < 5
+    assert 0.8 < np.sqrt((error**2).mean()) < 1.2
+    assert (exact[np.isnan(found)] > visible(len(draws), bounds)).mean() > 0.95
+    x, y = np.meshgrid(*[(own[:-1] + own[1:]) / 2 for own in bounds])
+    saddle = (np.abs(x - 1) < 0.2) & (np.abs(y) < 0.2)  # between the modes at (0, 0) and (2, 0)
+    assert np.isnan(found[saddle]).all()
+    assert exact[saddle].min() - exact.min() > 10
 
 
-def test_draws_that_lie_on_a_point_have_no_density():
-    assert (estimated(np.ones((50, 2)), np.zeros((3, 2))) == 1e3).all()
+def test_weights_of_draws_count():
+    draws = np.array([[-4.0, -4.0], [4.0, 4.0]])
+    bounds = plane.edges([(-5, 5), (-5, 5)], 10)
+    found = energies(draws, bounds, np.array([0.25, 0.75]))
+    assert np.sort(found[np.isfinite(found)]) == pytest.approx([-np.log(0.75), -np.log(0.25)])
+
+
+def test_cells_are_as_fine_as_the_draws_allow_and_few_draws_are_points():
+    task = Mixture25()
+    ends = plane.window(task)
+    draws = task.sample(200_000, np.random.default_rng(0))
+    cells = [plane.resolution(draws[:n], ends) for n in (200_000, 10_000, 100)]
+    assert cells[0] == plane.CELLS[0]
+    assert cells[0] > cells[1]
+    assert cells[2] is None
+    assert plane.resolution(draws + 100, ends) is None
+
+
+@pytest.mark.parametrize("steps", [1, 7, 1_600, 5_000_000])
+def test_a_long_line_is_thinned_without_losing_its_ends_or_extremes(steps):
+    values = np.sin(np.arange(steps) / 11.0)
+    at, shown = outline(values)
+    assert len(at) <= 2 * PIXELS
+    assert (at[0], at[-1]) == (1, steps)
+    assert (shown.min(), shown.max()) == (values.min(), values.max()) or steps < 20
+    assert (shown == values[at.astype(int) - 1]).all()
+    share = shares(np.arange(steps) % 4 == 0)
+    assert len(share) <= PIXELS
+    assert share.mean() == pytest.approx(0.25, abs=0.01) or steps < 20

@@ -23,13 +23,16 @@ STYLE = {
     "svg.fonttype": "path",
 }
 DPI = 160
+COARSER = (110, 75, 50)
+"""Of the parts of an SVG or PDF file that are pixels, where it would be larger than `LIMIT` bytes."""
+LIMIT = 500_000
 METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": None},
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 """Kinds of files, and the metadata left out of each, so that bytes do not depend on date or version."""
-VERTICES = 10_000
+VERTICES = 12_000
 """Points of a figure that are vectors, at some 20 bytes each in an SVG file; the largest artists become pixels."""
 
 
@@ -41,15 +44,20 @@ def files(figure: Figure, name: str) -> dict[str, bytes]:
 
 def drawn(figure: Figure, *kinds: str) -> list[bytes]:
     """Draw a figure and return the contents of a file for each kind in `METADATA`."""
-    contents = []
     with _style(figure):
         canvas = picture(figure)
-        for kind in kinds:
-            in_memory = io.BytesIO()
-            with plugin_code(f"figure {figure.name!r:.80} was not drawn"):
-                canvas.savefig(in_memory, format=kind, metadata=METADATA[kind], dpi=DPI)
-            contents.append(in_memory.getvalue())
+        with plugin_code(f"figure {figure.name!r:.80} was not drawn"):
+            contents = [_saved(canvas, kind) for kind in kinds]
     return contents
+
+
+def _saved(canvas: Any, kind: str) -> bytes:
+    for dpi in (DPI, *(COARSER if kind != "png" else ())):
+        in_memory = io.BytesIO()
+        canvas.savefig(in_memory, format=kind, metadata=METADATA[kind], dpi=dpi)
+        if in_memory.tell() <= LIMIT:
+            break
+    return in_memory.getvalue()
 
 
 def picture(figure: Figure) -> Any:
