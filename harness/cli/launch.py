@@ -41,7 +41,9 @@ def execute(
     `timeout` is the time limit of a block of runs in seconds; `draws` says which draws are kept on disk.
     """
     here = context.current()
-    missing = [p for p in planned if not p.standing.cached and (retry or not p.standing.failed)]
+    missing = [
+        p for p in planned if p.standing.lacks(draws) or not (p.standing.cached or (p.standing.failed and not retry))
+    ]
     _tell_what_is_there(planned, missing, retry=retry)
     outcome = local.LaunchSummary()
     if missing and draws == "all":
@@ -155,10 +157,13 @@ def shortened(spec: RunSpec) -> str:
 
 def _tell_what_is_there(planned: Sequence[Planned], missing: Sequence[Planned], *, retry: bool) -> None:
     done = sum(p.standing.cached for p in planned)
+    again = sum(p.standing.cached for p in missing)
     failed = [p for p in planned if p.standing.failed]
     lost = sum(p.standing.status == Status.DIVERGED for p in planned)
     of_them = f" ({lost} diverged)" if lost else ""
     context.say(f"{context.count(len(planned), 'run')}: {done} done before{of_them}, {len(missing)} to do")
+    if again:
+        context.say(f"{context.count(again, 'finished run')} repeated, because not all draws were kept")
     for line in dict.fromkeys(shortened(p.spec) for p in missing):
         if line:
             context.say(line)

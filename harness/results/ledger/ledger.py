@@ -31,16 +31,22 @@ class RunStatus:
 
     status is "new", "running", or that of the attempt: done, diverged, error, ..., cancelled, preempted, orphaned;
     "damaged" where its result.json is not what was written: the run is done again, in a new attempt.
+    thinned says that some of its kept draws were not stored.
     """
 
     status: str
     attempt: Attempt | None = None
     reason: str = ""
+    thinned: bool = False
 
     @property
     def cached(self) -> bool:
         """Nothing to do."""
         return self.status in FINAL
+
+    def lacks(self, draws: str) -> bool:
+        """Whether a finished run is repeated for its draws: "all" are asked for, and not all were stored."""
+        return self.cached and draws == "all" and self.thinned
 
     @property
     def failed(self) -> bool:
@@ -162,7 +168,8 @@ class Ledger:
 
 
 def _concluded(attempt: Attempt, result: dict[str, object]) -> RunStatus:
-    return RunStatus(str(result["status"]), attempt, str(result.get("reason") or ""))
+    thinned = (result.get("draws_stored") or 0) < (result.get("draws_kept") or 0)
+    return RunStatus(str(result["status"]), attempt, str(result.get("reason") or ""), thinned)
 
 
 def unfinished_status(last: str) -> str:
