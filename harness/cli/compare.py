@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context
-from harness.cli.options import METHODS, OnlyTasks, words
+from harness.cli.options import METHODS, OnlyTasks
 from harness.contracts.parameters import suggestions
 from harness.reporting.report import Column, Request, Result, Table
 from harness.reporting.scoring.accuracy import GATE_METRICS, JOINT, LOW_ERROR, OVER_SEEDS
@@ -20,6 +20,7 @@ from harness.reporting.scoring.score import FieldScore, check_metric, score_fiel
 from harness.reporting.scoring.selectors import Selector, members, side
 from harness.results.store import Store
 from harness.system.errors import UsageError
+from harness.system.text import words
 
 Pairs = list[tuple[Group, Group]]
 

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context
-from harness.cli.options import TASKS, check_known
+from harness.cli.options import TASKS
 from harness.contracts import data as files
 from harness.contracts.data import DataFile
+from harness.contracts.parameters import check_known
 from harness.reporting.report import Result, table
 from harness.runs.plugin_metadata import datasets
 from harness.system.errors import BenchError, DataError

@@ -8,13 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context
-from harness.cli.options import METHODS, TASKS, check_known, completes, words
+from harness.cli.options import METHODS, TASKS, completes
 from harness.contracts.hookspecs import Method
+from harness.contracts.parameters import check_known
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Offer
 from harness.reporting.report import Result, table
 from harness.results.records import STATUSES
 from harness.system.errors import BenchError, UsageError
+from harness.system.text import words
 
 KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "suites", "runs")
 OFFERED = ["name", "summary", "distribution"]

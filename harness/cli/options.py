@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.contracts.parameters import suggestions
 from harness.reporting.report import Result
 from harness.system.errors import UsageError
+from harness.system.text import words
 
 if TYPE_CHECKING:
     from harness.runs.plan import RunRequest
@@ -147,19 +147,6 @@ def duration(text: str | None, option: str) -> float | None:
     if not seconds:
         raise UsageError(f"{option} {text!r} is not a time above zero and below 10^9, as in 2h, 30m, 90s or 90")
     return seconds
-
-
-def words(values: str | Iterable[str] | None) -> list[str]:
-    """The names in "a,b,c", or in several texts of that form, without duplicates."""
-    texts = [values] if isinstance(values, str) else values or []
-    return list(dict.fromkeys(word.strip() for text in texts for word in text.split(",") if word.strip()))
-
-
-def check_known(kind: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Raise `UsageError` with near matches for an unknown name."""
-    for name in names:
-        if name not in known:
-            raise UsageError(f"unknown {kind} {name!r:.80}{suggestions(name, known)}")
 
 
 def some(values: list[str], option: str) -> list[str]:

@@ -11,17 +11,16 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context
-from harness.cli.options import BUDGETS, OnlyMethods, OnlyTasks, Several, check_known, completes, words
-from harness.contracts.hookspecs import Info
+from harness.cli.options import BUDGETS, OnlyMethods, OnlyTasks, Several, completes
 from harness.contracts.plugin_errors import plugin_code
-from harness.contracts.registry import load
 from harness.reporting import rendering
 from harness.reporting.rendering import SUFFIXES, figures
 from harness.reporting.report import Figure, Report, Request, Result, Table
+from harness.reporting.requests import build, find_report, request_for
 from harness.results.store import Store
-from harness.runs.plugin_metadata import protocols
-from harness.system.errors import DataError, PluginError, UsageError
+from harness.system.errors import DataError, UsageError
 from harness.system.files import write_set
+from harness.system.text import words
 
 WIDEST = 40
 """Inches: 6,400 pixels at the 160 of a PNG file, 160 MB in memory for a square."""
@@ -54,14 +53,12 @@ def report(
     kind, form = _formats(out, context.current().form)
     changes: dict[str, Any] = {"size": _inches(size)} if size else {}
     changes |= {"title": title} if title is not None else {}
+    registry = context.plugins()
     made = load_report(name)
     store = context.store()
-    filters = {"method": words(method), "protocol": words(protocol), "budget": words(budget), "chains": words(chains)}
-    request = _request(store, words(task), filters, metric)
-    with plugin_code(f"report {name} failed"):
-        result = made.build(store, request)
-    if not isinstance(result, Result):
-        raise PluginError(f"report {name}: build returned a {type(result).__name__}, not a harness.Result")
+    given = {"task": task, "method": method, "protocol": protocol, "budget": budget, "chains": chains}
+    request = request_for(store, registry, {name: words(values) for name, values in given.items()}, metric)
+    result = build(made, name, store, request)
     result = _with_columns(result, columns, form)
     notes = [f"note: {note}" for note in result.notes]
     if not result.tables and not result.records and not result.figures:
@@ -145,50 +142,7 @@ def _column_names(asked: Sequence[str], known: Mapping[str, str]) -> list[str]:
 
 def load_report(name: str) -> Report:
     """The report of that name; raises `UsageError` or `PluginError`."""
-    offer = context.plugins().find("reports", name)
-    assert isinstance(offer.info, Info)
-    here = f"report {name} ({offer.distribution})"
-    with plugin_code(here):
-        made = load(offer.info.target)()
-    if not isinstance(made, Report):
-        raise PluginError(f"{here}: {offer.info.target} does not derive from harness.Report")
-    return made
-
-
-def _request(store: Store, tasks: Sequence[str], filters: Mapping[str, list[str]], metric: str | None) -> Request:
-    """The request for tasks, TASK or TASK@PROTOCOL, and by the other filters; raises `UsageError` for unknown names."""
-    registry = context.plugins()
-    named = [word.partition("@")[0] for word in tasks]
-    wanted = {**filters, "task": named}
-    wanted["protocol"] = [*filters["protocol"], *(word.partition("@")[2] for word in tasks if "@" in word)]
-    seen = store.rows("select distinct task, method, protocol, budget, chains from run")
-    known = {name: {str(row[name]) for row in seen} for name in wanted}
-    known["task"] |= {offer.name for offer in registry.offers("tasks")}
-    known["method"] |= _methods()
-    known["protocol"] |= _protocols(named) if wanted["protocol"] else set()
-    for name, values in wanted.items():
-        check_known("number of chains" if name == "chains" else name, values, known[name])
-    return Request(
-        tasks=tuple(dict.fromkeys(named)),
-        methods=tuple(wanted["method"]),
-        protocols=tuple(dict.fromkeys(wanted["protocol"])),
-        budgets=tuple(wanted["budget"]),
-        chains=tuple(map(int, wanted["chains"])),
-        metric=metric,
-        registry=registry,
-    )
-
-
-def _methods() -> set[str]:
-    registry = context.plugins()
-    return {offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)}
-
-
-def _protocols(tasks: Iterable[str]) -> set[str]:
-
-    chosen = set(tasks)
-    offers = [offer for offer in context.plugins().offers("tasks") if not chosen or offer.name in chosen]
-    return {protocol["name"] for offer in offers for protocol in protocols(offer)}
+    return find_report(context.plugins(), name)
 
 
 def _nothing(store: Store, name: str, *, filtered: bool) -> str:

@@ -202,6 +202,13 @@ def _inside(value: float, interval: str) -> bool:
     return above and below
 
 
+def check_known(kind: str, names: typing.Iterable[str], known: typing.Collection[str]) -> None:
+    """Raise `UsageError` with near matches for an unknown name."""
+    for name in names:
+        if name not in known:
+            raise UsageError(f"unknown {kind} {name!r:.80}{suggestions(name, known)}")
+
+
 def suggestions(name: str, known: typing.Iterable[str]) -> str:
     """A hint for a misspelt name: "; did you mean a, b?" or the list of what exists."""
     if len(name) > LONGEST_NAME:

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from harness.contracts.registry import Registry
     from harness.results.store import Store
 
@@ -139,6 +141,18 @@ class Result:
     figures: Sequence[Figure] = ()
     notes: Sequence[str] = ()
     exit_code: int = 0
+
+    def frame(self) -> pl.DataFrame:
+        """The records as a polars frame, a column for each key."""
+        import polars as pl
+
+        return pl.DataFrame([dict(record) for record in self.records], infer_schema_length=None, strict=False)
+
+    def _repr_html_(self) -> str:
+        """The tables as a notebook shows them."""
+        from harness.reporting.rendering import render
+
+        return render(self, "html")
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), title: str = "") -> Table:

@@ -21,6 +21,7 @@ from harness.contracts.hookspecs import Info
 from harness.contracts.parameters import Field, check, schema, suggestions
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Offer, Registry, load
+from harness.contracts.sampler import Sampler
 from harness.results.spec import ENGINE, RunSpec
 from harness.runs.source import content_hash
 from harness.system.errors import BenchError, PluginError, UsageError
@@ -70,6 +71,11 @@ def sampler_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
     unit, and the limit is one of h itself.
     """
     return dict(_cached(offer, "sampler", params))
+
+
+def weighs(offer: Offer) -> bool:
+    """Whether the draws of a sampler have importance weights."""
+    return bool(_cached(offer, "weighs"))
 
 
 def _sampler(target: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -206,6 +212,7 @@ FACTS: dict[str, Callable[..., Any]] = {
     "task": _task,
     "protocols": lambda target, _: [_plain(protocol) for protocol in load(target).protocols],
     "datasets": _datasets,
+    "weighs": lambda target, _: load(target).log_weight is not Sampler.log_weight,
 }
 """How each kind of fact is worked out, where the plugin's code is executed."""
 

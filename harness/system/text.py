@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 
 CONTROL = ("Cc", "Cf", "Cs")
 """Unicode's categories of control, format (bidirectional) and surrogate characters."""
@@ -18,6 +19,12 @@ def harmless(text: str, kept: str = "") -> str:
 def plain(text: str) -> str:
     """On one line, without control characters."""
     return harmless(" ".join(text.split()))
+
+
+def words(values: str | Iterable[str] | None) -> list[str]:
+    """The names in "a,b,c", or in several texts of that form, without duplicates."""
+    texts = [values] if isinstance(values, str) else values or []
+    return list(dict.fromkeys(word.strip() for text in texts for word in text.split(",") if word.strip()))
 
 
 def is_text(value: str) -> bool:

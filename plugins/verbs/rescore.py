@@ -10,7 +10,6 @@ import typer
 
 from harness.cli import context
 from harness.cli.options import OnlyMethods, OnlyTasks
-from harness.cli.options import words as split
 from harness.contracts.parameters import suggestions
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import Ledger
@@ -18,6 +17,7 @@ from harness.results.store import Store
 from harness.runs.subprocess_call import call
 from harness.runs.worker import Job
 from harness.system.errors import DataError, UsageError
+from harness.system.text import words as split
 from plugins.verbs.upkeep.stale_metrics import Found, outdated
 
 Row = dict[str, Any]

@@ -168,7 +168,7 @@ class Ledger:
 
 
 def _concluded(attempt: Attempt, result: dict[str, object]) -> RunStatus:
-    thinned = (result.get("draws_stored") or 0) < (result.get("draws_kept") or 0)
+    thinned = result.get("draws_stored") != result.get("draws_kept")
     return RunStatus(str(result["status"]), attempt, str(result.get("reason") or ""), thinned)
 
 

@@ -44,11 +44,12 @@ class Store:
         self.obstacle = ""
         """Why the database could not be brought up to date; "" where it was."""
 
-    def refresh(self, papers: Iterable[Path] = ()) -> list[str]:
+    def refresh(self, papers: Iterable[Path] = (), *, replace: bool = True) -> list[str]:
         """Ingest what is new in the ledger, and the papers' files where they changed.
 
         Returns notes for the user: what was left out and why. Where the database cannot be written or is open
-        elsewhere, this store reads the runs instead. Raises `DataError` only where another version of DuckDB wrote it.
+        elsewhere, this store reads the runs instead; also where it is damaged or of another version, unless it is to be
+        replaced. Raises `DataError` only where another version of DuckDB wrote it.
         """
         papers = list(papers)
         notes: list[str] = []
@@ -56,6 +57,8 @@ class Store:
             try:
                 return self._refresh(papers)
             except Damaged as state:
+                if not replace:
+                    raise Refused(f"{self.path} {state}") from state
                 notes += self._set_aside(state)
                 return [*notes, *self._refresh(papers)]
         except (Busy, Refused) as obstacle:

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from harness.cli import context
-from harness.cli.options import words
 from harness.reporting.report import Result
 from harness.system.errors import PluginError
+from harness.system.text import words
 from plugins.verbs.regression import history
 from plugins.verbs.site import folder, reports
 from plugins.verbs.site.build import about, made_from, publish

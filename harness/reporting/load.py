@@ -1,0 +1,212 @@
+"""Results in Python: `harness.load()` reads a results folder into frames, arrays, reports and figures."""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.contracts.registry import registry as all_plugins
+from harness.reporting import draws
+from harness.reporting.rendering import figures
+from harness.reporting.report import Result
+from harness.reporting.requests import FILTERS, build, find_report, request_for
+from harness.results.ledger.ledger import Ledger
+from harness.results.store import Store
+from harness.system.errors import DataError, UsageError
+from harness.system.text import words
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from harness.contracts.registry import Registry
+    from harness.reporting.draws import Draws
+    from harness.reporting.report import Figure, Request
+
+Filter = str | int | Iterable[str | int] | None
+"""Names as in "a,b", or a list of them; None for all."""
+
+_ORDER = "order by task, protocol, budget, chains, method, group_key, seed"
+_METRICS = (
+    "run_key, group_key, task, protocol, budget, chains, method, seed, status, metric, metric_version, value, unit, "
+    "direction, is_primary, passes, seconds_sampling"
+)
+_CURVES = """
+select run_key, group_key, task, protocol, budget, chains, method, seed, curve, own as chain, x,
+    y[own * len(x) + 1 : (own + 1) * len(x)] as y
+from result join (
+    select attempt, name as curve, x, y, unnest(range(len(y) // greatest(len(x), 1))) as own from curve_points
+) using (attempt)
+"""
+"""As `curve` in the store has a row for each point, it takes thirty times the memory."""
+
+
+def load(path: str | Path | None = None, *, plugins: Sequence[str] = (), **filters: Filter) -> Results:
+    """Read a results folder, with the runs that are new in it; nothing in it changes but its database.
+
+        results = harness.load("bench-results", task="mixture25", method=["sgld", "csgld"])
+        results.metrics.filter(pl.col("is_primary"))
+
+    path     the results folder; default: BENCH_RESULTS, else ./bench-results
+    plugins  files, as `bench --plugin FILE` takes them
+    filters  task (also TASK@PROTOCOL), method, protocol, budget, chains: only runs of these
+
+    Problems in single runs are warnings. Raises `DataError` where there is no such folder or a newer version wrote it,
+    `UsageError` for an unknown name. A database of another version is left as it is, and the runs are read instead.
+    """
+    folder = Path(path or os.environ.get("BENCH_RESULTS") or "bench-results").absolute()
+    Ledger(folder).check_version()
+    if not folder.is_dir():
+        raise DataError(f"there is no results folder {folder}; `bench run` makes one, in ./bench-results by default")
+    store, registry = Store(folder), all_plugins(tuple(plugins))
+    for note in store.refresh(registry.papers(), replace=False):
+        warnings.warn(note, stacklevel=2)
+    return Results(store, registry, request_for(store, registry, _words(filters)))
+
+
+class Results:
+    """The runs of a results folder that `harness.load` selected."""
+
+    def __init__(self, store: Store, registry: Registry, request: Request) -> None:
+        self.path = store.results
+        self._store, self._registry, self._request = store, registry, request
+
+    def __repr__(self) -> str:
+        methods, tasks = (self.runs[name].n_unique() for name in ("method", "task"))
+        return f"{self.path}: {len(self.runs)} runs, {methods} methods, {tasks} tasks"
+
+    @functools.cached_property
+    def runs(self) -> pl.DataFrame:
+        """One row a run: what was asked for and where it stands, as `run_status` in docs/data-dictionary.md."""
+        return self._frame("select * from run_status")
+
+    @functools.cached_property
+    def metrics(self) -> pl.DataFrame:
+        """One row a metric of a finished run."""
+        return self._frame(f"select {_METRICS} from run_metric", ", metric")  # noqa: S608 - names of ours
+
+    @functools.cached_property
+    def curves(self) -> pl.DataFrame:
+        """One row a curve of a chain of a finished run: lists x and y; a curve of the run as a whole has chain 0.
+
+        `curves.explode("x", "y")` has a row for each point.
+        """
+        return self._frame(_CURVES, ", curve, own")
+
+    def sql(self, query: str) -> pl.DataFrame:
+        """The answer to a query, as `bench sql` gives it: of the whole folder, read-only."""
+        return self._store.frame(query)
+
+    def report(self, name: str, *, metric: str | None = None, **filters: Filter) -> Result:
+        """A report, as `bench report NAME` makes it: `report(name).frame()` has its records as a frame."""
+        made = find_report(self._registry, name)
+        return build(made, name, self._store, self._narrowed(filters, metric))
+
+    def figures(self, report: str, *, metric: str | None = None, **filters: Filter) -> dict[str, Any]:
+        """The figures of a report as matplotlib Figures, by name."""
+        found = self.report(report, metric=metric, **filters).figures
+        return {figure.name: _shown(figure) for figure in found}
+
+    def figure(
+        self,
+        report: str,
+        *,
+        metric: str | None = None,
+        title: str | None = None,
+        size: tuple[float, float] | None = None,
+        **filters: Filter,
+    ) -> Any:
+        """The one figure of a report as a matplotlib Figure, with another title or size in inches if given.
+
+        Raises `UsageError` where the report has several figures of these runs, or none.
+        """
+        result = self.report(report, metric=metric, **filters)
+        if len(result.figures) != 1:
+            names = ", ".join(figure.name for figure in result.figures[:8])
+            reasons = "; ".join(result.notes[:8]) or "no results that it is about"
+            raise UsageError(
+                f"report {report} has {len(result.figures)} figures of these runs ({names}); "
+                f"narrow them by {', '.join(FILTERS)}, or take all by figures()"
+                if names
+                else f"report {report} has no figure of these runs: {reasons}"
+            )
+        (figure,) = result.figures
+        return _shown(replace(figure, size=size or figure.size, title=title))
+
+    def draws(self, run: str = "", *, seed: int | None = None, **filters: Filter) -> Draws:
+        """The kept draws of one run, named by the beginning of its key or by filters and its seed.
+
+        Raises `UsageError` where several runs or none are meant, `DataError` where the run kept no draws.
+        """
+        return draws.read(self.path, draws.only_run(self._chosen(run, seed, filters)), self._registry)
+
+    def to_arviz(self, run: str = "", *, seed: int | None = None, rows: int = 50, **filters: Filter) -> Any:
+        """The draws of runs that differ in seed only as an xarray DataTree for ArviZ, the chains of all seeds together.
+
+        run      the beginning of a group key or of a run key, where filters do not name one group
+        rows     of a network: the first test rows whose predicted probabilities stand in place of its weights
+
+        Weighted draws are resampled, and the attributes say so. Needs arviz-base: `pip install sgmcmc-bench[arviz]`.
+        Raises as `draws` does.
+        """
+        return draws.to_arviz(self._store, draws.only_group(self._chosen(run, seed, filters)), self._registry, rows)
+
+    def _chosen(self, run: str, seed: int | None, filters: Mapping[str, Filter]) -> list[dict[str, Any]]:
+        """The finished runs that are meant."""
+        query, values = _where("select * from result", self._narrowed(filters))
+        rows = self._store.rows(f"{query} {_ORDER}", values)
+        return [
+            row
+            for row in rows
+            if row["run_key"].startswith(run) or row["group_key"].startswith(run)
+            if seed is None or row["seed"] == seed
+        ]
+
+    def _narrowed(self, filters: Mapping[str, Filter], metric: str | None = None) -> Request:
+        """The request of this object, with these filters in place of its own where they are given."""
+        request = self._request
+        own = {"task": request.tasks, "method": request.methods, "protocol": request.protocols}
+        own |= {"budget": request.budgets, "chains": tuple(map(str, request.chains))}
+        wanted = {name: [*values] for name, values in own.items()} | _words(filters)
+        return request_for(self._store, self._registry, wanted, metric)
+
+    def _frame(self, query: str, order: str = "") -> pl.DataFrame:
+        query, values = _where(query, self._request)
+        return self._store.frame(f"{query} {_ORDER}{order}", values)
+
+
+def _shown(figure: Figure) -> Any:
+    """The figure drawn, which a notebook shows even before pyplot was imported."""
+    picture = figures.picture(figure)
+    vars(picture)["_repr_png_"] = functools.partial(_png, picture)
+    return picture
+
+
+def _png(picture: Any) -> bytes:
+    in_memory = io.BytesIO()
+    picture.savefig(in_memory, format="png")
+    return in_memory.getvalue()
+
+
+def _where(query: str, request: Request) -> tuple[str, list[Any]]:
+    """A query on runs with the conditions of a request, and their values."""
+    wanted = (request.tasks, request.methods, request.protocols, request.budgets, request.chains)
+    asked = {name: list(values) for name, values in zip(FILTERS, wanted, strict=True) if values}
+    conditions = " and ".join(f"list_contains(?, {name})" for name in asked)
+    return f"{query} where {conditions}" if asked else query, list(asked.values())
+
+
+def _words(filters: Mapping[str, Filter]) -> dict[str, list[str]]:
+    unknown = [name for name in filters if name not in FILTERS]
+    if unknown:
+        raise UsageError(f"there is no filter {unknown[0]!r}; the filters are {', '.join(FILTERS)}")
+    found = {}
+    for name, value in filters.items():
+        values = [value] if isinstance(value, str | int) else value or []
+        found[name] = words(map(str, values))
+    return found

@@ -1,0 +1,74 @@
+"""A report by its name, and the request that filters make: shared by the command line and `harness.load`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from harness.contracts.hookspecs import Info
+from harness.contracts.parameters import check_known
+from harness.contracts.plugin_errors import plugin_code
+from harness.contracts.registry import load
+from harness.reporting.report import Report, Request, Result
+from harness.runs.plugin_metadata import protocols
+from harness.system.errors import PluginError
+
+if TYPE_CHECKING:
+    from harness.contracts.registry import Registry
+    from harness.results.store import Store
+
+FILTERS = ("task", "method", "protocol", "budget", "chains")
+"""What selects runs: columns of `run`."""
+
+
+def find_report(registry: Registry, name: str) -> Report:
+    """The report of that name; raises `UsageError` or `PluginError`."""
+    offer = registry.find("reports", name)
+    assert isinstance(offer.info, Info)
+    here = f"report {name} ({offer.distribution})"
+    with plugin_code(here):
+        made = load(offer.info.target)()
+    if not isinstance(made, Report):
+        raise PluginError(f"{here}: {offer.info.target} does not derive from harness.Report")
+    return made
+
+
+def build(report: Report, name: str, store: Store, request: Request) -> Result:
+    """What a report returns for a request; raises `PluginError` if that is no Result."""
+    with plugin_code(f"report {name} failed"):
+        result = report.build(store, request)
+    if not isinstance(result, Result):
+        raise PluginError(f"report {name}: build returned a {type(result).__name__}, not a harness.Result")
+    return result
+
+
+def request_for(
+    store: Store, registry: Registry, filters: Mapping[str, list[str]], metric: str | None = None
+) -> Request:
+    """The request for runs by `FILTERS`, a task also as TASK@PROTOCOL; raises `UsageError` for unknown names."""
+    wanted = {name: filters.get(name, []) for name in FILTERS}
+    tasks = [word.partition("@") for word in wanted["task"]]
+    wanted["task"] = [task for task, _, _ in tasks]
+    wanted["protocol"] = [*wanted["protocol"], *(protocol for _, at, protocol in tasks if at)]
+    seen = store.rows(f"select distinct {', '.join(FILTERS)} from run")  # noqa: S608 - names of ours
+    known = {name: {str(row[name]) for row in seen} for name in wanted}
+    known["task"] |= {offer.name for offer in registry.offers("tasks")}
+    known["method"] |= {offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)}
+    known["protocol"] |= _protocols(registry, wanted["task"]) if wanted["protocol"] else set()
+    for name, values in wanted.items():
+        check_known("number of chains" if name == "chains" else name, values, known[name])
+    return Request(
+        tasks=tuple(dict.fromkeys(wanted["task"])),
+        methods=tuple(wanted["method"]),
+        protocols=tuple(dict.fromkeys(wanted["protocol"])),
+        budgets=tuple(wanted["budget"]),
+        chains=tuple(map(int, wanted["chains"])),
+        metric=metric,
+        registry=registry,
+    )
+
+
+def _protocols(registry: Registry, tasks: Iterable[str]) -> set[str]:
+    chosen = set(tasks)
+    offers = [offer for offer in registry.offers("tasks") if not chosen or offer.name in chosen]
+    return {protocol["name"] for offer in offers for protocol in protocols(offer)}
