@@ -25,6 +25,9 @@ def bench_reports() -> list[Info]:
         Info("interpolation", "reports.figures.interpolation:Interpolation", "test error between draws of two cycles"),
         Info("leaderboard", "reports.tables.leaderboard:Leaderboard", "the ranking of samplers on each task"),
         Info("mds", "reports.figures.mds:Scaling", "draws in the space of weights, by multidimensional scaling"),
+        Info("pareto", "reports.figures.pareto:Pareto", "cost and error of each method on each task, with the front"),
+        Info("profile", "reports.figures.profile:Profile", "share of tasks solved within a factor of the best method"),
+        Info("ranks", "reports.figures.ranks:Ranks", "mean ranks over tasks, with the critical difference"),
         Info(
             "reproduction",
             "reports.reproduction.report:ReproductionLedger",

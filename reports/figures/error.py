@@ -25,7 +25,16 @@ from harness import (
     typical,
 )
 from reports.figures.floor import ExactDraws, floor
-from reports.figures.parts import Array, FieldReport, legend_below, legend_height, name_figure, record, sparse
+from reports.figures.parts import (
+    Array,
+    FieldReport,
+    legend_below,
+    legend_height,
+    logarithmic,
+    name_figure,
+    record,
+    sparse,
+)
 from reports.figures.styles import FAINT, look, looks
 
 JOINT, COST = "joint_error", "passes_to_low_error"
@@ -270,20 +279,6 @@ def _end(ax: Any, x: float, line: Line) -> None:
     low, high = (joint.mean if end is None else end for end in (joint.low, joint.high))
     ax.plot([x, x], [low, min(high, HUGE)], color=own["color"], linewidth=1.2, zorder=4)
     ax.plot([x], [joint.mean], markersize=4.5, zorder=5, **own)
-
-
-def logarithmic(ax: Any, words: str) -> None:
-    """A logarithmic x axis with plain numbers, on less than a decade too."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    ax.set(xscale="log", xlabel=words)
-    low, high = ax.get_xlim()
-    plain = FuncFormatter(lambda value, _: f"{value:,g}")
-    subs = (1.0,) if high > 15 * low else (1.0, 2.0, 5.0) if high > 4 * low else np.arange(1.0, 10.0)
-    ax.xaxis.set_major_locator(LogLocator(subs=subs))
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    if high < 1e6 and low > 1e-4:
-        ax.xaxis.set_major_formatter(plain)
 
 
 def _most_draws(lines: Sequence[Line]) -> tuple[Array, Array] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.analysis.statistics.intervals import Interval, as_values, bootstrap_interval, mean_interval, t_multiplier
-from harness.analysis.statistics.ranks import Direction, Rank, rank_methods, rank_replicates
+from harness.analysis.statistics.ranks import Direction, Rank, rank_methods, rank_replicates, tukey_multiplier
 from harness.analysis.statistics.tests import PERMUTATION_SEEDS, PairedTest, holm, paired_t, paired_test, sign_flip
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "rank_replicates",
     "sign_flip",
     "t_multiplier",
+    "tukey_multiplier",
 ]

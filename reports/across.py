@@ -1,0 +1,157 @@
+"""Methods across tasks: one field a task, one row a method, as arrays. What the aggregate reports have in common.
+
+- Of a task, the field (protocol, chains, budget, version) on which most methods have a value; of several, the one of
+  the largest budget. Fields are never pooled.
+- Of a method with several rows in it, that of tuned settings; else of settings that nobody changed; else the latest.
+- A row counts if the leaderboard ranks it, or if it diverged: then its value is infinite. Other rows have none.
+- Only methods with a value on all tasks are compared. The tasks are those that were asked for; else those on which at
+  least half as many methods have a value as on the task with the most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness import FieldScore, Group, Request, UsageError, diagnostics, settings_from, typical
+from reports.figures.parts import Array
+from reports.reproduction.reported import scores_beside_papers
+
+if TYPE_CHECKING:
+    from harness import Store
+
+JOINT = "joint_error"
+
+
+@dataclass(frozen=True, eq=False)
+class TaskField:
+    """The field of a task, and its row for each method; `missing` says why the others have no value."""
+
+    task: str
+    score: FieldScore
+    rows: dict[str, Group]
+    missing: dict[str, str]
+
+    @property
+    def passes(self) -> float:
+        """Data passes of a typical row."""
+        return typical([typical(group.done.numbers.passes) for group in self.rows.values()]) or 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Across:
+    """Methods (M) with values on all of some tasks (T).
+
+    values      (M, T), lower is better
+    replicates  (M, T, B), by bootstrap over seeds, paired
+    seeds       the fewest of a row
+    left_out    methods and tasks, each with the reason
+    """
+
+    metric: str
+    tasks: list[TaskField]
+    methods: list[str]
+    values: Array
+    replicates: Array
+    seeds: int
+    left_out: list[str]
+
+    @property
+    def run_keys(self) -> dict[str, list[str]]:
+        """By method."""
+        return {m: [run.key for task in self.tasks for run in task.rows[m].runs] for m in self.methods}
+
+    @property
+    def listed(self) -> str:
+        """The tasks with their fields, for notes."""
+        return "; ".join(task.score.title for task in self.tasks)
+
+
+def across(store: Store, request: Request) -> Across | None:
+    """The comparison for a request, by its metric or the joint error; None if no two methods share a task."""
+    metric = request.metric or JOINT
+    found = task_fields(store, request, metric)
+    most = max((len(field.rows) for field in found), default=0)
+    tasks = [field for field in found if request.tasks or 2 * len(field.rows) >= max(most, 4)]
+    names = sorted({method for field in found for method in (*field.rows, *field.missing)})
+    methods = [name for name in names if tasks and all(name in field.rows for field in tasks)]
+    if len(methods) < 2:
+        return None
+    left_out = [f"{name}: {_lacks(name, tasks)}" for name in names if name not in methods]
+    few = [f"task {f.task}: {len(f.rows)} of {most} methods have a value" for f in found if f not in tasks]
+    values = np.array([[_value(field, name, metric) for field in tasks] for name in methods])
+    replicates = np.array([[_replicates(field, name, metric) for field in tasks] for name in methods])
+    seeds = min(len(field.rows[name].runs) for field in tasks for name in methods)
+    sign = _sign(tasks, metric)
+    return Across(metric, tasks, methods, sign * values, sign * replicates, seeds, [*left_out, *few])
+
+
+def task_fields(store: Store, request: Request, metric: str) -> list[TaskField]:
+    """The field of each task on which at least two methods have a value."""
+    found: dict[str, TaskField] = {}
+    known: set[str] = set()
+    scores = scores_beside_papers(store, request)
+    for score in scores:
+        known |= set(score.metrics)
+        if metric not in score.metrics:
+            continue
+        field = _field(score, metric)
+        best = found.get(field.task)
+        if best is None or (len(field.rows), field.passes) > (len(best.rows), best.passes):
+            found[field.task] = field
+    if scores and request.metric and metric not in known:
+        raise UsageError(f"no field has the metric {metric!r}; known: {', '.join(sorted(known))}")
+    return [field for field in found.values() if len(field.rows) >= 2]
+
+
+def _field(score: FieldScore, metric: str) -> TaskField:
+    rows: dict[str, Group] = {}
+    missing: dict[str, str] = {}
+    for group in sorted(score.groups, key=_preference):
+        standing = score.standing(group, metric)
+        if standing.rank is not None or standing.status.startswith("diverged"):
+            rows[group.method] = group
+        else:
+            missing[group.method] = standing.status.partition(";")[0]
+    return TaskField(score.groups[0].task, score, rows, {m: why for m, why in missing.items() if m not in rows})
+
+
+def _preference(group: Group) -> tuple[int, str]:
+    """The later of two rows of a method stands for it."""
+    kind = 3 if settings_from(group, "tuned") else 0 if settings_from(group, "user", "swept") else 2
+    return kind, max(run.attempt for run in group.runs)
+
+
+def _lacks(name: str, tasks: Sequence[TaskField]) -> str:
+    why = [f"{field.task} ({field.missing.get(name, 'no runs')})" for field in tasks if name not in field.rows]
+    return f"no value on {', '.join(why)}"
+
+
+def _value(field: TaskField, method: str, metric: str) -> float:
+    group = field.rows[method]
+    estimate = None if group.diverged else field.score.estimate(group, metric)
+    return np.inf if estimate is None or estimate.mean is None else _distance(estimate.mean, estimate.target)
+
+
+def _distance(value: float, target: float | None) -> float:
+    return value if target is None else abs(value - target)
+
+
+def _replicates(field: TaskField, method: str, metric: str) -> Array:
+    """(B,): on the same resampled seeds for every method with as many seeds."""
+    group = field.rows[method]
+    estimate = None if group.diverged else field.score.estimate(group, metric)
+    if estimate is None or estimate.replicates is not None:
+        return np.full(len(diagnostics.seed_counts(2)), np.inf) if estimate is None else estimate.replicates
+    by_seed = np.array([_distance(estimate.by_seed[seed], estimate.target) for seed in sorted(estimate.by_seed)])
+    if len(by_seed) < 2:
+        return np.full(len(diagnostics.seed_counts(2)), _value(field, method, metric))
+    return np.asarray(diagnostics.seed_counts(len(by_seed)) @ by_seed / len(by_seed))
+
+
+def _sign(tasks: Sequence[TaskField], metric: str) -> float:
+    estimates = (field.score.estimate(group, metric) for field in tasks for group in field.rows.values())
+    return -1.0 if any(found is not None and found.direction == "max" for found in estimates) else 1.0

@@ -1,0 +1,178 @@
+"""Cost against error on each task, with the rows that no other row beats in both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from harness import Column, Estimate, FieldScore, Figure, Group, Report, Request, Result, Table, UsageError
+from reports.across import JOINT, task_fields
+from reports.figures.parts import grid, legend_below, legend_height, logarithmic, name_figure, record
+from reports.figures.styles import FAINT, look, looks
+
+if TYPE_CHECKING:
+    from harness import Store
+
+COST = "passes_to_low_error"
+HEADERS = {"seconds": "seconds of sampling", COST: "data passes to low error"}
+COLUMNS = 3
+NAMED = 8
+PANEL = 3.1
+FRONT, OTHER = "front: no row is lower in both", "not on any front"
+CAPTION = (
+    "Points: rows, by cost and joint error at the end of equal budgets, both lower is better; lines: 95 % bootstrap "
+    "intervals of the error over seeds, and the range of the cost over seeds (of data passes the bootstrap interval). "
+    "Black steps: the Pareto front, of the rows that no other row beats in both, by the points alone. Seconds are of "
+    "sampling alone and compare runs of one machine only."
+)
+
+
+class Pareto(Report):
+    """A panel for each task with a truth: seconds of sampling, or by `--metric passes_to_low_error` data passes to low
+    error, against the joint error, of its field with most ranked methods (`reports.across`).
+
+    At equal budgets rows differ in error at equal gradients, and in seconds by what a gradient's step costs beside it.
+    A row is on the front if no other is at most as high in both and lower in one. The front is of the points: rows
+    whose intervals overlap may change places. Data passes to low error that are infinite have no point.
+    """
+
+    name: ClassVar[str] = "pareto"
+
+    def build(self, store: Store, request: Request) -> Result:
+        cost = request.metric or "seconds"
+        if cost not in HEADERS:
+            raise UsageError(f"pareto knows --metric {COST}, and seconds without it, not {cost!r}")
+        fields = task_fields(store, Request(**{**vars(request), "metric": None}), JOINT)
+        found = [(field.score, points) for field in fields if (points := _points(field.score, cost))]
+        records = [_record(score, point, cost) for score, points in found for point in points]
+        machines = (
+            _machines(store, [point.group for _, points in found for point in points]) if not request.metric else []
+        )
+        if not records:
+            where = f"a finite cost ({HEADERS[cost]})" if fields else "five finished seeds on a task with a truth"
+            return Result(notes=[f"no two rows have {where}"])
+        rows = -(-len(found) // COLUMNS)
+        names = _named(found)
+        width = max(min(len(found), COLUMNS) * PANEL, 6.4)
+        size = (width, rows * PANEL * 0.9 + 0.6 + legend_height(names, width))
+        figure = Figure("pareto", lambda canvas: _draw(canvas, found, cost, names), size, CAPTION)
+        return Result([_table(score, records, cost, machines) for score, _ in found], records, [figure], machines)
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A row: its cost and joint error, each with its ends, and whether it is on the front."""
+
+    label: str
+    group: Group
+    cost: tuple[float, float, float]
+    error: tuple[float, float, float]
+    front: bool
+
+
+def _points(score: FieldScore, cost: str) -> list[Point]:
+    found = []
+    for group in score.ordered(JOINT):
+        error, price = score.estimate(group, JOINT), _cost(score, group, cost)
+        if score.standing(group, JOINT).rank is not None and error is not None and price is not None:
+            found.append((group, price, _ends(error)))
+    front = pareto_front([(price[0], error[0]) for _, price, error in found])
+    return [Point(score.labels[g.key], g, price, error, on) for (g, price, error), on in zip(found, front, strict=True)]
+
+
+def _ends(estimate: Estimate) -> tuple[float, float, float]:
+    mean = np.inf if estimate.mean is None else estimate.mean
+    low, high = (mean if end is None else end for end in (estimate.low, estimate.high))
+    return mean, low, high
+
+
+def _cost(score: FieldScore, group: Group, cost: str) -> tuple[float, float, float] | None:
+    if cost == COST:
+        found = score.estimate(group, COST)
+        return None if found is None or found.mean is None or not np.isfinite(found.mean) else _ends(found)
+    known = [seconds for seconds in group.done.numbers.seconds_sampling if seconds]
+    return (float(np.median(known)), min(known), max(known)) if known else None
+
+
+def pareto_front(points: Sequence[tuple[float, float]]) -> list[bool]:
+    """Whether no other point is at most as high in both coordinates and lower in one."""
+    return [not any(a <= x and b <= y and (a, b) != (x, y) for a, b in points) for x, y in points]
+
+
+def _machines(store: Store, groups: Sequence[Group]) -> list[str]:
+    """A note if the runs are from several processors or devices: then their seconds do not compare."""
+    keys = {run.attempt for group in groups for run in group.runs}
+    rows = store.rows(
+        "select attempt, concat_ws(', ', cpu, gpu, device) as machine from attempt "
+        "join environment using (environment) order by all"
+    )
+    found = sorted({row["machine"] for row in rows if row["attempt"] in keys})
+    return [f"seconds are of several machines and do not compare: {'; '.join(found)}"] if len(found) > 1 else []
+
+
+def _record(score: FieldScore, point: Point, cost: str) -> dict[str, Any]:
+    return record(
+        "pareto", point.group, label=point.label, seeds=len(point.group.runs), cost=cost, cost_value=point.cost[0],
+        cost_low=point.cost[1], cost_high=point.cost[2], joint_error=point.error[0], low=point.error[1],
+        high=point.error[2], interval="bootstrap 95 %", front=point.front, field=score.title,
+        run_keys=[run.key for run in point.group.runs],
+    )  # fmt: skip
+
+
+def _table(score: FieldScore, records: Sequence[Mapping[str, Any]], cost: str, notes: Sequence[str]) -> Table:
+    rows = [
+        {**own, "front": "yes" if own["front"] else "", "ends": f"[{own['low']:.3g}, {own['high']:.3g}]"}
+        for own in sorted(records, key=lambda own: own["cost_value"])
+        if own["field"] == score.title
+    ]
+    columns = [
+        Column("label", "method"), Column("seeds", "seeds", "right"), Column("front", "on the front"),
+        Column("cost_value", HEADERS[cost], "right", ".3g"), Column("joint_error", "joint error", "right", ".3g"),
+        Column("ends", "95 %", "right"),
+    ]  # fmt: skip
+    return Table(score.title, columns, rows, ["on the front: no other row is lower in both", *notes])
+
+
+def _named(found: Sequence[tuple[FieldScore, Sequence[Point]]]) -> dict[str, Any]:
+    """What the legend names: all rows of a few, those on a front of many."""
+    labels = sorted({point.label for _, points in found for point in points})
+    front = sorted({point.label for _, points in found for point in points if point.front})
+    some = len(labels) > NAMED
+    return dict.fromkeys([*(front if some else labels), *([OTHER] if some else []), FRONT])
+
+
+def _draw(
+    canvas: Any, found: Sequence[tuple[FieldScore, Sequence[Point]]], cost: str, names: Mapping[str, Any]
+) -> None:
+    columns = min(len(found), COLUMNS)
+    handles = dict(names)
+    axes = list(grid(canvas, len(found), columns, HEADERS[cost], "joint error at the end", shared=()))
+    for ax, (score, points) in zip(axes, found, strict=True):
+        styles = looks([point.label for point in points])
+        for point in points:
+            named = point.label in names
+            own = look(point.group.method) if named else {"color": FAINT, "marker": "o"}
+            colour, layer = own["color"], 3 if named else 1
+            open_ = {"markerfacecolor": "white"} if named and styles[point.label]["linestyle"] != "-" else {}
+            ax.plot([point.cost[0]] * 2, point.error[1:], color=colour, linewidth=0.9, zorder=layer)
+            ax.plot(point.cost[1:], [point.error[0]] * 2, color=colour, linewidth=0.9, zorder=layer)
+            size = 5 if named else 3
+            (handle,) = ax.plot(
+                point.cost[0], point.error[0], linestyle="", markersize=size, zorder=layer + 1, **own, **open_
+            )
+            handles[point.label if named else OTHER] = handle
+        front = sorted((point.cost[0], point.error[0]) for point in points if point.front)
+        ax.set_yscale("log")
+        logarithmic(ax, HEADERS[cost] if ax.get_xlabel() else "")
+        (right, top) = (ax.get_xlim()[1], ax.get_ylim()[1])
+        x, y = zip((front[0][0], top), *front, (right, front[-1][1]), strict=True)
+        (handles[FRONT],) = ax.step(x, y, where="post", color="black", linewidth=0.8, zorder=2)
+        ax.set(xlim=(ax.get_xlim()[0], right), ylim=(ax.get_ylim()[0], top))
+        ax.grid(visible=True, color="#ededed", linewidth=0.6)
+        ax.set_title(f"{points[0].group.task}, {points[0].group.chains} chains", fontsize="medium")
+    budgets = sorted({score.groups[0].budget for score, _ in found})
+    name_figure(canvas, f"Cost and error at the end of the budget ({', '.join(budgets)})")
+    legend_below(canvas, {label: handle for label, handle in handles.items() if handle is not None})

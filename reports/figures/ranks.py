@@ -1,0 +1,176 @@
+"""The mean ranks of methods over tasks, with the critical difference of Demsar."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from harness import Column, Figure, Report, Request, Result, Table, statistics
+from reports.across import Across, across
+from reports.figures.parts import Array, legend_below
+from reports.figures.styles import FAINT, look
+
+if TYPE_CHECKING:
+    from harness import Store
+
+NOTHING = "no two methods have a value on the same task: a row needs five finished seeds on a task with a truth"
+CAPTION = (
+    "Large points: mean ranks over the tasks, 1 is best, with 95 % bootstrap intervals over seeds; the tasks are "
+    "fixed, not sampled. Small grey points: the ranks on single tasks. Bars on the right join methods whose mean ranks "
+    "differ by less than the critical difference CD of the Nemenyi test (5 %), shown at the top: the test, unlike the "
+    "intervals, takes the tasks as a sample of independent tasks and does not use the seeds (Demsar 2006)."
+)
+MEAN, SINGLE, JOINED = "mean rank, 95 % interval over seeds", "rank on a task", "not told apart by Nemenyi"
+
+
+class Ranks(Report):
+    """Mean ranks over tasks by the joint error, or by `request.metric`, of the methods with a value on all of them
+    (`reports.across`): a rank is by the value alone, ties share the mean of their ranks, diverged rows are last.
+
+    The interval of a mean rank is by bootstrap over seeds, for these tasks. The figure adds the critical difference of
+    Friedman's test with Nemenyi's comparisons as a secondary view: it takes the tasks as independent samples of all
+    tasks one cares for, and two methods differ if their mean ranks are
+
+        CD = q_.05(k, inf) / sqrt 2 sqrt(k (k + 1) / (6 N))
+
+    apart, for k methods on N tasks. Our tasks are few and similar (mixtures, logistic regressions), so its p is no more
+    than a description. Source: J. Demsar, "Statistical comparisons of classifiers over multiple data sets", JMLR 2006.
+    """
+
+    name: ClassVar[str] = "ranks"
+
+    def build(self, store: Store, request: Request) -> Result:
+        found = across(store, request)
+        if found is None:
+            return Result(notes=[NOTHING])
+        made = mean_ranks(found.values, found.replicates, found.seeds)
+        records = _records(found, made)
+        figure = Figure(
+            "ranks",
+            lambda canvas: _draw(canvas, found, made),
+            (7.2, 1.9 + 0.24 * len(found.methods)),
+            f"Mean ranks by {found.metric.replace('_', ' ')}. {CAPTION}",
+        )
+        return Result([_table(found, made, records)], records, [figure])
+
+
+@dataclass(frozen=True, eq=False)
+class MeanRanks:
+    """Ranks (M, T), their means over tasks (M,) with ends, p of Friedman's test, and the critical difference."""
+
+    ranks: Array
+    mean: Array
+    low: Array
+    high: Array
+    p: float | None
+    difference: float
+
+
+def mean_ranks(values: Array, replicates: Array, seeds: int) -> MeanRanks:
+    """Of values (M, T), lower is better, and paired replicates (M, T, B) over so many seeds.
+
+    The interval is the mean rank plus and minus t sd(mean ranks of the replicates) sqrt(n / (n - 1)), within [1, M].
+    """
+    from scipy.stats import rankdata
+
+    ranks = rankdata(values, axis=0)
+    mean = ranks.mean(axis=1)
+    spread = rankdata(replicates, axis=0).mean(axis=1).std(axis=1)
+    half = statistics.t_multiplier(seeds - 1) * spread * np.sqrt(seeds / (seeds - 1))
+    ends = np.clip([mean - half, mean + half], 1, len(values))
+    return MeanRanks(ranks, mean, *ends, friedman(ranks), critical_difference(*values.shape))
+
+
+def friedman(ranks: Array) -> float | None:
+    """p of Friedman's test that all mean ranks are equal, from ranks (M, T) with ties, in the F form of Iman and
+    Davenport (1980); None with fewer than two tasks or where all values tie.
+    """
+    from scipy.stats import f
+
+    k, n = ranks.shape
+    spread = ((ranks - (k + 1) / 2) ** 2).sum()
+    if n < 2 or not spread:
+        return None
+    chi = (k - 1) * n**2 * ((ranks.mean(axis=1) - (k + 1) / 2) ** 2).sum() / spread
+    if n * (k - 1) - chi <= 1e-9:
+        return 0.0
+    return float(f.sf((n - 1) * chi / (n * (k - 1) - chi), k - 1, (k - 1) * (n - 1)))
+
+
+def critical_difference(methods: int, tasks: int) -> float:
+    """Of the mean ranks, by Nemenyi at 5 %."""
+    return statistics.tukey_multiplier(methods, 1e6) * float(np.sqrt(methods * (methods + 1) / (6 * tasks)))
+
+
+def cliques(mean: Array, difference: float) -> list[tuple[int, int]]:
+    """The largest runs of methods, in the order of mean ranks, that are all within the difference: first and last."""
+    ordered = np.sort(mean)
+    spans = [(i, int(np.searchsorted(ordered, ordered[i] + difference)) - 1) for i in range(len(ordered))]
+    return [
+        (first, last)
+        for k, (first, last) in enumerate(spans)
+        if last > first and not any(last <= other for _, other in spans[:k])
+    ]
+
+
+def _records(found: Across, made: MeanRanks) -> list[dict[str, Any]]:
+    return [
+        {
+            "method": found.methods[m], "metric": found.metric, "tasks": [field.task for field in found.tasks],
+            "mean_rank": float(made.mean[m]), "low": float(made.low[m]), "high": float(made.high[m]),
+            "interval": "bootstrap over seeds 95 %",
+            "ranks": {field.task: float(r) for field, r in zip(found.tasks, made.ranks[m], strict=True)},
+            "critical_difference": made.difference, "friedman_p": made.p, "run_keys": found.run_keys[found.methods[m]],
+        }
+        for m in np.argsort(made.mean, kind="stable")
+    ]  # fmt: skip
+
+
+def _table(found: Across, made: MeanRanks, records: Sequence[Mapping[str, Any]]) -> Table:
+    rows = [
+        {"method": r["method"], "mean": r["mean_rank"], "ends": f"[{r['low']:.1f}, {r['high']:.1f}]", **r["ranks"]}
+        for r in records
+    ]
+    columns = [Column("method", "method"), Column("mean", "mean rank", "right", ".2f"), Column("ends", "95 %", "right")]
+    columns += [Column(field.task, field.task, "right", "g") for field in found.tasks]
+    test = "" if made.p is None else f"; Friedman p = {made.p:.2g}"
+    notes = [
+        f"ranks by {found.metric.replace('_', ' ')}; ties share the mean rank; diverged rows are last",
+        "95 %: bootstrap over seeds; the tasks are fixed, not sampled",
+        f"critical difference of mean ranks (Nemenyi, 5 %): {made.difference:.2f}{test}; the tasks as a random sample",
+        f"tasks: {found.listed}",
+        *(f"left out: {text}" for text in found.left_out),
+    ]
+    return Table("Mean ranks over tasks", columns, rows, notes)
+
+
+def _draw(canvas: Any, found: Across, made: MeanRanks) -> None:
+    from matplotlib.lines import Line2D
+
+    order = np.argsort(made.mean, kind="stable")
+    ax, k = canvas.subplots(), len(order)
+    for place, m in enumerate(order):
+        own = look(found.methods[m])
+        ax.plot(made.ranks[m], np.full(len(found.tasks), place), "o", color=FAINT, markersize=3.5, zorder=1)
+        ax.plot([made.low[m], made.high[m]], [place, place], color=own["color"], linewidth=1.6, zorder=2)
+        ax.plot(made.mean[m], place, markersize=6.5, markeredgecolor="white", zorder=3, **own)
+    bar = {"color": "black", "linewidth": 2, "solid_capstyle": "butt"}
+    for column, (first, last) in enumerate(cliques(made.mean, made.difference)):
+        ax.plot([k + 0.35 + 0.022 * k * (column + 1)] * 2, [first - 0.3, last + 0.3], **bar)
+    ax.plot([1, 1 + min(made.difference, k - 1)], [-1.15, -1.15], **bar)
+    ax.text(1 + min(made.difference, k - 1), -1.15, f"  CD = {made.difference:.1f}", va="center", fontsize="small")
+    ax.set(yticks=range(k), yticklabels=[found.methods[m] for m in order], ylim=(k - 0.4, -1.7))
+    ax.set(xlabel=f"rank by {found.metric.replace('_', ' ')} on {len(found.tasks)} tasks (1 is best)")
+    ax.set_xlim(left=1 - 0.03 * k)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.grid(visible=True, axis="x", color="#e6e6e6", linewidth=0.6)
+    ax.set_axisbelow(True)
+    grey = "#555555"
+    handles = {
+        MEAN: Line2D([], [], color=grey, marker="o"), SINGLE: Line2D([], [], color=FAINT, marker="o", linestyle=""),
+        JOINED: Line2D([], [], **bar),
+    }  # fmt: skip
+    legend_below(canvas, handles)

@@ -1,0 +1,130 @@
+"""Reports over several tasks: known answers, explicit gaps, and intervals that hold what they should."""
+
+import numpy as np
+import pytest
+from scored import final_errors, store, write_run
+
+from harness.analysis.diagnostics import seed_counts
+from harness.reporting.rendering import figures, render
+from harness.reporting.report import Request
+from harness.system.errors import UsageError
+from reports.across import across
+from reports.figures.profile import Profile, profiles
+from reports.figures.ranks import Ranks, cliques, critical_difference, friedman, mean_ranks
+
+ERRORS = {"sgld": (0.1, 0.4, 0.05), "csgld": (0.2, 0.1, 0.06), "sghmc": (0.4, 2.0, 0.05)}
+TASKS = ("mixture25", "mixture5", "gaussian2d")
+SEEDS = 5
+
+
+def write(results, method, task, error, seeds=SEEDS, **changes):
+    """Runs whose joint error is near `error`; the same noise for every method."""
+    for seed in range(seeds):
+        noise = np.random.default_rng(seed).normal(size=(8, 1)) * 0.02 + 1
+        found = final_errors(np.sqrt(error) * noise)
+        write_run(
+            results, method=method, task=task, seed=seed, chains=8, curves=found, metrics={"mean_error": 0.1}, **changes
+        )
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results")
+    for method, errors in ERRORS.items():
+        for task, error in zip(TASKS, errors, strict=True):
+            write(folder, method, task, error)
+    write(folder, "psgld", "mixture25", 0.3)
+    write(folder, "msgld", "mixture25", 0.3, seeds=3)
+    for seed in range(SEEDS):
+        write_run(folder, method="sgnht", task="mixture25", seed=seed, chains=8, status="diverged")
+    write(folder, "sgld", "mixture25", 9.0, budget="paper", steps=9)  # another field, with fewer methods
+    return store(folder)
+
+
+def test_methods_that_lack_a_task_are_left_out_and_named(results):
+    found = across(results, Request())
+    assert found.methods == ["csgld", "sghmc", "sgld"]
+    assert [field.task for field in found.tasks] == sorted(TASKS)
+    assert any(text.startswith("psgld: no value on") for text in found.left_out)
+    assert any("msgld" in text and "fewer than five seeds" in text for text in found.left_out)
+    assert found.values[found.methods.index("sgld"), 1] == pytest.approx(0.1, rel=0.05)
+    one = across(results, Request(tasks=("mixture25",)))
+    assert one.methods == ["csgld", "psgld", "sghmc", "sgld", "sgnht"]
+    assert np.isinf(one.values[-1]).all()  # diverged counts, last
+
+
+def test_ranks_of_known_errors(results):
+    made = Ranks().build(results, Request())
+    found = {record["method"]: record for record in made.records}
+    assert found["sgld"]["ranks"] == {"gaussian2d": 1.5, "mixture25": 1.0, "mixture5": 2.0}
+    assert found["csgld"]["mean_rank"] == pytest.approx(2.0)
+    assert [record["method"] for record in made.records] == ["sgld", "csgld", "sghmc"]
+    assert all(record["low"] <= record["mean_rank"] <= record["high"] for record in made.records)
+
+
+def test_the_profile_of_known_errors(results):
+    made = Profile().build(results, Request())
+    share = {(record["method"], record["factor"]): record["share"] for record in made.records}
+    assert share["sgld", 1.0] == pytest.approx(2 / 3)
+    assert share["csgld", 10.0] == 1
+    assert share["sghmc", np.inf] == pytest.approx(2 / 3)  # a joint error of 2 is no solution
+    with pytest.raises(UsageError, match="no field has the metric"):
+        Profile().build(results, Request(metric="joint_eror"))
+
+
+@pytest.mark.parametrize("report", [Ranks, Profile])
+def test_it_is_made_with_the_same_bytes_in_all_formats(results, report):
+    made = report().build(results, Request())
+    (figure,) = made.figures
+    drawn = figures.drawn(figure, "svg")
+    assert drawn == figures.drawn(figure, "svg")
+    assert len(drawn[0]) < 500_000
+    assert all(render(made, form) for form in ("table", "markdown", "csv", "json", "latex", "html"))
+
+
+def test_without_a_common_task_there_is_a_note(tmp_path):
+    write(tmp_path, "sgld", "mixture25", 0.1)
+    for report in (Ranks, Profile):
+        assert report().build(store(tmp_path), Request()).notes
+
+
+def test_friedman_and_nemenyi_by_the_example_of_the_paper():
+    """Demsar 2006, 3.2.2: 4 classifiers on 14 data sets: F_F = 3.69 with (3, 39), CD = 1.25 (of alpha .05)."""
+    from scipy.stats import f
+
+    mean = np.array([3.143, 2.000, 2.893, 1.964])
+    chi = 12 * 14 / (4 * 5) * ((mean**2).sum() - 4 * 25 / 4)
+    assert 13 * chi / (14 * 3 - chi) == pytest.approx(3.69, abs=0.02)
+    assert critical_difference(4, 14) == pytest.approx(2.569 * np.sqrt(4 * 5 / (6 * 14)), rel=1e-3)
+    ranks = np.array([[1.0, 1, 2, 1, 1], [2, 3, 1, 2, 2], [3, 2, 3, 3, 3]])
+    chi = 12 * 5 / (3 * 4) * ((ranks.mean(axis=1) - 2) ** 2).sum()
+    assert friedman(ranks) == pytest.approx(f.sf(4 * chi / (10 - chi), 2, 8))
+    assert friedman(np.full((3, 4), 2.0)) is None
+    assert cliques(np.array([1.0, 1.5, 3.0, 3.4]), 1.6) == [(0, 1), (1, 2), (2, 3)]
+    assert cliques(np.array([1.0, 4.0]), 1.0) == []
+
+
+def simulated(rng, truth, seeds, spread=0.25):
+    """Values (M, T) and replicates of errors that are means over seeds about the truth (M, T)."""
+    each = truth[:, :, None] * np.exp(spread * rng.normal(size=(*truth.shape, seeds)) - spread**2 / 2)
+    return each.mean(axis=2), each @ seed_counts(seeds).T / seeds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [5, 10])
+def test_intervals_hold_the_ranks_and_shares_of_the_true_errors(seeds):
+    """Of 6 methods on 8 tasks, 200 times. Where true errors tie nearly, noise pulls mean ranks to the middle."""
+    rng = np.random.default_rng(seeds)
+    held, shares = [], []
+    for _ in range(200):
+        truth = np.exp(rng.normal(size=(6, 8)) - 2)
+        values, replicates = simulated(rng, truth, seeds)
+        wanted = mean_ranks(truth, truth[:, :, None], 5).mean
+        found = mean_ranks(values, replicates, seeds)
+        held.append((found.low - 1e-9 <= wanted) & (wanted <= found.high + 1e-9))
+        right, made = profiles(truth, truth[:, :, None], 1.0), profiles(values, replicates, 1.0)
+        for tau in (1.0, 2.0, 5.0):
+            low, high = made.interval(tau)
+            shares.append((low - 1e-9 <= right.share(tau)) & (right.share(tau) <= high + 1e-9))
+    assert np.mean(held) >= 0.93  # 0.97 and 0.94
+    assert np.mean(shares) >= 0.93  # 0.98 and 0.99: shares are discrete
