@@ -10,6 +10,7 @@ def bench_reports() -> list[Info]:
     """The reports of this package."""
     return [
         Info("contours", "reports.figures.contours:Contours", "energy contours, true and estimated from draws"),
+        Info("convergence", "reports.figures.convergence:Convergence", "error by data passes and by seconds"),
         Info("coverage", "reports.tables.coverage:Coverage", "modes found, with their masses and spreads"),
         Info("curves", "reports.figures.curves:Curves", "errors against data passes and against seconds"),
         Info("cycle-beta", "reports.tables.cycle_beta:CycleBeta", "the number of cycles and the share of exploration"),
@@ -20,7 +21,6 @@ def bench_reports() -> list[Info]:
         Info(
             "equal-cost", "reports.tables.equal_cost:EqualCost", "parallel chains and one chain at the same total cost"
         ),
-        Info("error", "reports.figures.error:Errors", "error against the truth, by data passes and by seconds"),
         Info("ess", "reports.tables.ess:EffectiveSize", "effective sample sizes, with bias and temperature"),
         Info("interpolation", "reports.figures.interpolation:Interpolation", "test error between draws of two cycles"),
         Info("leaderboard", "reports.tables.leaderboard:Leaderboard", "the ranking of samplers on each task"),

@@ -3,7 +3,7 @@
 - Of a task, the field (protocol, chains, budget, version) on which most methods have a value; of several, the one of
   the largest budget. Fields are never pooled.
 - Of a method with several rows in it, that of tuned settings; else of settings that nobody changed; else the latest.
-- A row counts if the leaderboard ranks it, or if it diverged: then its value is infinite. Other rows have none.
+- A row of five seeds counts if the leaderboard ranks it, or if it diverged: then its value is infinite.
 - Only methods with a value on all tasks are compared. The tasks are those that were asked for; else those on which at
   least half as many methods have a value as on the task with the most.
 """
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from harness import Store
 
 JOINT = "joint_error"
+FEWEST = 5
+"""Seeds of a row that counts: RULES.md, 5."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +114,8 @@ def _field(score: FieldScore, metric: str) -> TaskField:
     missing: dict[str, str] = {}
     for group in sorted(score.groups, key=_preference):
         standing = score.standing(group, metric)
-        if standing.rank is not None or standing.status.startswith("diverged"):
+        diverged = standing.status.startswith("diverged") and len(group.runs) >= FEWEST
+        if standing.rank is not None or diverged:
             rows[group.method] = group
         else:
             missing[group.method] = standing.status.partition(";")[0]

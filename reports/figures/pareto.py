@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 
 COST = "passes_to_low_error"
 HEADERS = {"seconds": "seconds of sampling", COST: "data passes to low error"}
-COLUMNS = 3
 NAMED = 8
+SOLVED, TOP = 1.0, 30.0
+"""The front is of joint errors below that of one exact draw; rows above `TOP` are counted, not shown."""
 PANEL = 3.1
 FRONT, OTHER = "front: no row is lower in both", "not on any front"
 CAPTION = (
     "Points: rows, by cost and joint error at the end of equal budgets, both lower is better; lines: 95 % bootstrap "
     "intervals of the error over seeds, and the range of the cost over seeds (of data passes the bootstrap interval). "
-    "Black steps: the Pareto front, of the rows that no other row beats in both, by the points alone. Seconds are of "
-    "sampling alone and compare runs of one machine only."
+    "Black steps: the Pareto front, of the rows that no other row beats in both, by the points alone, among joint "
+    "errors below 1, that of one exact draw. Seconds are of sampling alone and compare runs of one machine only."
 )
 
 
@@ -35,8 +36,9 @@ class Pareto(Report):
     error, against the joint error, of its field with most ranked methods (`reports.across`).
 
     At equal budgets rows differ in error at equal gradients, and in seconds by what a gradient's step costs beside it.
-    A row is on the front if no other is at most as high in both and lower in one. The front is of the points: rows
-    whose intervals overlap may change places. Data passes to low error that are infinite have no point.
+    A row is on the front if its joint error is below 1, that of one exact draw, and no other is at most as high in both
+    and lower in one. The front is of the points: rows whose intervals overlap may change places.
+    Data passes to low error that are infinite have no point.
     """
 
     name: ClassVar[str] = "pareto"
@@ -54,10 +56,10 @@ class Pareto(Report):
         if not records:
             where = f"a finite cost ({HEADERS[cost]})" if fields else "five finished seeds on a task with a truth"
             return Result(notes=[f"no two rows have {where}"])
-        rows = -(-len(found) // COLUMNS)
+        columns = _columns(found)
         names = _named(found)
-        width = max(min(len(found), COLUMNS) * PANEL, 6.4)
-        size = (width, rows * PANEL * 0.9 + 0.6 + legend_height(names, width))
+        width = max(columns * PANEL, 6.4)
+        size = (width, -(-len(found) // columns) * PANEL * 0.9 + 0.6 + legend_height(names, width))
         figure = Figure("pareto", lambda canvas: _draw(canvas, found, cost, names), size, CAPTION)
         return Result([_table(score, records, cost, machines) for score, _ in found], records, [figure], machines)
 
@@ -98,8 +100,8 @@ def _cost(score: FieldScore, group: Group, cost: str) -> tuple[float, float, flo
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[bool]:
-    """Whether no other point is at most as high in both coordinates and lower in one."""
-    return [not any(a <= x and b <= y and (a, b) != (x, y) for a, b in points) for x, y in points]
+    """Whether the error (second) is below `SOLVED`, and no other point at most as high in both and lower in one."""
+    return [y < SOLVED and not any(a <= x and b <= y and (a, b) != (x, y) for a, b in points) for x, y in points]
 
 
 def _machines(store: Store, groups: Sequence[Group]) -> list[str]:
@@ -133,7 +135,16 @@ def _table(score: FieldScore, records: Sequence[Mapping[str, Any]], cost: str, n
         Column("cost_value", HEADERS[cost], "right", ".3g"), Column("joint_error", "joint error", "right", ".3g"),
         Column("ends", "95 %", "right"),
     ]  # fmt: skip
-    return Table(score.title, columns, rows, ["on the front: no other row is lower in both", *notes])
+    return Table(
+        score.title,
+        columns,
+        rows,
+        ["on the front: no other row is lower in both, and the joint error is below 1", *notes],
+    )
+
+
+def _columns(found: Sequence[Any]) -> int:
+    return min(len(found), 2 if len(found) == 4 else 3)
 
 
 def _named(found: Sequence[tuple[FieldScore, Sequence[Point]]]) -> dict[str, Any]:
@@ -147,32 +158,40 @@ def _named(found: Sequence[tuple[FieldScore, Sequence[Point]]]) -> dict[str, Any
 def _draw(
     canvas: Any, found: Sequence[tuple[FieldScore, Sequence[Point]]], cost: str, names: Mapping[str, Any]
 ) -> None:
-    columns = min(len(found), COLUMNS)
     handles = dict(names)
-    axes = list(grid(canvas, len(found), columns, HEADERS[cost], "joint error at the end", shared=()))
-    for ax, (score, points) in zip(axes, found, strict=True):
+    axes = list(grid(canvas, len(found), _columns(found), HEADERS[cost], "joint error at the end", shared=()))
+    for ax, (_, points) in zip(axes, found, strict=True):
         styles = looks([point.label for point in points])
-        for point in points:
+        for point in (point for point in points if point.error[0] <= TOP):
             named = point.label in names
             own = look(point.group.method) if named else {"color": FAINT, "marker": "o"}
             colour, layer = own["color"], 3 if named else 1
             open_ = {"markerfacecolor": "white"} if named and styles[point.label]["linestyle"] != "-" else {}
             ax.plot([point.cost[0]] * 2, point.error[1:], color=colour, linewidth=0.9, zorder=layer)
             ax.plot(point.cost[1:], [point.error[0]] * 2, color=colour, linewidth=0.9, zorder=layer)
-            size = 5 if named else 3
             (handle,) = ax.plot(
-                point.cost[0], point.error[0], linestyle="", markersize=size, zorder=layer + 1, **own, **open_
+                point.cost[0],
+                point.error[0],
+                linestyle="",
+                markersize=5 if named else 3,
+                zorder=layer + 1,
+                **own,
+                **open_,
             )
             handles[point.label if named else OTHER] = handle
+        ax.set(yscale="log", title=f"{points[0].group.task}, {points[0].group.chains} chains")
+        ax.set_ylim(top=min(ax.get_ylim()[1], 2 * TOP))
+        logarithmic(ax, ax.get_xlabel())
+        high = sum(point.error[0] > TOP for point in points)
+        if high:
+            ax.text(0.98, 0.97, f"{high} above {TOP:g}", transform=ax.transAxes, ha="right", va="top", fontsize="small")
         front = sorted((point.cost[0], point.error[0]) for point in points if point.front)
-        ax.set_yscale("log")
-        logarithmic(ax, HEADERS[cost] if ax.get_xlabel() else "")
-        (right, top) = (ax.get_xlim()[1], ax.get_ylim()[1])
-        x, y = zip((front[0][0], top), *front, (right, front[-1][1]), strict=True)
-        (handles[FRONT],) = ax.step(x, y, where="post", color="black", linewidth=0.8, zorder=2)
-        ax.set(xlim=(ax.get_xlim()[0], right), ylim=(ax.get_ylim()[0], top))
+        if front:
+            right = ax.get_xlim()[1]
+            x, y = zip(*front, (right, front[-1][1]), strict=True)
+            (handles[FRONT],) = ax.step(x, y, where="post", color="black", linewidth=0.8, zorder=2)
+            ax.set_xlim(right=right)
         ax.grid(visible=True, color="#ededed", linewidth=0.6)
-        ax.set_title(f"{points[0].group.task}, {points[0].group.chains} chains", fontsize="medium")
     budgets = sorted({score.groups[0].budget for score, _ in found})
     name_figure(canvas, f"Cost and error at the end of the budget ({', '.join(budgets)})")
     legend_below(canvas, {label: handle for label, handle in handles.items() if handle is not None})

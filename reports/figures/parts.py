@@ -234,13 +234,16 @@ def grid(
 
 def logarithmic(ax: Any, words: str) -> None:
     """A logarithmic x axis with plain numbers, on less than a decade too."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
     ax.set(xscale="log", xlabel=words)
     low, high = ax.get_xlim()
     plain = FuncFormatter(lambda value, _: f"{value:,g}")
-    subs = (1.0,) if high > 150 * low else (1.0, 2.0, 5.0) if high > 4 * low else np.arange(1.0, 10.0)
-    ax.xaxis.set_major_locator(LogLocator(subs=subs))
+    if high > 4 * low:
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 150 * low else (1.0, 2.0, 5.0)))
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator(4))
+        ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_minor_formatter(NullFormatter())
     if high < 1e6 and low > 1e-4:
         ax.xaxis.set_major_formatter(plain)

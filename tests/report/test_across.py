@@ -9,6 +9,7 @@ from harness.reporting.rendering import figures, render
 from harness.reporting.report import Request
 from harness.system.errors import UsageError
 from reports.across import across
+from reports.figures.pareto import Pareto, pareto_front
 from reports.figures.profile import Profile, profiles
 from reports.figures.ranks import Ranks, cliques, critical_difference, friedman, mean_ranks
 
@@ -72,7 +73,20 @@ def test_the_profile_of_known_errors(results):
         Profile().build(results, Request(metric="joint_eror"))
 
 
-@pytest.mark.parametrize("report", [Ranks, Profile])
+def test_the_front_is_of_rows_that_no_other_beats_in_both(results):
+    assert pareto_front([(1, 0.5), (2, 0.2), (3, 0.2), (2, 0.6), (0.5, 3.0), (1, 0.5)]) == [
+        True,
+        True,
+        *[False] * 3,
+        True,
+    ]
+    made = Pareto().build(results, Request(tasks=("mixture25",)))
+    assert {record["method"] for record in made.records} == {"csgld", "psgld", "sghmc", "sgld"}  # sgnht diverged
+    with pytest.raises(UsageError, match="passes_to_low_error"):
+        Pareto().build(results, Request(metric="rhat"))
+
+
+@pytest.mark.parametrize("report", [Ranks, Profile, Pareto])
 def test_it_is_made_with_the_same_bytes_in_all_formats(results, report):
     made = report().build(results, Request())
     (figure,) = made.figures
@@ -84,7 +98,7 @@ def test_it_is_made_with_the_same_bytes_in_all_formats(results, report):
 
 def test_without_a_common_task_there_is_a_note(tmp_path):
     write(tmp_path, "sgld", "mixture25", 0.1)
-    for report in (Ranks, Profile):
+    for report in (Ranks, Profile, Pareto):
         assert report().build(store(tmp_path), Request()).notes
 
 

@@ -57,7 +57,7 @@ CAPTION = (
 )
 
 
-class Errors(FieldReport):
+class Convergence(FieldReport):
     """A figure for each field (task, protocol, chains, budget) with a truth: the error of a typical chain against data
     passes (every gradient counts) and against seconds of sampling.
 
@@ -67,7 +67,7 @@ class Errors(FieldReport):
     (diverged) a method has a row and no line. The floor is c / n for n exact draws (`reports.figures.floor`).
     """
 
-    name: ClassVar[str] = "error"
+    name: ClassVar[str] = "convergence"
 
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         if not score.truth_known:

@@ -10,7 +10,7 @@ from harness.analysis.diagnostics import passes_to_low_error
 from harness.analysis.diagnostics.crossing import last_crossing
 from harness.reporting.rendering import figures, render
 from harness.reporting.report import Request
-from reports.figures.error import Errors, resampled_medians, typical_chain
+from reports.figures.convergence import Convergence, resampled_medians, typical_chain
 
 POINTS, CHAINS, SEEDS = 80, 8, 5
 X = np.geomspace(10, 1000, POINTS)
@@ -36,7 +36,7 @@ def made(tmp_path_factory):
     write(tmp_path, "sgld", 30.0)
     write(tmp_path, "csgld", 1.0)
     write(tmp_path, "sghmc", 0.0, status="diverged")
-    return Errors().build(store(tmp_path), Request(tasks=("mixture25",)))
+    return Convergence().build(store(tmp_path), Request(tasks=("mixture25",)))
 
 
 def test_a_line_is_the_median_over_chains_and_seeds(made):
@@ -89,7 +89,7 @@ def test_the_figure_and_the_text_are_made_with_the_same_bytes(made):
 
 def test_a_task_without_truth_has_no_such_figure(tmp_path):
     write_run(tmp_path, metrics={"test_error": 3.0})
-    made = Errors().build(store(tmp_path), Request())
+    made = Convergence().build(store(tmp_path), Request())
     assert not made.tables
     assert not made.figures
     assert not math.isnan(len(made.records))
