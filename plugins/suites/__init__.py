@@ -11,6 +11,7 @@
     budget = "quick"
     schedule = "polynomial"
     settings = { sampler.a = 5, task.batch = 64 }
+    study = "tuned"                  settings that `bench tune` found
     sweep = { schedule.step_size = [0.01, 0.03] }
 
 What `bench nightly` takes from the command line, and not from here, is the machine's: workers and devices.

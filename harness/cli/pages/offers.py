@@ -38,6 +38,7 @@ def hyperparameters(offer: Offer) -> list[dict[str, Any]]:
             "default": None if field.required else field.default,
             "meaning": field.meaning,
             "allowed": ", ".join(field.choices) or field.allowed,
+            "tuned within": field.tune,
             "source": field.source,
             "type": field.type,
             "required": field.required,
