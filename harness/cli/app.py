@@ -31,7 +31,7 @@ VERBS = {
     "ls": "List samplers, schedules, methods, tasks, reports, suites, runs.",
     "show": "Show one task, sampler, method, schedule or run.",
     "report": "Make a report; `bench ls reports` lists them.",
-    "compare": "Compare two rows, paired by seed.",
+    "compare": "Compare two samplers, paired by seed.",
     "sql": "Query the results database, read-only.",
     "ingest": "Update the database from the runs on disk.",
     "plugins": "List plugins and their problems.",
@@ -101,8 +101,22 @@ def _command(name: str, files: tuple[str, ...]) -> Any:
         if group is not verb:
             group.command(name)(verb)
         command = typer.main.get_command(group)
-    command.epilog = EVERYWHERE
+    for one in (command, *getattr(command, "commands", {}).values()):
+        _for_readers(one)
     return command
+
+
+def _for_readers(command: Any) -> None:
+    """Show the examples of a command's docstring below its options, whose values get names as users know them."""
+    text, _, examples = (command.help or "").partition("Examples:\n")
+    command.help = text.rstrip()
+    command.epilog = "\n\n".join([*([f"\b\nExamples:\n{examples.rstrip()}"] if examples else []), EVERYWHERE])
+    for parameter in command.params:
+        label = parameter.type_descriptor
+        if parameter.param_type_name == "option" and parameter.metavar is None and not parameter.is_flag:
+            parameter.metavar = (
+                "NAMES" if label.is_list else "N" if label.is_ranged else "PATH" if label.is_path else "TEXT"
+            )
 
 
 def _app(*, add_completion: bool = False, **options: Any) -> typer.Typer:
@@ -113,6 +127,11 @@ app = _app(
     name="bench",
     add_completion=True,
     help="Benchmark stochastic-gradient MCMC samplers on the same tasks, seeds and budgets.",
+    epilog="""\b
+Examples:
+    bench run --sampler sgld,psgld --task mixture5,blr-heart --budget quick
+    bench report leaderboard
+    bench show sgld""",
     no_args_is_help=True,
     cls=Verbs,
 )
@@ -136,13 +155,17 @@ def _version(asked: bool) -> None:
 def options(
     ctx: typer.Context,
     results: Annotated[
-        Path | None, typer.Option("--results", help="Results folder; default: BENCH_RESULTS, else ./bench-results.")
+        Path | None,
+        typer.Option("--results", metavar="DIR", help="Results folder; default: BENCH_RESULTS, else ./bench-results."),
     ] = None,
-    plugin: Annotated[list[str] | None, typer.Option("--plugin", help="Load a plugin file.", is_eager=True)] = None,
+    plugin: Annotated[
+        list[str] | None, typer.Option("--plugin", metavar="FILE", help="Load a plugin file.", is_eager=True)
+    ] = None,
     form: Annotated[
         str,
         typer.Option(
             "--format",
+            metavar="NAME",
             help="Output format: table (default), json, csv, markdown, latex or html.",
             autocompletion=lambda: ["table", "json", "csv", "markdown", "latex", "html"],
         ),

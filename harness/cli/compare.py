@@ -46,6 +46,10 @@ def compare(
     Runs are paired by seed. Differences A - B have a t interval. The joint error, data passes to low error and ess_mse,
     which are not means over seeds, have the ratio A / B with a bootstrap interval over seeds. p is from a permutation
     test for 10 pairs or more, from a paired t test for 3 to 9, with Holm's correction over all comparisons printed.
+
+    Examples:
+        bench compare csgld sgld
+        bench compare csgld sgld --task mixture25 --metric modes_covered
     """
     if a == b:
         raise UsageError(f"A and B are both {a!r}; give a label or group key to compare rows of one method")

@@ -17,7 +17,8 @@ from harness.runs.plugin_metadata import datasets
 from harness.system.errors import BenchError, DataError
 
 app = typer.Typer(
-    help="List, fetch and verify the data sets that tasks read.",
+    help="List, fetch and verify the data sets that tasks read.\n\n"
+    "Examples:\n    bench data ls\n    bench data fetch mnist blr-heart\n",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -29,13 +30,23 @@ Names = Annotated[list[str] | None, typer.Argument(help="Data sets or tasks; def
 
 @app.command("ls")
 def ls() -> Result:
-    """List the files of all data sets and whether they are there; sizes are checked, contents are not."""
+    """List the files of all data sets. Their sizes are checked, their contents are not.
+
+    Examples:
+        bench data ls
+        bench data ls --json
+    """
     return _result([_row(file, tasks, _presence(file)) for file, tasks in _declared().items()])
 
 
 @app.command("verify")
 def verify(names: Names = None) -> Result:
-    """Check the files against their SHA-256. Exit code 4 where one is missing or altered."""
+    """Check the files by their SHA-256. Exit code 4 if one is missing or altered.
+
+    Examples:
+        bench data verify
+        bench data verify mnist blr-heart
+    """
     rows = [_row(file, tasks, files.problem(file) or "ok") for file, tasks in _chosen(names).items()]
     bad = sum(row["status"] != "ok" for row in rows)
     note = f"{bad} of {len(rows)} files are not as declared; `bench data fetch` downloads them"
@@ -44,7 +55,12 @@ def verify(names: Names = None) -> Result:
 
 @app.command("fetch")
 def fetch(names: Names = None) -> Result:
-    """Download what is missing or altered to the data root; files that are good are left alone."""
+    """Download missing and altered files. Files with the right checksum stay as they are.
+
+    Examples:
+        bench data fetch
+        bench data fetch mnist blr-heart
+    """
     rows = []
     for file, tasks in _chosen(names).items():
         try:

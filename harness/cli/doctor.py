@@ -25,7 +25,12 @@ ENOUGH = 2 * 2**30
 
 
 def doctor() -> Result:
-    """Check versions, the results folder, data sets, plugins and GPU. Exit code 1 where there is a problem."""
+    """Check versions, the results folder, data sets, plugins and GPU. Exit code 1 if there is a problem.
+
+    Examples:
+        bench doctor
+        bench doctor --json
+    """
     rows = [
         {"check": check, "state": state, "what to do": remedy, "found": found}
         for part in (_versions, _results, _data, _plugins, _gpu)

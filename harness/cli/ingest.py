@@ -20,7 +20,12 @@ def ingest(
         bool, typer.Option("--verify", help="Check all checksums, and the database against a rebuild.")
     ] = False,
 ) -> Result:
-    """Update the database from the runs. Reading commands do this themselves; --rebuild rebuilds it completely."""
+    """Update the database from the runs on disk. Commands that read results do this on their own.
+
+    Examples:
+        bench ingest
+        bench ingest --verify
+    """
     if rebuild and verify:
         raise UsageError("--rebuild and --verify exclude each other; give one after the other")
     ledger = Ledger(context.current().results)

@@ -50,7 +50,13 @@ def ls(
         typer.Option(help="Only runs with these statuses, a,b,c.", autocompletion=completes(words=STATUSES)),
     ] = None,
 ) -> Result:
-    """List samplers (with methods), schedules, methods, tasks, reports, suites, or the runs done so far."""
+    """List samplers (with methods), schedules, methods, tasks, reports, suites, or the runs done so far.
+
+    Examples:
+        bench ls samplers
+        bench ls tasks --json
+        bench ls runs --task mixture25 --status diverged
+    """
     check_known("listing", [what], KINDS)
     if what == "runs":
         rows = _runs(task, method, status)

@@ -48,7 +48,9 @@ Tasks = Annotated[
 OnlyTasks = Annotated[
     list[str] | None, typer.Option(help="Only these tasks, a,b,c; also TASK@PROTOCOL.", autocompletion=TASKS)
 ]
-OnlyMethods = Annotated[list[str] | None, typer.Option(help="Only these, a,b,c; default: all.", autocompletion=METHODS)]
+OnlyMethods = Annotated[
+    list[str] | None, typer.Option(help="Only these samplers or methods, a,b,c.", autocompletion=METHODS)
+]
 Budget = Annotated[
     str,
     typer.Option(
@@ -57,8 +59,13 @@ Budget = Annotated[
         autocompletion=BUDGETS,
     ),
 ]
-Seeds = Annotated[str | None, typer.Option("--seeds", help="0-9 or 0,3,7; default: the protocol's.")]
-Set = Annotated[list[str] | None, typer.Option("--set", help="Settings, as in sampler.a=5 task.batch=64.")]
+Seeds = Annotated[str | None, typer.Option("--seeds", help="Seeds, 0-9 or 0,3,7; default: the protocol's.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Settings, as in sampler.a=5 task.batch=64; `bench show` lists them."
+    ),
+]
 Workers = Annotated[
     int | None, typer.Option("--workers", min=1, max=256, help="Worker processes; default: one per core.")
 ]
@@ -69,14 +76,14 @@ AnyDevices = Annotated[
 Timeout = Annotated[
     str | None,
     typer.Option(
-        "--timeout", help="Time limit for runs that advance together: 2h, 30m, 90s or 90; longer runs end as timeout."
+        "--timeout",
+        help="Time limit of runs that advance together, 2h, 30m, 90s or 90; longer ones end with the status timeout.",
     ),
 ]
 MaxRuns = Annotated[
     int,
     typer.Option("--max-runs", min=1, max=MAX_INT, help="Maximum number of runs; a larger plan is refused."),
 ]
-Several = Annotated[list[str] | None, typer.Option(help="Only these, a,b,c; default: all.")]
 
 
 def request(
@@ -90,9 +97,13 @@ def request(
     settings: Set = None,
     study: Annotated[
         str,
-        typer.Option("--settings", help="A study of `bench tune` with the settings to use; tuned: the one shipped."),
+        typer.Option(
+            "--settings", help="Use what this study of `bench tune` found; tuned: what bench was shipped with."
+        ),
     ] = "",
-    sweep: Annotated[list[str] | None, typer.Option("--sweep", help="KEY=A,B,C: a run for each value.")] = None,
+    sweep: Annotated[
+        list[str] | None, typer.Option("--sweep", metavar="KEY=A,B,C", help="Make a run for each value.")
+    ] = None,
     schedule: Annotated[
         str | None,
         typer.Option(

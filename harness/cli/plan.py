@@ -21,7 +21,12 @@ from harness.system.files import read_json
 
 @options.with_request
 def plan(asked: RunRequest, devices: options.AnyDevices = "auto", max_runs: options.MaxRuns = MAX_RUNS) -> Result:
-    """Show what `bench run` with the same options would do and what it would cost. Runs nothing."""
+    """Show what `bench run` with the same options would do and what it would cost. Runs nothing.
+
+    Examples:
+        bench plan --sampler sgld,csgld --task mixture25 --seeds 0-9 --chains 4
+        bench plan --sampler hmc --task blr-heart --budget quick --json
+    """
     here = context.current()
     ledger = Ledger(here.results)
     ledger.check_version()

@@ -12,7 +12,12 @@ from harness.system.errors import PluginError, UsageError
 
 
 def plugins() -> Result:
-    """List the plugins. Each is loaded and created from its defaults; a failure is a row with its reason."""
+    """List the plugins, what they offer, and their problems. Every class is loaded and created from its defaults.
+
+    Examples:
+        bench plugins
+        bench plugins --json
+    """
     rows = listing(context.plugins())
     notes = [f"{row['distribution']} ({row['plugin']}): {row['problems']}" for row in rows if row["problems"]]
     return Result([table(rows, ["plugin", "status", "offers", "version", "distribution"])], rows, notes=notes)

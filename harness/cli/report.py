@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context
-from harness.cli.options import BUDGETS, OnlyMethods, OnlyTasks, Several, completes
+from harness.cli.options import BUDGETS, OnlyMethods, OnlyTasks, completes
 from harness.contracts.plugin_errors import plugin_code
 from harness.reporting import rendering
 from harness.reporting.rendering import SUFFIXES, figures
@@ -32,11 +32,13 @@ def report(
     ],
     task: OnlyTasks = None,
     method: OnlyMethods = None,
-    protocol: Several = None,
+    protocol: Annotated[list[str] | None, typer.Option(help="Only these protocols, a,b,c.")] = None,
     budget: Annotated[
-        list[str] | None, typer.Option(help="Only runs of these budgets, a,b,c.", autocompletion=BUDGETS)
+        list[str] | None, typer.Option(help="Only runs with these budgets, a,b,c.", autocompletion=BUDGETS)
     ] = None,
-    chains: Annotated[list[str] | None, typer.Option(help="Only runs of these numbers of chains, 4,8.")] = None,
+    chains: Annotated[
+        list[str] | None, typer.Option(metavar="N,N", help="Only runs with these numbers of chains, 4,8.")
+    ] = None,
     metric: Annotated[str | None, typer.Option(help="Rank by this metric.")] = None,
     columns: Annotated[list[str] | None, typer.Option(help="Only these columns of the tables, a,b,c.")] = None,
     size: Annotated[str | None, typer.Option(help="Size of the figures, WIDTHxHEIGHT in inches, as in 7x4.")] = None,
@@ -49,7 +51,13 @@ def report(
         ),
     ] = None,
 ) -> Result | None:
-    """Make a report; `bench ls reports` lists them. The ending of --out is a format too."""
+    """Make a report of the results; `bench ls reports` lists the reports. The ending of --out chooses the format.
+
+    Examples:
+        bench report leaderboard
+        bench report leaderboard --task mixture25 --format latex
+        bench report density --task mixture25 --out figures
+    """
     kind, form = _formats(out, context.current().form)
     changes: dict[str, Any] = {"size": _inches(size)} if size else {}
     changes |= {"title": title} if title is not None else {}

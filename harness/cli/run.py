@@ -37,7 +37,13 @@ def run(
     max_runs: options.MaxRuns = MAX_RUNS,
     yes: Annotated[bool, typer.Option("--yes", help="Run even if it takes over a day.")] = False,
 ) -> Result:
-    """Run samplers on tasks. The same command again runs only what is missing; more seeds run only the new ones."""
+    """Run samplers on tasks. The same command again runs only what is missing; more seeds run only the new ones.
+
+    Examples:
+        bench run --sampler sgld,csgld --task mixture25 --seeds 0-9 --chains 4
+        bench run --sampler hmc --task blr-heart --budget quick
+        bench run --sampler sgld --task mixture5 --sweep schedule.step_size=0.01,0.1
+    """
     limit = options.duration(timeout, "--timeout")
     kind, named = devices_for(devices, asked.tasks)
     if draws not in DRAWS:

@@ -26,12 +26,18 @@ def show(
         list[str],
         typer.Argument(
             metavar="[KIND] NAME",
-            help="A name or a run key (6 digits at least), or KIND NAME.",
+            help="A name, or the beginning of a run key (6 digits at least); KIND tells equal names apart.",
             autocompletion=completes("tasks", "samplers", "methods", "schedules"),
         ),
     ],
 ) -> Result:
-    """Show a task, sampler, method, schedule or run: settings with their source, truth, metrics, environment."""
+    """Show a task, sampler, method, schedule or run: settings with their source, truth, metrics, environment.
+
+    Examples:
+        bench show sgld
+        bench show task mixture25
+        bench show RUN  # the beginning of a run key, as `bench ls runs` prints it
+    """
     if len(words) > 2:
         raise UsageError("`bench show` takes a name, or a kind and a name")
     if len(words) == 2 and words[0] not in {*KINDS, *(f"{kind}s" for kind in KINDS)}:

@@ -21,7 +21,12 @@ def sql(
         int, typer.Option("--max-rows", min=1, max=MAX_INT, help="Maximum number of rows; a larger answer is refused.")
     ] = MAX_ROWS,
 ) -> Result:
-    """Query the results, read-only: no writing, no files, no extensions. docs/data-dictionary.md says what is where."""
+    """Query the results, read-only: no writing, no files, no extensions. docs/data-dictionary.md describes the tables.
+
+    Examples:
+        bench sql "show tables"
+        bench sql "select method, seed, value from run_metric where metric = 'modes_covered'"
+    """
     seconds = duration(timeout, "--timeout")
     columns, found = context.store().table(query, most=max_rows, seconds=seconds)
     rows = [dict(zip(columns, row, strict=True)) for row in found]

@@ -24,9 +24,14 @@ TABLE = ("status", "method", "task", "step", "left", "seeds", "steps/s", "worker
 
 
 def status(
-    watch: Annotated[bool, typer.Option("--watch", help="Keep showing it until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Update it every two seconds until Ctrl-C.")] = False,
 ) -> Result | None:
-    """Show running workers and their progress, interrupted runs, and the number of runs by status."""
+    """Show running workers and their progress, interrupted runs, and the number of runs by status.
+
+    Examples:
+        bench status
+        bench status --watch
+    """
     ledger = Ledger(context.current().results)
     ledger.check_version()
     settled: dict[str, str] = {}

@@ -42,7 +42,13 @@ def check(
     ],
     settings: Set = None,
 ) -> Result:
-    """Check samplers, schedules and tasks, at their defaults or --set, against the laws; exit code 1 if one fails."""
+    """Check samplers, schedules and tasks, at their defaults or --set, against the laws; exit code 1 if one fails.
+
+    Examples:
+        bench check sgld
+        bench check csgld mixture25
+        bench check sghmc --set sampler.friction=0.1
+    """
     words = list(dict.fromkeys(name))
     given = parse_settings(settings or [], "--set")
     # Report wrong names and settings before anything is checked.

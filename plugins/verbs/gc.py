@@ -24,8 +24,12 @@ def gc(
 ) -> Result:
     """List what can be deleted from the results folder, and why; with --delete, delete it.
 
-    Kept are results, attempts that can be resumed, runs with a running worker, and all files and folders that do not
+    It keeps results, attempts that can be resumed, runs with a running worker, and all files and folders that do not
     have the names and structure that bench writes. Links are not followed. If it is interrupted, repeat the command.
+
+    Examples:
+        bench gc
+        bench gc --delete
     """
     ledger = Ledger(context.current().results)
     ledger.check_version()

@@ -40,7 +40,12 @@ def new(
     name: Annotated[str, typer.Argument(help="Name: lower-case letters, digits and hyphens.")],
     into: Annotated[Path | None, typer.Option(help="Folder to create the package in; default: here.")] = None,
 ) -> Result:
-    """Write a package, as a new folder NAME, that installs, works and passes its checks; then edit it."""
+    """Write a package, as a new folder NAME, that installs, works and passes its checks; then edit it.
+
+    Examples:
+        bench new sampler my-sampler
+        bench new task my-task --into packages
+    """
     if kind not in KINDS:
         raise UsageError(f"unknown kind {kind!r:.80}{suggestions(kind, KINDS)}")
     _check_name(name, context.plugins())

@@ -41,10 +41,14 @@ def nightly(
     max_runs: options.MaxRuns = MAX_RUNS,
     accept: Annotated[bool, typer.Option("--accept", help="Accept worse results as the new standard.")] = False,
 ) -> Result:
-    """Run what a suite lacks, write its reports as pages, and compare with the last night, paired by seed.
+    """Run the missing runs of a suite, write its pages, and compare with the last night, paired by seed.
 
     Exit code 5 if a row became worse, else 1 if a run failed or diverged. Runs that failed before are run again. After
     an interruption the same command finishes the work.
+
+    Examples:
+        bench nightly smoke --out pages
+        bench nightly my-suite.toml --out pages --timeout 2h
     """
     limit = options.duration(timeout, "--timeout")
     chosen = find(context.plugins(), suite)

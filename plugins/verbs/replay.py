@@ -27,6 +27,10 @@ def replay(
     """Repeat a finished run separately and compare bit for bit. Exit code 1 if the bits differ.
 
     A diverged run must diverge again, a failed run must fail again. The results are not changed.
+
+    Examples:
+        bench replay RUN  # the beginning of a run key, as `bench ls runs` prints it
+        bench replay RUN --anyway
     """
     here = context.current()
     ledger = Ledger(here.results)

@@ -68,12 +68,16 @@ def reproduce(
         typer.Option("--export", help="Run nothing; add the existing results to this folder, as Parquet."),
     ] = None,
 ) -> Result:
-    """Run what the papers' cells and claims still need, then print the ledger: reported, ours, verdict.
+    """Run what is missing for the papers' tables and claims, then print reported values, ours, and verdicts.
 
     If a paper's settings are lost, the sweep declared in their place is run too. Runs that need a GPU or take over a
     day are skipped without --yes, and runs whose plugins or data are missing are always skipped; the skipped runs are
     listed with the reason. The same command again runs only what is missing. `bench report reproduction` prints the
     ledger without running anything.
+
+    Examples:
+        bench reproduce csgmcmc --table 4
+        bench reproduce adaptive-drift --budget quick
     """
     if budget not in BUDGETS:
         raise UsageError(f"--budget {budget!r} is not one of {', '.join(BUDGETS)}")

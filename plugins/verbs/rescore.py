@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context
-from harness.cli.options import OnlyMethods, OnlyTasks
+from harness.cli.options import TASKS, OnlyMethods
 from harness.contracts.parameters import suggestions
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import Ledger
@@ -25,7 +25,7 @@ COLUMNS = ["run", "method", "task", "seed", "metric", "version", "before", "afte
 
 
 def rescore(
-    task: OnlyTasks = None,
+    task: Annotated[list[str] | None, typer.Option(help="Only these tasks, a,b,c.", autocompletion=TASKS)] = None,
     sampler: OnlyMethods = None,
     metric: Annotated[
         list[str] | None, typer.Option(help="Compute these, a,b,c; default: new ones and those of an older version.")
@@ -35,6 +35,10 @@ def rescore(
 
     It uses the kept draws. Runs with missing or weighted draws are refused. result.json does not change: the new
     metrics are stored next to it and replace its own in reports. Exit code 1 if a run was refused.
+
+    Examples:
+        bench rescore
+        bench rescore --task mixture25 --metric modes_covered
     """
     store = context.store()
     if store.aside and store.results.is_dir():

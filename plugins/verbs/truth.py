@@ -32,6 +32,10 @@ def truth(
 
     Later runs of the task use it; `bench rescore` brings finished ones up to date. Nothing is stored, with exit code
     1, if the chains do not agree (R-hat above 1.01, effective size below 10,000, acceptance outside of 0.5 to 0.98).
+
+    Examples:
+        bench truth my-task
+        bench truth my-task --set task.scale=2 --draws 8000
     """
     from harness.results.ledger.ledger import Ledger
     from harness.runs import truths

@@ -66,7 +66,7 @@ def tune(
         str,
         typer.Option(
             "--budget",
-            help="Of each run: smoke, quick, paper, steps=N, passes=N.",
+            help="Budget of each run: smoke, quick, paper, steps=N, passes=N.",
             autocompletion=options.BUDGETS,
         ),
     ] = "quick",
@@ -77,7 +77,10 @@ def tune(
         typer.Option("--objective", help="Metric; default: joint_error, or nll on held-out training data."),
     ] = None,
     space_: Annotated[
-        list[str] | None, typer.Option("--space", help="NAME=LOW:HIGH: search this instead of what the class declares.")
+        list[str] | None,
+        typer.Option(
+            "--space", metavar="NAME=LOW:HIGH", help="Search this range instead of the one the class declares."
+        ),
     ] = None,
     settings: options.Set = None,
     workers: options.Workers = None,
@@ -91,6 +94,10 @@ def tune(
     networks are judged on a tenth of the training data that they were not trained on. Where the runs of several seeds
     do not advance together, a trial that is worse than the median after some of them ends there. The same command again
     resumes an interrupted search: trials are runs in the results folder like any other.
+
+    Examples:
+        bench tune --sampler sgld,psgld --task blr-heart --trials 30
+        bench tune --sampler sghmc --task mixture5 --space sampler.friction=0.01:1
     """
     check_installed()
     limit = options.duration(timeout, "--timeout")

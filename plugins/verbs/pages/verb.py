@@ -115,11 +115,15 @@ def picture(record: Mapping[str, Any]) -> bytes:
 
 def docs(
     folder: Annotated[Path, typer.Argument(help="Folder for the pages.")] = HOME,
-    distribution: Annotated[str, typer.Option(help="Whose samplers.")] = OWN,
+    distribution: Annotated[str, typer.Option(help="Distribution with the samplers.")] = OWN,
 ) -> Result:
     """Write a page for each sampler of a distribution, from its docstring and what follows from its code.
 
     Pages of other samplers in the folder are removed; a folder with a README.md that it did not write is refused.
+
+    Examples:
+        bench docs
+        bench docs pages --distribution my-package
     """
     readme = folder / "README.md"
     is_own = readme.exists() and any(mark in readme.read_text("utf-8", "replace") for mark in (MARK, OLD_MARK))

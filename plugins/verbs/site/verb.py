@@ -27,6 +27,10 @@ def site(
     """Write pages of all results: leaders, tasks, methods, rows with their runs, reports, and the history of suites.
 
     The pages open from disk. Exit code 3 if a report could not be made; the others are written.
+
+    Examples:
+        bench site --out pages
+        bench site --out pages --report leaderboard,coverage
     """
     registry, results = context.plugins(), context.current().results
     chosen = reports.names(registry, words(report) if report else None)

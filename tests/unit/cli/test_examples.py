@@ -1,0 +1,92 @@
+"""The examples in the help of every verb: each parses, what it names exists, and the cheap ones are run."""
+
+import json
+import shlex
+
+import pytest
+
+from harness.cli import GLOBAL
+from harness.cli.app import VERBS, _command, run
+from plugins.verbs import bench_verbs
+
+CHEAP = {"compare", "data ls", "gc", "ingest", "ls", "new", "plan", "report", "rescore", "show", "sql", "status"}
+"""The others need minutes, the network or a file of the user's."""
+OURS = {"my-package", "my-sampler", "my-suite.toml", "my-task"}
+"""Names that stand for a user's own."""
+NAMED = {"sampler", "task", "method", "schedule", "suite", "name", "names", "words", "paper", "a", "b", "what"}
+
+
+def examples(text):
+    _, _, found = text.partition("Examples:\n")
+    return [shlex.split(line, comments=True) for line in found.splitlines() if line.strip().startswith("bench ")]
+
+
+def commands():
+    """Each verb, also of a group, with its command."""
+    for verb in [*VERBS, *(info.name for info in bench_verbs())]:
+        made = _command(verb, ())
+        for name, command in getattr(made, "commands", {"": made}).items():
+            yield f"{verb} {name}".strip(), command
+
+
+COMMANDS = dict(commands())
+EXAMPLES = [(verb, words) for verb, command in COMMANDS.items() for words in examples(command.epilog)]
+
+
+def options(words):
+    """The arguments of an example, after its verb."""
+    verb = next(verb for verb in COMMANDS if words[1 : 1 + len(verb.split())] == verb.split())
+    return verb, words[1 + len(verb.split()) :]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("examples")
+    words = ["--sampler", "sgld,csgld", "--task", "mixture25", "--seeds", "0-2", "--chains", "2"]
+    assert run(["--results", str(folder), "run", *words, "--budget", "steps=200"]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_every_verb_has_two_or_three_examples(verb, capsys):
+    own = [words for name, words in EXAMPLES if name == verb]
+    assert 2 <= len(own) <= 3
+    assert {options(words)[0] for words in own} == {verb}
+    assert run([*verb.split(), "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert examples(shown)[: len(own)] == own
+    assert max(map(len, shown.splitlines())) <= 100
+
+
+def test_the_help_of_bench_has_examples(capsys):
+    assert run(["--help"]) == 0
+    assert len(examples(capsys.readouterr().out)) == 3
+
+
+@pytest.mark.parametrize(("verb", "words"), EXAMPLES, ids=[" ".join(words[1:]) for _, words in EXAMPLES])
+def test_an_example_parses_and_its_names_exist(verb, words):
+    command = COMMANDS[verb]
+    given = [word for word in options(words)[1] if word not in {*GLOBAL, "latex"}]
+    with command.make_context(verb, given) as ctx:
+        for parameter in command.params:
+            value = ctx.params[parameter.name]
+            if value is None or parameter.name not in NAMED:
+                continue
+            known = {item.value for item in parameter.shell_complete(ctx, "")} | OURS | {"RUN", "mnist", "task"}
+            for text in [value] if isinstance(value, str) else value:
+                assert verb == "new" or set(text.split(",")) <= known, (parameter.name, text)
+
+
+@pytest.mark.parametrize(
+    "words", [words for verb, words in EXAMPLES if verb in CHEAP], ids=lambda words: " ".join(words[1:])
+)
+def test_a_cheap_example_runs(words, results, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["--results", str(results), "ls", "runs", "--json"]) == 0
+    key = json.loads(capsys.readouterr().out)[0]["run"]
+    assert run(["--results", str(results), *(key if word == "RUN" else word for word in words[1:])]) == 0
+
+
+@pytest.mark.parametrize("words", [words for verb, words in EXAMPLES if verb == "run"], ids=" ".join)
+def test_the_runs_of_an_example_can_be_planned(words, tmp_path):
+    assert run(["--results", str(tmp_path), "plan", *words[2:]]) == 0
