@@ -13,10 +13,10 @@ from plugins.verbs.site.contents import described
 from plugins.verbs.site.model import Section
 
 LEADERBOARD = "leaderboard"
-FIRST = (LEADERBOARD, "coverage", "ess")
+FIRST = (LEADERBOARD, "error", "coverage", "ess")
 """Shown before the others, which follow by name."""
-LEFT_OUT = ("interpolation", "mds", "reproduction")
-"""Shown only where a suite names them: they evaluate networks for minutes, or have a command of their own."""
+LEFT_OUT = ("interpolation", "mds", "reproduction", "theorem1", "theorem3")
+"""Shown only where a suite names them: they evaluate networks for minutes, or are of papers and not of the runs."""
 RESERVED = ("index", "night", "rows", "site", "style")
 
 
