@@ -21,7 +21,7 @@ OWN_TAGS = {
 }  # fmt: skip
 VOID = {"meta", "link", "img"}
 START_PAGE = 500_000
-"""Bytes."""
+"""Bytes, with its style and figures."""
 
 
 class Page(HTMLParser):
@@ -30,7 +30,7 @@ class Page(HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.tags, self.links, self.ids, self.open, self.attributes = set(), [], set(), [], set()
-        self.policy, self.scripts, self.alts, self.regions = "", [], [], []
+        self.policy, self.scripts, self.alts, self.images = "", [], [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
@@ -42,7 +42,7 @@ class Page(HTMLParser):
         self.ids |= {found["id"]} if "id" in found else set()
         self.policy += found["content"] if found.get("http-equiv") == "Content-Security-Policy" else ""
         self.alts += [found["alt"]] if tag == "img" else [found["aria-label"]] if found.get("role") == "img" else []
-        self.regions += [found["aria-label"]] if found.get("role") == "region" else []
+        self.images += [found["src"]] if tag == "img" else []
         if tag not in VOID:
             self.open.append(tag)
 
@@ -66,8 +66,9 @@ def check_pages(folder):
         links = re.findall(r"""href=["']([^"']*)""", path.read_text())
         assert all(link.startswith(("#", "data:image/png")) for link in links), path
     assert not re.search(r"@import|url\(", (folder / "style.css").read_text())
-    assert (folder / "index.html").stat().st_size < START_PAGE
     pages = {path.relative_to(folder).as_posix(): Page(path.read_text()) for path in sorted(folder.rglob("*.html"))}
+    loaded = {"index.html", "style.css", *pages["index.html"].images}
+    assert sum((folder / name).stat().st_size for name in loaded) < START_PAGE
     for name, page in pages.items():
         assert page.open == []
         assert page.tags <= OWN_TAGS

@@ -28,6 +28,8 @@ STYLE = "style.css"
 DOCUMENTS = tuple(form for form in FORMATS if form not in {"table", "html"})
 INCH = 96
 """Pixels of a browser's inch."""
+HEADLINES = ("profile", "ranks")
+"""Reports whose first figure is on the start page, as PNG: that of many methods is much smaller than as SVG."""
 CARD_ROWS = 5
 """Rows of a task on the start page."""
 
@@ -54,19 +56,26 @@ class Links:
         self.suites = _places("suites", [suite.name for suite in site.suites])
         keys = [row.key for field in site.fields for row in field.rows]
         self.rows = {key: f"rows/{figures.file_name(key)[:16]}.html" for key in keys}
+        self.runs = {run: row.key for field in site.fields for row in field.rows for run in row.runs}
         self.names = {name: self.rows[key] for name, key in site.names.items() if key in self.rows}
 
     def cell(self, row: Mapping[str, Any], column: Column) -> str:
         """Where a cell of any table leads: by its column's key to a task or method, and the cell that names a row of
-        results to the page of that row, where the record has its group key as "group".
+        results to the page of that row, where the record has its "group" key or its "run_keys".
         """
         value = row.get(column.key)
         if not isinstance(value, str):
             return ""
-        if column.key in {"method", "label", "row"} and (page := self.rows.get(str(row.get("group", "")))):
+        if column.key in {"method", "label", "row"} and (page := self.rows.get(self._group(row))):
             return page
         kind = {"task": self.tasks, "method": self.methods, "row": self.names, "suite": self.suites}.get(column.key, {})
         return kind.get(value, "")
+
+    def _group(self, row: Mapping[str, Any]) -> str:
+        """The group key of a record; "" where there is none, or its runs are of several groups."""
+        keys = row.get("run_keys")
+        groups = {self.runs.get(str(key), "") for key in keys} if isinstance(keys, list) else set()
+        return str(row["group"]) if "group" in row else groups.pop() if len(groups) == 1 else ""
 
 
 def contents(site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
@@ -87,7 +96,7 @@ def contents(site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
         "site": site, "links": links, "reports": [part for part in shown if part.name != night],
         "pictures": pictures, "number": number, "chart": charts, "paragraphs": paragraphs,
     }  # fmt: skip
-    pages = _reports(shown, files) | _subjects(site, links, pictures) | _overviews(site)
+    pages = _reports(shown, files) | _subjects(site, links, pictures) | _overviews(site, pictures)
     for path, (template, content) in pages.items():
         files[path] = _page(template, path, **common, **content).encode()
     return files, {s.name: s.problem for s in shown if s.problem}
@@ -123,10 +132,12 @@ def _subjects(site: Site, links: Links, pictures: Mapping[str, Sequence[Picture]
     return found
 
 
-def _overviews(site: Site) -> Pages:
+def _overviews(site: Site, pictures: Mapping[str, Sequence[Picture]]) -> Pages:
     """The start page, and the page of all rows."""
     standings = _methods_table(site) if site.fields else None
-    found: Pages = {INDEX: ("index.html", {"families": _families(site), "standings": standings, "most": CARD_ROWS})}
+    headline = [picture for name in HEADLINES for picture in pictures.get(name, [])[:1]]
+    content = {"families": _families(site), "standings": standings, "most": CARD_ROWS, "headline": headline}
+    found: Pages = {INDEX: ("index.html", content)}
     if site.fields:
         table = _rows_table([(field, row) for field in site.fields for row in field.rows])
         found["rows.html"] = "rows.html", {"table": table}

@@ -128,7 +128,7 @@ def _row(
         key=group.key, label=score.labels[group.key], method=group.method, task=group.task, protocol=group.protocol,
         budget=group.budget, chains=group.chains, seeds=len(group.runs), rank=by.get("rank"),
         value=_value(by), mean=by.get("mean"), low=by.get("low"), high=by.get("high"),
-        status=str(by.get("status") or "no result"), seconds=seconds,
+        status=str(by.get("status") or "no result"), seconds=seconds, runs=[run["run_key"] for run in runs],
         facts=[(label, text) for label, text in shown if text], tables=[table for table in tables if table.rows],
         commands=[("All of it, with the code that is installed:", _command(group)), *_replays(runs)],
         code=versions(group, others, facts.runs, facts.code), history=history,

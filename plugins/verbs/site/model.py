@@ -52,6 +52,7 @@ class Series:
 class Row:
     """A group of runs that differ only in the seed: a row of a leaderboard.
 
+    runs          run keys
     rank, value   by the metric that ranks its field: place, number with interval; `status` says why it has no rank
     facts         (label, text);  commands (what, command);  code (title, lines), a diff
     """
@@ -71,6 +72,7 @@ class Row:
     high: float | None = None
     status: str = ""
     seconds: float | None = None
+    runs: Sequence[str] = ()
     facts: Sequence[tuple[str, str]] = ()
     commands: Sequence[tuple[str, str]] = ()
     tables: Sequence[Table] = ()

@@ -13,7 +13,7 @@ from plugins.verbs.site.contents import described
 from plugins.verbs.site.model import Section
 
 LEADERBOARD = "leaderboard"
-FIRST = (LEADERBOARD, "error", "coverage", "ess")
+FIRST = (LEADERBOARD, "convergence", "profile", "ranks", "pareto", "coverage", "ess")
 """Shown before the others, which follow by name."""
 LEFT_OUT = ("interpolation", "mds", "reproduction", "theorem1", "theorem3")
 """Shown only where a suite names them: they evaluate networks for minutes, or are of papers and not of the runs."""
