@@ -96,11 +96,15 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Write the generated pages anew: data dictionary, a page a sampler, REPRODUCTION.md. The tests hold them equal."""
-    session.install(".")
+    """Write the generated pages anew: data dictionary, a page a sampler, REPRODUCTION.md. The tests hold them equal.
+
+    Then build the documentation site in build/site, or in the folder after --; a missing link or description fails.
+    """
+    session.install(".[docs]")
     session.run("bench", "docs", env=ONE_THREAD)
     for module in ("plugins.verbs.pages.dictionary", "reports.published"):
         session.run("python", "-m", module, env=ONE_THREAD)
+    session.run("python", "docs/site/build.py", *session.posargs)
 
 
 @nox.session

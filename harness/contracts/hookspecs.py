@@ -19,6 +19,7 @@ import pluggy
 GROUP = "bench"
 spec = pluggy.HookspecMarker(GROUP)
 hook = pluggy.HookimplMarker(GROUP)
+"""Marks a function of a plugin as the implementation of the hook of that name, for example `bench_samplers`."""
 
 
 @dataclass(frozen=True)

@@ -192,6 +192,7 @@ SERIES_METRICS = (
     Metric("rhat", "min", "1", "rank-normalised split R-hat, worst coordinate"),
     *MOMENT_METRICS,
 )
+"""What `SeriesObserver` reports."""
 TEMPERATURE_METRICS = (
     Metric("temperature", "target", "1", "configurational temperature, mean over directions", target=1.0),
     Metric("temperature_min", "target", "1", "the coldest eigendirection of the Hessian at the mode", target=1.0),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.contracts.hookspecs import Info
+from harness.contracts.randomness import TUNING_SEED
 from harness.reporting.report import Request
 from harness.reporting.scoring.groups import (
     CHANGED,
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_CHOSEN = """
+_CHOSEN = f"""
 where ($1 is null or list_contains($1, task))
     and ($2 is null or list_contains($2, method))
     and ($3 is null or list_contains($3, protocol))
+    and seed < {TUNING_SEED}
 """
 _RUNS = f"""
 create temp table chosen as
