@@ -114,7 +114,7 @@ def _field(score: FieldScore, metric: str) -> TaskField:
     missing: dict[str, str] = {}
     for group in sorted(score.groups, key=_preference):
         standing = score.standing(group, metric)
-        diverged = standing.status.startswith("diverged") and len(group.runs) >= FEWEST
+        diverged = bool(group.diverged) and len(group.runs) >= FEWEST
         if standing.rank is not None or diverged:
             rows[group.method] = group
         else:
