@@ -92,6 +92,7 @@ from harness.reporting.scoring.score import score_fields as score_fields
 from harness.results.store import Store as Store
 from harness.results.store.published import Published as Published
 from harness.runs.plugin_metadata import lacking as lacking
+from harness.runs.plugin_metadata import step_limit as step_limit
 from harness.system.errors import BenchError as BenchError
 from harness.system.errors import DataError as DataError
 from harness.system.errors import PluginError as PluginError

@@ -35,6 +35,9 @@ def bench_reports() -> list[Info]:
         ),
         Info("sample-paths", "reports.figures.sample_paths:SamplePaths", "energy contours, and paths across them"),
         Info("schedules", "reports.figures.schedules:Schedules", "step size and temperature against the step"),
+        Info(
+            "sensitivity", "reports.figures.sensitivity:Sensitivity", "error against the step size, of tuning's trials"
+        ),
         Info("tempering", "reports.figures.tempering:Tempering", "error and likelihood against the temperature"),
         Info("theorem1", "reports.figures.theorem1:Theorem1", "exact bias and error of csgld, with fitted rates"),
         Info(

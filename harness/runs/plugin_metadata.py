@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -76,6 +77,18 @@ def sampler_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
 def weighs(offer: Offer) -> bool:
     """Whether the draws of a sampler have importance weights."""
     return bool(_cached(offer, "weighs"))
+
+
+def step_limit(
+    sampler: Offer, sampler_params: Mapping[str, Any], task: Offer, task_params: Mapping[str, Any]
+) -> float | None:
+    """The step size at which a sampler becomes unstable on a task, the limit over the curvature; None if unknown."""
+    facts = sampler_facts(sampler, sampler_params)
+    limit, curvature = (
+        facts["stability_limit"],
+        1.0 if facts["free_step"] else task_facts(task, task_params)["curvature"],
+    )
+    return limit / curvature if limit and curvature and math.isfinite(limit) else None
 
 
 def _sampler(target: str, params: Mapping[str, Any]) -> dict[str, Any]:

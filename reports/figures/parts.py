@@ -154,17 +154,18 @@ def first_done(group: Group) -> Run | None:
 
 def task_of(group: Group, request: Request) -> Any:
     """The task with the group's settings."""
-    return request.plugin("tasks", group.task, **_settings(group, "task."))
+    return request.plugin("tasks", group.task, **settings_of(group, "task."))
 
 
 def trajectory(group: Group, request: Request) -> Trajectory:
     """The trajectory of a group's runs, from their settings, with burn-in and thinning."""
-    schedule = request.plugin("schedules", str(group.settings["schedule"]), **_settings(group, "schedule."))
+    schedule = request.plugin("schedules", str(group.settings["schedule"]), **settings_of(group, "schedule."))
     whole: Trajectory = schedule.trajectory(group.steps, task_of(group, request).steps_per_epoch())
     return whole.with_burn_in(int(group.settings["run.burn_in"]), int(group.settings["run.thin"]))
 
 
-def _settings(group: Group, prefix: str) -> dict[str, Any]:
+def settings_of(group: Group, prefix: str) -> dict[str, Any]:
+    """A group's settings of one part ("task."), by their names in it."""
     return {name.removeprefix(prefix): value for name, value in group.settings.items() if name.startswith(prefix)}
 
 

@@ -41,7 +41,7 @@ _CHOSEN = f"""
 where ($1 is null or list_contains($1, task))
     and ($2 is null or list_contains($2, method))
     and ($3 is null or list_contains($3, protocol))
-    and seed < {TUNING_SEED}
+    and (seed >= {TUNING_SEED}) = $4
 """
 _RUNS = f"""
 create temp table chosen as
@@ -86,9 +86,10 @@ select attempt, name, x, y from curve_points where attempt in (select unnest(?))
 """
 
 
-def load_groups(store: Store, request: Request) -> list[Group]:
-    """All groups that the request names and that have a concluded run."""
-    chosen = [list(names) or None for names in (request.tasks, request.methods, request.protocols)]
+def load_groups(store: Store, request: Request, *, trials: bool = False) -> list[Group]:
+    """All groups that the request names and that have a concluded run; of `trials`, those of `bench tune` alone."""
+    chosen: list[Any] = [list(names) or None for names in (request.tasks, request.methods, request.protocols)]
+    chosen.append(trials)
     with store.reading() as db:
         db.execute(_RUNS, chosen)
         numbers = _numbers(db)

@@ -1,0 +1,69 @@
+"""The trials of tuning against the step size: the good range of known objectives, in units of the stability limit."""
+
+import pytest
+from scored import store, write_run
+
+from harness import TUNING_SEED, registry
+from harness.reporting.rendering import figures, render
+from harness.reporting.report import Request
+from harness.system.errors import UsageError
+from reports.figures.sensitivity import Sensitivity
+from reports.tables.leaderboard import Leaderboard
+from tasks.synthetic.mixture25 import Mixture25
+
+TRIALS = {0.001: 0.8, 0.004: 0.19, 0.01: 0.1, 0.02: 0.15, 0.05: 0.5}
+
+
+def write(results, method, step, objective, status="done", number=0):
+    for seed in range(2):
+        metrics = {"joint_error": objective * (0.9 + 0.2 * seed)} if status == "done" else None
+        params = {"step_size": step, "temperature": 1.0}
+        write_run(results, method=method, seed=TUNING_SEED + seed, metrics=metrics, params=params, status=status,
+                  number=number)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results")
+    for step, objective in TRIALS.items():
+        write(folder, "sgld", step, objective)
+    write(folder, "sgld", 0.2, 0.0, status="diverged")
+    for step, objective in ((0.01, 0.3), (0.02, 0.2)):
+        write(folder, "msgld", step, objective)
+    return store(folder)
+
+
+def test_the_good_range_is_of_trials_within_twice_the_best(results):
+    made = Sensitivity().build(results, Request(registry=registry()))
+    sgld, msgld = made.records
+    assert (sgld["method"], sgld["best_step"], sgld["trials"], sgld["diverged"]) == ("sgld", 0.01, 6, 1)
+    assert (sgld["good_low"], sgld["good_high"]) == (0.004, 0.02)
+    assert not sgld["good_low_open"]
+    assert not sgld["good_high_open"]
+    assert sgld["best"] == pytest.approx(0.1)
+    limit = 2 / Mixture25().curvature()
+    assert sgld["good_high_of_limit"] == pytest.approx(0.02 / limit, rel=1e-4)
+    assert msgld["good_low_open"]  # no trial outside: the range is at least this
+    assert msgld["good_high_open"]
+    row = made.tables[0].rows[1]
+    assert row["good"] == "<0.0100 to >0.0200"
+
+
+def test_other_reports_leave_trials_out_and_this_one_the_reported_runs(results, tmp_path):
+    assert not Leaderboard().build(results, Request()).records
+    write_run(tmp_path, metrics={"joint_error": 0.1})
+    made = Sensitivity().build(store(tmp_path), Request())
+    assert not made.records
+    assert "bench tune" in made.notes[0]
+
+
+def test_it_is_drawn_with_the_same_bytes_in_all_formats(results):
+    made = Sensitivity().build(results, Request())
+    assert made.records[0]["stability_limit"] is None  # no plugins, no limit
+    (figure,) = made.figures
+    drawn = figures.drawn(figure, "svg")
+    assert drawn == figures.drawn(figure, "svg")
+    assert len(drawn[0]) < 500_000
+    assert all(render(made, form) for form in ("table", "markdown", "csv", "json", "latex", "html"))
+    with pytest.raises(UsageError, match="no trial has the metric"):
+        Sensitivity().build(results, Request(metric="rhat"))
