@@ -37,17 +37,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_CHOSEN = f"""
+_CHOSEN = """
 where ($1 is null or list_contains($1, task))
     and ($2 is null or list_contains($2, method))
     and ($3 is null or list_contains($3, protocol))
-    and (seed >= {TUNING_SEED}) = $4
 """
-_RUNS = f"""
+_SOURCE = {False: "result", True: f"(select * from run_status where concluded and seed >= {TUNING_SEED})"}  # noqa: S608
+"""Reported runs, and the trials of `bench tune`."""
+_RUNS = """
 create temp table chosen as
 select group_key, run_key, seed, attempt, status, passes, seconds_sampling, draws_kept
-from result {_CHOSEN}
-"""  # noqa: S608 - a constant
+from {source} {chosen}
+"""
 _NUMBERS = "select group_key, seed, status, passes, seconds_sampling, draws_kept from chosen order by group_key, seed"
 _GROUPS = """
 select run.*, numbered.* exclude (group_key) from run join (
@@ -71,10 +72,10 @@ from chosen join metric on metric.attempt = chosen.attempt
 group by all
 order by group_key, name, version desc, min(seed)
 """  # noqa: S608 - names of ours
-_DETAILS = f"""
+_DETAILS = """
 select group_key, run_key as key, attempt, path, seed, status, reason, step, chain, passes, seconds_sampling, draws_kept
-from result {_CHOSEN} order by group_key, seed
-"""  # noqa: S608 - a constant
+from {source} {chosen} order by group_key, seed
+"""
 _CODES = """
 select run.task, task_source, task_data, max(attempt) as latest
 from chosen join run using (group_key, run_key, seed) group by all order by all
@@ -88,10 +89,10 @@ select attempt, name, x, y from curve_points where attempt in (select unnest(?))
 
 def load_groups(store: Store, request: Request, *, trials: bool = False) -> list[Group]:
     """All groups that the request names and that have a concluded run; of `trials`, those of `bench tune` alone."""
-    chosen: list[Any] = [list(names) or None for names in (request.tasks, request.methods, request.protocols)]
-    chosen.append(trials)
+    source = {"source": _SOURCE[trials], "chosen": _CHOSEN}
+    chosen = [list(names) or None for names in (request.tasks, request.methods, request.protocols)]
     with store.reading() as db:
-        db.execute(_RUNS, chosen)
+        db.execute(_RUNS.format(**source), chosen)
         numbers = _numbers(db)
         readings = _readings(db)
         origins: dict[str, dict[str, Any]] = {}
@@ -103,7 +104,7 @@ def load_groups(store: Store, request: Request, *, trials: bool = False) -> list
         for choice in _dicts(db, _CHOICES):
             place = choice["method"], choice["task"], choice["protocol"]
             choices.setdefault(place, {})[choice["name"]] = choice
-    details = functools.cache(lambda: _details(store, chosen))
+    details = functools.cache(lambda: _details(store, _DETAILS.format(**source), chosen))
     return [
         _group(
             row,
@@ -274,9 +275,9 @@ def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, "task data": row["task_data"], "engine": row["engine"], "key version": row["key_version"]}
 
 
-def _details(store: Store, chosen: Sequence[Any]) -> dict[str, list[dict[str, Any]]]:
+def _details(store: Store, query: str, chosen: Sequence[Any]) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in store.rows(_DETAILS, chosen):
+    for row in store.rows(query, chosen):
         found.setdefault(row.pop("group_key"), []).append(row)
     return found
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from harness.contracts.randomness import TUNING_SEED
 from harness.results.records import FINAL, TABLES
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ class View:
 VIEWS = {
     "result": View(
         "One row a run with a concluded attempt: the latest that is done or diverged, else the latest that failed. "
-        "Columns of run and attempt.",
-        _LATEST.format(where="where attempt.concluded"),
+        "Columns of run and attempt. Trials of `bench tune`, whose seeds are reserved, are in `run_status` only.",
+        _LATEST.format(where=f"where attempt.concluded and seed < {TUNING_SEED}"),
     ),
     "run_status": View(
         "One row a run: where it stands now, by the latest attempt that is done or diverged, else by the latest. "

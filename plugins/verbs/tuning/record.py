@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.results.records import Status
 from harness.results.spec import ENGINE, RunSpec
 from harness.runs.studies import FORMAT, Place, read
 from harness.system.files import alone, write_whole
@@ -30,7 +31,7 @@ def record(spec: RunSpec, search: Search, objective: Objective, seeds: list[int]
         "value_untuned": objective.of(first) if first.seen else None,
         "trials": len(search.trials),
         "pruned": sum(trial.pruned for trial in search.trials),
-        "failed": sum(any(status != "done" for status in trial.statuses) for trial in search.trials),
+        "failed": sum(any(status != Status.DONE for status in trial.statuses) for trial in search.trials),
         "refused": sum(bool(trial.refused) for trial in search.trials),
         "passes": sum(trial.passes for trial in search.trials),
         "budget": spec.budget,
