@@ -41,6 +41,10 @@ def test_every_number_has_a_range():
 
 def test_the_help_has_every_verb_on_a_line_of_its_own(capsys):
     assert run(["--help"]) == 0
-    shown = [line.strip() for line in capsys.readouterr().out.split("Commands:")[1].splitlines() if line]
+    shown = [
+        line.strip()
+        for line in capsys.readouterr().out.split("Commands:")[1].split("Examples:")[0].splitlines()
+        if line.strip()
+    ]
     assert [line.split()[0] for line in shown] == list(OWN)
     assert [line.split(maxsplit=1)[1] for line in shown] == list(OWN.values())
