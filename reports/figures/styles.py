@@ -18,9 +18,9 @@ FAINT = "#b8b8b8"
 
 ORDER = (
     "sgld", "csgld", "sghmc", "csghmc", "msgld", "asgld", "psgld", "hmc",
-    "sgld-svrg", "contour-sgld", "sghmc-svrg", "santa", "resgld", "sgnht", "sgld-cv", "baoab",
+    "sgnht", "contour-sgld", "sghmc-svrg", "baoab", "sgld-cv", "sgld-svrg", "santa", "resgld",
     "sgrld", "sqnlmc", "adamax-sgld", "casgld", "cmsgld", "pmsgld", "adadelta-sgld", "sgfs",
-    "snapshot-sgd", "snapshot-sgdm", "adam", "sgdm", "ngvi", "relativistic-sghmc", "sgd", "hmc-persistent",
+    "snapshot-sgd", "snapshot-sgdm", "adam", "relativistic-sghmc", "ngvi", "sgd", "sgdm", "hmc-persistent",
     "sghmc-frictionless", "msgld-corrected",
 )  # fmt: skip
 """The built-in methods: place k has colour k mod 8 and marker k div 8. A new one goes to the end."""
