@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from harness import Info, hook
+
+SMALL = "--task notmnist --budget smoke"
+COMMANDS = {
+    "bench run --sampler sgld,csgld --task mixture25 --chains 8 --budget quick": (
+        "contours", "coverage", "density", "sample-paths", "schedules", "trajectory",
+    ),
+    "bench run --sampler sgld,psgld,hmc --task mixture5,blr-heart --chains 8 --budget quick": (
+        "convergence", "ess", "leaderboard", "pareto", "profile", "ranks",
+    ),
+    f"bench run --sampler sgld,csgld {SMALL}": ("curves", "cycles", "entropy", "mds"),
+    f"bench run --sampler csgld {SMALL} --set task.by_cycle=true": ("cycle-weights",),
+    f"bench run --sampler csgld {SMALL} --sweep schedule.cycles=2,4 schedule.beta=0.5,0.8": ("cycle-beta",),
+    f"bench run --sampler csgld {SMALL} --draws all": ("interpolation",),
+    "bench run --sampler sgld --task landsat --budget smoke --sweep schedule.temperature=0,0.1,1": ("tempering",),
+    "bench run --sampler sgld --task mixture25 --chains 4 --budget steps=1000, and again with --chains 1 --budget "
+    "steps=4000": ("equal-cost",),
+    "bench reproduce csgmcmc --table 4": ("reproduction",),
+    "bench tune --sampler sgld,psgld --task blr-heart --trials 10": ("sensitivity",),
+}  # fmt: skip
+"""A command that takes at most minutes -> the reports that show its results."""
+FILL = {name: command for command, names in COMMANDS.items() for name in names}
 
 
 @hook
 def bench_reports() -> list[Info]:
-    """The reports of this package."""
+    """The reports of this package, each with the command that fills it."""
+    return [replace(info, fill=FILL.get(info.name, "")) for info in _reports()]
+
+
+def _reports() -> list[Info]:
     return [
         Info("contours", "reports.figures.contours:Contours", "energy contours, true and estimated from draws"),
         Info("convergence", "reports.figures.convergence:Convergence", "error by data passes and by seconds"),

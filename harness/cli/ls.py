@@ -23,6 +23,7 @@ OFFERED = ["name", "summary", "distribution"]
 COLUMNS = {
     "samplers": ["name", "summary", "schedule", "sampler", "kind", "distribution"],
     "methods": ["name", "summary", "sampler", "schedule", "distribution"],
+    "reports": ["name", "summary", "filled_by", "distribution"],
     "suites": ["name", "summary", "commands", "distribution"],
     "runs": ["run", "method", "task", "seed", "status", "value", "metric", "reason", "chains", "budget", "protocol"],
 }
@@ -100,6 +101,8 @@ def _offer(offer: Offer) -> dict[str, Any]:
         row |= {"sampler": offer.info.sampler, "schedule": offer.info.schedule}
     elif offer.kind == "samplers":
         row |= {"sampler": offer.name, "schedule": None}
+    elif offer.kind == "reports":
+        row["filled_by"] = offer.info.fill or None
     return row | {
         "summary": offer.info.summary, "plugin": offer.plugin, "distribution": offer.distribution,
         "version": offer.version,

@@ -155,12 +155,14 @@ def load_report(name: str) -> Report:
 
 def _nothing(store: Store, name: str, *, filtered: bool) -> str:
     here = context.current().results
+    fill = getattr(context.plugins().find("reports", name).info, "fill", "")
     rows = store.rows("select distinct task, protocol from result order by all")
     if not rows:
-        return f"no finished runs in {here} yet; for a first one: bench run --sampler NAME --task NAME"
+        return f"no finished runs in {here} yet; for a first one: {fill or 'bench run --sampler NAME --task NAME'}"
     places = ", ".join(f"{row['task']}@{row['protocol']}" for row in rows)
     what = "of what was asked for" if filtered else f"that {name} is about"
-    return f"no results {what} in {here}; there are results of {places}"
+    hint = "" if filtered or not fill else f". This command would make some: {fill}"
+    return f"no results {what} in {here}; there are results of {places}{hint}"
 
 
 def _place(out: Path, name: str, suffix: str) -> Path:

@@ -41,7 +41,9 @@ def _record(where: str, member: Any, kind: type[Any]) -> Any:
     if kind is Path:
         return Path(str(member))
     texts = [
-        name for name in ("name", "target", "sampler", "schedule", "summary", "law") if name in kind.__annotations__
+        name
+        for name in ("name", "target", "sampler", "schedule", "summary", "law", "fill")
+        if name in kind.__annotations__
     ]
     values = {name: getattr(member, name) for name in texts}
     for name, value in values.items():

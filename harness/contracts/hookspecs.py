@@ -27,12 +27,14 @@ class Info:
     """A light record of something that a plugin offers: its name, where it lives, what it is.
 
     `law`, of samplers only, is "package.module:Class" of its `harness.SamplerLaw`; "" where it has none.
+    `fill`, of reports only, is a command whose results the report shows, told to users for whom it is empty.
     """
 
     name: str
     target: str
     summary: str = ""
     law: str = ""
+    fill: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ import shlex
 
 import pytest
 
-from harness.cli import GLOBAL
+from harness.cli import GLOBAL, repeat
 from harness.cli.app import VERBS, _command, run
+from harness.contracts.registry import registry
 from plugins.verbs import bench_verbs
 
 CHEAP = {"compare", "data ls", "gc", "ingest", "ls", "new", "plan", "report", "rescore", "show", "sql", "status"}
@@ -30,7 +31,16 @@ def commands():
 
 
 COMMANDS = dict(commands())
+FILLS: dict[str, list[str]] = {}
+"""The commands that fill reports -> these reports."""
+for offer in registry().offers("reports"):
+    FILLS.setdefault(offer.info.fill, []).append(offer.name)
 EXAMPLES = [(verb, words) for verb, command in COMMANDS.items() for words in examples(command.epilog)]
+
+
+def filling(command):
+    """The words of the first command in a text."""
+    return shlex.split(command.partition(", and again")[0])
 
 
 def options(words):
@@ -63,10 +73,15 @@ def test_the_help_of_bench_has_examples(capsys):
     assert len(examples(capsys.readouterr().out)) == 3
 
 
-@pytest.mark.parametrize(("verb", "words"), EXAMPLES, ids=[" ".join(words[1:]) for _, words in EXAMPLES])
-def test_an_example_parses_and_its_names_exist(verb, words):
+def test_every_report_that_needs_results_says_which_command_makes_them():
+    assert sorted(FILLS.get("", [])) == ["theorem1", "theorem3"]
+
+
+@pytest.mark.parametrize("words", [*(words for _, words in EXAMPLES), *filter(None, map(filling, FILLS))], ids=" ".join)
+def test_an_example_parses_and_its_names_exist(words):
+    verb = options(words)[0]
     command = COMMANDS[verb]
-    given = [word for word in options(words)[1] if word not in {*GLOBAL, "latex"}]
+    given = repeat([word for word in options(words)[1] if word not in {*GLOBAL, "latex"}])
     with command.make_context(verb, given) as ctx:
         for parameter in command.params:
             value = ctx.params[parameter.name]
@@ -87,6 +102,26 @@ def test_a_cheap_example_runs(words, results, tmp_path, monkeypatch, capsys):
     assert run(["--results", str(results), *(key if word == "RUN" else word for word in words[1:])]) == 0
 
 
-@pytest.mark.parametrize("words", [words for verb, words in EXAMPLES if verb == "run"], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [words for words in [*(words for _, words in EXAMPLES), *map(filling, FILLS)] if words[1:2] == ["run"]],
+    ids=" ".join,
+)
 def test_the_runs_of_an_example_can_be_planned(words, tmp_path):
-    assert run(["--results", str(tmp_path), "plan", *words[2:]]) == 0
+    assert (
+        run(["--results", str(tmp_path), "plan", *(word for word in words[2:] if word not in {"--draws", "all"})]) == 0
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [command for command in FILLS if command])
+def test_the_command_that_fills_a_report_does(command, tmp_path, capsys):
+    first, _, second = command.partition(", and again with ")
+    for extra in ["", second][: 2 if second else 1]:
+        assert run(["--results", str(tmp_path), *shlex.split(f"{first} {extra}")[1:]]) in {0, 1}
+    for name in FILLS[command]:
+        capsys.readouterr()
+        assert run(["--results", str(tmp_path), "report", name, "--json"]) == 0
+        shown = capsys.readouterr()
+        assert json.loads(shown.out), name
+        assert "This command would make" not in shown.err
