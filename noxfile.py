@@ -108,6 +108,13 @@ def docs(session: nox.Session) -> None:
 
 
 @nox.session
+def notebook(session: nox.Session) -> None:
+    """Docs/notebook.ipynb from nothing: every cell runs, and its leaderboard is that of `bench report --json`."""
+    session.install(".[notebook]", "nbclient>=0.10", "nbconvert>=7.16")
+    session.run("python", "tests/notebook.py", "--out", f"{session.create_tmp()}/notebook.html", env=ONE_THREAD)
+
+
+@nox.session
 def benchmarks(session: nox.Session) -> None:
     """Speed beside peers, into BENCHMARKS.md; quiet machine, 40 minutes. With `-- --quick`, a short trial of it; with
     `-- --samplers`, the update of every sampler alone, eight minutes; with `-- --networks`, a step of ResNet-18, five.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -19,6 +21,7 @@ import harness
 from harness.cli.app import run
 from harness.reporting.draws import Draws, read
 
+DOCS = Path(__file__).parents[2] / "docs"
 COMMAND = ["run", "--task", "mixture5", "--chains", "2", "--budget", "steps=600"]
 
 
@@ -223,6 +226,29 @@ def test_without_arviz_the_extra_is_named(results, monkeypatch):
     monkeypatch.setitem(sys.modules, "arviz_base", None)
     with pytest.raises(harness.UsageError, match=r"pip install 'sgmcmc-bench\[arviz\]'"):
         results.to_arviz(method="sgld", seed=0)
+
+
+def test_the_page_does_what_it_says(tmp_path, monkeypatch):
+    """Its commands at the smallest budget, then its lines."""
+    pytest.importorskip("arviz_base")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BENCH_RESULTS", raising=False)
+    page = (DOCS / "python.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"```sh\nbench (.*?)\n```", page)
+    assert run([*shlex.split(command.replace("quick", "smoke"))]) == 0
+    known = {}
+    for text in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(text, known)  # noqa: S102 - our own page
+    assert known["sgld"].runs["method"].unique().to_list() == ["sgld"]
+    assert len(known["points"]) > len(known["curves"])
+    assert (tmp_path / "convergence.pdf").stat().st_size > 1000
+    assert known["found"].draws.ndim == 3
+
+
+def test_the_notebook_is_committed_without_outputs():
+    cells = json.loads((DOCS / "notebook.ipynb").read_text(encoding="utf-8"))["cells"]
+    assert len(cells) > 10
+    assert not [cell for cell in cells if cell.get("outputs") or cell.get("execution_count")]
 
 
 @pytest.mark.data

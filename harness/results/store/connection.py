@@ -218,7 +218,9 @@ def _connect(path: str, *, read_only: bool = False, **config: str) -> DuckDBPyCo
 
     locked: dict[str, Any] = {**_LOCKED, **config}
     opened = duckdb.connect(path, read_only=read_only, config=locked)
-    opened.execute("set enable_progress_bar = false; set lock_configuration = true")
+    with suppress(duckdb.InvalidInputException):  # in Jupyter without ipywidgets it is off and cannot be set
+        opened.execute("set enable_progress_bar = false")
+    opened.execute("set lock_configuration = true")
     return opened
 
 
