@@ -61,6 +61,8 @@ from harness.contracts.task import Task as Task
 from harness.contracts.truth import Truth as Truth
 from harness.contracts.truth import quantile_levels as quantile_levels
 from harness.engine import linear as linear
+from harness.reporting.draws import Draws as Draws
+from harness.reporting.load import Results as Results
 from harness.reporting.load import load as load
 from harness.reporting.rendering import render as render
 from harness.reporting.report import Column as Column
