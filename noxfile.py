@@ -79,6 +79,16 @@ def nightly(session: nox.Session) -> None:
 
 
 @nox.session
+def pages(session: nox.Session) -> None:
+    """The pages of `bench site` and `bench nightly` in headless Chromium, which must be installed; pictures of all
+    kinds of pages are left in the session's folder.
+    """
+    session.install(".", *PYTEST, "playwright>=1.49")
+    pictures = {"BENCH_SCREENSHOTS": session.create_tmp()}
+    session.run("pytest", "tests/report/test_browser.py", *session.posargs, env=ONE_THREAD | pictures)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Ruff: the rules, then the formatting. With `-- --fix`, repair instead of report."""
     session.install(TOOLS["ruff"])

@@ -30,8 +30,8 @@ INCH = 96
 """Pixels of a browser's inch."""
 HEADLINES = ("profile", "ranks")
 """Reports whose first figure is on the start page, as PNG: that of many methods is much smaller than as SVG."""
-CARD_ROWS = 5
-"""Rows of a task on the start page."""
+CARD_ROWS, LONGEST = 5, 20
+"""Rows of a ranking on the start page, and on the page of a task; its table has all."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,10 @@ def _subjects(site: Site, links: Links, pictures: Mapping[str, Sequence[Picture]
     for task in site.tasks:
         fields = [field for field in site.fields if field.task == task.name]
         drawn = [picture for own in pictures.values() for picture in own if picture.task == task.name]
-        found[links.tasks[task.name]] = "task.html", {"subject": task, "fields": fields, "drawn": drawn}
+        found[links.tasks[task.name]] = (
+            "task.html",
+            {"subject": task, "fields": fields, "drawn": drawn, "longest": LONGEST},
+        )
     for method in site.methods:
         table = _rows_table([(field, row) for field, row in rows if row.method == method.name])
         found[links.methods[method.name]] = "method.html", {"subject": method, "table": table}

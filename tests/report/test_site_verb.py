@@ -1,0 +1,158 @@
+"""`bench site` on made-up results: pages of tasks, methods, rows and suites, linked both ways, and what moved."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+from nights import TINY, fabricate, write_suite
+from published import Page, check_pages, files
+
+from harness.cli.app import run
+from harness.results.store import Store
+from harness.runs import plan
+from harness.runs.source import source_hash
+from plugins.verbs.site import code
+from plugins.verbs.site.contents import paragraphs
+
+SUITE = TINY.replace('"coverage", ', "")
+
+
+def values(spec, factor=1.0):
+    return {"wasserstein2": factor * (1 + 0.01 * (spec.seed**2 % 5)), "modes_covered": 4.0 + spec.seed % 2}
+
+
+def better(spec):
+    return values(spec, 0.3 + 0.001 * spec.seed if spec.method == "sgld" else 1.0)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with the results of two nights, r, the pages of the second, night, and those of all results, all."""
+    here = tmp_path_factory.mktemp("site")
+    suite = write_suite(here, SUITE)
+    with pytest.MonkeyPatch.context() as patch:
+        for word, numbers in (("a", values), ("b", better)):
+            patch.setattr(plan, "source_hash", lambda target, word=word: source_hash(target)[:-8] + word * 8)
+            fabricate(here / "r", suite, numbers)
+            assert run(["--results", str(here / "r"), "nightly", str(suite), "--out", str(here / "night")]) == 0
+    assert site(here / "r", here / "all") == 0
+    return here
+
+
+def site(results, out, *more):
+    return run(["--results", str(results), "site", "--report", "leaderboard", "--out", str(out), *more])
+
+
+@pytest.mark.parametrize("which", ["night", "all"])
+def test_every_row_leads_to_its_runs_and_back(made, which):
+    pages = check_pages(made / which)
+    rows = Store(made / "r").rows("select group_key[:16] as row, run_key[:12] as run, method, task from result")
+    shown = [row for row in rows if f"rows/{row['row']}.html" in pages]
+    assert len(shown) == {"all": 20, "night": 10}[which]
+    for row in shown:
+        page, task, method = f"rows/{row['row']}.html", f"tasks/{row['task']}.html", f"methods/{row['method']}.html"
+        assert f"bench replay {row['run']}" in (made / which / page).read_text()
+        for name in ("leaderboard.html", "rows.html", task, method):
+            assert page in {link.removeprefix("../") for link in pages[name].links}, name
+        assert {f"../{task}", f"../{method}"} <= set(pages[page].links)
+        assert task in pages["index.html"].links
+
+
+def test_a_row_has_its_settings_with_sources_its_commands_and_its_code(made):
+    key = Store(made / "r").rows("select max(group_key) as key from result where method = 'hmc'")[0]["key"]
+    text = (made / "all" / "rows" / f"{key[:16]}.html").read_text()
+    assert re.search(r"schedule.step_size.*untuned.*of the stability limit", text)
+    assert "bench run --sampler hmc --task mixture5@adaptive-drift --budget smoke --chains 8 --seeds 0,1,2,3,4" in text
+    assert "aaaaaaaaaaaa" in text  # the commit
+    both = "".join(path.read_text() for path in (made / "all" / "rows").glob("*.html"))
+    assert both.count("Code since row") == 2
+    assert "sampler source: " in both
+
+
+def test_the_history_names_what_changed_and_the_commits(made):
+    text = (made / "all" / "suites" / "tiny.html").read_text()
+    (line,) = [line for line in text.splitlines() if "wasserstein2" in line]
+    assert re.search(r"sgld on mixture5.*better.*sampler source, schedule source, task source.*aaaaaaaaaa", line)
+    assert line in (made / "night" / "suites" / "tiny.html").read_text()
+    histories = [name for name, text in files(made / "night").items() if b'class="history"' in text]
+    assert len(histories) == 2
+    label = re.search(r'aria-label="(wasserstein2 of sgld[^"]*)"', (made / "night" / _row(made, "sgld")).read_text())
+    assert label is not None
+    assert label[1].startswith(
+        "wasserstein2 of sgld on mixture5 in 2 nights of tiny: 1.02 in night 1, 0.308 in night 2"
+    )
+
+
+def _row(made, method):
+    return next(
+        name for name, text in files(made / "night").items()
+        if name.startswith("rows/") and f"<h1>{method} on".encode() in text
+    )  # fmt: skip
+
+
+def test_equal_results_give_equal_pages_and_are_not_written_again(made, capsys, tmp_path):
+    shutil.copytree(made / "r", tmp_path / "r")
+    assert site(tmp_path / "r", tmp_path / "again") == 0
+    assert files(tmp_path / "again") == files(made / "all")
+    capsys.readouterr()
+    assert site(tmp_path / "r", tmp_path / "again") == 0
+    assert "the pages are as before" in capsys.readouterr().err
+
+
+def test_a_folder_without_runs_says_how_to_make_one(tmp_path):
+    assert site(tmp_path / "r", tmp_path / "out") == 0
+    assert "bench run --sampler sgld" in (tmp_path / "out" / "index.html").read_text()
+    check_pages(tmp_path / "out")
+
+
+def test_an_unknown_report_and_a_strange_folder_are_refused(made, capsys, tmp_path):
+    assert run(["--results", str(made / "r"), "site", "--report", "leaderbord", "--out", str(tmp_path / "o")]) == 2
+    assert "did you mean leaderboard" in capsys.readouterr().err
+    assert site(made / "r", made / "night") == 2
+    assert "holds the pages of 'tiny'" in capsys.readouterr().err
+
+
+def test_a_report_that_fails_ends_with_3_and_the_other_pages_are_there(made, tmp_path, monkeypatch):
+    from reports.tables.leaderboard import Leaderboard
+
+    def fail(*_):
+        raise ZeroDivisionError("odd")
+
+    monkeypatch.setattr(Leaderboard, "build", fail)
+    assert site(made / "r", tmp_path / "o") == 3
+    pages = check_pages(tmp_path / "o")
+    assert sum(name.startswith("rows/") for name in pages) == 4
+
+
+RECORD = {"finished": "2026-01-01", "environment": "e"}
+
+
+@pytest.mark.parametrize("hostile", ["--output=/tmp/x", "main", "", None, "ABCDEF0"])
+def test_only_a_commit_becomes_an_argument_of_git(hostile):
+    entry = {"distribution": "sgmcmc-bench", "git_commit": hostile, "dirty": False}
+    assert code.commit([RECORD], {"e": [entry]}) == ""
+
+
+def test_commits_that_are_not_here_are_named_with_the_command(monkeypatch):
+    monkeypatch.setattr(code, "_git", lambda *_: None)
+    lines = code.difference("a" * 40, "b" * 40 + "+")
+    assert lines[0] == "commit aaaaaaaaaa -> bbbbbbbbbb, with uncommitted changes"
+    assert lines[1].startswith("git diff aaaaaaaaaa bbbbbbbbbb")
+    assert code.difference("", "b" * 40) == ("no commit is recorded",)
+    monkeypatch.setattr(code, "_git", lambda *words: "x\n" * (code.MOST_LINES + 5) if "diff" in words else "1 what\n")
+    assert code.difference("c" * 40, "d" * 40)[-1].startswith("... 5 more lines")
+
+
+def test_equations_keep_their_lines_and_prose_does_not():
+    found = paragraphs(
+        "One line that is prose and long enough to be set again by a browser,\nas is this.\n\n    x <- y\n"
+    )
+    assert [kind for kind, _ in found] == ["p", "pre"]
+    assert found[1][1] == "    x <- y"
+
+
+def test_the_page_reader_sees_what_it_must():
+    page = Page('<img src="a.png" alt="a"><svg role="img" aria-label="b"></svg><script>1</script>')
+    assert (page.alts, page.images, page.scripts) == (["a", "b"], ["a.png"], ["1"])
