@@ -9,12 +9,15 @@ from harness import Info, hook
 SMALL = "--task notmnist --budget smoke"
 COMMANDS = {
     "bench run --sampler sgld,csgld --task mixture25 --chains 8 --budget quick": (
-        "contours", "coverage", "density", "sample-paths", "schedules", "trajectory",
+        "autocorrelation", "contours", "coverage", "density", "ess-draws", "marginals", "rank-plots", "sample-paths",
+        "schedules", "trace", "trajectory",
     ),
     "bench run --sampler sgld,psgld,hmc --task mixture5,blr-heart --chains 8 --budget quick": (
         "convergence", "ess", "leaderboard", "pareto", "profile", "ranks",
     ),
-    f"bench run --sampler sgld,csgld {SMALL}": ("curves", "cycles", "entropy", "mds"),
+    f"bench run --sampler sgld,csgld {SMALL}": (
+        "curves", "cycles", "entropy", "mds", "ood", "rejection", "reliability",
+    ),
     f"bench run --sampler csgld {SMALL} --set task.by_cycle=true": ("cycle-weights",),
     f"bench run --sampler csgld {SMALL} --sweep schedule.cycles=2,4 schedule.beta=0.5,0.8": ("cycle-beta",),
     f"bench run --sampler csgld {SMALL} --draws all": ("interpolation",),
@@ -36,6 +39,11 @@ def bench_reports() -> list[Info]:
 
 def _reports() -> list[Info]:
     return [
+        Info(
+            "autocorrelation",
+            "reports.figures.autocorrelation:Autocorrelation",
+            "autocorrelation against the lag",
+        ),
         Info("contours", "reports.figures.contours:Contours", "energy contours, true and estimated from draws"),
         Info("convergence", "reports.figures.convergence:Convergence", "error by data passes and by seconds"),
         Info("coverage", "reports.tables.coverage:Coverage", "modes found, with their masses and spreads"),
@@ -49,12 +57,22 @@ def _reports() -> list[Info]:
             "equal-cost", "reports.tables.equal_cost:EqualCost", "parallel chains and one chain at the same total cost"
         ),
         Info("ess", "reports.tables.ess:EffectiveSize", "effective sample sizes, with bias and temperature"),
+        Info("ess-draws", "reports.figures.ess_draws:EssDraws", "effective sample size against the number of draws"),
         Info("interpolation", "reports.figures.interpolation:Interpolation", "test error between draws of two cycles"),
         Info("leaderboard", "reports.tables.leaderboard:Leaderboard", "the ranking of samplers on each task"),
+        Info("marginals", "reports.figures.marginals:Marginals", "histograms of draws beside the target's density"),
         Info("mds", "reports.figures.mds:Scaling", "draws in the space of weights, by multidimensional scaling"),
         Info("pareto", "reports.figures.pareto:Pareto", "cost and error of each method on each task, with the front"),
         Info("profile", "reports.figures.profile:Profile", "share of tasks solved within a factor of the best method"),
         Info("ranks", "reports.figures.ranks:Ranks", "mean ranks over tasks, with the critical difference"),
+        Info("ood", "reports.figures.ood:OutOfDistribution", "ROC and score histograms of unseen images"),
+        Info(
+            "rank-plots",
+            "reports.figures.rank_plots:RankPlots",
+            "ranks of draws, a histogram a chain",
+        ),
+        Info("rejection", "reports.figures.rejection:Rejection", "accuracy against the share of images rejected"),
+        Info("reliability", "reports.figures.reliability:Reliability", "accuracy against confidence, with counts"),
         Info(
             "reproduction",
             "reports.reproduction.report:ReproductionLedger",
@@ -70,5 +88,6 @@ def _reports() -> list[Info]:
         Info(
             "theorem3", "reports.tables.theorem3:Theorem3", "exact limits of msgld and asgld, beside theorems 3.1, 3.2"
         ),
+        Info("trace", "reports.figures.trace:Trace", "the draws of each chain in their order"),
         Info("trajectory", "reports.figures.trajectory:Trajectories", "position and velocity, draw by draw"),
     ]

@@ -34,12 +34,17 @@ RECORDED = 600
 """Most draws of a chain that curves are of, evenly spaced; means are over all of them."""
 
 
+LARGEST = 2**22
+"""Most probabilities that are kept, 16 MiB as float32; ImageNet has 50 million."""
+
+
 class PredictiveObserver(Observer):
     """Scores of the posterior mean of predicted probabilities on test rows, on the device; no draw is kept.
 
     `problem` has `labels` and `predict`, as a `DataProblem`. The posterior mean is the weighted mean over draws and
     chains, in float64. Curves over data passes: test_error and nll of the posterior mean so far (1, n);
-    single_test_error and single_nll of each chain's draw (C, n).
+    single_test_error and single_nll of each chain's draw (C, n). Arrays: the posterior mean `probabilities` (M, K) as
+    float32, unless it has more than `LARGEST` numbers, and the true `classes` (M,).
 
     average  only the last so many draws enter the means; none: all
     """
@@ -143,7 +148,10 @@ class PredictiveObserver(Observer):
             name: (self.passes[:points], drawn[k, :, : 1 if k < 2 else None].T.copy())
             for k, name in enumerate(self.CURVES)
         }
-        return Outcome({name: finite_or_none(value) for name, value in values.items()}, curves)
+        arrays: dict[str, NDArray[Any]] = {}
+        if mean.size <= LARGEST:
+            arrays = {"probabilities": mean.astype(np.float32), "classes": labels.astype(np.int32)}
+        return Outcome({name: finite_or_none(value) for name, value in values.items()}, curves, arrays)
 
     def state(self) -> dict[str, Tensor]:
         """Everything that `load` needs."""

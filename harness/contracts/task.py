@@ -128,7 +128,7 @@ class Outcome:
 
     metrics: Mapping[str, float | None]
     curves: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
-    arrays: Mapping[str, Array] = field(default_factory=dict)
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
 class Observer(ABC):

@@ -16,9 +16,10 @@ JSON (the records).
 from __future__ import annotations
 
 import functools
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 if TYPE_CHECKING:
@@ -79,10 +80,15 @@ class Figure:
     title: str | None = None
 
 
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)  # noqa: T201 - progress
+
+
 @dataclass(frozen=True)
 class Request:
     """What the user asked for. Empty means all. `metric` is the metric to rank by, if the report offers a choice;
-    `registry` has the plugins of this command; `paper` and `tables` select printed values.
+    `registry` has the plugins of this command; `paper` and `tables` select printed values. A report that takes long
+    tells the user through `say`.
     """
 
     tasks: tuple[str, ...] = ()
@@ -94,6 +100,7 @@ class Request:
     registry: Registry | None = None
     paper: str | None = None
     tables: tuple[str, ...] = ()
+    say: Callable[[str], None] = field(default=_say, compare=False)
 
     def plugin(self, kind: str, name: str, **settings: Any) -> Any:
         """A plugin of a kind ("tasks") with these settings; raises `UsageError` or `PluginError`."""

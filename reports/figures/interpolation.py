@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness import BenchError, Column, FieldScore, Figure, Group, Request, Result, Run, Streams, Table
-from reports.figures.line import errors_on_line
+from reports.figures import line
+from reports.figures.line import IMAGES, errors_on_line
 from reports.figures.parts import (
     Array,
     FieldReport,
@@ -49,7 +54,8 @@ class Interpolation(FieldReport):
     the ends, in percentage points.
 
     It needs the draws, which networks keep only where they are told to: `bench run --draws all`. It builds the task
-    and takes each network through the images, which takes a while for large ones.
+    and takes each network through the images, which may take minutes: the errors are kept in the results folder, until
+    the code of this report or of the task changes.
 
     Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, figure 3 (b).
     """
@@ -139,16 +145,51 @@ def _panels(score: FieldScore, request: Request) -> tuple[list[JoinedRun], list[
             missing.append(f"{label}: no two draws of a finished run are on disk; {HOW}")
             continue
         try:
-            problem = task_of(group, request).build([Streams(run.seed, 0, (group.task,))], "cpu")
+            task = task_of(group, request)
+            lines = _errors(score, group, run, task, ends, request)
         except BenchError as error:  # a task of other settings than it has now, data that are not there
             missing.append(f"{label}: {error}")
             continue
-        lines = []
-        for a, b in itertools.pairwise(ends):
-            thetas, statistics = _pair(a.theta, b.theta), _pair(a.statistics, b.statistics)
-            lines.append(((a.step, b.step), errors_on_line(problem, thetas, statistics, PLACES)))
         panels.append(JoinedRun(label, group, run, lines))
     return panels, missing
+
+
+Lines = list[tuple[tuple[int, int], dict[str, Array]]]
+
+
+def _errors(score: FieldScore, group: Group, run: Run, task: Any, ends: Sequence[End], request: Request) -> Lines:
+    """The errors on each line, kept ones if there are some."""
+    about = {"attempt": run.attempt, "code": _code(task), "pairs": len(ends) - 1}
+    found = score.kept(run, Interpolation.name, about)
+    if found is None:
+        found = score.keep(run, Interpolation.name, about, lambda: _computed(group, run, task, ends, request.say))
+    return [((first, last), {kind: np.array(y) for kind, y in errors.items()}) for first, last, errors in found]
+
+
+def _computed(group: Group, run: Run, task: Any, ends: Sequence[End], say: Callable[[str], None]) -> list[Any]:
+    pairs = list(itertools.pairwise(ends))
+    networks = len(pairs) * len(PLACES) * (2 if ends[0].statistics.size else 1)
+    what = f"{networks} networks on {IMAGES:,} test images; the errors are kept for the next time"
+    say(f"interpolation, {group.method} on {group.task}: {what}")
+    problem = task.build([Streams(run.seed, 0, (group.task,))], "cpu")
+    start, found = time.perf_counter(), []
+    for k, (a, b) in enumerate(pairs, 1):
+        thetas, statistics = _pair(a.theta, b.theta), _pair(a.statistics, b.statistics)
+        errors = errors_on_line(problem, thetas, statistics, PLACES)
+        found.append([a.step, b.step, {kind: y.tolist() for kind, y in errors.items()}])
+        spent = time.perf_counter() - start
+        left = f", about {spent / k * (len(pairs) - k):,.0f} s left" if k < len(pairs) else ""
+        say(f"interpolation, {group.method} on {group.task}: line {k} of {len(pairs)} after {spent:,.0f} s{left}")
+    return found
+
+
+def _code(task: Any) -> str:
+    """A digest of what the errors are computed by: this report, and the task."""
+    files = [__file__, line.__file__, getattr(sys.modules.get(type(task).__module__), "__file__", None)]
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(Path(file).read_bytes() if file else b"")
+    return digest.hexdigest()
 
 
 def _figure(name: str, title: str, panels: Sequence[JoinedRun]) -> Figure:

@@ -97,11 +97,28 @@ class Panel:
     @functools.cached_property
     def shares(self) -> Array | None:
         """The weight of each of the flat draws (n C,), with sum 1; None where all weigh the same."""
-        logs = (self.score.arrays(self.run, "log_weights", file="draws") or {}).get("log_weights")
-        if logs is None:
+        if not self.weighted:
             return None
+        logs = self._read("log_weights")
         weights = np.exp(logs.astype(np.float64).ravel() - logs.max())
         return np.asarray(weights / weights.sum())
+
+    @functools.cached_property
+    def dim(self) -> int:
+        """How many coordinates a draw has."""
+        return int(self._read("draws", [0]).shape[-1])
+
+    @functools.cached_property
+    def weighted(self) -> bool:
+        """Whether the draws have weights."""
+        return self.score.arrays(self.run, "log_weights", file="draws", rows=[0]) is not None
+
+    def columns(self, index: NDArray[np.int64]) -> Array:
+        """These coordinates of the draws, (n, C, len(index)); of many, one draw is in memory at a time."""
+        if len(index) == self.dim:
+            return self.draws
+        rows = (self._read("draws", [k])[0][:, index] for k in range(len(self.steps)))
+        return np.stack([row.astype(np.float64) for row in rows])
 
     @property
     def count(self) -> int:
@@ -112,8 +129,8 @@ class Panel:
         """A flat record of it."""
         return record(figure, self.group, method=self.label, seed=self.run.seed, **more, run_keys=[self.run.key])
 
-    def _read(self, name: str) -> NDArray[Any]:
-        found = self.score.arrays(self.run, name, file="draws")
+    def _read(self, name: str, rows: Sequence[int] | None = None) -> NDArray[Any]:
+        found = self.score.arrays(self.run, name, file="draws", rows=rows)
         if found is None:
             raise DataError(f"the draws of run {self.run.key[:12]} are gone")
         return found[name]

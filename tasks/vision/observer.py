@@ -132,6 +132,7 @@ class ClassifierObserver(PredictiveObserver):
         }
         flat = {name: own[name][:points].reshape(points * self.chains, -1) for name in ("sketch", "buffers")}
         arrays: dict[str, NDArray[np.generic]] = {
+            **plain.arrays,
             "sketch": flat["sketch"],
             "cycle": cycle,
             "steps": np.repeat(self.recorded[:points], self.chains),
@@ -142,7 +143,7 @@ class ClassifierObserver(PredictiveObserver):
             **(self._cycles(own, labels) if self.by_cycle else {}),
         }
         metrics = {**plain.metrics, **{name: finite_or_none(v) for name, v in values.items()}}
-        return Outcome(metrics, {**plain.curves, **train}, arrays)  # type: ignore[arg-type]
+        return Outcome(metrics, {**plain.curves, **train}, arrays)
 
     def _cycles(self, own: Mapping[str, NDArray[Any]], labels: NDArray[np.int64]) -> dict[str, NDArray[np.generic]]:
         """The mean prediction of each cycle that has averaged draws."""

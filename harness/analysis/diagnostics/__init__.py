@@ -16,7 +16,7 @@ from harness.analysis.diagnostics.crossing import (
 )
 from harness.analysis.diagnostics.directions import directions
 from harness.analysis.diagnostics.distances import wasserstein2
-from harness.analysis.diagnostics.ess import bulk_ess, ess_of_autocorrelation, reference_ess, tail_ess
+from harness.analysis.diagnostics.ess import autocorrelation, bulk_ess, ess_of_autocorrelation, reference_ess, tail_ess
 from harness.analysis.diagnostics.joint import Gate, JointMoments, eigenvalue_intervals, gate, norm_interval
 from harness.analysis.diagnostics.low_error import CURVES, FinalErrors, LowError
 from harness.analysis.diagnostics.moments import Moments
@@ -36,6 +36,7 @@ __all__ = [
     "ModeCounts",
     "Moments",
     "RunningMoments",
+    "autocorrelation",
     "bootstrap_low_error",
     "bulk_ess",
     "calibration",

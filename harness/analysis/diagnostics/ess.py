@@ -83,8 +83,14 @@ def lagged_products(x: Array) -> Array:
     return np.asarray(np.fft.irfft(np.abs(spectrum) ** 2, size, axis=0)[:n])
 
 
-def _multichain_ess(x: Array) -> Array:
-    """The ESS of the mean over chains (n, M, D) -> (D,): Vehtari et al. (2021), equations 9 to 13."""
+def autocorrelation(draws: ArrayLike) -> Array:
+    """The autocorrelation of draws (n, C, D) of all chains together at lags 0 to n - 1, (n, D).
+
+    rho_t = 1 - (W - mean over chains of the autocovariance at lag t) / var+, with W the variance within chains and
+    var+ that of all: it does not fall to 0 where the chains disagree. NaN for a constant or a coordinate that is not
+    finite. Source: Vehtari et al. (2021), equation 10.
+    """
+    x = finite_or_zero(draws)
     n, chains, dim = x.shape
     covariance = lagged_products(x - x.mean(axis=0)).mean(axis=1) / n
     within = covariance[0] * n / (n - 1)
@@ -93,6 +99,13 @@ def _multichain_ess(x: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         rho = 1.0 - (within - covariance) / total
     rho[0] = 1.0
+    return np.where(total > 0, rho, np.nan)
+
+
+def _multichain_ess(x: Array) -> Array:
+    """The ESS of the mean over chains (n, M, D) -> (D,): Vehtari et al. (2021), equations 9 to 13."""
+    n, chains, dim = x.shape
+    rho = autocorrelation(x)
     pairs = rho[: n // 2 * 2].reshape(n // 2, 2, dim).sum(axis=1)
     # Geyer's initial positive sequence ends at the first pair that is not positive, or, as ArviZ has it, at the last
     # pair that ends within n - 1 lags; of the pair at which it ends, the even lag counts once where it is positive.
@@ -103,4 +116,4 @@ def _multichain_ess(x: Array) -> Array:
     monotone = np.minimum.accumulate(pairs, axis=0)[: len(positive)]
     tau = -1.0 + 2.0 * np.sum(monotone, axis=0, where=positive) + last
     ess = n * chains / np.maximum(tau, 1.0 / np.log10(n * chains))
-    return np.where(total > 0, ess, np.nan)
+    return np.where(np.isnan(rho[0]), np.nan, ess)

@@ -23,17 +23,16 @@ STYLE = {
     "svg.fonttype": "path",
 }
 DPI = 160
-COARSER = (110, 75, 50)
-"""Of the parts of an SVG or PDF file that are pixels, where it would be larger than `LIMIT` bytes."""
 LIMIT = 500_000
+"""Bytes of an SVG or PDF file, above which more of it becomes pixels, and coarser ones."""
 METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": None},
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 """Kinds of files, and the metadata left out of each, so that bytes do not depend on date or version."""
-VERTICES = 12_000
-"""Points of a figure that are vectors, at some 20 bytes each in an SVG file; the largest artists become pixels."""
+COARSER = ((160, 12_000), (110, 6_000), (75, 3_000), (50, 1_500))
+"""Dots an inch, and the most points that are vectors, at some 20 bytes each; the first pair that keeps to `LIMIT`."""
 
 
 def files(figure: Figure, name: str) -> dict[str, bytes]:
@@ -52,7 +51,9 @@ def drawn(figure: Figure, *kinds: str) -> list[bytes]:
 
 
 def _saved(canvas: Any, kind: str) -> bytes:
-    for dpi in (DPI, *(COARSER if kind != "png" else ())):
+    for dpi, points in COARSER if kind != "png" else [(DPI, 0)]:
+        if kind != "png":
+            _rasterise(canvas, points)
         in_memory = io.BytesIO()
         canvas.savefig(in_memory, format=kind, metadata=METADATA[kind], dpi=dpi)
         if in_memory.tell() <= LIMIT:
@@ -73,7 +74,6 @@ def picture(figure: Figure) -> Any:
             width = int(figure.size[0] / 0.09)  # inches per character
             canvas.suptitle("\n".join(textwrap.wrap(figure.title, width)), fontsize="medium")
         _tame(canvas)
-        _rasterise(canvas)
     return canvas
 
 
@@ -122,8 +122,8 @@ def _tame(canvas: Any) -> None:
             text.set_parse_math(False)
 
 
-def _rasterise(canvas: Any) -> None:
-    """Turn the artists with the most points into pixels, until the others have at most `VERTICES`."""
+def _rasterise(canvas: Any, most: int) -> None:
+    """Turn the artists with the most points into pixels, until the others have at most so many."""
     from matplotlib.collections import Collection
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -132,7 +132,7 @@ def _rasterise(canvas: Any) -> None:
     sizes = [(_points(artist), artist) for artist in drawn]
     left = sum(size for size, _ in sizes)
     for size, artist in sorted(sizes, key=lambda one: -one[0]):
-        if left <= VERTICES:
+        if left <= most:
             break
         artist.set_rasterized(True)
         left -= size

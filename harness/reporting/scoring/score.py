@@ -13,7 +13,7 @@ from harness.analysis.diagnostics import Gate
 from harness.analysis.statistics import t_multiplier
 from harness.contracts.parameters import suggestions
 from harness.reporting.report import Request
-from harness.reporting.scoring import accuracy
+from harness.reporting.scoring import accuracy, cache
 from harness.reporting.scoring.accuracy import ESS_MSE, GATE_METRICS, MARGINAL, NO_RECORD, UNGATED, Accuracy
 from harness.reporting.scoring.compare import CURVES_OF, Comparison, compare
 from harness.reporting.scoring.estimates import Cost, Estimate, derived, metric_estimate, rows_by_seed
@@ -170,6 +170,14 @@ class FieldScore:
             if rows is None:
                 return {name: kept.get_tensor(name) for name in names}
             return {name: np.stack([kept.get_slice(name)[row] for row in rows]) for name in names}
+
+    def kept(self, run: Run, report: str, made_from: Mapping[str, Any]) -> Any | None:
+        """What `keep` kept for a run, if it was made from the same; else None."""
+        return cache.find(self._store.results, report, run.key, made_from)
+
+    def keep(self, run: Run, report: str, made_from: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+        """The value of `make`, for JSON, kept in the results folder: one for each report and run."""
+        return cache.keep(self._store.results, report, run.key, made_from, make)
 
     def multipliers(self) -> str:
         """How intervals over seeds are computed, with the t multiplier for each number of seeds in the field."""

@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.reporting.scoring.cache import FOLDER as FIGURES
 from harness.results.ledger.attempt import FILE_NAMES, WORK
 from harness.results.ledger.ledger import KEY, TRASH, Ledger
 from harness.results.records import FINAL, RESUMABLE, Status
@@ -37,10 +38,12 @@ _LEFT = {
     "": re.compile(rf"\.(ledger\.json|results\.settled\.json|results\.duckdb)\.{ENDING}(\.wal)?"),
     "locks": re.compile(rf"\.{_KEY}\.notice\.{ENDING}"),
     "truths": re.compile(rf"\.[\w-]+\.json\.{ENDING}"),
+    FIGURES: re.compile(rf"\.[\w-]+\.{_KEY}\.json\.{ENDING}"),
     "rates": re.compile(rf"\.{_KEY}-[\w-]+\.json\.{ENDING}"),
 }
 """Names of files that interrupted writes leave, by folder."""
 _DAMAGED = re.compile(r"results\.duckdb\.(damaged|older)-\d{8}T\d{6}(_[0-9a-f]{6})?(\.wal(\.\w+)?)?")
+_FIGURE = re.compile(rf"[\w-]+\.({_KEY})\.json")
 _LOCK = re.compile(rf"({_KEY}|gc)\.lock")
 _NOTICE = re.compile(rf"{_KEY}\.notice")
 
@@ -63,7 +66,7 @@ def find(ledger: Ledger, *, failed: bool = False) -> list[Garbage]:
         if not ledger.held(key)
         for item in _of_run(ledger, key, failed=failed)
     ]  # fmt: skip
-    return [*of_runs, *_of_locks(ledger), *_of_root(ledger.root)]
+    return [*of_runs, *_of_locks(ledger), *_of_figures(ledger), *_of_root(ledger.root)]
 
 
 def remove(ledger: Ledger, found: Sequence[Garbage], *, failed: bool = False) -> tuple[list[Garbage], list[str]]:
@@ -131,6 +134,15 @@ def _of_locks(ledger: Ledger) -> Iterator[Garbage]:
             yield Garbage(path, size, "a lock that no process holds")
         elif _NOTICE.fullmatch(name) and not held(path.with_suffix(".lock")):
             yield Garbage(path, size, "the progress file of a worker that has ended")
+
+
+def _of_figures(ledger: Ledger) -> Iterator[Garbage]:
+    """What reports computed from runs that are gone."""
+    keys = set(ledger.all_keys())
+    for name, size in _ordinary(ledger.root, FIGURES):
+        found = _FIGURE.fullmatch(name)
+        if found and found[1] not in keys:
+            yield Garbage(ledger.root / FIGURES / name, size, "kept by a report for a run that is gone")
 
 
 def _of_root(root: Path) -> Iterator[Garbage]:

@@ -1,0 +1,70 @@
+"""The autocorrelation of the draws of single runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from harness import diagnostics
+from reports.figures.chains import ChainReport, Coordinate
+from reports.figures.parts import Panel, legend_below, sparse
+from reports.figures.styles import looks
+
+LOW = 0.05
+"""Where the autocorrelation of all methods stays below it, the axis ends."""
+LAGS = 400
+"""Lags that are drawn, evenly spaced, beside the first 50."""
+
+
+class Autocorrelation(ChainReport):
+    """The autocorrelation of all chains of a run together against the lag in kept draws, a line a method:
+
+        rho_t = 1 - (W - mean over chains of the autocovariance at lag t) / var+,
+
+    W the variance within chains and var+ that of all: where the chains disagree it does not fall to 0. The faint band
+    is from the lowest to the highest chain by itself. The lag counts kept draws: methods that keep every n-th step have
+    lags of n steps.
+
+    Source: A. Vehtari et al., Bayesian Analysis 16, 2021, equation 10.
+    """
+
+    name: ClassVar[str] = "autocorrelation"
+    each_row: ClassVar[float] = 0
+    note: ClassVar[str] = (
+        "Lines: the autocorrelation of all chains together, which stays above 0 where the chains disagree; bands: from "
+        "the lowest to the highest chain by itself. Lags count kept draws."
+    )
+
+    def draw(self, canvas: Any, panels: Sequence[Panel], chosen: Sequence[Coordinate], task: Any) -> None:
+        axes = canvas.subplots(1, len(chosen), squeeze=False, sharey=True)[0]
+        styles = looks([panel.label for panel in panels])
+        handles: dict[str, Any] = {}
+        for one, ax in zip(chosen, axes, strict=True):
+            found = {label: diagnostics.autocorrelation(x[:, :, None])[:, 0] for label, x in one.draws.items()}
+            end = min(max(_last_high(rho) for rho in found.values()), max(len(rho) // 2 for rho in found.values()))
+            ax.axhline(0, color="0.6", linewidth=0.8)
+            for label, rho in found.items():
+                at = np.unique([*range(50), *np.linspace(0, end, LAGS).round().astype(int)])
+                at = at[at <= min(end, len(rho) - 1)]
+                draws = one.draws[label]
+                own = np.stack([diagnostics.autocorrelation(draws[:, [c], None])[at, 0] for c in range(draws.shape[1])])
+                style = styles[label]
+                if draws.shape[1] > 1:
+                    ax.fill_between(at, own.min(axis=0), own.max(axis=0), color=style["color"], alpha=0.1, linewidth=0)
+                (handles[label],) = ax.plot(at, rho[at], linewidth=1.3, **sparse(len(at), style))
+            ax.set(xlabel="lag (kept draws)", xlim=(0, end), ylim=(max(ax.get_ylim()[0], -0.5), 1.02))
+            ax.set_title(one.title, fontsize="small")
+        axes[0].set_ylabel("autocorrelation")
+        legend_below(
+            canvas,
+            dict(sorted(handles.items())),
+            "Lines: all chains together; bands: from the lowest single chain to the highest",
+        )
+
+
+def _last_high(rho: Any) -> int:
+    """A lag a little past the first at which the autocorrelation is low."""
+    low = np.flatnonzero(rho < LOW)
+    return max(20, int(1.5 * (low[0] if len(low) else len(rho) // 2)))

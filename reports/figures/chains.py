@@ -1,0 +1,176 @@
+"""Reports of the chains of single runs: which coordinates they show, and their layout, a row a method."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from harness import BenchError, FieldScore, Figure, Request, Result, diagnostics
+from reports.figures.parts import Array, FieldReport, Panel, heading, kept_draws, name_figure, shown, task_of
+
+if TYPE_CHECKING:
+    from harness import Truth
+
+SHOWN = 2
+"""Coordinates of a figure."""
+SEARCHED = 1_000
+"""Coordinates among which those to show are looked for, evenly spaced."""
+FEWEST = 8
+"""Draws of a chain below which there is nothing to see."""
+CHAINS = 8
+"""Chains shown one by one, at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinate:
+    """A coordinate to show: its index, why it was chosen, mean and sd of the truth if known, and the draws (n, C) of
+    each method.
+    """
+
+    index: int
+    why: str
+    truth: tuple[float, float] | None
+    draws: Mapping[str, Array]
+
+    @property
+    def name(self) -> str:
+        """For axes."""
+        return rf"$\theta_{{{self.index + 1}}}$"
+
+    @property
+    def title(self) -> str:
+        """For columns."""
+        return f"{self.name}{f', {self.why}' if self.why else ''}"
+
+
+class ChainReport(FieldReport):
+    """A figure for each field (task, protocol, chains, budget) of the kept draws of the lowest finished seed of each
+    method. Of more than two coordinates two are shown: that of the lowest bulk ESS and that of the largest error of the
+    mean, of any method; of more than 1,000, both are chosen among 1,000 evenly spaced ones.
+
+    each_row  inches of a method's row; 0 for a figure of one row
+    note      the caption
+    weighs    whether draws count by their weights, if they have some
+    """
+
+    shown = shown("figure", "method", seed="", draws=",", coordinates=",")
+    each_row: ClassVar[float] = 1.6
+    width: ClassVar[float] = 4.2
+    note: ClassVar[str]
+    weighs: ClassVar[bool] = False
+
+    def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
+        panels, notes = kept_draws(score)
+        notes += [
+            f"{panel.label}: {len(panel.steps)} draws a chain; this figure needs {FEWEST}"
+            for panel in panels
+            if len(panel.steps) < FEWEST
+        ]
+        panels = [panel for panel in panels if len(panel.steps) >= FEWEST]
+        if not panels:
+            return Result(notes=notes)
+        if not self.weighs:
+            notes += [
+                f"{panel.label}: its draws have weights, which this figure ignores"
+                for panel in panels
+                if panel.weighted
+            ]
+        records = [panel.record(name, draws=panel.count, coordinates=panel.dim) for panel in panels]
+        columns = min(SHOWN, panels[0].dim)
+        height = self.row(panels[0]) * len(panels) + 1.3 if self.each_row else 4.2
+        title = f"{heading(score)}, {seeds(panels)}"
+        figure = Figure(
+            name,
+            lambda canvas: self._draw(canvas, panels, _task(panels[0], request), title),
+            (max(self.width * columns + 0.6, 5.4), height),
+            f"{title}. {self.note}",
+        )
+        return Result(records=records, figures=[figure], notes=notes)
+
+    def row(self, panel: Panel) -> float:
+        """Inches of a method's row."""
+        return self.each_row
+
+    def _draw(self, canvas: Any, panels: Sequence[Panel], task: Any, title: str) -> None:
+        self.draw(canvas, panels, coordinates(panels, None if task is None else task.truth()), task)
+        name_figure(canvas, title)
+
+    @abstractmethod
+    def draw(self, canvas: Any, panels: Sequence[Panel], chosen: Sequence[Coordinate], task: Any) -> None:
+        """Draw these coordinates of these runs; the task is None where it cannot be made."""
+
+
+def seeds(panels: Sequence[Panel]) -> str:
+    """The seeds of the runs shown."""
+    found = sorted({panel.run.seed for panel in panels})
+    return f"seed {found[0]}" if len(found) == 1 else "the lowest finished seed of each method"
+
+
+def _task(panel: Panel, request: Request) -> Any:
+    try:
+        return task_of(panel.group, request)
+    except BenchError:  # it is not installed, or has other settings now
+        return None
+
+
+def coordinates(panels: Sequence[Panel], truth: Truth | None) -> list[Coordinate]:
+    """The coordinates to show, the first of the lowest ESS."""
+    dim = panels[0].dim
+    index = np.unique(np.linspace(0, dim - 1, min(dim, SEARCHED)).round().astype(int))
+    draws = {panel.label: panel.columns(index) for panel in panels}
+    chosen = {0: ""} if dim == 1 else dict.fromkeys(range(SHOWN), "") if dim <= SHOWN else _worst(draws, index, truth)
+    return [
+        Coordinate(
+            index=int(index[k]),
+            why=why,
+            truth=None if truth is None else (float(truth.mean[index[k]]), float(truth.sd[index[k]])),
+            draws={label: own[:, :, k] for label, own in draws.items()},
+        )
+        for k, why in chosen.items()
+    ]
+
+
+def _worst(draws: Mapping[str, Array], index: Any, truth: Truth | None) -> dict[int, str]:
+    """Places in `index` of the lowest bulk ESS and of the largest error, with the method; else of the next lowest."""
+    ess = np.stack([np.nan_to_num(diagnostics.bulk_ess(own), nan=0.0) for own in draws.values()])
+    order = ess.min(axis=0).argsort()
+    labels = list(draws)
+    first = int(order[0])
+    found = {first: f"lowest ESS ({labels[int(ess[:, first].argmin())]})"}
+    if truth is None:
+        return found | {int(order[1]): "next lowest ESS"}
+    error = np.stack([np.abs(own.mean(axis=(0, 1)) - truth.mean[index]) / truth.sd[index] for own in draws.values()])
+    error[:, first] = -1.0
+    worst = int(error.max(axis=0).argmax())
+    return found | {worst: f"largest error of the mean ({labels[int(error[:, worst].argmax())]})"}
+
+
+def rows(canvas: Any, panels: Sequence[Panel], titles: Sequence[str], x: str, **shared: Any) -> list[list[Any]]:
+    """Axes, a row a method and a column for each title, labelled at the rim."""
+    axes = canvas.subplots(len(panels), len(titles), squeeze=False, **shared)
+    for ax, title in zip(axes[0], titles, strict=True):
+        ax.set_title(title, fontsize="small")
+    for ax, panel in zip(axes[:, 0], panels, strict=True):
+        ax.annotate(
+            panel.label, (0, 1), xytext=(2, 2), xycoords="axes fraction", textcoords="offset points", fontsize="small",
+            fontweight="bold",
+        )  # fmt: skip
+    for ax in axes[-1]:
+        ax.set_xlabel(x)
+    return [list(line) for line in axes]
+
+
+def some(chains: int) -> list[int]:
+    """The chains that are shown one by one, evenly spaced."""
+    return np.unique(np.linspace(0, chains - 1, min(chains, CHAINS)).round().astype(int)).tolist()
+
+
+def chain_colours(count: int) -> list[Any]:
+    """A shade for each of so many chains; colours of their own belong to methods."""
+    from matplotlib import colormaps
+
+    return list(colormaps["viridis"](np.linspace(0.0, 0.9, max(count, 1))))

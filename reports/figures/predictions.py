@@ -1,0 +1,57 @@
+"""The kept predictions of classifiers: the posterior mean probabilities of the test images, and scores of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness import FieldScore, Group, Run
+from reports.figures.parts import Array
+
+HOW = (
+    "it keeps no predictions; `bench run` of a seed that is not done yet, or with another --results, keeps them (up to "
+    "4 million probabilities)"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Of one run: the largest probability (n,) of each test image, and whether its class is the true one."""
+
+    run: Run
+    confidence: Array
+    right: NDArray[np.bool_]
+
+
+def is_classifier(score: FieldScore) -> bool:
+    """Whether the runs of a field have test errors of averaged predictions."""
+    return any({"test_error", "nll"} <= set(group.metrics()) for group in score.groups)
+
+
+def predictions(score: FieldScore) -> tuple[dict[str, tuple[Group, list[Predictions]]], list[str]]:
+    """By label, the group and the predictions of each finished run that has them, by seed; a note for each without."""
+    found: dict[str, tuple[Group, list[Predictions]]] = {}
+    missing = []
+    for group in score.groups:
+        label = score.labels[group.key]
+        kept = [(run, score.arrays(run, "probabilities", "classes")) for run in group.done]
+        own = [_of(run, arrays) for run, arrays in kept if arrays is not None]
+        if own:
+            found[label] = group, sorted(own, key=lambda one: one.run.seed)
+        else:
+            missing.append(f"{label}: {HOW}" if group.done else f"{label}: no finished run")
+    return found, missing
+
+
+def _of(run: Run, arrays: Mapping[str, Any]) -> Predictions:
+    p = arrays["probabilities"].astype(np.float64)
+    return Predictions(run, p.max(axis=1), p.argmax(axis=1) == arrays["classes"])
+
+
+def keys(runs: Sequence[Predictions]) -> list[str]:
+    """The keys of the runs."""
+    return [one.run.key for one in runs]
