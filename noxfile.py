@@ -125,6 +125,13 @@ def notebook(session: nox.Session) -> None:
 
 
 @nox.session
+def gallery(session: nox.Session) -> None:
+    """Draw the figures of docs/gallery.md from new runs, ten minutes; with a results folder after --, from its runs."""
+    session.install(".")
+    session.run("python", "docs/site/gallery.py", *session.posargs, env=ONE_THREAD)
+
+
+@nox.session
 def benchmarks(session: nox.Session) -> None:
     """Speed beside peers, into BENCHMARKS.md; quiet machine, 40 minutes. With `-- --quick`, a short trial of it; with
     `-- --samplers`, the update of every sampler alone, eight minutes; with `-- --networks`, a step of ResNet-18, five.

@@ -7,6 +7,8 @@ navigation, if a public name or command has no description, or if a page loads s
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
 import os
 import re
@@ -18,7 +20,9 @@ from typing import Any
 
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
-from reference import pages
+from reference import pages, verbs
+
+from harness import registry
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = Path(__file__).with_name("mkdocs.yml")
@@ -44,8 +48,37 @@ def assemble(tree: Path) -> None:
     reference.mkdir()
     for name, text in pages().items():
         (reference / name).write_text(text, encoding="utf-8")
+    for notebook in (ROOT / "docs").glob("*.ipynb"):
+        (tree / "docs" / f"{notebook.stem}.md").write_text(cells(notebook, tree / "docs"), encoding="utf-8")
     for page in tree.rglob("*.md"):
         unlink_source(page, tree)
+        check_commands(page)
+
+
+def cells(notebook: Path, folder: Path) -> str:
+    """A notebook as Markdown, with its outputs; the images among them are written into the folder."""
+    parts = []
+    for i, cell in enumerate(json.loads(notebook.read_text(encoding="utf-8"))["cells"]):
+        text = "".join(cell["source"])
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+        for j, output in enumerate(cell.get("outputs", ())):
+            data = output.get("data", {})
+            if "image/png" in data:
+                image = folder / f"{notebook.stem}-{i}-{j}.png"
+                image.write_bytes(base64.b64decode(data["image/png"]))
+                parts.append(f"![output of the cell above]({image.name})")
+            elif found := "".join(output.get("text") or data.get("text/plain", ())):
+                parts.append(f"```text\n{found.rstrip()}\n```")
+    return "\n\n".join(parts)
+
+
+def check_commands(page: Path) -> None:
+    """`SystemExit` if a shell block of a page has a command or report that does not exist."""
+    reports = {offer.name for offer in registry().offers("reports")}
+    for block in re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE):
+        for verb, name in re.findall(r"^bench (?!-)(\S+)(?: ([a-z]\S*))?", block, flags=re.MULTILINE):
+            if verb not in verbs() or (verb == "report" and name not in reports):
+                raise SystemExit(f"{page.name}: there is no `bench {verb} {name}`".rstrip())
 
 
 def unlink_source(page: Path, tree: Path) -> None:
@@ -55,7 +88,8 @@ def unlink_source(page: Path, tree: Path) -> None:
         place = os.path.relpath(page.parent / link[2], tree)
         return link[1] if (ROOT / place).exists() and not (tree / place).is_file() else link[0]
 
-    page.write_text(LINK.sub(text, page.read_text(encoding="utf-8")), encoding="utf-8")
+    source = page.read_text(encoding="utf-8").replace("\\<", "&lt;")  # Python-Markdown would show the backslash
+    page.write_text(LINK.sub(text, source), encoding="utf-8")
 
 
 def navigation(entry: Any, tree: Path) -> Any:

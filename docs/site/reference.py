@@ -32,6 +32,8 @@ PAGES = {
         ("analysis", "engine"),
     ),
 }
+EXAMPLES = re.compile(r"\x08\nExamples:\n((?: +.*\n)+)")
+"""The examples of a command, with the mark by which click leaves their lines as they are."""
 IMPORT = "`from harness import NAME` imports a name of this page."
 Code = ast.ClassDef | ast.FunctionDef
 Named = Code | ast.Assign | ast.AnnAssign
@@ -160,6 +162,12 @@ def paragraph(text: str) -> str:
     return "`".join(parts)
 
 
+def verbs() -> list[str]:
+    """The commands, those of plugins included."""
+    group = typer.main.get_command(app)
+    return group.list_commands(typer.Context(group, info_name="bench"))
+
+
 def commands() -> str:
     """A section for each command, with the text of its `--help`; `SystemExit` for one without a description."""
     group = typer.main.get_command(app)
@@ -169,9 +177,9 @@ def commands() -> str:
         typer.cli.get_docs_for_click(obj=group, ctx=context, name="bench").split("**Commands**")[0],
     ]
     texts[1] = texts[1].split("\n", 1)[1]
-    for name in group.list_commands(context):
+    for name in verbs():
         command = group.resolve_command(context, [name])[1]
         if not (command.help or "").strip():
             raise SystemExit(f"bench {name} has no description: write its docstring")
         texts.append(typer.cli.get_docs_for_click(obj=command, ctx=context, indent=1, name=f"bench {name}"))
-    return "\n".join(texts)
+    return EXAMPLES.sub(lambda found: f"**Examples**:\n\n```sh\n{inspect.cleandoc(found[1])}\n```\n", "\n".join(texts))

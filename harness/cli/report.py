@@ -109,7 +109,7 @@ def _only(drawn: Sequence[Figure], name: str, out: Path) -> Figure:
     if len(drawn) != 1:
         names = ", ".join(figure.name for figure in drawn[:5]) + ", ..." * (len(drawn) > 5)
         what = f"{len(drawn)} figures, {names}: narrow it by --task, --protocol, --method, --budget or --chains"
-        what = what if drawn else "no figure of these results: see `bench show report {name}`"
+        what = what if drawn else f"no figure of these results: see `bench show report {name}`"
         raise UsageError(f"--out {out} takes one figure; report {name} has {what}, or give --out a folder")
     return drawn[0]
 
