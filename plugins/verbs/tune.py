@@ -30,10 +30,10 @@ from plugins.verbs.tuning.space import space
 COLUMNS = (
     Column("method", "method"),
     Column("task", "task"),
-    Column("tuned", "tuned settings"),
-    Column("objective", "objective"),
     Column("value", "tuned", "right", number),
     Column("value_untuned", "before", "right", number),
+    Column("tuned", "tuned settings"),
+    Column("objective", "objective"),
     Column("trials", "trials", "right"),
     Column("passes", "data passes", "right", ".3g"),
 )

@@ -212,3 +212,8 @@ def test_show_prints_for_people(bench, name):
     assert code == 0
     assert any(line.startswith("kind ") for line in out.splitlines())
     assert "None" not in out
+
+
+def test_a_listing_of_no_runs_says_so(tmp_path, capsys):
+    assert run(["--results", str(tmp_path), "ls", "runs"]) == 0
+    assert f"no runs in {tmp_path}; `bench run --help` says how to make some" in capsys.readouterr().err
