@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ import numpy as np
 
 from harness.contracts.hookspecs import Info
 from harness.contracts.randomness import Streams
+from harness.reporting.scoring.groups import CHANGED
+from harness.results.papers import TUNED
 from harness.results.records import Status
 from harness.runs.plugin_metadata import instance, task_facts, weighs
 from harness.runs.source import source_hash
@@ -126,11 +129,18 @@ def _weighs(row: Row, registry: Registry) -> bool:
 
 
 def _command(row: Row) -> str:
-    task = f"{row['task']}@{row['protocol']}"
-    return (
-        f"bench run --sampler {row['method']} --task {task} --budget {row['budget']} --chains {row['chains']} "
-        f"--seeds {row['seed']} --draws all"
-    )
+    """The command that makes this run again, with all its draws."""
+    named = {"sampler": row["method"], "task": f"{row['task']}@{row['protocol']}", "schedule": row["schedule"]}
+    named |= {"seeds": row["seed"], "chains": row["chains"], "budget": row["budget"], "draws": "all"}
+    origins = json.loads(row["origins"])
+    given = {name: origin["value"] for name, origin in origins.items() if origin["provenance"] in CHANGED}
+    if not any(name.startswith("schedule.") for name in given):
+        del named["schedule"]
+    if any(origin["provenance"] == TUNED for origin in origins.values()):
+        named["settings"] = "tuned"
+    options = [f"--{name} {value}" for name, value in named.items()]
+    options += ["--set", *(shlex.quote(f"{name}={value}") for name, value in given.items())] if given else []
+    return f"bench run {' '.join(options)}"
 
 
 def to_arviz(store: Store, rows: Sequence[Row], registry: Registry, test_rows: int) -> Any:

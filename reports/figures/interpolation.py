@@ -18,6 +18,7 @@ from harness import BenchError, Column, FieldScore, Figure, Group, Request, Resu
 from reports.figures import line
 from reports.figures.line import IMAGES, errors_on_line
 from reports.figures.parts import (
+    KEEPS,
     Array,
     FieldReport,
     first_done,
@@ -33,7 +34,6 @@ from reports.figures.styles import COLOURS
 
 PLACES = [k / 10 for k in range(11)]
 PAIRS = 3
-HOW = "`bench run --draws all` keeps them, of runs that are not done yet (another seed, or another --results)"
 CAPTION = (
     "Pairs: the last draws of consecutive cycles, of a run of one cycle its first and last draw. With batch "
     "normalisation: solid, its statistics computed anew at each place; dashed, on the line too."
@@ -142,7 +142,7 @@ def _panels(score: FieldScore, request: Request) -> tuple[list[JoinedRun], list[
         label, run = score.labels[group.key], first_done(group)
         ends = ends_of_cycles(score, run, PAIRS + 1) if run else []
         if run is None or len(ends) < 2:
-            missing.append(f"{label}: no two draws of a finished run are on disk; {HOW}")
+            missing.append(f"{label}: no two draws of a finished run are on disk; {KEEPS}")
             continue
         try:
             task = task_of(group, request)

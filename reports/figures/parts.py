@@ -136,7 +136,7 @@ class Panel:
         return found[name]
 
 
-KEEPS = "`bench run --draws all` keeps them, of runs that are not done yet (another seed, or another --results)"
+KEEPS = "`bench run` with the same options and `--draws all` repeats finished runs and keeps them"
 
 
 def kept_draws(score: FieldScore) -> tuple[list[Panel], list[str]]:

@@ -22,7 +22,7 @@ from harness.cli.app import run
 from harness.reporting.draws import Draws, read
 
 DOCS = Path(__file__).parents[2] / "docs"
-COMMAND = ["run", "--task", "mixture5", "--chains", "2", "--budget", "steps=600"]
+COMMAND = ["run", "--task", "mixture5", "--chains", "2", "--budget", "steps=600", "--set", "schedule.step_size=0.15"]
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +191,26 @@ def test_a_folder_of_another_version_is_not_changed(folder, results, tmp_path):
     with pytest.raises(harness.DataError, match=r"there is no results folder .*nowhere"):
         harness.load(tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_it_loads_in_jupyter_without_ipywidgets(folder, monkeypatch):
+    """DuckDB refuses there to change the setting of its progress bar, which is off."""
+    connect = duckdb.connect
+
+    class Jupyter:
+        def __init__(self, *words, **options):
+            self.db = connect(*words, **options)
+
+        def __getattr__(self, name):
+            return getattr(self.db, name)
+
+        def execute(self, query, *words):
+            if "enable_progress_bar" in query:
+                raise duckdb.InvalidInputException("required package 'ipywidgets' is missing")
+            return self.db.execute(query, *words)
+
+    monkeypatch.setattr(duckdb, "connect", Jupyter)
+    assert len(harness.load(folder).runs) == 4
 
 
 def test_loading_imports_no_torch(folder):
