@@ -58,7 +58,7 @@ class Store:
                 return self._refresh(papers)
             except Damaged as state:
                 if not replace:
-                    raise Refused(f"{self.path} {state}") from state
+                    raise Refused(f"{self.path} {state} (`bench ingest` replaces it)") from state
                 notes += self._set_aside(state)
                 return [*notes, *self._refresh(papers)]
         except (Busy, Refused) as obstacle:
