@@ -112,8 +112,8 @@ def _for_readers(command: Any) -> None:
     command.help = text.rstrip()
     command.epilog = "\n\n".join([*([f"\b\nExamples:\n{examples.rstrip()}"] if examples else []), EVERYWHERE])
     for parameter in command.params:
-        label = parameter.type_descriptor
-        if parameter.param_type_name == "option" and parameter.metavar is None and not parameter.is_flag:
+        label = getattr(parameter, "type_descriptor", None)  # typer before 0.29 has none, and readable names
+        if label and parameter.param_type_name == "option" and parameter.metavar is None and not parameter.is_flag:
             parameter.metavar = (
                 "NAMES" if label.is_list else "N" if label.is_ranged else "PATH" if label.is_path else "TEXT"
             )
