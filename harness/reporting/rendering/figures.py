@@ -33,6 +33,8 @@ METADATA: dict[str, dict[str, Any]] = {
 """Kinds of files, and the metadata left out of each, so that bytes do not depend on date or version."""
 COARSER = ((160, 12_000), (110, 6_000), (75, 3_000), (50, 1_500))
 """Dots an inch, and the most points that are vectors, at some 20 bytes each; the first pair that keeps to `LIMIT`."""
+FEWEST = 50
+"""Points of an artist that becomes pixels: fewer are smaller than an image, and a figure has thousands of ticks."""
 
 
 def files(figure: Figure, name: str) -> dict[str, bytes]:
@@ -132,7 +134,7 @@ def _rasterise(canvas: Any, most: int) -> None:
     sizes = [(_points(artist), artist) for artist in drawn]
     left = sum(size for size, _ in sizes)
     for size, artist in sorted(sizes, key=lambda one: -one[0]):
-        if left <= most:
+        if left <= most or size < FEWEST:
             break
         artist.set_rasterized(True)
         left -= size

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from harness import UsageError
-from harness.reporting.rendering import FORMATS, render
-from harness.reporting.report import Column, Result, Table
+from harness.reporting.rendering import FORMATS, figures, render
+from harness.reporting.report import Column, Figure, Result, Table
 
 NASTY = '=<b>&x|y_z{50%}$[m](u)\\input"`*#~^\x1b[31m\u202e'
 RESULT = Result(
@@ -86,3 +86,13 @@ def test_latex_keeps_signs(text, expected):
 def test_an_unknown_format_gets_near_matches():
     with pytest.raises(UsageError, match="markdown"):
         render(RESULT, "markdwn")
+
+
+def test_only_artists_with_many_points_become_pixels(monkeypatch):
+    monkeypatch.setattr(figures, "COARSER", ((50, 10),))
+
+    def draw(canvas):
+        canvas.subplots().plot(range(40))
+
+    (shown,) = figures.drawn(Figure("many", draw), "svg")
+    assert b"<image" not in shown
