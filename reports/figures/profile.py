@@ -68,6 +68,8 @@ class Profile(Report):
         caption = CAPTION.format(metric=metric, unsolved=unsolved, tasks=found.listed)
         height = 3.3 + legend_height([found.methods[m] for m in order[:NAMED]], WIDTH)
         figure = Figure("profile", lambda canvas: _draw(canvas, found, made, order), (WIDTH, height), caption)
+        if not np.isfinite(made.ratios).any():
+            return Result([_table(found, records, order)], records, notes=["no figure: no method solved any task"])
         return Result([_table(found, records, order)], records, [figure])
 
 

@@ -271,6 +271,7 @@ def _draw(canvas: Any, panels: Sequence[Panel], columns: int, names: Mapping[str
 
 def _draw_panel(above: Any, below: Any, panel: Panel, handles: dict[str, Any]) -> None:
     from matplotlib.lines import Line2D
+    from matplotlib.ticker import NullLocator
 
     named = [line for line in panel.lines if line.method in handles]
     finite = np.concatenate([line.values[np.isfinite(line.values)] for line in named or panel.lines])
@@ -282,13 +283,15 @@ def _draw_panel(above: Any, below: Any, panel: Panel, handles: dict[str, Any]) -
     for line in panel.lines:
         x, y = line.envelope()
         if line.method not in handles:
-            above.plot(x, y, color=FAINT, linewidth=0.7, zorder=1)
+            above.plot(x, y, color=FAINT, linewidth=0.7, zorder=1, rasterized=True)
             rest = next(label for label in handles if label.endswith("other methods"))
             handles[rest] = Line2D([], [], color=FAINT, linewidth=0.7)
             continue
         own = look(line.method)
         (handles[line.method],) = above.plot(x, y, linewidth=1.3, markersize=4, zorder=3, **own)
-        above.plot(line.steps, line.values, ".", color=own["color"], alpha=0.4, markersize=3, zorder=2)
+        above.plot(
+            line.steps, line.values, ".", color=own["color"], alpha=0.4, markersize=3, zorder=1.5, rasterized=True
+        )
         lost = line.steps[np.isinf(line.values)]
         above.plot(lost, np.full(len(lost), 1.55 * top), "x", color=own["color"], markersize=4, zorder=2)
     for place, line in enumerate(named):
@@ -303,4 +306,5 @@ def _draw_panel(above: Any, below: Any, panel: Panel, handles: dict[str, Any]) -
     below.set(yticks=[], ylim=(len(named) - 0.4, -0.6), xlabel="step size h")
     above.tick_params(labelbottom=False)
     for ax in (above, below):
+        ax.xaxis.set_minor_locator(NullLocator())  # hundreds of ticks
         ax.grid(visible=True, color="#ededed", linewidth=0.6)

@@ -73,6 +73,15 @@ def test_the_profile_of_known_errors(results):
         Profile().build(results, Request(metric="joint_eror"))
 
 
+def test_without_a_solved_task_there_is_no_profile_to_draw(tmp_path):
+    for method in ("sgld", "csgld"):
+        write(tmp_path, method, "mixture25", 3.0)
+    made = Profile().build(store(tmp_path), Request())
+    assert not made.figures
+    assert "no method solved any task" in made.notes[0]
+    assert {record["share"] for record in made.records} == {0.0}
+
+
 def test_the_front_is_of_rows_that_no_other_beats_in_both(results):
     assert pareto_front([(1, 0.5), (2, 0.2), (3, 0.2), (2, 0.6), (0.5, 3.0), (1, 0.5)]) == [
         True,
