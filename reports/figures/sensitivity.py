@@ -283,7 +283,7 @@ def _draw_panel(above: Any, below: Any, panel: Panel, handles: dict[str, Any]) -
     for line in panel.lines:
         x, y = line.envelope()
         if line.method not in handles:
-            above.plot(x, y, color=FAINT, linewidth=0.7, zorder=1, rasterized=True)
+            above.plot(x, y, color=FAINT, linewidth=0.7, zorder=1)
             rest = next(label for label in handles if label.endswith("other methods"))
             handles[rest] = Line2D([], [], color=FAINT, linewidth=0.7)
             continue
