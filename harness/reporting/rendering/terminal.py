@@ -106,7 +106,7 @@ def _omitted(header: Sequence[str], cells: Sequence[Sequence[str]], widths: Mapp
     same = [i for i in hidden if _constant(columns[i]) and _length(columns[i][0]) <= READABLE]
     names = [header[i] for i in hidden if i not in same]
     notes = [f"in every row: {'; '.join(f'{header[i]} {columns[i][0]}' for i in same)}"] if same else []
-    cut = any(_longest(cell) > widths[i] for i in widths for cell in columns[i])
+    cut = any(_longest(cell) > widths[i] for i in widths for cell in (header[i], *columns[i]))
     how = "--json, a wider terminal, or `| less -S`"
     if names:
         notes.append(f"{len(names)} more column{'s' * (len(names) > 1)} ({'; '.join(names)}): {how}")
