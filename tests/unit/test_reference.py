@@ -1,0 +1,37 @@
+"""The reference of the documentation site: every public name and every command has a description."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import harness
+
+SITE = Path(__file__).parents[2] / "docs" / "site"
+
+
+@pytest.fixture
+def reference(monkeypatch):
+    monkeypatch.syspath_prepend(SITE)
+    yield __import__("reference")
+    sys.modules.pop("reference")
+
+
+def test_every_public_name_and_every_command_has_a_section(reference):
+    pages = reference.pages()
+    headings = {line for page in pages.values() for line in page.splitlines() if line.startswith("## ")}
+    assert {f"## {name}" for name in harness.__all__} <= headings
+    assert {f"## `bench {verb}`" for verb in reference.verbs()} <= headings
+
+
+def test_a_name_without_a_description_is_refused(reference):
+    with pytest.raises(SystemExit, match=r"harness\.Bare has no description"):
+        list(reference.section(reference.ast.parse("class Bare: pass").body[0], "Bare", [], ""))
+
+
+def test_a_docstring_keeps_its_columns_and_no_markup_of_its_own(reference):
+    assert reference.markdown("U(x) < 1 and a_b * c\n\nsize   N\nfew    rows") == (
+        "U(x) &lt; 1 and a\\_b \\* c\n\n```text\nsize   N\nfew    rows\n```"
+    )
