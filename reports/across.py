@@ -30,12 +30,15 @@ FEWEST = 5
 
 @dataclass(frozen=True, eq=False)
 class TaskField:
-    """The field of a task, and its row for each method; `missing` says why the others have no value."""
+    """The field of a task, and its row for each method; `missing` says why the others have no value, `several` names
+    the methods with more rows.
+    """
 
     task: str
     score: FieldScore
     rows: dict[str, Group]
     missing: dict[str, str]
+    several: list[str]
 
     @property
     def passes(self) -> float:
@@ -68,8 +71,15 @@ class Across:
 
     @property
     def listed(self) -> str:
-        """The tasks with their fields, for notes."""
+        """The tasks with their fields, for captions."""
         return "; ".join(task.score.title for task in self.tasks)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a table says of the choice of tasks, rows and methods."""
+        several = {name for task in self.tasks for name in task.several if name in self.methods}
+        chosen = f"of several rows on a task the tuned one stands for the method: {', '.join(sorted(several))}"
+        return [f"tasks: {self.listed}", *([chosen] if several else []), *(f"left out: {own}" for own in self.left_out)]
 
 
 def across(store: Store, request: Request) -> Across | None:
@@ -112,14 +122,17 @@ def task_fields(store: Store, request: Request, metric: str) -> list[TaskField]:
 def _field(score: FieldScore, metric: str) -> TaskField:
     rows: dict[str, Group] = {}
     missing: dict[str, str] = {}
+    several: list[str] = []
     for group in sorted(score.groups, key=_preference):
         standing = score.standing(group, metric)
         diverged = bool(group.diverged) and len(group.runs) >= FEWEST
         if standing.rank is not None or diverged:
+            several += [group.method] if group.method in rows else []
             rows[group.method] = group
         else:
             missing[group.method] = standing.status.partition(";")[0]
-    return TaskField(score.groups[0].task, score, rows, {m: why for m, why in missing.items() if m not in rows})
+    missing = {method: why for method, why in missing.items() if method not in rows}
+    return TaskField(score.groups[0].task, score, rows, missing, sorted(set(several)))
 
 
 def _preference(group: Group) -> tuple[int, str]:

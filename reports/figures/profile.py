@@ -147,8 +147,7 @@ def _table(found: Across, records: Sequence[Mapping[str, Any]], order: Array) ->
         f"share of the {len(found.tasks)} tasks with a {found.metric.replace('_', ' ')} within a factor of the best",
         f"by the area under the profile; diverged runs are unsolved{rule}",
         "[ ]: 95 % bootstrap over seeds; the tasks are fixed, not sampled",
-        f"tasks: {found.listed}",
-        *(f"left out: {text}" for text in found.left_out),
+        *found.notes,
     ]
     return Table("Performance profile over tasks", columns, rows, notes)
 

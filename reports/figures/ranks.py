@@ -141,8 +141,7 @@ def _table(found: Across, made: MeanRanks, records: Sequence[Mapping[str, Any]])
         f"ranks by {found.metric.replace('_', ' ')}; ties share the mean rank; diverged rows are last",
         "95 %: bootstrap over seeds; the tasks are fixed, not sampled",
         f"critical difference of mean ranks (Nemenyi, 5 %): {made.difference:.2f}{test}; the tasks as a random sample",
-        f"tasks: {found.listed}",
-        *(f"left out: {text}" for text in found.left_out),
+        *found.notes,
     ]
     return Table("Mean ranks over tasks", columns, rows, notes)
 

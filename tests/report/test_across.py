@@ -54,6 +54,19 @@ def test_methods_that_lack_a_task_are_left_out_and_named(results):
     assert np.isinf(one.values[-1]).all()  # diverged counts, last
 
 
+def test_tuned_settings_stand_for_a_method(tmp_path):
+    for method in ("sgld", "csgld"):
+        write(tmp_path, method, "mixture25", 0.3)
+    tuned = {"schedule.step_size": {"value": 0.07, "provenance": "tuned", "source": "study tuned: 20 trials"}}
+    params = {"step_size": 0.07, "temperature": 1.0}
+    write(tmp_path, "sgld", "mixture25", 0.1, params=params, origins=tuned)
+    own = {"schedule.step_size": {"value": 0.08, "provenance": "user", "source": ""}}
+    write(tmp_path, "sgld", "mixture25", 0.05, params={**params, "step_size": 0.08}, origins=own)
+    found = across(store(tmp_path), Request())
+    assert found.values[found.methods.index("sgld"), 0] == pytest.approx(0.1, rel=0.05)
+    assert any(note.endswith("stands for the method: sgld") for note in found.notes)
+
+
 def test_ranks_of_known_errors(results):
     made = Ranks().build(results, Request())
     found = {record["method"]: record for record in made.records}
