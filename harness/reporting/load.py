@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.registry import registry as all_plugins
 from harness.reporting import draws
 from harness.reporting.rendering import figures
@@ -82,8 +83,8 @@ class Results:
 
     @functools.cached_property
     def runs(self) -> pl.DataFrame:
-        """One row a run: what was asked for and where it stands, as `run_status` in docs/data-dictionary.md."""
-        return self._frame("select * from run_status")
+        """One row a run, without trials of `bench tune`: `run_status` in docs/data-dictionary.md has the columns."""
+        return self._frame(f"select * from (from run_status where seed < {TUNING_SEED})")  # noqa: S608 - a constant
 
     @functools.cached_property
     def metrics(self) -> pl.DataFrame:

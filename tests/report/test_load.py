@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import duckdb
+import fabricated
 import numpy as np
 import polars as pl
 import pytest
@@ -19,6 +20,7 @@ from safetensors.numpy import load_file
 
 import harness
 from harness.cli.app import run
+from harness.contracts.randomness import TUNING_SEED
 from harness.reporting.draws import Draws, read
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -56,6 +58,14 @@ def test_runs_and_metrics_are_rows_of_the_store(results, folder, capsys):
     sgld = results.metrics.filter(pl.col("method") == "sgld")
     assert (sgld["value"].sum(), len(sgld)) == pytest.approx((found["total"], found["n"]))
     assert repr(results) == f"{folder}: 4 runs, 2 methods, 1 tasks"
+
+
+def test_trials_of_tuning_are_no_runs(tmp_path):
+    for seed in (0, TUNING_SEED):
+        fabricated.concluded(tmp_path, seed=seed)
+    found = harness.load(tmp_path)
+    assert [found.runs["seed"].to_list(), sorted({*found.metrics["seed"]})] == [[0], [0]]
+    assert found.sql("select count(*) as n from run_status")["n"].item() == 2
 
 
 def test_curves_have_a_row_for_each_chain_and_explode_to_points(results):
