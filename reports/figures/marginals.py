@@ -73,7 +73,7 @@ def integrated(task: Any, index: int, x: Array) -> Array:
     if len(truth.mean) == 1:
         return np.asarray(np.exp(task.log_density(x[:, None])))
     other = 1 - index
-    y = np.linspace(truth.mean[other] - 6 * truth.sd[other], truth.mean[other] + 6 * truth.sd[other], 1_001)
+    y = np.linspace(truth.mean[other] - 6 * truth.sd[other], truth.mean[other] + 6 * truth.sd[other], 401)
     points = np.empty((len(x), len(y), 2))
     points[:, :, index], points[:, :, other] = x[:, None], y
     density = np.exp(task.log_density(points.reshape(-1, 2))).reshape(len(x), len(y))

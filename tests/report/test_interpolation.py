@@ -103,3 +103,33 @@ def test_a_task_that_is_no_network_is_passed_over_and_named_where_asked_for(tmp_
     assert not Interpolation().build(store(tmp_path), Request()).notes
     asked = Interpolation().build(store(tmp_path), Request(tasks=("mixture25",)))
     assert asked.notes == ["mixture25 has no network to take between draws"]
+
+
+def test_errors_are_computed_once_and_again_where_the_code_or_the_kept_file_changed(tmp_path, monkeypatch, capsys):
+    write(tmp_path)
+    made = Interpolation().build(store(tmp_path), Request())
+    said = capsys.readouterr().err
+    assert "22 networks on 2,000 test images; the errors are kept" in said
+    assert "line 2 of 2" in said
+
+    def refuse(*_):
+        raise AssertionError("computed again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(interpolation, "errors_on_line", refuse)
+        assert Interpolation().build(store(tmp_path), Request()).records == made.records
+        assert capsys.readouterr().err == ""
+        patch.setattr(interpolation, "_code", lambda _: "another")
+        with pytest.raises(AssertionError, match="computed again"):
+            Interpolation().build(store(tmp_path), Request())
+    (kept,) = (tmp_path / "figures").iterdir()
+    for content in (b"", kept.read_bytes().replace(b"20.0", b"21.0")):
+        kept.write_bytes(content)
+        assert Interpolation().build(store(tmp_path), Request()).records == made.records
+        assert "line 2 of 2" in capsys.readouterr().err
+
+
+def test_a_results_folder_that_cannot_be_written_to_is_read(tmp_path):
+    write(tmp_path)
+    (tmp_path / "figures").write_text("a file where the folder would be")
+    assert Interpolation().build(store(tmp_path), Request()).records

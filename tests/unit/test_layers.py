@@ -65,7 +65,7 @@ def test_every_public_name_is_there():
     assert all(getattr(harness, name) is not None for name in harness.__all__)
 
 
-WORDS = {"curves", "schedules", "trajectory"}
+WORDS = {"autocorrelation", "curves", "ood", "schedules", "trajectory"}
 """Names of reports that are also words of the core."""
 MEANT = {
     "contracts/sampler.py names sgd": "the optimiser that most samplers are at T = 0",

@@ -31,7 +31,7 @@ METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 """Kinds of files, and the metadata left out of each, so that bytes do not depend on date or version."""
-COARSER = ((160, 12_000), (110, 6_000), (75, 3_000), (50, 1_500))
+COARSER = ((DPI, 12_000), (90, 5_000), (50, 1_500), (36, 500))
 """Dots an inch, and the most points that are vectors, at some 20 bytes each; the first pair that keeps to `LIMIT`."""
 FEWEST = 50
 """Points of an artist that becomes pixels: fewer are smaller than an image, and a figure has thousands of ticks."""
@@ -76,6 +76,8 @@ def picture(figure: Figure) -> Any:
             width = int(figure.size[0] / 0.09)  # inches per character
             canvas.suptitle("\n".join(textwrap.wrap(figure.title, width)), fontsize="medium")
         _tame(canvas)
+        canvas.draw_without_rendering()
+        canvas.set_layout_engine("none")  # the places are known; each file would look for them again
     return canvas
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from specs import made as spec
 
+from harness.reporting.scoring import cache
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
@@ -38,6 +39,17 @@ def found(ledger, **options):
 
 def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_figure_data_go_with_their_runs(ledger):
+    attempt(ledger, "done")
+    for key in (KEY, "0" * 64):
+        cache.keep(ledger.root, "interpolation", key, {"code": "a"}, lambda: [1])
+    (ledger.root / cache.FOLDER / "mine.txt").touch()
+    assert list(found(ledger)) == [f"figures/interpolation.{'0' * 64}.json"]
+    gone, notes = garbage.remove(ledger, garbage.find(ledger))
+    assert (len(gone), notes) == (1, [])
+    assert cache.find(ledger.root, "interpolation", KEY, {"code": "a"}) == [1]
 
 
 def test_only_what_a_final_attempt_replaced_goes(ledger):
@@ -262,6 +274,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from specs import made
+from harness.reporting.scoring import cache
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult

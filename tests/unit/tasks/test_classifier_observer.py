@@ -6,6 +6,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from harness.analysis.diagnostics.calibration import brier, ece, nll
+from harness.contracts import predictions
 from harness.contracts.schedule import Trajectory
 from harness.contracts.task import Cost
 from tasks.vision.metrics import classifier_metrics
@@ -72,10 +73,14 @@ def probabilities(theta, name):
 
 def test_scores_are_of_the_weighted_mean_over_draws_and_chains():
     theta, weights = drawn()
-    found = observed(theta, weights).metrics
+    outcome = observed(theta, weights)
+    found = outcome.metrics
     w = (weights / weights.sum()).numpy()[..., None, None]
     mean = {name: (w * probabilities(theta, name)).sum((0, 1)) for name in SIZES}
     y = Made().labels["test"].numpy()
+    assert outcome.arrays["probabilities"] == pytest.approx(mean["test"])
+    assert outcome.arrays["probabilities"].dtype == np.float32
+    assert (outcome.arrays["classes"] == y).all()
     assert found["test_error"] == pytest.approx(100 * (mean["test"].argmax(1) != y).mean())
     assert found["nll"] == pytest.approx(nll(mean["test"], y))
     assert found["ece"] == pytest.approx(ece(mean["test"], y))
@@ -88,6 +93,13 @@ def test_scores_are_of_the_weighted_mean_over_draws_and_chains():
     for suffix, score in scores.items():
         area = roc_auc_score(truth, np.concatenate([score["test"], score["strange"]]))
         assert found[f"auroc{suffix}_strange"] == pytest.approx(area)
+
+
+def test_predictions_of_very_many_images_are_not_kept(monkeypatch):
+    monkeypatch.setattr(predictions, "LARGEST", TEST * K - 1)
+    outcome = observed(*drawn())
+    assert "probabilities" not in outcome.arrays
+    assert outcome.metrics["nll"] is not None
 
 
 def test_single_draws_pairs_of_draws_and_the_last_ones():
