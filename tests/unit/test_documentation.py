@@ -1,4 +1,4 @@
-"""The reference of the documentation site: every public name and every command has a description."""
+"""The documentation site: every public name and command has a description, and the gallery is that of its list."""
 
 from __future__ import annotations
 
@@ -13,10 +13,17 @@ SITE = Path(__file__).parents[2] / "docs" / "site"
 
 
 @pytest.fixture
-def reference(monkeypatch):
+def script(monkeypatch):
+    """Imports a script of docs/site."""
     monkeypatch.syspath_prepend(SITE)
-    yield __import__("reference")
-    sys.modules.pop("reference")
+    yield __import__
+    for name in ("reference", "gallery"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def reference(script):
+    return script("reference")
 
 
 def test_every_public_name_and_every_command_has_a_section(reference):
@@ -35,3 +42,11 @@ def test_a_docstring_keeps_its_columns_and_no_markup_of_its_own(reference):
     assert reference.markdown("U(x) < 1 and a_b * c\n\nsize   N\nfew    rows") == (
         "U(x) &lt; 1 and a\\_b \\* c\n\n```text\nsize   N\nfew    rows\n```"
     )
+
+
+def test_the_gallery_is_that_of_its_list(script):
+    gallery = script("gallery")
+    assert (gallery.DOCS / "gallery.md").read_text(encoding="utf-8") == gallery.page()
+    drawn = {path.name: path.stat().st_size for path in (gallery.DOCS / "gallery").iterdir()}
+    assert drawn.keys() == {figure["file"] for figure in gallery.CONTENTS["figure"]}
+    assert max(drawn.values()) < 500_000
