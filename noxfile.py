@@ -67,6 +67,17 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session
+def tuned(session: nox.Session) -> None:
+    """Tune what the suite nightly runs, into plugins/studies/tuned.json. It takes hours, and resumes."""
+    session.install(".[tune]")
+    results = f"{session.create_tmp()}/results"
+    for run in nox.project.load_toml("plugins/suites/nightly.toml")["run"]:
+        words = ["--sampler", ",".join(run["samplers"]), "--task", ",".join(run["tasks"]), "--trials", "20"]
+        session.run("bench", "--results", results, "tune", *words, env=ONE_THREAD)
+    shutil.copy(f"{results}/tuning/tuned.json", "plugins/studies/tuned.json")
+
+
+@nox.session
 def nightly(session: nox.Session) -> None:
     """A suite end to end, `smoke` or the one after --: its pages are checked, and the second time nothing is done."""
     session.install(".")

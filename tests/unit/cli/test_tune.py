@@ -15,7 +15,8 @@ import pytest
 from harness import TUNING_SEED, DataTask, Protocol, Streams, param, registry
 from harness.contracts.parameters import schema
 from harness.contracts.registry import load
-from harness.runs import local
+from harness.runs import local, studies
+from harness.runs.settings import find_pair, resolve
 
 pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
 
@@ -212,6 +213,22 @@ def test_a_network_is_tuned_on_held_out_rows():
     assert problem.set("test")["x"].tolist() == whole[9::10].tolist()
     assert train[9::10].tolist() == whole[8::10].tolist()[: len(train[9::10])]
     assert len(problem.labels["test"]) == len(whole) // 10
+
+
+def test_the_shipped_study_is_of_pairs_that_exist(tmp_path):
+    tuned = studies.load(registry(), tmp_path, "tuned")
+    assert tuned
+    for (method, task, protocol), record in tuned.items():
+        pair = find_pair(registry(), method, f"{task}@{protocol}", "tuned", tuned)
+        made = resolve(registry(), pair, {}, record["budget"])
+        parts = {"sampler": made.sampler_params, "schedule": made.schedule_params}
+        for name, value in record["settings"].items():
+            if "." in name:
+                part, _, own = name.partition(".")
+                assert parts[part][own] == value
+                assert made.origins[name].provenance == "tuned"
+        assert all(seed >= TUNING_SEED for seed in record["seeds"])
+        assert record["value_untuned"] is None or record["value"] <= record["value_untuned"]
 
 
 @pytest.mark.parametrize("kind", ["samplers", "schedules"])
