@@ -6,6 +6,7 @@ import base64
 import functools
 import hashlib
 import re
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from typing import Any
 
 from markupsafe import escape
 
+from harness.cli import context
 from harness.reporting.rendering import FORMATS, SUFFIXES, figures, render, web
 from harness.reporting.report import Column, Figure, Table
 from harness.reporting.scoring.formatting import number
@@ -85,6 +87,8 @@ def contents(site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
     shown: list[Section] = []
     tasks = [task.name for task in site.tasks]
     for section in [*([site.changes] if site.changes else []), *site.sections]:
+        if section.result.figures:
+            progress(f"drawing {context.count(len(section.result.figures), 'figure')} of {section.name}")
         whole, own, pictures[section.name] = _made(section, tasks)
         if not whole.empty:
             shown.append(whole)
@@ -145,6 +149,12 @@ def _overviews(site: Site, pictures: Mapping[str, Sequence[Picture]]) -> Pages:
         table = _rows_table([(field, row) for field in site.fields for row in field.rows])
         found["rows.html"] = "rows.html", {"table": table}
     return found
+
+
+def progress(message: str) -> None:
+    """Say what takes long, where somebody is watching."""
+    if sys.stderr.isatty():
+        context.say(message)
 
 
 def described(error: BaseException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from harness.contracts.registry import Offer, Registry
 from harness.reporting.rendering.sections import sections as blocks_of
 from harness.reporting.report import Column, Request, Result, Table
 from harness.reporting.scoring.formatting import number
-from harness.reporting.scoring.groups import Group
+from harness.reporting.scoring.groups import CHANGED, Group
 from harness.reporting.scoring.labels import is_hash, setting_text
 from harness.reporting.scoring.record import typical
 from harness.reporting.scoring.score import FieldScore, score_fields
@@ -35,7 +36,6 @@ select environment, bench, python, torch, coalesce(gpu, cpu) as processor from e
 """
 CODE = "select environment, distribution, version, git_commit, dirty from plugin order by all"
 VALUES = "select run_key, metric, value from run_metric order by run_key, is_primary desc, metric"
-USER = "user"
 KEY_DIGITS = 12
 """Of a run key in a command: two of a million runs begin alike with a chance of 2e-3."""
 
@@ -121,7 +121,8 @@ def _row(
         ("chains", str(group.chains)), ("seeds", str(len(group.runs))),
         ("data passes of a chain", number(passes) if passes else ""),
         ("seconds a run", number(seconds) if seconds else ""),
-        ("given by the task", ", ".join(group.given)), ("group key", group.key[:KEY_DIGITS]),
+        ("settings tuned", group.tuned), ("given by the task", ", ".join(group.given)),
+        ("group key", group.key[:KEY_DIGITS]),
     ]  # fmt: skip
     tables = (_metrics(records), _runs(runs, facts), _settings(group, runs), _environments(runs, facts))
     return Row(
@@ -228,12 +229,14 @@ def _environments(runs: Sequence[Record], facts: _Facts) -> Table:
 
 
 def _command(group: Group) -> str:
-    """The command that runs a row again: what the user set is in it, the rest comes from the defaults."""
+    """The command that runs a row again: with the study and what the user set; the rest comes from the defaults."""
     seeds = ",".join(map(str, group.runs.numbers.seed))
     words = ["bench", "run", "--sampler", group.method, "--task", f"{group.task}@{group.protocol}"]
     words += ["--budget", group.budget, "--chains", str(group.chains), "--seeds", seeds]
+    if study := re.match(r"study (\S+): ", group.tuned):
+        words += ["--settings", study[1]]
     for name, kind in sorted(group.provenance.items()):
-        if kind == USER:
+        if kind in CHANGED:
             words += ["--set", f"{name}={_argument(group.settings.get(name))}"]
     return shlex.join(words)
 

@@ -9,7 +9,7 @@ from harness.cli.report import load_report
 from harness.contracts.registry import Registry
 from harness.reporting.report import Request
 from harness.results.store import Store
-from plugins.verbs.site.contents import described
+from plugins.verbs.site.contents import described, progress
 from plugins.verbs.site.model import Section
 
 LEADERBOARD = "leaderboard"
@@ -30,7 +30,11 @@ def names(registry: Registry, chosen: Sequence[str] | None = None) -> list[str]:
 
 def sections(chosen: Sequence[str], registry: Registry, store: Store) -> list[Section]:
     """Each report on what the store shows. A report that fails is a section with the problem."""
-    return [section(name, registry, store) for name in chosen]
+    found = []
+    for i, name in enumerate(chosen, 1):
+        progress(f"report {i} of {len(chosen)}: {name}")
+        found.append(section(name, registry, store))
+    return found
 
 
 def section(name: str, registry: Registry, store: Store) -> Section:
