@@ -72,7 +72,9 @@ class Convergence(FieldReport):
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         if not score.truth_known:
             return Result()
-        lines = [line for group in score.ordered(JOINT) if (line := _line(score, group)) is not None]
+        banded = BANDS if sum(bool(group.done) for group in score.groups) > 2 * BANDS else NAMED
+        ordered = enumerate(score.ordered(JOINT))
+        lines = [line for k, group in ordered if (line := _line(score, group, banded=k < banded)) is not None]
         if not lines:
             note = f"{score.title}: no curves of errors in its runs; `bench rescore` may add them, else run them again"
             return Result(notes=[note] if request.tasks else [])
@@ -113,13 +115,14 @@ class Line:
         return bool(np.isfinite(self.values).any())
 
 
-def _line(score: FieldScore, group: Group) -> Line | None:
+def _line(score: FieldScore, group: Group, *, banded: bool) -> Line | None:
     found = [score.curve(group, name) for name in CURVES]
     if found[0] is None or found[1] is None:
         return None
     seeds, (x, first) = found[0]
     pick = np.unique(np.linspace(0, max(len(x) - 2, 0), POINTS).round().astype(int))  # the last one is of the shape too
-    values, low, high = typical_chain([first[:, pick], found[1][1][1][:, pick]], seeds)
+    curves = [first[:, pick], found[1][1][1][:, pick]]
+    values, low, high = typical_chain(curves, seeds, len(pick) if banded else 1)
     kept = typical(group.done.numbers.draws_kept)
     counts = None if not kept else draw_grid(SimpleNamespace(keep=np.ones(int(kept), dtype=bool)))  # type: ignore[arg-type]
     return Line(
@@ -129,22 +132,22 @@ def _line(score: FieldScore, group: Group) -> Line | None:
     )  # fmt: skip
 
 
-def typical_chain(curves: Sequence[Array], seeds: NDArray[np.int64]) -> tuple[Array, Array, Array]:
+def typical_chain(
+    curves: Sequence[Array], seeds: NDArray[np.int64], last: int | None = None
+) -> tuple[Array, Array, Array]:
     """The worse of the medians over rows of several curves (R, n), and the ends of its interval by bootstrap over the
-    seeds (R,) of the rows: (n,) each. The ends are NaN where there is one seed.
+    seeds (R,) of the rows: (n,) each. The ends are NaN before the `last` points, and where there is one seed.
     """
     rows = [np.where(np.isnan(own), np.inf, own) for own in curves]
     values = np.max([np.median(own, axis=0) for own in rows], axis=0)
+    low, high = np.full((2, len(values)), np.nan)
     distinct, place = np.unique(seeds, return_inverse=True)
-    if len(distinct) < 2:
-        return values, np.full(len(values), np.nan), np.full(len(values), np.nan)
-    times = diagnostics.seed_counts(len(distinct))[:, place]
-    replicates = np.max([resampled_medians(own, times) for own in rows], axis=0)
-    ends = [
-        statistics.bootstrap_interval(value, own, len(distinct))
-        for value, own in zip(values.tolist(), replicates.T, strict=True)
-    ]
-    low, high = np.array(ends).T
+    if len(distinct) > 1:
+        start = len(values) - (last or len(values))
+        times = diagnostics.seed_counts(len(distinct))[:, place]
+        replicates = np.max([resampled_medians(own[:, start:], times) for own in rows], axis=0)
+        for p, own in enumerate(replicates.T, start):
+            low[p], high[p] = statistics.bootstrap_interval(float(values[p]), own, len(distinct))
     return values, low, high
 
 
@@ -241,7 +244,7 @@ def _draw(canvas: Any, lines: Sequence[Line], exact: ExactDraws | None, heading:
                 continue
             (handle,) = ax.plot(scale * line.x, line.values, **style)
             handles[line.label if named else _others(shown)] = handle
-            if k < (BANDS if len(shown) > 2 * BANDS else NAMED) and not np.isnan(line.low).all():
+            if named and not np.isnan(line.low[0]):
                 ends = np.nan_to_num(np.stack([line.low, line.high]), nan=0.0, posinf=HUGE)
                 ax.fill_between(scale * line.x, *ends, color=style["color"], alpha=0.15, linewidth=0, zorder=2)
         if named:
