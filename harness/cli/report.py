@@ -15,9 +15,8 @@ from harness.cli.options import BUDGETS, OnlyMethods, OnlyTasks, completes
 from harness.contracts.plugin_errors import plugin_code
 from harness.reporting import rendering
 from harness.reporting.rendering import SUFFIXES, figures
-from harness.reporting.report import Figure, Report, Request, Result, Table
-from harness.reporting.requests import build, find_report, request_for
-from harness.results.store import Store
+from harness.reporting.report import Figure, Report, Result, Table
+from harness.reporting.requests import build, find_report, request_for, why_empty
 from harness.system.errors import DataError, UsageError
 from harness.system.files import write_set
 from harness.system.text import words
@@ -69,8 +68,7 @@ def report(
     result = build(made, name, store, request)
     result = _with_columns(result, columns, form)
     notes = [f"note: {note}" for note in result.notes]
-    if not result.tables and not result.records and not result.figures:
-        notes.append(_nothing(store, name, filtered=request != Request(registry=request.registry)))
+    notes += why_empty(result, name, store, request)
     if out is None:
         if result.figures:
             notes.append(f"{context.count(len(result.figures), 'figure')} not drawn; --out FOLDER writes them")
@@ -151,18 +149,6 @@ def _column_names(asked: Sequence[str], known: Mapping[str, str]) -> list[str]:
 def load_report(name: str) -> Report:
     """The report of that name; raises `UsageError` or `PluginError`."""
     return find_report(context.plugins(), name)
-
-
-def _nothing(store: Store, name: str, *, filtered: bool) -> str:
-    here = context.current().results
-    fill = getattr(context.plugins().find("reports", name).info, "fill", "")
-    rows = store.rows("select distinct task, protocol from result order by all")
-    if not rows:
-        return f"no finished runs in {here} yet; for a first one: {fill or 'bench run --sampler NAME --task NAME'}"
-    places = ", ".join(f"{row['task']}@{row['protocol']}" for row in rows)
-    what = "of what was asked for" if filtered else f"that {name} is about"
-    hint = "" if filtered or not fill else f". This command would make some: {fill}"
-    return f"no results {what} in {here}; there are results of {places}{hint}"
 
 
 def _place(out: Path, name: str, suffix: str) -> Path:

@@ -16,7 +16,7 @@ from harness.contracts.registry import registry as all_plugins
 from harness.reporting import draws
 from harness.reporting.rendering import figures
 from harness.reporting.report import Result
-from harness.reporting.requests import FILTERS, build, find_report, request_for
+from harness.reporting.requests import FILTERS, build, find_report, request_for, why_empty
 from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store
 from harness.system.errors import DataError, UsageError
@@ -105,8 +105,9 @@ class Results:
 
     def report(self, name: str, *, metric: str | None = None, **filters: Filter) -> Result:
         """A report, as `bench report NAME` makes it: `report(name).frame()` has its records as a frame."""
-        made = find_report(self._registry, name)
-        return build(made, name, self._store, self._narrowed(filters, metric))
+        request = self._narrowed(filters, metric)
+        result = build(find_report(self._registry, name), name, self._store, request)
+        return replace(result, notes=[*result.notes, *why_empty(result, name, self._store, request)])
 
     def figures(self, report: str, *, metric: str | None = None, **filters: Filter) -> dict[str, Any]:
         """The figures of a report as matplotlib Figures, by name."""

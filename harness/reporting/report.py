@@ -156,10 +156,10 @@ class Result:
         return pl.DataFrame([dict(record) for record in self.records], infer_schema_length=None, strict=False)
 
     def _repr_html_(self) -> str:
-        """The tables as a notebook shows them."""
+        """The tables and notes as a notebook shows them."""
         from harness.reporting.rendering import render
 
-        return render(self, "html")
+        return render(Result([*self.tables, *self.notes]), "html")
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), title: str = "") -> Table:

@@ -42,6 +42,23 @@ def build(report: Report, name: str, store: Store, request: Request) -> Result:
     return result
 
 
+def why_empty(result: Result, name: str, store: Store, request: Request) -> list[str]:
+    """A note on why a report has nothing to show and which command would change that; [] where it shows something."""
+    if result.tables or result.records or result.figures:
+        return []
+    assert request.registry is not None
+    fill = getattr(request.registry.find("reports", name).info, "fill", "")
+    rows = store.rows("select distinct task, protocol from result order by all")
+    if not rows:
+        first = fill or "bench run --sampler NAME --task NAME"
+        return [f"no finished runs in {store.results} yet; for a first one: {first}"]
+    filtered = request != Request(registry=request.registry)
+    places = ", ".join(f"{row['task']}@{row['protocol']}" for row in rows)
+    what = "of what was asked for" if filtered else f"that {name} is about"
+    hint = "" if filtered or not fill else f". This command would make some: {fill}"
+    return [f"no results {what} in {store.results}; there are results of {places}{hint}"]
+
+
 def request_for(
     store: Store, registry: Registry, filters: Mapping[str, list[str]], metric: str | None = None
 ) -> Request:

@@ -92,6 +92,7 @@ def test_a_report_has_the_records_of_the_command(results, folder, capsys):
     assert harness.render(made, "json") == told(folder, capsys, "--json", "report", "leaderboard")
     assert made.frame()["mean"].to_list() == [record["mean"] for record in made.records]
     assert made._repr_html_().count("<table") == len(made.tables)
+    assert "there are results of mixture5@adaptive-drift" in results.report("entropy")._repr_html_()
 
 
 def test_a_figure_is_a_matplotlib_figure_that_a_notebook_shows(results):
