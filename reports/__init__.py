@@ -21,7 +21,9 @@ COMMANDS = {
     f"bench run --sampler csgld {SMALL} --set task.by_cycle=true": ("cycle-weights",),
     f"bench run --sampler csgld {SMALL} --sweep schedule.cycles=2,4 schedule.beta=0.5,0.8": ("cycle-beta",),
     f"bench run --sampler csgld {SMALL} --draws all": ("interpolation",),
-    "bench run --sampler sgld --task landsat --budget smoke --seeds 0-1 --sweep schedule.temperature=0,0.1,1": ("tempering",),
+    "bench run --sampler sgld --task landsat --budget smoke --seeds 0-1 --sweep schedule.temperature=0,0.1,1": (
+        "tempering",
+    ),
     "bench run --sampler sgld --task mixture25 --chains 4 --budget steps=1000, and again with --chains 1 --budget "
     "steps=4000": ("equal-cost",),
     "bench reproduce csgmcmc --table 4": ("reproduction",),
