@@ -78,8 +78,8 @@ class Results:
         self._store, self._registry, self._request = store, registry, request
 
     def __repr__(self) -> str:
-        methods, tasks = (self.runs[name].n_unique() for name in ("method", "task"))
-        return f"{self.path}: {len(self.runs)} runs, {methods} methods, {tasks} tasks"
+        counts = {"run": len(self.runs), **{name: self.runs[name].n_unique() for name in ("method", "task")}}
+        return f"{self.path}: " + ", ".join(f"{n} {noun}{'' if n == 1 else 's'}" for noun, n in counts.items())
 
     @functools.cached_property
     def runs(self) -> pl.DataFrame:

@@ -57,7 +57,7 @@ def test_runs_and_metrics_are_rows_of_the_store(results, folder, capsys):
     ((found),) = json.loads(told(folder, capsys, "--json", "sql", query))
     sgld = results.metrics.filter(pl.col("method") == "sgld")
     assert (sgld["value"].sum(), len(sgld)) == pytest.approx((found["total"], found["n"]))
-    assert repr(results) == f"{folder}: 4 runs, 2 methods, 1 tasks"
+    assert repr(results) == f"{folder}: 4 runs, 2 methods, 1 task"
 
 
 def test_trials_of_tuning_are_no_runs(tmp_path):
