@@ -71,7 +71,8 @@ def report(
     notes += why_empty(result, name, store, request)
     if out is None:
         if result.figures:
-            notes.append(f"{context.count(len(result.figures), 'figure')} not drawn; --out FOLDER writes them")
+            count = context.count(len(result.figures), "figure")
+            notes.append(f"{count} not drawn; --out FOLDER writes them, --out FILE.svg a single one")
         return replace(result, notes=notes)
     drawn = [replace(figure, **changes) for figure in result.figures]
     for note in notes:
@@ -80,8 +81,9 @@ def report(
         file, files = _place(out, name, ""), {}
         files[file.name] = figures.drawn(_only(drawn, name, out), kind)[0]
     else:
+        captions = [f"Figure {figure.name}: {figure.caption}" for figure in drawn if figure.caption]
         with plugin_code(f"report {name} cannot be shown as {form}"):
-            text = rendering.render(result, form)
+            text = rendering.render(replace(result, tables=[*result.tables, *captions]), form)
         file = _place(out, name, SUFFIXES[form])
         files = {file.name: text.encode(), **({} if form in {"csv", "json"} else _drawn(drawn))}
     _write(file.parent, files)

@@ -13,8 +13,8 @@ from harness import FieldScore, Group, Run
 from reports.figures.parts import Array
 
 HOW = (
-    "it keeps no predictions; `bench run` of a seed that is not done yet, or with another --results, keeps them (up to "
-    "4 million probabilities)"
+    "no predictions of a finished run are on disk, as of a run before they were kept, or of more than 4 million "
+    "probabilities; `bench run` of another seed, or with another --results, keeps them"
 )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import Column, Figure, Report, Request, Result, Table, linear
+from reports.figures.parts import name_figure
 
 if TYPE_CHECKING:
     from harness import Store, Trajectory
@@ -32,6 +33,10 @@ START = 10.0
 TOLERANCE = 0.1
 """What a fitted exponent may be short of the theorem's, which is of a limit; here it is fitted to a few points."""
 
+CAPTION = (
+    "csgld on a standard normal, exact: bias and mean squared error of the average of x^2 over the draws kept by step "
+    "K, and the distance of the law of each step from the target. Dotted: the rate 1/K. Colours: the first step size."
+)
 KINDS = {"noise always on": True, "T = 0 while it explores": False}
 BETA = 0.25
 
@@ -72,7 +77,7 @@ class Theorem1(Report):
         shown = [Column("kind", "csgld"), Column("of", "of"), Column("against", "against")]
         shown += [Column(key, key, "right", ".2f") for key in ("fitted", "theorem")]
         records = [*rates, *_findings(rates), *(_record(kind, a, e) for (kind, a), e in found.items())]
-        figure = Figure("theorem1", lambda canvas: _draw(canvas, found), (10.4, 6.4), "csgld on a Gaussian, exact")
+        figure = Figure("theorem1", lambda canvas: _draw(canvas, found), (10.8, 6.6), CAPTION)
         note = (
             f"limits: of the last of {STEPS // CYCLE} cycles of {CYCLE} steps, fitted over alpha_0 to {SMALL[-1]:g}; "
             f"what is beyond them: fitted over K from {STEPS // 4:,} at alpha_0 = {STEP_SIZES[2]:g}; on log scales"
@@ -193,5 +198,6 @@ def _draw(canvas: Any, found: dict[tuple[str, float], Errors]) -> None:
         line[0].set_ylim(bottom=1e-3)
         line[1].set_ylim(bottom=1e-4)
         line[2].set_ylim(bottom=1e-3)
+    name_figure(canvas, "csgld on a standard normal, exact; dotted: the rate 1/K")
     handles = axes[0][0].get_legend_handles_labels()
-    canvas.legend(*handles, title=r"$\alpha_0$", loc="outside right upper", frameon=False)
+    canvas.legend(*handles, title=r"first step size $\alpha_0$", loc="outside right upper", frameon=False)

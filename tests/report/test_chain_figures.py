@@ -12,7 +12,7 @@ from reports.figures.autocorrelation import Autocorrelation
 from reports.figures.chains import SEARCHED, coordinates
 from reports.figures.ess_draws import EssDraws, growth
 from reports.figures.marginals import Marginals, _target, integrated
-from reports.figures.parts import kept_draws
+from reports.figures.parts import KEEPS, kept_draws
 from reports.figures.rank_plots import RankPlots, folded, histograms
 from reports.figures.trace import Trace
 from tasks.regression.blr import Heart
@@ -69,7 +69,7 @@ def test_figures_of_chains_are_drawn_and_bytes_repeat(tmp_path, report, chains, 
 def test_what_is_missing_is_said_with_the_command_that_keeps_it(tmp_path, report):
     write_run(tmp_path, metrics={"modes_covered": 25.0})
     (note,) = report().build(store(tmp_path), request()).notes
-    assert "`bench run --draws all` keeps them" in note
+    assert KEEPS in note
     write(tmp_path, np.zeros((4, 2, 2)), method="msgld", number=1)
     made = report().build(store(tmp_path), request())
     assert "msgld: 4 draws a chain; this figure needs 8" in made.notes

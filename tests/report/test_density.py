@@ -63,7 +63,7 @@ def test_missing_draws_are_said(tmp_path):
     made = Density().build(store(tmp_path), request())
     assert not made.figures
     (note,) = made.notes
-    assert note.startswith("sgld: no draws of a finished run are on disk; `bench run --draws all`")
+    assert note.startswith("sgld: no draws of a finished run are on disk; `bench run`")
 
 
 def test_a_task_without_a_density_is_refused_by_name(tmp_path):

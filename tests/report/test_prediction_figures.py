@@ -86,7 +86,7 @@ def test_what_is_missing_is_said(tmp_path):
     write_run(tmp_path, task="digits", metrics=METRICS)
     for report in (Reliability, Rejection):
         (note,) = report().build(store(tmp_path), Request()).notes
-        assert "`bench run` of a seed that is not done yet" in note
+        assert "`bench run` of another seed, or with another --results, keeps them" in note
     assert not OutOfDistribution().build(store(tmp_path), Request()).notes
     (note,) = OutOfDistribution().build(store(tmp_path), Request(tasks=("digits",))).notes
     assert note == "digits has no images of unknown classes"

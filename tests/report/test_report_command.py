@@ -60,7 +60,9 @@ def test_out_may_be_a_folder_or_a_file(tmp_path, capsys, form, file):
 
 class Drawn(Report):
     def build(self, store, request):
-        return Result(records=[{"a": 1}], figures=[Figure("f", lambda canvas: canvas.subplots(), (2.0, 1.5))])
+        return Result(
+            records=[{"a": 1}], figures=[Figure("f", lambda canvas: canvas.subplots(), (2.0, 1.5), "Bars: draws.")]
+        )
 
 
 @pytest.mark.usefixtures("results")
@@ -78,6 +80,7 @@ def test_figures_are_drawn_where_a_place_for_them_is_named(tmp_path, monkeypatch
     monkeypatch.setattr("harness.cli.report.load_report", lambda _: Drawn())
     report("density", out=tmp_path / "here")
     assert {path.name for path in (tmp_path / "here").iterdir()} == {"density.txt", "f.svg", "f.png"}
+    assert "Figure f: Bars: draws." in (tmp_path / "here" / "density.txt").read_text()
 
 
 @pytest.fixture
