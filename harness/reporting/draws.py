@@ -108,8 +108,12 @@ def read(results: Path, row: Row, registry: Registry) -> Draws:
     try:
         arrays = load_file(path)
         draws, steps, logs = arrays["draws"], arrays["steps"], arrays.get("log_weights")
-    except (OSError, SafetensorError, KeyError) as error:
-        raise DataError(f"{path} cannot be read: {error}; `bench ingest --verify` lists what is damaged") from error
+        chains, n = draws.swapaxes(0, 1).shape[:2]
+        damage = "" if steps.shape == (n,) and (logs is None or logs.shape == (n, chains)) else "its arrays do not fit"
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        damage = str(error)
+    if damage:
+        raise DataError(f"{path} cannot be read: {damage}; `bench ingest --verify` lists what is damaged")
     if logs is None and _weighs(row, registry):
         raise DataError(
             f"{here}: its draws have weights, which an earlier version did not keep; repeat it in another folder: "

@@ -176,6 +176,17 @@ def test_weights_that_an_earlier_version_did_not_keep_are_missed(results, monkey
         read(results.path, decay, results._registry)
 
 
+@pytest.mark.parametrize(
+    "change", [{"steps": np.arange(3)}, {"draws": np.zeros((5, 2))}, {"log_weights": np.ones(4)}, {}]
+)
+def test_draws_that_do_not_fit_together_are_refused(results, monkeypatch, change):
+    (row, *_) = results._chosen("", 0, {"method": "contour-sgld"})
+    arrays = load_file(results.path / row["path"] / "draws.safetensors") if change else {}
+    monkeypatch.setattr("safetensors.numpy.load_file", lambda _: arrays | change)
+    with pytest.raises(harness.DataError, match=r"draws.safetensors cannot be read: .*`bench ingest --verify`"):
+        read(results.path, row, results._registry)
+
+
 def contents(folder):
     return {path: hashlib.sha256(path.read_bytes()).digest() for path in folder.rglob("*") if path.is_file()}
 
