@@ -8,6 +8,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import typer.cli
 import typer.main
@@ -164,13 +165,13 @@ def paragraph(text: str) -> str:
 
 def verbs() -> list[str]:
     """The commands, those of plugins included."""
-    group = typer.main.get_command(app)
+    group: Any = typer.main.get_command(app)
     return group.list_commands(typer.Context(group, info_name="bench"))
 
 
 def commands() -> str:
     """A section for each command, with the text of its `--help`; `SystemExit` for one without a description."""
-    group = typer.main.get_command(app)
+    group: Any = typer.main.get_command(app)
     context = typer.Context(group, info_name="bench")
     texts = [
         "# Command line\n",
