@@ -102,9 +102,13 @@ def read(results: Path, row: Row, registry: Registry) -> Draws:
 
     here = f"{_name(row)}, seed {row['seed']}"
     path = results / row["path"] / "draws.safetensors"
-    if not row["draws_stored"] or not path.is_file():
-        what = "its draws were deleted" if row["draws_stored"] else "it kept no draws"
-        raise DataError(f"{here}: {what}; its command with --draws all repeats it and keeps them: {_command(row)}")
+    elsewhere = f"repeat it in another folder: {_command(row)} --results DIR"
+    if not row["draws_stored"]:
+        raise DataError(
+            f"{here}: it kept no draws; its command with --draws all repeats it and keeps them: {_command(row)}"
+        )
+    if not path.is_file():
+        raise DataError(f"{here}: its draws were deleted; {elsewhere}")
     try:
         arrays = load_file(path)
         draws, steps, logs = arrays["draws"], arrays["steps"], arrays.get("log_weights")
@@ -115,10 +119,7 @@ def read(results: Path, row: Row, registry: Registry) -> Draws:
     if damage:
         raise DataError(f"{path} cannot be read: {damage}; `bench ingest --verify` lists what is damaged")
     if logs is None and _weighs(row, registry):
-        raise DataError(
-            f"{here}: its draws have weights, which an earlier version did not keep; repeat it in another folder: "
-            f"{_command(row)} with --results DIR"
-        )
+        raise DataError(f"{here}: its draws have weights, which an earlier version did not keep; {elsewhere}")
     logs = np.zeros(draws.shape[:2]) if logs is None else logs.astype(np.float64)
     weights = np.exp(logs - logs.max(initial=-np.inf, where=np.isfinite(logs)))
     return Draws(draws.swapaxes(0, 1), steps, weights.T / weights.mean(), row)
