@@ -171,7 +171,7 @@ def test_weights_that_an_earlier_version_did_not_keep_are_missed(results, monkey
         read(results.path, row, results._registry)
     sgld = {**row, "sampler": "sgld"}
     assert not read(results.path, sgld, results._registry).weighted
-    with pytest.raises(harness.DataError, match="its draws were deleted; repeat it in another folder: bench run .*DIR"):
+    with pytest.raises(harness.DataError, match="its draws were deleted; repeat it in another folder: bench run"):
         read(results.path / "elsewhere", row, results._registry)
     decay = {**sgld, "schedule_params": '{"weights":"step-size"}'}
     with pytest.raises(harness.DataError, match="its draws have weights"):
