@@ -50,7 +50,10 @@ def _answer(folder: Path, words: list[str]) -> dict[str, object]:
         )
     if code not in {0, 1} or not out.getvalue():
         last = (err.getvalue().splitlines() or [""])[-1]
-        return {"code": code, "says": last.replace(str(folder), "RESULTS").partition(" See `")[0][:60]}
+        return {
+            "code": code,
+            "says": last.replace(str(folder), "RESULTS").partition(" See `")[0].partition("; there are")[0][:60],
+        }
     records = json.loads(out.getvalue())
     return {"code": code, "keys": " ".join(sorted({key for record in records for key in record}))}
 
