@@ -113,8 +113,9 @@ def _draw(
         bounds = plane.edges(ends, plane.resolution(panel.flat, ends) or plane.CELLS[-1])
         ax.imshow(energies(panel.flat, bounds, panel.shares) - lowest, **style)
         ax.add_collection(LineCollection(outline, colors="0.25", linewidths=0.6))
-        limit = f"{panel.count:,} draws, visible to {visible(panel.count, bounds) - lowest:.1f} nats"
-        name_panel(ax, f"{panel.label}, seed {panel.run.seed}", limit)
+        limit = visible(panel.count, bounds) - lowest
+        seen = f"visible to {limit:.1f} nats" if limit > 0 else "too few for an energy"
+        name_panel(ax, f"{panel.label}, seed {panel.run.seed}", f"{panel.count:,} draws, {seen}")
     line = Line2D([], [], color="0.25", linewidth=0.8)
     legend_below(canvas, {f"exact energy {OUTLINE:g} nats above its minimum": line})
     canvas.colorbar(drawn, ax=axes, label="energy above its minimum (nats)", shrink=0.9, pad=0.02, extend="max")
