@@ -27,7 +27,7 @@ COMMANDS = {
     "bench run --sampler sgld --task mixture25 --chains 4 --budget steps=1000, and again with --chains 1 --budget "
     "steps=4000": ("equal-cost",),
     "bench reproduce csgmcmc --table 4": ("reproduction",),
-    "bench tune --sampler sgld,psgld --task blr-heart --trials 10": ("sensitivity",),
+    "bench tune --sampler sgld,psgld --task blr-heart --trials 10 --budget smoke": ("sensitivity",),
 }  # fmt: skip
 """A command that takes at most minutes -> the reports that show its results."""
 FILL = {name: command for command, names in COMMANDS.items() for name in names}
