@@ -81,11 +81,11 @@ def visible(count: int, bounds: Sequence[Array]) -> float:
 
 
 def _lines(ticks: Sequence[Array], energy: Array, level: float) -> list[Array]:
-    """The contour at a level, each of its lines thinned to some 30 points."""
+    """The contour at a level, each of its lines thinned to some 150 points."""
     from contourpy import contour_generator
 
     lines = contour_generator(*ticks, energy).lines(level)
-    return [np.append(line[:: max(1, len(line) // 30)], line[-1:], axis=0) for line in map(np.asarray, lines)]
+    return [np.append(line[:: max(1, len(line) // 150)], line[-1:], axis=0) for line in map(np.asarray, lines)]
 
 
 def _draw(

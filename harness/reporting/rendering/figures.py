@@ -76,7 +76,8 @@ def picture(figure: Figure) -> Any:
             width = int(figure.size[0] / 0.09)  # inches per character
             canvas.suptitle("\n".join(textwrap.wrap(figure.title, width)), fontsize="medium")
         _tame(canvas)
-        canvas.draw_without_rendering()
+        for _ in range(2):  # axes of fixed aspect are placed after titles and legends
+            canvas.draw_without_rendering()
         canvas.set_layout_engine("none")  # the places are known; each file would look for them again
     return canvas
 
