@@ -126,15 +126,16 @@ def tune(
                 context.say(
                     f"{name}: trial {len(group[0].search.trials)} of {trials}, {context.count(len(stage), 'seed')}"
                 )
-                planned = [run for job in group for run in _runs(job, rounds[id(job)], stage, ledger)]
-                execute(planned, places, retry=False, long_is_fine=yes, timeout=limit, draws="none")
+                planned = {run.spec.key: run for job in group for run in _runs(job, rounds[id(job)], stage, ledger)}
+                execute([*planned.values()], places, retry=False, long_is_fine=yes, timeout=limit, draws="none")
                 for job in group:
                     _judge(job, rounds[id(job)], stage, ledger, last=stage[-1] == numbers[-1])
             for job in group:
                 job.search.tell(rounds[id(job)])
         done = [_record(job, numbers) for job in group if job.search.best]
         found |= {(one["method"], one["task"], one["protocol"]): one for one in done}
-        add(file, found)
+        if found:
+            add(file, found)
     return _result(found, [job for group in jobs.values() for job in group], study, file)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from plugins.verbs.tuning.search import Search
 
 def record(spec: RunSpec, search: Search, objective: Objective, seeds: list[int]) -> dict[str, Any]:
     """The record of one pair; `spec` is a run of its first trial. `passes` counts all chains of all trials."""
-    best, first = search.best, search.trials[0]
+    best, untuned = search.best, search.untuned
     assert best is not None
     return {
         "method": spec.method,
@@ -28,9 +29,9 @@ def record(spec: RunSpec, search: Search, objective: Objective, seeds: list[int]
         "objective": objective.metric,
         "direction": objective.direction,
         "value": objective.of(best),
-        "value_untuned": objective.of(first) if first.seen else None,
+        "value_untuned": objective.of(untuned) if untuned and untuned.seen else None,
         "trials": len(search.trials),
-        "pruned": sum(trial.pruned for trial in search.trials),
+        "pruned": sum(trial.pruned and math.isfinite(trial.objective) for trial in search.trials),
         "failed": sum(any(status != Status.DONE for status in trial.statuses) for trial in search.trials),
         "refused": sum(bool(trial.refused) for trial in search.trials),
         "passes": sum(trial.passes for trial in search.trials),

@@ -44,7 +44,7 @@ class Trial:
 
 
 class Search:
-    """The trials of one pair; the first has the values that the pair has without a search."""
+    """The trials of one pair; the first has the values that the pair has without a search, where they are inside."""
 
     def __init__(self, name: str, space: Mapping[str, Range], trials: int) -> None:
         import optuna
@@ -57,8 +57,11 @@ class Search:
             seed=seed, n_startup_trials=max(TOGETHER, trials // 3), multivariate=True, constant_liar=True
         )
         self._study = optuna.create_study(sampler=sampler, pruner=optuna.pruners.MedianPruner())
-        inside = {name: min(max(limits.default, limits.low), limits.high) for name, limits in space.items()}
-        self._study.enqueue_trial(inside)
+        self._study.enqueue_trial({
+            name: min(max(limits.default, limits.low), limits.high)
+            for name, limits in space.items()
+            if limits.default is not None
+        })
 
     def ask(self) -> list[Trial]:
         """The next trials; none at the end."""
@@ -75,7 +78,7 @@ class Search:
             value = asked.suggest_int(name, int(limits.low), int(limits.high), log=limits.logarithmic)
         else:
             value = asked.suggest_float(name, limits.low, limits.high, log=limits.logarithmic)
-        return limits.rounded(value) if asked.number else limits.default
+        return limits.rounded(value) if asked.number or limits.default is None else limits.default
 
     def report(self, trial: Trial) -> None:
         """Note the objective so far, and end a trial that is worse than the median at this seed, or has failed."""
@@ -91,6 +94,12 @@ class Search:
                 self._study.tell(trial.asked, trial.objective)
             else:
                 self._study.tell(trial.asked, state=TrialState.PRUNED)
+
+    @property
+    def untuned(self) -> Trial | None:
+        """The trial of the values without a search; None where a stated interval leaves one of them out."""
+        whole = all(limits.default is not None for limits in self.space.values())
+        return self.trials[0] if whole and self.trials else None
 
     @property
     def best(self) -> Trial | None:

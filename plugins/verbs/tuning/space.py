@@ -22,11 +22,13 @@ KINDS = ("float", "int")
 
 @dataclass(frozen=True)
 class Range:
-    """An interval of a setting to search, and the value that the setting has without a search."""
+    """An interval of a setting to search, and the value of the setting without a search; None where the command
+    leaves that value out.
+    """
 
     low: float
     high: float
-    default: float
+    default: float | None
     whole: bool = False
 
     @property
@@ -90,7 +92,5 @@ def _stated(name: str, field: Field, value: Any, interval: str) -> Range:
     low, high = (float(end) if end is not None else math.nan for end in ends)
     if not low < high:
         raise UsageError(f"--space {name}={interval}: the lower end is not below the upper one")
-    inside = (
-        value if isinstance(value, int | float) and low <= value <= high else (low * high) ** 0.5 if low > 0 else low
-    )
-    return Range(low, high, inside, whole=field.type == "int")
+    inside = isinstance(value, int | float) and low <= value <= high
+    return Range(low, high, value if inside else None, whole=field.type == "int")

@@ -126,6 +126,27 @@ def test_settings_of_no_study(bench, tmp_path):
     assert bench("run", "--sampler", "sgld", "--task", "gaussian2d", "--seeds", TUNING_SEED)[0] == 2
 
 
+def test_whole_numbers_tried_twice_run_once_and_a_range_may_leave_the_usual_value_out(bench, tmp_path, recwarn):
+    words = ("tune", "--sampler", "hmc", "--task", "gaussian2d", "--budget", "steps=20", "--chains", 1, "--trials", 4,
+             "--seeds", 1)  # fmt: skip
+    code, (record,), said = bench(*words, "--space", "sampler.leapfrog=1:2")
+    assert code == 0
+    assert "is held by" not in said
+    assert not [str(one.message) for one in recwarn if "out of range" in str(one.message)]
+    assert record["refused"] == record["pruned"] == 0
+    assert record["settings"]["sampler.leapfrog"] in {1, 2}
+    assert record["value_untuned"] is None  # leapfrog is 10
+    assert len(list((tmp_path / "r" / "runs").rglob("spec.json"))) <= 2
+
+
+def test_a_study_without_a_result_is_not_written(bench, tmp_path):
+    words = ("tune", "--sampler", "sgld", "--task", "gaussian2d", "--budget", "steps=200", "--chains", 1, "--trials", 1)
+    code, records, said = bench(*words, "--seeds", 1, "--space", "schedule.step_size=50:90")
+    assert (code, records) == (1, [])
+    assert "no trial succeeded" in said
+    assert not (tmp_path / "r" / "tuning" / "tuned.json").exists()
+
+
 def test_without_optuna(bench, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *of: None if name == "optuna" else find(name, *of))
