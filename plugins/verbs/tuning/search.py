@@ -57,11 +57,13 @@ class Search:
             seed=seed, n_startup_trials=max(TOGETHER, trials // 3), multivariate=True, constant_liar=True
         )
         self._study = optuna.create_study(sampler=sampler, pruner=optuna.pruners.MedianPruner())
-        self._study.enqueue_trial({
-            name: min(max(limits.default, limits.low), limits.high)
-            for name, limits in space.items()
-            if limits.default is not None
-        })
+        self._study.enqueue_trial(
+            {
+                name: min(max(limits.default, limits.low), limits.high)
+                for name, limits in space.items()
+                if limits.default is not None
+            }
+        )
 
     def ask(self) -> list[Trial]:
         """The next trials; none at the end."""
