@@ -78,7 +78,8 @@ class Across:
     def notes(self) -> list[str]:
         """What a table says of the choice of tasks, rows and methods."""
         several = {name for task in self.tasks for name in task.several if name in self.methods}
-        chosen = f"of several rows on a task the tuned one stands for the method: {', '.join(sorted(several))}"
+        rule = "of several rows on a task the tuned one, else one that nobody changed, else the latest"
+        chosen = f"{rule} stands for the method: {', '.join(sorted(several))}"
         return [f"tasks: {self.listed}", *([chosen] if several else []), *(f"left out: {own}" for own in self.left_out)]
 
 
@@ -98,7 +99,8 @@ def across(store: Store, request: Request) -> Across | None:
     replicates = np.array([[_replicates(field, name, metric) for field in tasks] for name in methods])
     seeds = min(len(field.rows[name].runs) for field in tasks for name in methods)
     sign = _sign(tasks, metric)
-    return Across(metric, tasks, methods, sign * values, sign * replicates, seeds, [*left_out, *few])
+    values, replicates = (np.where(np.isinf(own), np.inf, sign * own) for own in (values, replicates))
+    return Across(metric, tasks, methods, values, replicates, seeds, [*left_out, *few])
 
 
 def task_fields(store: Store, request: Request, metric: str) -> list[TaskField]:

@@ -67,6 +67,16 @@ def test_tuned_settings_stand_for_a_method(tmp_path):
     assert any(note.endswith("stands for the method: sgld") for note in found.notes)
 
 
+def test_a_diverged_row_is_the_worst_where_the_highest_value_is_best(tmp_path):
+    for method, status in (("sgld", "done"), ("csgld", "done"), ("sgnht", "diverged")):
+        for seed in range(SEEDS):
+            write_run(tmp_path, method=method, seed=seed, metrics={"accuracy": 0.9}, status=status)
+    found = across(store(tmp_path), Request(metric="accuracy"))
+    assert found.methods == ["csgld", "sgld", "sgnht"]
+    assert found.values[:, 0].tolist() == [-0.9, -0.9, np.inf]
+    assert (found.replicates[-1] == np.inf).all()
+
+
 def test_ranks_of_known_errors(results):
     made = Ranks().build(results, Request())
     found = {record["method"]: record for record in made.records}
