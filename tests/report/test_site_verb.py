@@ -8,8 +8,10 @@ import shutil
 import pytest
 from nights import TINY, fabricate, write_suite
 from published import Page, check_pages, files
+from scored import write_run
 
 from harness.cli.app import run
+from harness.contracts.randomness import TUNING_SEED
 from harness.results.store import Store
 from harness.runs import plan
 from harness.runs.source import source_hash
@@ -58,6 +60,14 @@ def test_every_row_leads_to_its_runs_and_back(made, which):
             assert page in {link.removeprefix("../") for link in pages[name].links}, name
         assert {f"../{task}", f"../{method}"} <= set(pages[page].links)
         assert task in pages["index.html"].links
+
+
+def test_a_row_leaves_out_the_trials_of_its_tuning(tmp_path):
+    runs = [write_run(tmp_path / "r", seed=seed, metrics={"wasserstein2": 1.0}) for seed in (0, TUNING_SEED)]
+    assert len({one["group"] for one in runs}) == 1
+    assert site(tmp_path / "r", tmp_path / "pages") == 0
+    (page,) = (tmp_path / "pages" / "rows").glob("*.html")
+    assert [one["key"][:12] in page.read_text() for one in runs] == [True, False]
 
 
 def test_a_row_has_its_settings_with_sources_its_commands_and_its_code(made):

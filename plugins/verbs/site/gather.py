@@ -13,6 +13,7 @@ from harness.cli.pages.task import task as task_record
 from harness.contracts.entry_points import HARNESS
 from harness.contracts.hookspecs import Info
 from harness.contracts.plugin_errors import plugin_code
+from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.registry import Offer, Registry
 from harness.reporting.rendering.sections import sections as blocks_of
 from harness.reporting.report import Column, Request, Result, Table
@@ -26,11 +27,11 @@ from harness.system.errors import BenchError
 from plugins.verbs.site.code import versions
 from plugins.verbs.site.model import Field, Record, Row, Series, Subject
 
-RUNS = """
+RUNS = f"""
 select group_key, run_key, seed, status, reason, step, passes, seconds_sampling, draws_kept, origins,
     strftime(finished, '%Y-%m-%d %H:%M') as finished, environment
-from run_status order by group_key, seed, run_key
-"""
+from run_status where seed < {TUNING_SEED} order by group_key, seed, run_key
+"""  # noqa: S608 - a constant
 ENVIRONMENTS = """
 select environment, bench, python, torch, coalesce(gpu, cpu) as processor from environment
 """
