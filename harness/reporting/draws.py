@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -141,8 +142,9 @@ def _command(row: Row) -> str:
     given = {name: origin["value"] for name, origin in origins.items() if origin["provenance"] in CHANGED}
     if not any(name.startswith("schedule.") for name in given):
         del named["schedule"]
-    if any(origin["provenance"] == TUNED for origin in origins.values()):
-        named["settings"] = "tuned"
+    sources = [str(origin["source"]) for origin in origins.values() if origin["provenance"] == TUNED]
+    if study := next((found[1] for source in sources if (found := re.match(r"study (\S+): ", source))), ""):
+        named["settings"] = study
     options = [f"--{name} {value}" for name, value in named.items()]
     options += ["--set", *(shlex.quote(f"{name}={value}") for name, value in given.items())] if given else []
     return f"bench run {' '.join(options)}"

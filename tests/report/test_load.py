@@ -162,6 +162,16 @@ def test_draws_that_were_not_kept_name_the_command_that_keeps_them(folder, resul
     assert_frame_equal(again.metrics.filter(pl.col("method") == "sgld").select(same), before.select(same))
 
 
+def test_the_command_of_a_tuned_run_names_its_study(results):
+    row = {**results._chosen("", 0, {"method": "sgld"})[0]}
+    for source, words in (("study mine: 30 trials, 2e+05 data passes", "--settings mine"), ("Table 3", "")):
+        row["origins"] = json.dumps({"schedule.step_size": {"value": 0.1, "provenance": "tuned", "source": source}})
+        with pytest.raises(harness.DataError, match="were deleted") as error:
+            read(results.path / "elsewhere", row, results._registry)
+        assert words in str(error.value)
+        assert words or "--settings" not in str(error.value)
+
+
 def test_weights_that_an_earlier_version_did_not_keep_are_missed(results, monkeypatch):
     (row, *_) = results._chosen("", 0, {"method": "contour-sgld"})
     arrays = load_file(results.path / row["path"] / "draws.safetensors")
