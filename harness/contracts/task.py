@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.contracts.data import DataFile
 from harness.contracts.parameters import Configurable
+from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.truth import Truth
 from harness.system.columns import entry
 from harness.system.errors import require
@@ -95,7 +96,8 @@ class Protocol:
             require(_is_whole(gradients, 1), here, f"budget {name}: {gradients!r:.40} is not a number of gradients")
         for name in self.budget_settings:
             require(name in self.budgets, here, f"it has settings for {name!r:.40}, which is not one of its budgets")
-        require(all(_is_whole(seed, 0) for seed in self.seeds), here, f"seeds {self.seeds!r:.40} are not numbers")
+        usual = all(_is_whole(seed, 0) and seed < TUNING_SEED for seed in self.seeds)
+        require(usual, here, f"seeds {self.seeds!r:.40} are not numbers from 0, below {TUNING_SEED:,}")
         require(_is_whole(self.chains, 1), here, f"chains = {self.chains!r:.40} is not a number of chains")
         require(_is_whole(self.thin, 1), here, f"thin = {self.thin!r:.40} is not a whole number of at least 1")
         require(0 <= self.burn_in < 1, here, f"burn_in = {self.burn_in!r:.40} is not a share in [0, 1)")

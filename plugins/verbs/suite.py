@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.contracts.parameters import suggestions
+from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.registry import NAME, Registry
-from harness.runs.plan import DIGITS, RunRequest, parse_seeds
+from harness.runs.plan import RunRequest, parse_seeds
 from harness.system.errors import PluginError, UsageError
 from harness.system.toml import read_toml
 
@@ -165,9 +166,9 @@ def _seeds(place: str, value: Any) -> list[int]:
             return parse_seeds(value)
         except UsageError as error:
             raise UsageError(f"{place}: {_short(error).replace('--seeds', 'seeds =')}") from error
-    if _is_list(value, int) and all(type(seed) is int and 0 <= seed < 10**DIGITS for seed in value):
+    if _is_list(value, int) and all(type(seed) is int and 0 <= seed < TUNING_SEED for seed in value):
         return list(dict.fromkeys(value))
-    numbers = f"a list of numbers from 0, below 10^{DIGITS}"
+    numbers = f"a list of numbers from 0, below {TUNING_SEED:,}"
     raise UsageError(f'{place}: seeds = {value!r:.60} is neither text like "0-9" nor {numbers}')
 
 

@@ -79,7 +79,7 @@ def test_an_entry_means_what_the_options_mean(tmp_path):
         (RUN + "sweep = { sampler.a = [[1]] }", "sweep.sampler.a = [[1]] is not a list of values"),
         (RUN + 'settings = { sampler.a = 1, "sampler.a" = 2 }', "run 1: settings: sampler.a is given twice"),
         (RUN + 'schedule = "constant"\nsettings.schedule = "cyclical"', "run 1: schedule is given twice"),
-        (RUN + "seeds = [99999999999999999999]", "below 10^15"),
+        (RUN + "seeds = [1000000000]", "below 1,000,000,000"),
         (RUN + "settings.sampler.a = 1\nsweep.sampler.a = [1]", "sampler.a is in both settings and sweep"),
     ],
 )
