@@ -197,7 +197,7 @@ def _record(panel: Panel, line: Trials) -> dict[str, Any]:
                 for name, value in (("best_step", step), ("good_low", low), ("good_high", high))}  # fmt: skip
     return record(
         "sensitivity", line.best, panel=panel.title, metric=panel.metric, trials=len(line.steps),
-        diverged=int(np.isinf(line.values).sum()), best=line.least, best_step=step, good_factor=panel.factor,
+        diverged_trials=int(np.isinf(line.values).sum()), best=line.least, best_step=step, good_factor=panel.factor,
         good_low=low, good_high=high, good_low_open=open_low, good_high_open=open_high, stability_limit=line.limit,
         **relative, also_tuned=list(line.others), run_keys=[run.key for run in line.best.runs],
     )  # fmt: skip
@@ -219,7 +219,7 @@ def _table(panel: Panel, records: Sequence[Mapping[str, Any]]) -> Table:
         Column("width", "high / low", "right", ".3g"),
         Column("best_step_of_limit", "best, of the limit", "right", ".2g"),
         Column("good_limit", "good range, of the limit", "right"), Column("trials", "trials", "right"),
-        Column("diverged", "diverged", "right"), Column("also", "also varied"),
+        Column("diverged_trials", "diverged trials", "right"), Column("also", "also varied"),
     ]  # fmt: skip
     notes = [
         f"good range: of trials within a factor {panel.factor:g} of the method's best; <, >: no trial beyond",
@@ -246,7 +246,7 @@ def _named(panels: Sequence[Panel]) -> dict[str, Any]:
     most = max(len(own) for own in places.values())
     order = sorted(places, key=lambda method: (sum(places[method]) + 99 * (most - len(places[method]))) / most)
     rest = {f"{len(order) - NAMED} other methods": None} if len(order) > NAMED else {}
-    return {**dict.fromkeys(order[:NAMED]), **rest, "diverged": None}
+    return {**dict.fromkeys(order[:NAMED]), **rest, "diverged trial": None}
 
 
 def _draw(canvas: Any, panels: Sequence[Panel], columns: int, names: Mapping[str, Any]) -> None:
@@ -302,7 +302,7 @@ def _draw_panel(above: Any, below: Any, panel: Panel, handles: dict[str, Any]) -
             if is_open:
                 below.plot([end], [place], marker=arrow, color=own["color"], markersize=3.5)
         below.plot([float(line.best.settings[STEP])], [place], markersize=4, markeredgecolor="white", **own)
-    handles["diverged"] = Line2D([], [], color="#555555", marker="x", linestyle="", markersize=4)
+    handles["diverged trial"] = Line2D([], [], color="#555555", marker="x", linestyle="", markersize=4)
     below.set(yticks=[], ylim=(len(named) - 0.4, -0.6), xlabel="step size h")
     above.tick_params(labelbottom=False)
     for ax in (above, below):

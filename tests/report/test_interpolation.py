@@ -95,7 +95,9 @@ def test_what_is_missing_is_said_with_what_to_do(tmp_path):
     assert not made.figures
     assert made.notes[0] == "chmc: no images here"
     for name, note in zip(("csgld", "sghmc"), made.notes[1:], strict=True):
-        assert note.startswith(f"{name}: no two draws of a finished run are on disk; `bench run --draws all`")
+        assert note.startswith(
+            f"{name}: no two draws of a finished run are on disk; `bench run` with the same options and"
+        )
 
 
 def test_a_task_that_is_no_network_is_passed_over_and_named_where_asked_for(tmp_path):

@@ -36,7 +36,7 @@ def results(tmp_path_factory):
 def test_the_good_range_is_of_trials_within_twice_the_best(results):
     made = Sensitivity().build(results, Request(registry=registry()))
     sgld, msgld = made.records
-    assert (sgld["method"], sgld["best_step"], sgld["trials"], sgld["diverged"]) == ("sgld", 0.01, 6, 1)
+    assert (sgld["method"], sgld["best_step"], sgld["trials"], sgld["diverged_trials"]) == ("sgld", 0.01, 6, 1)
     assert (sgld["good_low"], sgld["good_high"]) == (0.004, 0.02)
     assert not sgld["good_low_open"]
     assert not sgld["good_high_open"]
