@@ -62,9 +62,13 @@ class Sensitivity(Report):
     name: ClassVar[str] = "sensitivity"
 
     def build(self, store: Store, request: Request) -> Result:
-        panels = _panels(load_groups(store, request, trials=True), request)
+        groups = load_groups(store, request, trials=True)
+        without = sorted({f"{group.method} on {group.task}" for group in groups if STEP not in group.settings})
+        notes = [f"left out, because their schedule has no step_size: {', '.join(without)}"] if without else []
+        panels = _panels(groups, request)
         if not panels:
-            return Result(notes=["no trials; for some: bench tune --sampler sgld,psgld --task mixture25"])
+            none = ["no trials; for some: bench tune --sampler sgld,psgld --task mixture25"]
+            return Result(notes=notes or none)
         records = [_record(panel, line) for panel in panels for line in panel.lines]
         names = _named(panels)
         columns = min(len(panels), 3)
@@ -76,7 +80,7 @@ class Sensitivity(Report):
         grey = f"In colour: the {NAMED} methods of the best trials." if len(names) > NAMED + 1 else ""
         caption = CAPTION.format(bin=BIN, factors=factors, grey=grey).strip()
         figure = Figure("sensitivity", lambda canvas: _draw(canvas, panels, columns, names), size, caption)
-        return Result([_table(panel, records) for panel in panels], records, [figure])
+        return Result([_table(panel, records) for panel in panels], records, [figure], notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +101,7 @@ class Trials:
 
     def good(self, factor: float) -> tuple[float, float, bool, bool]:
         """The ends of the good range, and whether it is open on the left and on the right: no trial beyond."""
-        inside = self.steps[self.values <= factor * self.least]
+        inside = self.steps[self.values <= self.least + (factor - 1) * abs(self.least)]
         low, high = float(inside.min()), float(inside.max())
         return low, high, bool(self.steps[0] == low), bool(self.steps[-1] == high)
 

@@ -67,3 +67,13 @@ def test_it_is_drawn_with_the_same_bytes_in_all_formats(results):
     assert all(render(made, form) for form in ("table", "markdown", "csv", "json", "latex", "html"))
     with pytest.raises(UsageError, match="no trial has the metric"):
         Sensitivity().build(results, Request(metric="rhat"))
+
+
+def test_negative_values_have_a_good_range_and_other_schedules_are_named(tmp_path):
+    for k, step in enumerate((0.1, 0.2, 0.3)):
+        values = {"joint_error": -1.0 - 0.9 * k}
+        write_run(tmp_path, seed=TUNING_SEED, metrics=values, params={"step_size": step, "temperature": 1.0})
+    write_run(tmp_path, method="psgld", seed=TUNING_SEED, metrics=values, params={"a": 0.1, "temperature": 1.0})
+    made = Sensitivity().build(store(tmp_path), Request(registry=registry()))
+    assert [(one["method"], one["good_low"], one["good_high"]) for one in made.records] == [("sgld", 0.1, 0.3)]
+    assert made.notes == ["left out, because their schedule has no step_size: psgld on mixture25"]
