@@ -86,6 +86,7 @@ def tune(
     workers: options.Workers = None,
     devices: options.Devices = "cpu",
     timeout: options.Timeout = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Run failed runs again.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Run even if it takes over a day.")] = False,
 ) -> Result:
     """Search for the best settings of samplers on tasks; `bench run --settings tuned` uses them.
@@ -127,7 +128,7 @@ def tune(
                     f"{name}: trial {len(group[0].search.trials)} of {trials}, {context.count(len(stage), 'seed')}"
                 )
                 planned = {run.spec.key: run for job in group for run in _runs(job, rounds[id(job)], stage, ledger)}
-                execute([*planned.values()], places, retry=False, long_is_fine=yes, timeout=limit, draws="none")
+                execute([*planned.values()], places, retry=retry, long_is_fine=yes, timeout=limit, draws="none")
                 for job in group:
                     _judge(job, rounds[id(job)], stage, ledger, last=stage[-1] == numbers[-1])
             for job in group:
