@@ -83,7 +83,7 @@ def find_pair(
     if protocol_name not in known:
         raise UsageError(f"task {name} has no protocol {protocol_name!r:.80}{suggestions(protocol_name, known)}")
     paper = next((table for table in published if table["protocol"] == protocol_name), {})
-    layer = {} if tuned is None else studies.layer(tuned, study, (named, sampler, task), protocol_name)
+    layer = {} if tuned is None else studies.layer(registry, tuned, study, (named, sampler, task), protocol_name)
     return Pair(method, sampler, task, known[protocol_name], paper, layer)
 
 

@@ -57,7 +57,9 @@ def load(registry: Registry, results: Path, study: str) -> dict[Place, Mapping[s
     return found
 
 
-def layer(studies: Studies, study: str, pair: tuple[Offer, Offer, Offer], protocol: str) -> dict[str, Origin]:
+def layer(
+    registry: Registry, studies: Studies, study: str, pair: tuple[Offer, Offer, Offer], protocol: str
+) -> dict[str, Origin]:
     """The tuned settings of (method, sampler, task) as a layer; `UsageError` if the study has none."""
     method, sampler, task = pair
     record = studies.get((method.name, task.name, protocol))
@@ -68,6 +70,9 @@ def layer(studies: Studies, study: str, pair: tuple[Offer, Offer, Offer], protoc
             f"bench tune --sampler {method.name} --task {place} --study {study}"
         )
     code = {"sampler": sampler, "task": task}
+    if "schedule" in record["settings"]:
+        name = str(record["settings"]["schedule"])
+        code["schedule"] = registry.find("schedules", name, prefer=sampler.distribution)
     changed = [part for part, offer in code.items() if record["code"].get(part) != _source(offer)]
     text = f"study {study}: {record['trials']} trials, {record['passes']:.2g} data passes"
     text += f"; the code of the {' and the '.join(changed)} has changed since" if changed else ""

@@ -63,15 +63,15 @@ def test_a_study_is_used_by_name_and_its_trials_are_no_results(bench, tmp_path):
     assert spec["schedule"]["params"]["step_size"] == tuned["schedule.step_size"]
     assert spec["origins"]["schedule.step_size"]["provenance"] == "tuned"
 
-    # Made with other code of the sampler: the rows and `tune` itself say so.
+    # Made with other code: the rows and `tune` itself say so.
     study = tmp_path / "r" / "tuning" / "tuned.json"
     record = json.loads(study.read_text())
     for one in record["tuned"]:
-        one["code"]["sampler"] = "0" * 64
+        one["code"] |= dict.fromkeys(("sampler", "schedule"), "0" * 64)
     study.write_text(json.dumps(record))
     bench(*run[:-1], "7", "--settings", "tuned")
     (row,) = [r for r in bench("report", "leaderboard")[1] if r["metric"] == "joint_error" and r["seeds"] == 3]
-    assert "the code of the sampler has changed since" in row["tuned"]
+    assert "the code of the sampler and the schedule has changed since" in row["tuned"]
     assert "the trials are run again" in bench(*TUNE, "--trials", 6, "--seeds", 1)[2]
 
 
