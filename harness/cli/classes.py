@@ -15,7 +15,7 @@ def loaded(offer: Offer) -> Any:
     """The class of an offer; raises `PluginError` if it does not load or is a method."""
     if not isinstance(offer.info, Info):
         raise PluginError(f"{offer.name} is a method: it has no class of its own")
-    return load(offer.info.target)
+    return load(offer.target)
 
 
 def fault(offer: Offer) -> str | None:
@@ -26,10 +26,10 @@ def fault(offer: Offer) -> str | None:
         cls = loaded(offer)
         with plugin_code("its defaults are refused"):
             if offer.kind in {"verbs", "facts"}:
-                return None if callable(cls) else f"{offer.info.target} is not a function"
+                return None if callable(cls) else f"{offer.target} is not a function"
             base = _base(offer.kind)
             if not (isinstance(cls, type) and issubclass(cls, base)):
-                return f"{offer.info.target} is not a subclass of harness.{base.__name__}"
+                return f"{offer.target} is not a subclass of harness.{base.__name__}"
             if offer.kind != "reports":
                 _make_from_defaults(cls)
     except PluginError as error:

@@ -15,7 +15,7 @@ from harness.cli.options import BUDGETS, OnlyMethods, OnlyTasks, completes
 from harness.contracts.plugin_errors import plugin_code
 from harness.reporting import rendering
 from harness.reporting.rendering import SUFFIXES, figures
-from harness.reporting.report import Figure, Report, Result, Table
+from harness.reporting.report import Figure, Result, Table
 from harness.reporting.requests import build, find_report, request_for, why_empty
 from harness.system.errors import DataError, UsageError
 from harness.system.files import write_set
@@ -61,7 +61,7 @@ def report(
     changes: dict[str, Any] = {"size": _inches(size)} if size else {}
     changes |= {"title": title} if title is not None else {}
     registry = context.plugins()
-    made = load_report(name)
+    made = find_report(context.plugins(), name)
     store = context.store()
     given = {"task": task, "method": method, "protocol": protocol, "budget": budget, "chains": chains}
     request = request_for(store, registry, {name: words(values) for name, values in given.items()}, metric)
@@ -109,7 +109,7 @@ def _only(drawn: Sequence[Figure], name: str, out: Path) -> Figure:
     if len(drawn) != 1:
         names = ", ".join(figure.name for figure in drawn[:5]) + ", ..." * (len(drawn) > 5)
         what = f"{len(drawn)} figures, {names}: narrow it by --task, --protocol, --method, --budget or --chains"
-        what = what if drawn else f"no figure of these results: see `bench show report {name}`"
+        what = what if drawn else "no figure of these results"
         raise UsageError(f"--out {out} takes one figure; report {name} has {what}, or give --out a folder")
     return drawn[0]
 
@@ -146,11 +146,6 @@ def _column_names(asked: Sequence[str], known: Mapping[str, str]) -> list[str]:
         if known and name not in known:
             raise UsageError(f"unknown column {name!r:.80}; the columns are {', '.join(known)}")
     return list(dict.fromkeys(known[name] for name in named if name in known))
-
-
-def load_report(name: str) -> Report:
-    """The report of that name; raises `UsageError` or `PluginError`."""
-    return find_report(context.plugins(), name)
 
 
 def _place(out: Path, name: str, suffix: str) -> Path:

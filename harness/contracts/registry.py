@@ -53,6 +53,11 @@ class Offer:
         """The name it is asked for by."""
         return self.info.name
 
+    @property
+    def target(self) -> str:
+        """Where its class lives, "package.module:Class"; "" of a method, which has none."""
+        return self.info.target if isinstance(self.info, Info) else ""
+
 
 @dataclass
 class Plugin:
@@ -97,7 +102,7 @@ class Registry:
 
     def facts(self, kind: str) -> list[Callable[..., Mapping[str, Any]]]:
         """The functions of the hook `bench_facts` for a kind."""
-        return [load(o.info.target) for o in self.offers("facts") if isinstance(o.info, Info) and o.name == kind]
+        return [load(o.target) for o in self.offers("facts") if o.name == kind]
 
     def papers(self) -> list[Path]:
         """The settings files of all plugins."""
@@ -134,9 +139,7 @@ class Registry:
 
     def target(self, kind: str, name: str) -> str:
         """Where the offer of that name lives; raises as `find` does."""
-        info = self.find(kind, name).info
-        assert isinstance(info, Info)
-        return info.target
+        return self.find(kind, name).target
 
     def method(self, name: str) -> Offer:
         """A method by name; a plain sampler's name stands for the sampler under whatever schedule is set."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.contracts.hookspecs import Info
 from harness.contracts.randomness import Streams
 from harness.reporting.scoring.groups import CHANGED
 from harness.results.papers import TUNED
@@ -210,10 +209,9 @@ def _predictions(row: Row, theta: NDArray[np.float32], registry: Registry, test_
     import torch
 
     offer = registry.find("tasks", row["task"])
-    assert isinstance(offer.info, Info)
-    if source_hash(offer.info.target) != row["task_source"]:
+    if source_hash(offer.target) != row["task_source"]:
         raise DataError(f"the code of task {row['task']} has changed since {_name(row)}; repeat the run")
-    task = instance(offer.info.target, json.loads(row["task_params"]))
+    task = instance(offer.target, json.loads(row["task_params"]))
     streams = [Streams(row["seed"], chain, (row["task"],)) for chain in range(row["chains"])]
     problem, everyone = task.build(streams, "cpu"), slice(0, row["chains"])
     if not hasattr(problem, "predict") or getattr(problem, "buffers", theta[:, 0, :0]).shape[1]:

@@ -104,13 +104,11 @@ class Request:
 
     def plugin(self, kind: str, name: str, **settings: Any) -> Any:
         """A plugin of a kind ("tasks") with these settings; raises `UsageError` or `PluginError`."""
-        from harness.contracts.hookspecs import Info
         from harness.contracts.registry import registry
         from harness.runs.plugin_metadata import instance
 
         offer = (self.registry or registry()).find(kind, name)
-        assert isinstance(offer.info, Info)
-        return instance(offer.info.target, settings)
+        return instance(offer.target, settings)
 
 
 class Records(Sequence[Mapping[str, Any]]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from harness.contracts.hookspecs import Info
 from harness.contracts.parameters import check_known
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import load
@@ -24,12 +23,11 @@ FILTERS = ("task", "method", "protocol", "budget", "chains")
 def find_report(registry: Registry, name: str) -> Report:
     """The report of that name; raises `UsageError` or `PluginError`."""
     offer = registry.find("reports", name)
-    assert isinstance(offer.info, Info)
     here = f"report {name} ({offer.distribution})"
     with plugin_code(here):
-        made = load(offer.info.target)()
+        made = load(offer.target)()
     if not isinstance(made, Report):
-        raise PluginError(f"{here}: {offer.info.target} does not derive from harness.Report")
+        raise PluginError(f"{here}: {offer.target} does not derive from harness.Report")
     return made
 
 

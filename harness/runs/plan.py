@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from harness.contracts.data import DataFile, checksum
-from harness.contracts.hookspecs import Info
 from harness.contracts.parameters import suggestions
 from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.registry import Offer, Registry
@@ -87,16 +86,16 @@ def expand(
     registry: Registry,
     request: RunRequest,
     measure: Measure | None = None,
-    tuned: studies.Studies | None = None,
+    study: studies.Study | None = None,
 ) -> list[tuple[RunSpec, Pair]]:
-    """All runs that a request names, in its order. `measure(pair, settings, spec)` gives steps a second.
+    """All runs that a request names, in its order, by the settings of its `study`.
 
-    `tuned` are the records of the request's study.
+    `measure(pair, settings, spec)` gives steps a second.
     """
     specs = []
     budget = budget_label(request.budget)
     for method, task in itertools.product(request.samplers, request.tasks):
-        pair = find_pair(registry, method, task, request.study, tuned)
+        pair = find_pair(registry, method, task, study)
         for point in _points(request.sweep):
             settings = resolve(registry, pair, {**request.given, **point}, budget)
             seeds = request.seeds if request.seeds is not None else pair.protocol["seeds"]
@@ -114,8 +113,8 @@ def plan(registry: Registry, request: RunRequest, ledger: Ledger, measure: Measu
     Raises what a worker would raise of the settings alone, such as a sampler's refusal of a step size.
     """
     planned: dict[str, Planned] = {}
-    tuned = studies.load(registry, ledger.root, request.study) if request.study else None
-    for spec, pair in expand(registry, request, measure, tuned):
+    study = studies.load(registry, ledger.root, request.study) if request.study else None
+    for spec, pair in expand(registry, request, measure, study):
         if spec.key not in planned:
             task = plugin_metadata.task_facts(pair.task, spec.task.params)
             passes = _passes(pair, spec.sampler.params, spec.task.params, spec.steps)
@@ -222,8 +221,7 @@ def _points(sweep: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def _part(offer: Offer, params: Mapping[str, Any]) -> Component:
-    assert isinstance(offer.info, Info)
-    return Component(offer.name, offer.info.target, source_hash(offer.info.target), dict(params))
+    return Component(offer.name, offer.target, source_hash(offer.target), dict(params))
 
 
 def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings], float] | None, device: str) -> int:

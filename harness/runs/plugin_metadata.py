@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from harness.contracts.data import DataFile
 from harness.contracts.entry_points import HARNESS
-from harness.contracts.hookspecs import Info
 from harness.contracts.parameters import Field, check, schema, suggestions
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Offer, Registry, load
@@ -84,10 +83,8 @@ def step_limit(
 ) -> float | None:
     """The step size at which a sampler becomes unstable on a task, the limit over the curvature; None if unknown."""
     facts = sampler_facts(sampler, sampler_params)
-    limit, curvature = (
-        facts["stability_limit"],
-        1.0 if facts["free_step"] else task_facts(task, task_params)["curvature"],
-    )
+    limit = facts["stability_limit"]
+    curvature = 1.0 if facts["free_step"] else task_facts(task, task_params)["curvature"]
     return limit / curvature if limit and curvature and math.isfinite(limit) else None
 
 
@@ -188,7 +185,7 @@ def protocols(offer: Offer) -> list[dict[str, Any]]:
     """The protocols of a task, the default first."""
     found = list(_cached(offer, "protocols"))
     if not found:
-        raise PluginError(f"{_target(offer)} ({offer.distribution}) has no protocol")
+        raise PluginError(f"{offer.target} ({offer.distribution}) has no protocol")
     return found
 
 
@@ -211,11 +208,6 @@ def _plain(protocol: Any) -> dict[str, Any]:
     return {**record, **plain, "budget_settings": budget_settings}
 
 
-def _target(offer: Offer) -> str:
-    assert isinstance(offer.info, Info)
-    return offer.info.target
-
-
 FACTS: dict[str, Callable[..., Any]] = {
     "fields": lambda target, _: [dataclasses.asdict(field) for field in schema(load(target))],
     "sampler": _sampler,
@@ -232,7 +224,7 @@ FACTS: dict[str, Callable[..., Any]] = {
 
 def _cached(offer: Offer, kind: str, params: Mapping[str, Any] | None = None, *arguments: Any) -> Any:
     """A fact; where it is not known, it is worked out from `arguments`, or from the target and `params`."""
-    target = _target(offer)
+    target = offer.target
     key = json.dumps([FORMAT, ENGINE, target, content_hash(target), kind, dict(params or {})], sort_keys=True)
     if key not in _known:  # a plan of a thousand seeds asks as many times
         path = _folder() / f"{hashlib.sha256(key.encode()).hexdigest()}.json"

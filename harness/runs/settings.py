@@ -18,7 +18,8 @@ from harness.contracts.parameters import Field, check, suggestions
 from harness.contracts.registry import Offer, Registry
 from harness.results import papers
 from harness.results.spec import FIELDS, GIVEN, Origin
-from harness.runs import plugin_metadata, studies
+from harness.runs import plugin_metadata
+from harness.runs.studies import Study
 from harness.system.errors import UsageError
 
 UNTUNED = 0.2
@@ -61,10 +62,8 @@ class Settings:
     origins: Mapping[str, Origin]
 
 
-def find_pair(
-    registry: Registry, method_name: str, task_name: str, study: str = "", tuned: studies.Studies | None = None
-) -> Pair:
-    """The pair that "--sampler METHOD --task TASK[@PROTOCOL]" names, with its settings of a study `tuned`."""
+def find_pair(registry: Registry, method_name: str, task_name: str, study: Study | None = None) -> Pair:
+    """The pair that "--sampler METHOD --task TASK[@PROTOCOL]" names, with its settings in a study."""
     name, at, protocol_name = task_name.partition("@")
     named = registry.method(method_name)
     method = named.info
@@ -83,8 +82,8 @@ def find_pair(
     if protocol_name not in known:
         raise UsageError(f"task {name} has no protocol {protocol_name!r:.80}{suggestions(protocol_name, known)}")
     paper = next((table for table in published if table["protocol"] == protocol_name), {})
-    layer = {} if tuned is None else studies.layer(registry, tuned, study, (named, sampler, task), protocol_name)
-    return Pair(method, sampler, task, known[protocol_name], paper, layer)
+    tuned = study.layer(registry, (named, sampler, task), protocol_name) if study else {}
+    return Pair(method, sampler, task, known[protocol_name], paper, tuned)
 
 
 def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: str = "") -> Settings:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.contracts.hookspecs import Info
 from harness.contracts.registry import NAME, Offer, Registry
 from harness.results.papers import TUNED
 from harness.results.spec import Origin
@@ -20,7 +20,36 @@ _TYPES = {"method": str, "task": str, "protocol": str, "settings": dict, "trials
 
 Place = tuple[str, str, str]
 """Method, task and protocol."""
-Studies = Mapping[Place, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Study:
+    """The records of a study by place, each as `bench tune` writes it."""
+
+    name: str
+    records: Mapping[Place, Mapping[str, Any]]
+
+    def layer(self, registry: Registry, pair: tuple[Offer, Offer, Offer], protocol: str) -> dict[str, Origin]:
+        """The tuned settings of (method, sampler, task); `UsageError` if there are none."""
+        method, sampler, task = pair
+        record = self.records.get((method.name, task.name, protocol))
+        if record is None:
+            place = f"{task.name}@{protocol}"
+            raise UsageError(
+                f"study {self.name} has no settings of {method.name} on {place}; to find some: "
+                f"bench tune --sampler {method.name} --task {place} --study {self.name}"
+            )
+        schedule = registry.find("schedules", str(record["settings"]["schedule"]), prefer=sampler.distribution)
+        parts = {"sampler": sampler, "schedule": schedule, "task": task}
+        changed = changed_code(record, {part: source_hash(offer.target) for part, offer in parts.items()})
+        text = f"study {self.name}: {record['trials']} trials, {record['passes']:.2g} data passes"
+        text += f"; the code of the {changed} has changed since" if changed else ""
+        return {name: Origin(value, TUNED, text) for name, value in record["settings"].items()}
+
+
+def changed_code(record: Mapping[str, Any], sources: Mapping[str, str]) -> str:
+    """The parts whose code is not that of the record, "sampler and the task"; "" if none."""
+    return " and the ".join(part for part, source in sources.items() if record["code"].get(part) != source)
 
 
 def path(results: Path, study: str) -> Path:
@@ -35,7 +64,10 @@ def read(file: Path) -> dict[Place, Mapping[str, Any]]:
     record = read_json(file) or {}
     tuned = record.get("tuned")
     whole = isinstance(tuned, list) and all(
-        isinstance(one, dict) and all(isinstance(one.get(name), kind) for name, kind in _TYPES.items()) for one in tuned
+        isinstance(one, dict)
+        and all(isinstance(one.get(name), kind) for name, kind in _TYPES.items())
+        and "schedule" in one["settings"]
+        for one in tuned
     )
     if record.get("format") != FORMAT or not whole:
         raise DataError(f"{file} is not a study of this version of bench; delete it and run `bench tune` again")
@@ -43,7 +75,7 @@ def read(file: Path) -> dict[Place, Mapping[str, Any]]:
     return {(one["method"], one["task"], one["protocol"]): one for one in tuned}
 
 
-def load(registry: Registry, results: Path, study: str) -> dict[Place, Mapping[str, Any]]:
+def load(registry: Registry, results: Path, study: str) -> Study:
     """What plugins ship under that name, and above it what the results folder has; `UsageError` if there is none."""
     files = [file for plugin in registry.plugins for file in plugin.studies if file.stem == study]
     own = path(results, study)
@@ -54,31 +86,4 @@ def load(registry: Registry, results: Path, study: str) -> dict[Place, Mapping[s
         known = {file.stem for plugin in registry.plugins for file in plugin.studies}
         known |= {file.stem for file in (results / FOLDER).glob("*.json")}
         raise UsageError(f"there is no study {study!r:.80}; known: {', '.join(sorted(known)) or 'none'}")
-    return found
-
-
-def layer(
-    registry: Registry, studies: Studies, study: str, pair: tuple[Offer, Offer, Offer], protocol: str
-) -> dict[str, Origin]:
-    """The tuned settings of (method, sampler, task) as a layer; `UsageError` if the study has none."""
-    method, sampler, task = pair
-    record = studies.get((method.name, task.name, protocol))
-    if record is None:
-        place = f"{task.name}@{protocol}"
-        raise UsageError(
-            f"study {study} has no settings of {method.name} on {place}; to find some: "
-            f"bench tune --sampler {method.name} --task {place} --study {study}"
-        )
-    code = {"sampler": sampler, "task": task}
-    if "schedule" in record["settings"]:
-        name = str(record["settings"]["schedule"])
-        code["schedule"] = registry.find("schedules", name, prefer=sampler.distribution)
-    changed = [part for part, offer in code.items() if record["code"].get(part) != _source(offer)]
-    text = f"study {study}: {record['trials']} trials, {record['passes']:.2g} data passes"
-    text += f"; the code of the {' and the '.join(changed)} has changed since" if changed else ""
-    return {name: Origin(value, TUNED, text) for name, value in record["settings"].items()}
-
-
-def _source(offer: Offer) -> str:
-    assert isinstance(offer.info, Info)
-    return source_hash(offer.info.target)
+    return Study(study, found)

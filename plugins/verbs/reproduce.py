@@ -12,8 +12,8 @@ import typer
 from harness import lacking
 from harness.cli import context, options, rates
 from harness.cli.launch import absent_data, check_size, chosen_devices, execute
-from harness.cli.report import load_report
 from harness.reporting.report import Request, Result
+from harness.reporting.requests import find_report
 from harness.results.ledger.ledger import Ledger
 from harness.results.papers import sweeps
 from harness.results.records import FINAL
@@ -93,7 +93,7 @@ def reproduce(
     fields = _fields(needed, budget, seeds, kind, places[0], yes=yes)
     failed = [_execute(name, found, places, retry, limit, yes=yes) for name, found in fields.items()]
     ran = any(found.planned for found in fields.values())
-    result = load_report("reproduction").build(context.store() if ran else store, asked)
+    result = find_report(registry, "reproduction").build(context.store() if ran else store, asked)
     return replace(result, notes=(), exit_code=int(any(failed)))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,15 +17,14 @@ from harness.reporting.report import Column, Result, Table
 from harness.reporting.scoring.formatting import number
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
-from harness.results.spec import RunSpec
 from harness.runs import local, studies
 from harness.runs.plan import Planned, RunRequest, parse_settings, plan
 from harness.runs.plugin_metadata import task_facts
-from harness.runs.settings import Pair, find_pair
+from harness.runs.settings import find_pair
 from harness.system.errors import UsageError
-from plugins.verbs.tuning.objective import Objective, objective
-from plugins.verbs.tuning.record import add, record
-from plugins.verbs.tuning.search import Search, Trial, check_installed
+from plugins.verbs.tuning.objective import objective
+from plugins.verbs.tuning.record import add, record, sources
+from plugins.verbs.tuning.search import TOGETHER, Search, check_installed
 from plugins.verbs.tuning.space import space
 
 COLUMNS = (
@@ -39,22 +39,55 @@ COLUMNS = (
 )
 
 
-@dataclass
 class _Job:
-    """One pair: its search, and what its trials have in common."""
+    """One pair: its search, and the runs of its trials. Raises what a run of the pair as it is would raise."""
 
-    pair: Pair
-    request: RunRequest
-    search: Search
-    objective: Objective
-    first: RunSpec
-    together: int
-    problems: list[str] = field(default_factory=list)
+    def __init__(
+        self, asked: RunRequest, metric: str | None, stated: Sequence[str], trials: int, ledger: Ledger
+    ) -> None:
+        registry = context.plugins()
+        pair = find_pair(registry, asked.samplers[0], asked.tasks[0])
+        limits = space(registry, pair, asked.given, asked.budget, stated)
+        (first,) = plan(registry, replace(asked, seeds=[TUNING_SEED]), ledger)
+        self.asked, self.ledger = asked, ledger
+        self.spec, self.together = first.spec, first.max_block
+        self.objective = objective(pair.task.name, task_facts(pair.task, first.spec.task.params), metric)
+        self.place: studies.Place = (pair.method.name, pair.task.name, pair.protocol["name"])
+        self.search = Search(" ".join(self.place), limits, trials)
+        self.problems: list[str] = []
 
     @property
     def name(self) -> str:
         """The pair for people."""
-        return f"{self.pair.method.name} on {self.pair.task.name}@{self.pair.protocol['name']}"
+        return "{} on {}@{}".format(*self.place)
+
+    def plan(self, seeds: Sequence[int]) -> list[Planned]:
+        """The runs of these seeds of the trials that go on; a trial whose values are refused ends."""
+        found: list[Planned] = []
+        for trial in self.search.round:
+            if not trial.going:
+                continue
+            given = {**self.asked.given, **trial.values}
+            try:
+                runs = plan(context.plugins(), replace(self.asked, seeds=seeds, given=given), self.ledger)
+            except UsageError as error:
+                trial.refused = str(error)
+                continue
+            trial.keys += [run.spec.key for run in runs]
+            trial.passes += sum(run.passes * run.spec.chains for run in runs)
+            found += runs
+        return found
+
+    def judge(self) -> None:
+        """Note the objective of the runs that were planned last."""
+        for trial in self.search.round:
+            for key in trial.keys[len(trial.seen) :]:
+                standing = self.ledger.standing(key)
+                result = standing.attempt.result() if standing.attempt and standing.status == Status.DONE else None
+                trial.seen.append(self.objective.loss(result["metrics"]) if result else math.inf)
+                trial.statuses.append(standing.status)
+                if standing.status not in (Status.DONE, Status.DIVERGED):
+                    self.problems.append(f"{standing.status}: {standing.reason}")
 
 
 def tune(
@@ -107,98 +140,47 @@ def tune(
     ledger = Ledger(here.results)
     file = studies.path(here.results, study)
     given = parse_settings(settings or [], "--set")
-    asked = RunRequest(options.some(sampler, "--sampler"), options.some(task, "--task"), [], chains, budget, given)
-    asked = replace(asked, device=kind)
+    asked = RunRequest(
+        options.some(sampler, "--sampler"), options.some(task, "--task"), [], chains, budget, given, device=kind
+    )
     numbers = [TUNING_SEED + k for k in range(seeds)]
-    jobs = {
-        name: [_job(replace(asked, samplers=[one], tasks=[name]), objective_, space_ or [], trials, ledger)
-               for one in asked.samplers]
+    groups = [
+        [_Job(replace(asked, samplers=[one], tasks=[name]), objective_, space_ or [], trials, ledger)
+         for one in asked.samplers]
         for name in asked.tasks
-    }  # fmt: skip
-    _tell_what_changed(file, [job for group in jobs.values() for job in group])
+    ]  # fmt: skip
+    jobs = [job for group in groups for job in group]
+    _tell_what_changed(file, jobs)
     ledger.prepare()
     found: dict[studies.Place, dict[str, Any]] = {}
-    for name, group in jobs.items():
-        while rounds := {id(job): job.search.ask() for job in group}:
-            if not any(rounds.values()):
-                break
-            size = group[0].together
-            for stage in (numbers[k : k + size] for k in range(0, seeds, size)):
-                context.say(
-                    f"{name}: trial {len(group[0].search.trials)} of {trials}, {context.count(len(stage), 'seed')}"
-                )
-                planned = {run.spec.key: run for job in group for run in _runs(job, rounds[id(job)], stage, ledger)}
+    for group in groups:
+        size = group[0].together  # of seeds that advance together: between them nothing is gained by stopping
+        stages = [numbers[k : k + size] for k in range(0, seeds, size)]
+        for begun in range(0, trials, TOGETHER):
+            for job in group:
+                job.search.ask()
+            for stage in stages:
+                context.say(f"{group[0].place[1]}: trial {begun + 1} of {trials}, {context.count(len(stage), 'seed')}")
+                planned = {run.spec.key: run for job in group for run in job.plan(stage)}
                 execute([*planned.values()], places, retry=retry, long_is_fine=yes, timeout=limit, draws="none")
                 for job in group:
-                    _judge(job, rounds[id(job)], stage, ledger, last=stage[-1] == numbers[-1])
+                    job.judge()
+                    if stage is not stages[-1]:
+                        job.search.stop_hopeless()
             for job in group:
-                job.search.tell(rounds[id(job)])
-        done = [_record(job, numbers) for job in group if job.search.best]
-        found |= {(one["method"], one["task"], one["protocol"]): one for one in done}
+                job.search.tell()
+        found |= {job.place: record(job.spec, job.search, job.objective, numbers) for job in group if job.search.best}
         if found:
             add(file, found)
-    return _result(found, [job for group in jobs.values() for job in group], study, file)
-
-
-def _job(request: RunRequest, named: str | None, stated: Sequence[str], trials: int, ledger: Ledger) -> _Job:
-    """The search of one pair; raises what a run of it with the settings as they are would raise."""
-    registry = context.plugins()
-    pair = find_pair(registry, request.samplers[0], request.tasks[0])
-    limits = space(registry, pair, request.given, request.budget, stated)
-    (first,) = plan(registry, replace(request, seeds=[TUNING_SEED]), ledger)
-    facts = task_facts(pair.task, first.spec.task.params)
-    name = f"{pair.method.name} {pair.task.name} {pair.protocol['name']}"
-    judged_by = objective(pair.task.name, facts, named)
-    return _Job(pair, request, Search(name, limits, trials), judged_by, first.spec, first.max_block)
-
-
-def _runs(job: _Job, trials: Iterable[Trial], seeds: Sequence[int], ledger: Ledger) -> list[Planned]:
-    """The runs of these seeds of the trials that go on; a trial whose values are refused ends."""
-    found: list[Planned] = []
-    for trial in trials:
-        if trial.refused or trial.pruned:
-            continue
-        given = {**job.request.given, **trial.values}
-        try:
-            runs = plan(context.plugins(), replace(job.request, seeds=seeds, given=given), ledger)
-        except UsageError as error:
-            trial.refused, trial.pruned = str(error), True
-            continue
-        trial.keys += [run.spec.key for run in runs]
-        trial.passes += sum(run.passes * run.spec.chains for run in runs)
-        found += runs
-    return found
-
-
-def _judge(job: _Job, trials: Iterable[Trial], seeds: Sequence[int], ledger: Ledger, *, last: bool) -> None:
-    """Note the objective of the runs of these seeds, and end trials that are not worth another seed."""
-    for trial in trials:
-        if trial.refused or trial.pruned:
-            continue
-        for key in trial.keys[-len(seeds) :]:
-            standing = ledger.standing(key)
-            result = standing.attempt.result() if standing.attempt and standing.status == Status.DONE else None
-            trial.seen.append(job.objective.loss(result["metrics"]) if result else float("inf"))
-            trial.statuses.append(standing.status)
-            if standing.status not in (Status.DONE, Status.DIVERGED):
-                job.problems.append(f"{standing.status}: {standing.reason}")
-        if not last:
-            job.search.report(trial)
-
-
-def _record(job: _Job, seeds: list[int]) -> dict[str, Any]:
-    return record(job.first, job.search, job.objective, seeds)
+    return _result(found, jobs, study, file)
 
 
 def _tell_what_changed(file: Path, jobs: Sequence[_Job]) -> None:
     """Name the pairs of the study whose code has changed: their trials are run again."""
     known = studies.read(file) if file.is_file() else {}
     for job in jobs:
-        before = known.get((job.first.method, job.first.task.name, job.first.protocol))
-        code = {part: getattr(job.first, part).source for part in ("sampler", "schedule", "task")}
-        if changed := [part for part in code if before and before["code"].get(part) != code[part]]:
-            parts = " and the ".join(changed)
-            context.say(f"{job.name}: the code of the {parts} has changed since its study; the trials are run again")
+        if changed := job.place in known and studies.changed_code(known[job.place], sources(job.spec)):
+            context.say(f"{job.name}: the code of the {changed} has changed since its study; the trials are run again")
 
 
 def _result(found: Mapping[Any, Mapping[str, Any]], jobs: Sequence[_Job], study: str, file: Path) -> Result:

@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 CHARACTER = 0.075
 """Most inches per character of a legend."""
 MANY = 30
-"""Points of a line of which not all are marked."""
+"""Markers on a line: a line with more points has a marker at every n-th point only."""
 
 
 class FieldReport(Report):

@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from harness.cli.classes import loaded
-from harness.contracts.hookspecs import Info, Method
+from harness.contracts.hookspecs import Method
 from harness.contracts.registry import Offer, Registry
 from harness.runs import plugin_metadata
 from harness.system.errors import BenchError
@@ -14,7 +14,7 @@ from harness.system.errors import BenchError
 
 def head(offer: Offer) -> dict[str, Any]:
     """The first entries of every record."""
-    target = offer.info.target if isinstance(offer.info, Info) else None
+    target = offer.target or None
     return {
         "kind": offer.kind[:-1],
         "name": offer.name,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.contracts.hookspecs import Info
 from harness.contracts.randomness import TUNING_SEED
 from harness.reporting.report import Request
 from harness.reporting.scoring.groups import (
@@ -162,7 +161,7 @@ def _codes(rows: Sequence[tuple[str, str, str, str]], request: Request) -> dict[
 def _installed(request: Request, task: str) -> set[str]:
     """The hashes of a task's installed code; none if the request has no registry."""
     offers = request.registry.offers("tasks") if request.registry is not None else []
-    return {source_hash(o.info.target) for o in offers if o.name == task and isinstance(o.info, Info)}
+    return {source_hash(o.target) for o in offers if o.name == task}
 
 
 def _merge(known: dict[str, Any], record: dict[str, Any]) -> None:

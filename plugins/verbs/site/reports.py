@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harness.cli.report import load_report
 from harness.contracts.registry import Registry
 from harness.reporting.report import Request
+from harness.reporting.requests import find_report
 from harness.results.store import Store
 from plugins.verbs.site.contents import described, progress
 from plugins.verbs.site.model import Section
@@ -43,6 +43,6 @@ def section(name: str, registry: Registry, store: Store) -> Section:
     made = Section(f"{own}-report" if own in RESERVED else own, "")
     try:
         made = replace(made, summary=registry.find("reports", name).info.summary)
-        return replace(made, result=load_report(name).build(store, Request(registry=registry)))
+        return replace(made, result=find_report(registry, name).build(store, Request(registry=registry)))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's report may fail in any way
         return replace(made, problem=described(error))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.results.records import Status
-from harness.results.spec import ENGINE, RunSpec
+from harness.results.spec import ENGINE, PARTS, RunSpec
 from harness.runs.studies import FORMAT, Place, read
 from harness.system.files import alone, write_whole
 from plugins.verbs.tuning.objective import Objective
@@ -31,7 +30,7 @@ def record(spec: RunSpec, search: Search, objective: Objective, seeds: list[int]
         "value": objective.of(best),
         "value_untuned": objective.of(untuned) if untuned and untuned.seen else None,
         "trials": len(search.trials),
-        "pruned": sum(trial.pruned and math.isfinite(trial.objective) for trial in search.trials),
+        "pruned": sum(trial.stopped for trial in search.trials),
         "failed": sum(any(status != Status.DONE for status in trial.statuses) for trial in search.trials),
         "refused": sum(bool(trial.refused) for trial in search.trials),
         "passes": sum(trial.passes for trial in search.trials),
@@ -40,10 +39,15 @@ def record(spec: RunSpec, search: Search, objective: Objective, seeds: list[int]
         "seeds": seeds,
         "space": {name: [limits.low, limits.high] for name, limits in search.space.items()},
         "rule": f"optuna {importlib.metadata.version('optuna')}, TPE, median pruner",
-        "code": {part: getattr(spec, part).source for part in ("sampler", "schedule", "task")},
+        "code": sources(spec),
         "engine": ENGINE,
         "run_keys": best.keys,
     }
+
+
+def sources(spec: RunSpec) -> dict[str, str]:
+    """The hashes of the code of a run's parts."""
+    return {part: getattr(spec, part).source for part in PARTS}
 
 
 def add(file: Path, found: Mapping[Place, Mapping[str, Any]]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ TOGETHER = 5
 class Trial:
     """Values that were tried, and the objective for each tuning seed; infinite for a run that failed.
 
-    `refused` is why no run could be made of the values.
+    `refused` is why no run could be made of the values; `stopped`: it is worse than the median after some seeds.
     """
 
     values: Mapping[str, float]
@@ -35,12 +35,17 @@ class Trial:
     keys: list[str] = field(default_factory=list)
     passes: float = 0.0
     refused: str = ""
-    pruned: bool = False
+    stopped: bool = False
 
     @property
     def objective(self) -> float:
         """The mean over seeds."""
         return sum(self.seen) / len(self.seen) if self.seen else math.inf
+
+    @property
+    def going(self) -> bool:
+        """Whether further seeds are worth a run."""
+        return not (self.refused or self.stopped or math.inf in self.seen)
 
 
 class Search:
@@ -52,6 +57,7 @@ class Search:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.space, self.count = space, trials
         self.trials: list[Trial] = []
+        self.round: list[Trial] = []
         seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
         sampler = optuna.samplers.TPESampler(
             seed=seed, n_startup_trials=max(TOGETHER, trials // 3), multivariate=True, constant_liar=True
@@ -66,14 +72,14 @@ class Search:
         )
 
     def ask(self) -> list[Trial]:
-        """The next trials; none at the end."""
-        found = []
+        """Begin the next round of trials; none at the end."""
+        self.round = []
         for _ in range(min(TOGETHER, self.count - len(self.trials))):
             asked = self._study.ask()
             values = {name: self._suggest(asked, name, limits) for name, limits in self.space.items()}
-            found.append(Trial(values, asked))
-        self.trials += found
-        return found
+            self.round.append(Trial(values, asked))
+        self.trials += self.round
+        return self.round
 
     def _suggest(self, asked: Any, name: str, limits: Range) -> float:
         if limits.whole:
@@ -82,17 +88,19 @@ class Search:
             value = asked.suggest_float(name, limits.low, limits.high, log=limits.logarithmic)
         return limits.rounded(value) if asked.number or limits.default is None else limits.default
 
-    def report(self, trial: Trial) -> None:
-        """Note the objective so far, and end a trial that is worse than the median at this seed, or has failed."""
-        trial.asked.report(min(trial.objective, 1e300), len(trial.seen))
-        trial.pruned = not math.isfinite(trial.objective) or bool(trial.asked.should_prune())
+    def stop_hopeless(self) -> None:
+        """Stop the trials of this round that are worse than the median after as many seeds."""
+        for trial in self.round:
+            if trial.going:
+                trial.asked.report(trial.objective, len(trial.seen))
+                trial.stopped = bool(trial.asked.should_prune())
 
-    def tell(self, trials: Sequence[Trial]) -> None:
-        """Conclude these trials."""
+    def tell(self) -> None:
+        """Conclude the round. A trial that failed is worse than all that only were stopped."""
         from optuna.trial import TrialState
 
-        for trial in trials:
-            if math.isfinite(trial.objective) and not trial.pruned:
+        for trial in self.round:
+            if trial.going:
                 self._study.tell(trial.asked, trial.objective)
             else:
                 self._study.tell(trial.asked, state=TrialState.PRUNED)
@@ -106,7 +114,7 @@ class Search:
     @property
     def best(self) -> Trial | None:
         """The best trial that has a value for every seed; the earliest of equals."""
-        whole = [trial for trial in self.trials if not trial.pruned and math.isfinite(trial.objective)]
+        whole = [trial for trial in self.trials if trial.going]
         return min(whole, key=lambda trial: trial.objective, default=None)
 
 

@@ -56,12 +56,12 @@ def space(
     }  # fmt: skip
     fields = {f"{part}.{f.name}": f for part, offer in offers.items() for f in plugin_metadata.fields(offer)}
     values = {name: params[name.partition(".")[0]][f.name] for name, f in fields.items()}
-    own = [name for name in _split(stated) if name in fields]
-    if unknown := [name for name in _split(stated) if name not in fields]:
+    own = _split(stated)
+    if unknown := [name for name in own if name not in fields]:
         known = [name for name, f in fields.items() if f.type in KINDS]
         place = f"{pair.method.name} on {pair.task.name}"
         raise UsageError(f"--space {unknown[0]}: {place} has no such setting{suggestions(unknown[0], known)}")
-    found = {name: _stated(name, fields[name], values[name], _split(stated)[name]) for name in own}
+    found = {name: _stated(name, fields[name], values[name], interval) for name, interval in own.items()}
     for name, field in fields.items():
         limits = field.search_range(values[name])
         if limits and not own and name not in {*given, *pair.method.settings}:

@@ -41,8 +41,7 @@ def offer(registry: Registry, kind: str, part: Component, attempt: Attempt) -> O
 
 def installed(offer: Offer, part: Component) -> Component:
     """The part with the code that an offer has now."""
-    assert isinstance(offer.info, Info)
-    return replace(part, target=offer.info.target, source=source_hash(offer.info.target))
+    return replace(part, target=offer.target, source=source_hash(offer.target))
 
 
 def code(attempt: Attempt) -> str:

@@ -21,7 +21,7 @@ from harness.runs.settings import find_pair, resolve
 pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
 
 from plugins.verbs.tuning.search import Search
-from plugins.verbs.tuning.space import Range
+from plugins.verbs.tuning.space import Range, space
 
 TUNE = ("tune", "--sampler", "sgld,sghmc", "--task", "gaussian2d", "--budget", "steps=300", "--chains", "2")
 
@@ -139,6 +139,36 @@ def test_whole_numbers_tried_twice_run_once_and_a_range_may_leave_the_usual_valu
     assert len(list((tmp_path / "r" / "runs").rglob("spec.json"))) <= 2
 
 
+ONE_AT_A_TIME = """
+from dataclasses import dataclass
+
+from harness import Info, hook
+from tasks.synthetic.gaussian2d import Gaussian2D
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alone(Gaussian2D):
+    def max_block(self, device):
+        return 1
+
+
+@hook
+def bench_tasks():
+    return [Info("alone", "alone:Alone", "")]
+"""
+
+
+def test_where_seeds_do_not_advance_together_hopeless_trials_cost_one_run(bench_with):
+    command = bench_with("alone", ONE_AT_A_TIME)
+    words = ("--sampler", "sgld", "--task", "alone", "--budget", "steps=50", "--chains", 1, "--trials", 10)
+    code, (record,), _ = command("tune", *words, "--seeds", 2)
+    assert code == 0
+    assert record["pruned"] > 0
+    ended = record["pruned"] + record["failed"]
+    assert record["passes"] == 50 * (2 * 10 - ended)
+    assert len(record["run_keys"]) == 2
+
+
 def test_a_study_without_a_result_is_not_written(bench, tmp_path):
     words = ("tune", "--sampler", "sgld", "--task", "gaussian2d", "--budget", "steps=200", "--chains", 1, "--trials", 1)
     code, records, said = bench(*words, "--seeds", 1, "--space", "schedule.step_size=50:90")
@@ -157,16 +187,16 @@ def test_without_optuna(bench, monkeypatch):
 
 def _search(seeds, loss, name="a", trials=40):
     """A whole search of a loss of (values, seed)."""
-    space = {"h": Range(1e-4, 1.0, 1e-3), "n": Range(1, 30, 4, whole=True)}
-    search = Search(name, space, trials)
-    while asked := search.ask():
+    limits = {"h": Range(1e-4, 1.0, 1e-3), "n": Range(1, 30, 4, whole=True)}
+    search = Search(name, limits, trials)
+    while search.ask():
         for k in range(seeds):
-            for trial in asked:
-                if not trial.pruned:
+            for trial in search.round:
+                if trial.going:
                     trial.seen.append(loss(trial.values, k))
-                    if k < seeds - 1:
-                        search.report(trial)
-        search.tell(asked)
+            if k < seeds - 1:
+                search.stop_hopeless()
+        search.tell()
     return search
 
 
@@ -187,11 +217,11 @@ def test_the_search_finds_the_minimum_and_repeats_itself():
 
 def test_hopeless_trials_end_after_their_first_seed_and_never_win():
     search = _search(2, _bowl)
-    pruned = [trial for trial in search.trials if trial.pruned]
-    assert pruned
-    assert all(len(trial.seen) == 1 for trial in pruned)
-    assert not search.best.pruned
-    assert np.median([t.seen[0] for t in pruned]) > np.median([t.seen[0] for t in search.trials if not t.pruned])
+    ended = [trial for trial in search.trials if not trial.going]
+    assert any(trial.stopped for trial in ended)
+    assert all(len(trial.seen) == 1 for trial in ended)
+    assert search.best.going
+    assert np.median([t.seen[0] for t in ended]) > np.median([t.seen[0] for t in search.trials if t.going])
     assert _search(2, lambda *_: math.inf, trials=6).best is None
 
 
@@ -237,10 +267,10 @@ def test_a_network_is_tuned_on_held_out_rows():
 
 
 def test_the_shipped_study_is_of_pairs_that_exist(tmp_path):
-    tuned = studies.load(registry(), tmp_path, "tuned")
-    assert tuned
-    for (method, task, protocol), record in tuned.items():
-        pair = find_pair(registry(), method, f"{task}@{protocol}", "tuned", tuned)
+    study = studies.load(registry(), tmp_path, "tuned")
+    assert study.records
+    for (method, task, protocol), record in study.records.items():
+        pair = find_pair(registry(), method, f"{task}@{protocol}", study)
         made = resolve(registry(), pair, {}, record["budget"])
         parts = {"sampler": made.sampler_params, "schedule": made.schedule_params}
         for name, value in record["settings"].items():
@@ -250,6 +280,16 @@ def test_the_shipped_study_is_of_pairs_that_exist(tmp_path):
                 assert made.origins[name].provenance == "tuned"
         assert all(seed >= TUNING_SEED for seed in record["seeds"])
         assert record["value_untuned"] is None or record["value"] <= record["value_untuned"]
+
+
+def test_the_command_line_is_stronger_than_a_study_and_what_a_method_fixes_is_not_searched(tmp_path):
+    study = studies.load(registry(), tmp_path, "tuned")
+    made = resolve(registry(), find_pair(registry(), "sghmc", "gaussian2d", study), {"sampler.friction": 0.5})
+    assert made.sampler_params["friction"] == 0.5
+    assert made.origins["schedule.step_size"].provenance == "tuned"
+    pair = find_pair(registry(), "sghmc-frictionless", "gaussian2d")
+    assert list(space(registry(), pair, {}, "quick", [])) == ["schedule.step_size"]
+    assert "sampler.friction" in space(registry(), find_pair(registry(), "sghmc", "gaussian2d"), {}, "quick", [])
 
 
 @pytest.mark.parametrize("kind", ["samplers", "schedules"])
