@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.contracts.randomness import Streams
-from harness.reporting.scoring.groups import CHANGED
-from harness.results.papers import TUNED
+from harness.reporting.commands import run_command
 from harness.results.records import Status
 from harness.runs.plugin_metadata import instance, task_facts, weighs
 from harness.runs.source import source_hash
@@ -102,11 +99,10 @@ def read(results: Path, row: Row, registry: Registry) -> Draws:
 
     here = f"{_name(row)}, seed {row['seed']}"
     path = results / row["path"] / "draws.safetensors"
-    elsewhere = f"repeat it in another folder: {_command(row)} --results DIR"
+    command = run_command(row, [row["seed"]], "--draws", "all")
+    elsewhere = f"repeat it in another folder: {command} --results DIR"
     if not row["draws_stored"]:
-        raise DataError(
-            f"{here}: it kept no draws; its command with --draws all repeats it and keeps them: {_command(row)}"
-        )
+        raise DataError(f"{here}: it kept no draws; its command with --draws all repeats it and keeps them: {command}")
     if not path.is_file():
         raise DataError(f"{here}: its draws were deleted; {elsewhere}")
     try:
@@ -131,22 +127,6 @@ def _weighs(row: Row, registry: Registry) -> bool:
         return True
     offers = [offer for offer in registry.offers("samplers") if offer.name == row["sampler"]]
     return any(weighs(offer) for offer in offers)
-
-
-def _command(row: Row) -> str:
-    """The command that makes this run again, with all its draws."""
-    named = {"sampler": row["method"], "task": f"{row['task']}@{row['protocol']}", "schedule": row["schedule"]}
-    named |= {"seeds": row["seed"], "chains": row["chains"], "budget": row["budget"], "draws": "all"}
-    origins = json.loads(row["origins"])
-    given = {name: origin["value"] for name, origin in origins.items() if origin["provenance"] in CHANGED}
-    if not any(name.startswith("schedule.") for name in given):
-        del named["schedule"]
-    sources = [str(origin["source"]) for origin in origins.values() if origin["provenance"] == TUNED]
-    if study := next((found[1] for source in sources if (found := re.match(r"study (\S+): ", source))), ""):
-        named["settings"] = study
-    options = [f"--{name} {value}" for name, value in named.items()]
-    options += ["--set", *(shlex.quote(f"{name}={value}") for name, value in given.items())] if given else []
-    return f"bench run {' '.join(options)}"
 
 
 def to_arviz(store: Store, rows: Sequence[Row], registry: Registry, test_rows: int) -> Any:

@@ -74,7 +74,7 @@ def test_a_row_has_its_settings_with_sources_its_commands_and_its_code(made):
     key = Store(made / "r").rows("select max(group_key) as key from result where method = 'hmc'")[0]["key"]
     text = (made / "all" / "rows" / f"{key[:16]}.html").read_text()
     assert re.search(r"schedule.step_size.*untuned.*of the stability limit", text)
-    assert "bench run --sampler hmc --task mixture5@adaptive-drift --budget smoke --chains 8 --seeds 0,1,2,3,4" in text
+    assert "bench run --sampler hmc --schedule constant --task mixture5@adaptive-drift --budget smoke" in text
     assert "aaaaaaaaaaaa" in text  # the commit
     both = "".join(path.read_text() for path in (made / "all" / "rows").glob("*.html"))
     assert both.count("Code since row") == 2

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,10 +13,11 @@ from harness.contracts.hookspecs import Info
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.registry import Offer, Registry
+from harness.reporting.commands import run_command
 from harness.reporting.rendering.sections import sections as blocks_of
 from harness.reporting.report import Column, Request, Result, Table
 from harness.reporting.scoring.formatting import number
-from harness.reporting.scoring.groups import CHANGED, Group
+from harness.reporting.scoring.groups import Group
 from harness.reporting.scoring.labels import is_hash, setting_text
 from harness.reporting.scoring.record import typical
 from harness.reporting.scoring.score import FieldScore, score_fields
@@ -28,8 +27,8 @@ from plugins.verbs.site.code import versions
 from plugins.verbs.site.model import Field, Record, Row, Series, Subject
 
 RUNS = f"""
-select group_key, run_key, seed, status, reason, step, passes, seconds_sampling, draws_kept, origins,
-    strftime(finished, '%Y-%m-%d %H:%M') as finished, environment
+select group_key, run_key, method, schedule, task, protocol, budget, chains, seed, status, reason, step, passes,
+    seconds_sampling, draws_kept, origins, strftime(finished, '%Y-%m-%d %H:%M') as finished, environment
 from run_status where seed < {TUNING_SEED} order by group_key, seed, run_key
 """  # noqa: S608 - a constant
 ENVIRONMENTS = """
@@ -132,7 +131,7 @@ def _row(
         value=_value(by), mean=by.get("mean"), low=by.get("low"), high=by.get("high"),
         status=str(by.get("status") or "no result"), seconds=seconds, runs=[run["run_key"] for run in runs],
         facts=[(label, text) for label, text in shown if text], tables=[table for table in tables if table.rows],
-        commands=[("All of it, with the code that is installed:", _command(group)), *_replays(runs)],
+        commands=_commands(runs),
         code=versions(group, others, facts.runs, facts.code), history=history,
     )  # fmt: skip
 
@@ -229,29 +228,15 @@ def _environments(runs: Sequence[Record], facts: _Facts) -> Table:
     return Table("Code and machine", columns, rows)
 
 
-def _command(group: Group) -> str:
-    """The command that runs a row again: with the study and what the user set; the rest comes from the defaults."""
-    seeds = ",".join(map(str, group.runs.numbers.seed))
-    words = ["bench", "run", "--sampler", group.method, "--task", f"{group.task}@{group.protocol}"]
-    words += ["--budget", group.budget, "--chains", str(group.chains), "--seeds", seeds]
-    if study := re.match(r"study (\S+): ", group.tuned):
-        words += ["--settings", study[1]]
-    for name, kind in sorted(group.provenance.items()):
-        if kind in CHANGED:
-            words += ["--set", f"{name}={_argument(group.settings.get(name))}"]
-    return shlex.join(words)
-
-
-def _argument(value: Any) -> str:
-    return {True: "true", False: "false", None: "none"}[value] if value is None or type(value) is bool else f"{value}"
-
-
-def _replays(runs: Sequence[Record]) -> list[tuple[str, str]]:
-    """The command that repeats the first run bit for bit, and the one that shows all about it."""
+def _commands(runs: Sequence[Record]) -> list[tuple[str, str]]:
+    """The commands that run a row again, that repeat its first run bit for bit, and that show all about it."""
     if not runs:
         return []
-    key = runs[0]["run_key"][:KEY_DIGITS]
-    return [("One run, bit for bit, and everything that is recorded of it:", f"bench replay {key}\nbench show {key}")]
+    key, whole = runs[0]["run_key"][:KEY_DIGITS], run_command(runs[0], sorted({run["seed"] for run in runs}))
+    return [
+        ("All of it, with the code that is installed:", whole),
+        ("One run, bit for bit, and everything that is recorded of it:", f"bench replay {key}\nbench show {key}"),
+    ]
 
 
 def _versions(groups: Sequence[Group]) -> dict[str, list[Group]]:

@@ -1,0 +1,32 @@
+"""The command that makes a run again."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from harness.reporting.scoring.groups import CHANGED
+from harness.results.papers import TUNED
+
+
+def run_command(row: Mapping[str, Any], seeds: Iterable[int], *more: str) -> str:
+    """`bench run` of a row of the view `run_status`, with these seeds and the words `more`.
+
+    It names the run's study and what the user set; all else comes from the installed code's defaults.
+    """
+    origins = json.loads(row["origins"])
+    words = ["--sampler", row["method"], "--schedule", row["schedule"], "--task", f"{row['task']}@{row['protocol']}"]
+    words += ["--budget", row["budget"], "--chains", str(row["chains"]), "--seeds", ",".join(map(str, seeds)), *more]
+    tuned = [str(origin["source"]) for origin in origins.values() if origin["provenance"] == TUNED]
+    if study := next((found[1] for source in tuned if (found := re.match(r"study (\S+): ", source))), ""):
+        words += ["--settings", study]
+    given = {name: origin["value"] for name, origin in origins.items() if origin["provenance"] in CHANGED}
+    words += ["--set", *(f"{name}={_argument(value)}" for name, value in given.items())] if given else []
+    return f"bench run {shlex.join(words)}"
+
+
+def _argument(value: Any) -> str:
+    return {True: "true", False: "false", None: "none"}[value] if value is None or type(value) is bool else f"{value}"
