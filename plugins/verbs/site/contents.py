@@ -38,7 +38,7 @@ CARD_ROWS, LONGEST = 5, 20
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure as a page shows it: its report, its files, what it shows, its size in pixels, its task."""
+    """A figure as a page shows it: its report, its files, what it shows, its size in pixels, its task and method."""
 
     report: str
     svg: str
@@ -47,6 +47,7 @@ class Picture:
     width: int
     height: int
     task: str
+    method: str
 
 
 class Links:
@@ -85,11 +86,10 @@ def contents(site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
     files: dict[str, bytes] = {STYLE: _text(STYLE).encode()}
     pictures: dict[str, list[Picture]] = {}
     shown: list[Section] = []
-    tasks = [task.name for task in site.tasks]
     for section in [*([site.changes] if site.changes else []), *site.sections]:
         if section.result.figures:
             progress(f"drawing {context.count(len(section.result.figures), 'figure')} of {section.name}")
-        whole, own, pictures[section.name] = _made(section, tasks)
+        whole, own, pictures[section.name] = _made(section, site)
         if not whole.empty:
             shown.append(whole)
             files |= own
@@ -133,7 +133,8 @@ def _subjects(site: Site, links: Links, pictures: Mapping[str, Sequence[Picture]
         table = _rows_table([(field, row) for field, row in rows if row.method == method.name])
         found[links.methods[method.name]] = "method.html", {"subject": method, "table": table}
     for field, row in rows:
-        found[links.rows[row.key]] = "row.html", {"row": row, "field": field}
+        drawn = [picture for own in pictures.values() for picture in own if picture.task == row.task]
+        found[links.rows[row.key]] = "row.html", {"row": row, "field": field, "drawn": drawn}
     for suite in site.suites:
         found[links.suites[suite.name]] = "suite.html", {"suite": suite}
     return found
@@ -212,13 +213,13 @@ def _places(folder: str, names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _made(section: Section, tasks: Sequence[str]) -> tuple[Section, dict[str, bytes], list[Picture]]:
+def _made(section: Section, site: Site) -> tuple[Section, dict[str, bytes], list[Picture]]:
     """A section with its documents and figures; if one of these fails, the section has only that problem."""
     if section.problem:
         return section, {}, []
     own: dict[str, bytes] = {}
     try:
-        pictures = [_draw(figure, section, own, tasks) for figure in section.result.figures]
+        pictures = [_draw(figure, section, own, site) for figure in section.result.figures]
         own |= {f"{section.name}{SUFFIXES[form]}": render(section.result, form).encode() for form in DOCUMENTS}
         render(section.result, "html")
     except (Exception, SystemExit) as error:  # noqa: BLE001 - what a plugin's report holds may fail to be shown in any way
@@ -226,7 +227,7 @@ def _made(section: Section, tasks: Sequence[str]) -> tuple[Section, dict[str, by
     return section, own, pictures
 
 
-def _draw(figure: Figure, section: Section, files: dict[str, bytes], tasks: Sequence[str]) -> Picture:
+def _draw(figure: Figure, section: Section, files: dict[str, bytes], site: Site) -> Picture:
     """Add a figure's files. Plugins choose the names, so two figures may have the same."""
     folder = f"figures/{section.name}/"
     taken = {place.removeprefix(folder).removesuffix(".svg") for place in files if place.startswith(folder)}
@@ -234,10 +235,15 @@ def _draw(figure: Figure, section: Section, files: dict[str, bytes], tasks: Sequ
     own = {f"{folder}{file}": content for file, content in figures.files(replace(figure, name=name), name).items()}
     files |= own
     width, height = (round(inches * INCH) for inches in figure.size)
-    about = [task for task in tasks if re.search(rf"(^|-){re.escape(task)}(-|$)", figure.name)]
     caption = str(figure.caption) or str(figure.name).removeprefix(f"{section.name}-")
     svg, png = own
-    return Picture(section.name, svg, png, caption, width, height, max(about, key=len, default=""))
+    task, method = (_longest_in(figure.name, [subject.name for subject in of]) for of in (site.tasks, site.methods))
+    return Picture(section.name, svg, png, caption, width, height, task, method)
+
+
+def _longest_in(figure: str, names: Sequence[str]) -> str:
+    """The name that stands in the name of a figure, the longest if there are several; "" if none does."""
+    return max((name for name in names if re.search(rf"(^|-){re.escape(name)}(-|$)", figure)), key=len, default="")
 
 
 def _told_apart(pictures: Mapping[str, Sequence[Picture]], summaries: Mapping[str, str]) -> dict[str, list[Picture]]:
