@@ -114,12 +114,14 @@ class Weighted(Heated, Tamed):
 
 @dataclass(frozen=True, kw_only=True)
 class QuickContour(ContourSGLD):
-    """Learns the landscape within the few thousand steps of the law, so that its weights matter."""
+    """Learns the landscape within the first few hundred steps of the law, so that its weights matter, and then so slowly
+    that the chain follows: a rate that stays high biases the draws by more the smaller the step is.
+    """
 
     bins: int = param(20, "[2, 100000]", "m")
     high: float = param(40.0, unit=1, meaning="upper end")
     fastest: float = param(0.02, "(0, 1)", "w1")
-    decay: float = param(100.0, "(0, inf)", "w2")
+    decay: float = param(3.0, "(0, inf)", "w2")
 
 
 @dataclass(frozen=True, kw_only=True)
