@@ -114,8 +114,8 @@ class Weighted(Heated, Tamed):
 
 @dataclass(frozen=True, kw_only=True)
 class QuickContour(ContourSGLD):
-    """Learns the landscape within the first few hundred steps of the law, so that its weights matter, and then so slowly
-    that the chain follows: a rate that stays high biases the draws by more the smaller the step is.
+    """Learns the landscape within some hundred steps of the law, so that its weights matter, and then so slowly that
+    the chain follows: a rate that stays high biases the draws by more the smaller the step is.
     """
 
     bins: int = param(20, "[2, 100000]", "m")
