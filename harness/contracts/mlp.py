@@ -66,7 +66,7 @@ class MLP:
     def logits_and_pullback(self, theta: Tensor, x: Tensor) -> tuple[Tensor, Pullback]:
         """The logits at x, and what turns a gradient by them into one by theta."""
         logits, layers, inputs = self._forward(theta, x)
-        return logits, Pullback(layers, inputs)
+        return logits, Pullback(self, layers, inputs)
 
     def _forward(self, theta: Tensor, x: Tensor) -> tuple[Tensor, list[tuple[Tensor, Tensor]], list[Tensor]]:
         import torch
@@ -75,9 +75,7 @@ class MLP:
         h = x.expand(len(theta), -1, -1)
         inputs: list[Tensor] = []
         for weights, biases in layers:
-            if inputs:
-                h = h.relu()
-            inputs.append(h)
+            inputs.append(h.relu_() if inputs else h)
             h = torch.baddbmm(biases, h, weights.mT)
         return h, layers, inputs
 
@@ -85,7 +83,8 @@ class MLP:
 class Pullback:
     """The backward pass of one forward pass: its layers, and what went into each."""
 
-    def __init__(self, layers: list[tuple[Tensor, Tensor]], inputs: list[Tensor]) -> None:
+    def __init__(self, network: MLP, layers: list[tuple[Tensor, Tensor]], inputs: list[Tensor]) -> None:
+        self.network = network
         self.layers = layers
         self.inputs = inputs
 
@@ -93,12 +92,14 @@ class Pullback:
         """sum_n,k delta_nk d logit_nk / d theta: (C, D), for delta (C, n, K)."""
         import torch
 
-        pieces: list[Tensor] = []
-        for (weights, _), h in zip(reversed(self.layers), reversed(self.inputs), strict=True):
-            pieces += [delta.sum(1), torch.bmm(delta.mT, h).flatten(1)]
+        slopes = delta.new_empty((len(delta), self.network.dim))
+        places = self.network.layers(slopes)
+        for (weights, _), (slope, bias), h in zip(self.layers[::-1], places[::-1], self.inputs[::-1], strict=True):
+            torch.sum(delta, 1, keepdim=True, out=bias)
+            torch.bmm(delta.mT, h, out=slope)
             if h is not self.inputs[0]:
-                delta = torch.bmm(delta, weights) * (h > 0)
-        return torch.cat(pieces[::-1], dim=1)
+                delta = torch.ops.aten.threshold_backward(torch.bmm(delta, weights), h, 0)
+        return slopes
 
 
 class MLPProblem(NetworkProblem):
@@ -127,14 +128,14 @@ class MLPProblem(NetworkProblem):
         total, gradient = self.prior(theta, batch), self.prior_gradient(theta, batch)
         for logs, label, weights, pulled in self._pulled(theta, batch):
             total = total + _loss(logs, label, weights)
-            gradient = gradient + pulled
+            gradient = pulled.add_(gradient)
         return total, gradient
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """grad U (C, D)."""
         gradient = self.prior_gradient(theta, batch)
         for *_, pulled in self._pulled(theta, batch):
-            gradient = gradient + pulled
+            gradient = pulled.add_(gradient)
         return gradient
 
     def prior(self, theta: Tensor, batch: Batch | None) -> Tensor:
@@ -152,8 +153,9 @@ class MLPProblem(NetworkProblem):
         for x, label, weights in self._all(batch):
             logits, pullback = self.network.logits_and_pullback(theta, x)
             logs = logits.log_softmax(2)
-            truth = torch.nn.functional.one_hot(label, logits.shape[2])
-            yield logs, label, weights, pullback((logs.exp() - truth) * weights[..., None])
+            truth = label.expand(len(theta), -1)[..., None]
+            slopes = logs.exp().scatter_add_(2, truth, logs.new_full((), -1.0).expand(truth.shape))
+            yield logs, label, weights, pullback(slopes.mul_(weights[..., None]))
 
     def _all(self, batch: Batch | None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Inputs (C, n, inputs), labels and weights of the terms (C, n); C = 1 where all chains share them."""

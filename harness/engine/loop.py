@@ -28,6 +28,7 @@ from harness.engine.stepping.block import (
     check_weights,
     cut,
     drawn,
+    finite,
     split,
 )
 from harness.engine.stepping.noise import DirectNoise, Noise
@@ -196,7 +197,7 @@ class Loop:
         if not self.stepper.in_place:
             check_returned(self.sampler, done.theta, done.state, self.theta, self.state)
         self.theta, self.state, self.position = done.theta, done.state, stop
-        lost = (~torch.isfinite(self._drawn()).all(dim=1)) * len(block) if done.lost is None else done.lost
+        lost = ~finite(self._drawn()) * len(block) if done.lost is None else done.lost
         if done.log_weights is not None:
             lost = lost.where((done.log_weights < math.inf).all(dim=0) | (lost > 0), len(block))  # a NaN is not
         self.lost_at = self.lost_at.where((self.lost_at > 0) | (lost == 0), start + lost)
@@ -277,10 +278,10 @@ class Loop:
         with torch.no_grad():
             keep = np.ones(len(block), dtype=bool)
             done = self.stepper.advance(self.sampler, self.potential, theta, state, replace(block, keep=keep))
-        finite = torch.isfinite(done.draws).all(dim=2)
+        fine = finite(done.draws)
         if done.log_weights is not None:
-            finite = finite & (done.log_weights < math.inf)
-        lost = ~finite.cpu().numpy()
+            fine = fine & (done.log_weights < math.inf)
+        lost = ~fine.cpu().numpy()
         before = drawn(self.sampler, theta, state)[None]
         return torch.cat([before, done.draws]), np.where(lost.any(axis=0), lost.argmax(axis=0) + 1, 0)
 

@@ -108,12 +108,13 @@ class MnistSparse(DenseTask):
 
         -d log pi / d theta_i = theta_i (r / slab + (1 - r) / spike).
         """
-        import torch
-
         narrow, wide = 1 / self.spike, 1 / self.slab
         odds = theta.square().mul_((narrow - wide) / 2).sub_(self.log_odds).sigmoid_()
-        each = odds.mul_(narrow - wide).neg_().add_(narrow)
-        return theta * torch.where(self.connections(theta.device), each, self.prior_precision)
+        each = odds.mul_(wide - narrow).add_(narrow)
+        for block in self.layout().split(each).values():
+            if block.ndim == 2:  # biases
+                block.fill_(self.prior_precision)
+        return each.mul_(theta)
 
     def connections(self, device: Any) -> Tensor:
         """Which coordinates are connection weights, (D,)."""

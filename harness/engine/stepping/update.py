@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from harness.engine.stepping.block import Advanced, Block, check_calls, check_returned, drawn, split, stacked
+from harness.engine.stepping.block import Advanced, Block, check_calls, check_returned, drawn, finite, split, stacked
 from harness.engine.stepping.compile_cache import kind_of, making
 from harness.engine.stepping.noise import Noise, StepNoise
 from harness.engine.stepping.potential import Potential
@@ -59,7 +59,7 @@ class Update:
             noise = [slot[k] if slot.ndim else slot for slot in block.noise]
             self._step(sampler, potential, batch, theta, state, block, (block.h[k], block.T[k], noise))
             draw = drawn(sampler, theta, state)
-            lost = lost.where((lost > 0) | draw.isfinite().all(1), k + 1)
+            lost = lost.where((lost > 0) | finite(draw), k + 1)
             if block.keep[k]:
                 draws.append(draw.clone())
                 weight = sampler.log_weight(state)

@@ -1,0 +1,176 @@
+"""A training step of the fully connected networks by SGHMC: ours, written by hand in torch, and posteriors'.
+
+One process on one core. Ours is `Loop` as a worker drives it; *by hand* is `nn.Sequential` with `loss.backward()` and
+in-place operations on its parameters, on images that were standardised beforehand; posteriors updates its state in
+place, too. Steps are measured in turn. The images are noise, which costs the same.
+
+python tests/benchmarks/dense.py '{"rounds": 5, "steps": 10, "task": "notmnist", "mode": "plain"}'
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from networks import seconds
+
+IMAGES = 6_000
+FRICTION, H = 0.1, 1e-7
+CASES = (("notmnist", "plain"), ("notmnist", "compiled"), ("mnist-sparse", "compiled"))
+LIMITS = {"by hand": 1.1, "posteriors": 0.5}
+WARM = 5
+
+
+def images() -> Any:
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 256, (IMAGES, 784), dtype=torch.uint8, generator=generator)
+    return pixels, torch.randint(0, 10, (IMAGES,), generator=generator)
+
+
+def task_of(name: str) -> Any:
+    """The task on these images; mnist-sparse in its second stage."""
+    from tasks.vision.mnist_sparse import MnistSparse
+    from tasks.vision.notmnist import NotMNIST
+
+    base: Any = {"notmnist": NotMNIST, "mnist-sparse": MnistSparse}[name]
+    read = {"read": lambda self, part: tuple(leaf.numpy() for leaf in images()), "size": IMAGES}
+    return type("Noise", (base,), read)()
+
+
+def looped(name: str, mode: str) -> Callable[[], None]:
+    """A step of the harness's loop."""
+    from harness.contracts.randomness import Streams
+    from harness.engine.loop import Loop
+    from plugins.samplers.sghmc import SGHMC
+    from plugins.schedules.constant import Constant
+
+    task, steps = task_of(name), 100_000
+    path = Constant(step_size=H, temperature=1.0).trajectory(steps, task.steps_per_epoch()).with_burn_in(steps - 1)
+    loop = Loop(task, SGHMC(friction=FRICTION), path, [Streams(0, 0)], 1, mode=mode)
+    return loop.advance_block
+
+
+class Batches:
+    """Successive batches of standardised images, in the order of a permutation drawn anew in each epoch."""
+
+    def __init__(self, task: Any) -> None:
+        pixels, self.labels = images()
+        self.x, self.size, self.order = task.inputs(pixels), task.batch, []  # type: ignore[var-annotated]
+
+    def next(self) -> tuple[Any, Any]:
+        import torch
+
+        if not self.order:
+            self.order = list(torch.randperm(IMAGES).split(self.size))
+        index = self.order.pop()
+        return self.x[index], self.labels[index]
+
+
+def module(task: Any) -> Any:
+    from torch.nn import Linear, ReLU, Sequential
+
+    sizes = [task.features, *[task.width] * task.depth, task.classes]
+    layers = [part for i, o in zip(sizes, sizes[1:], strict=False) for part in (Linear(i, o), ReLU())]
+    return Sequential(*layers[:-1])
+
+
+def by_hand(name: str) -> Callable[[], None]:
+    """A step as everyone writes it who minds speed."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    task = task_of(name)
+    network, batches = module(task), Batches(task)
+    parameters = list(network.parameters())
+    velocities = [torch.zeros_like(p) for p in parameters]
+    noise = [torch.empty_like(p) for p in parameters]
+    scale = math.sqrt(2 * FRICTION * H)
+
+    @torch.no_grad()
+    def move() -> None:
+        for p, v, xi in zip(parameters, velocities, noise, strict=True):
+            v.mul_(1 - FRICTION).add_(p.grad, alpha=-H * IMAGES)
+            if name == "mnist-sparse" and p.ndim == 2:
+                narrow, wide = 1 / task.spike, 1 / task.slab
+                odds = p.square().mul_((narrow - wide) / 2).sub_(task.log_odds).sigmoid_()
+                v.addcmul_(odds.mul_(wide - narrow).add_(narrow), p, value=-H)
+            else:
+                v.add_(p, alpha=-H * task.prior_precision)
+            v.add_(xi.normal_(), alpha=scale)
+            p.add_(v)
+
+    def step() -> None:
+        x, labels = batches.next()
+        network.zero_grad()
+        cross_entropy(network(x), labels).backward()
+        move()
+
+    return step
+
+
+def posteriors(name: str) -> Callable[[], None]:
+    """A step of posteriors, in place, with the energy written as its documentation does."""
+    import posteriors as library
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    task = task_of(name)
+    network, batches = module(task), Batches(task)
+    nothing = torch.tensor([])
+
+    def log_prior(p: Any) -> Any:
+        if name == "notmnist" or p.ndim == 1:
+            return -task.prior_precision / 2 * p.square().sum()
+        square = p.square() / 2
+        slab = math.log(task.inclusion / math.sqrt(task.slab)) - square / task.slab
+        spike = math.log((1 - task.inclusion) / math.sqrt(task.spike)) - square / task.spike
+        return torch.logaddexp(spike, slab).sum()
+
+    def log_posterior(parameters: Any, batch: Any) -> Any:
+        outputs = torch.func.functional_call(network, parameters, batch[0])
+        return sum(map(log_prior, parameters.values())) - IMAGES * cross_entropy(outputs, batch[1]), nothing
+
+    epsilon = math.sqrt(H)
+    transform = library.sgmcmc.sghmc.build(log_posterior, lr=epsilon, alpha=FRICTION / epsilon)
+    start = {key: leaf.detach().clone() for key, leaf in network.named_parameters()}
+    carry = {"state": transform.init(start)}
+
+    def step() -> None:
+        carry["state"], _ = transform.update(carry["state"], batches.next(), inplace=True)
+
+    return step
+
+
+def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
+    name, mode = asked["task"], asked["mode"]
+    makers: dict[str, Callable[[], Callable[[], None]]] = {
+        "bench": lambda: looped(name, mode),
+        "by hand": lambda: by_hand(name),
+        "posteriors": lambda: posteriors(name),
+    }
+    steps = {label: make() for label, make in makers.items() if label in asked.get("only", makers)}
+    for step in steps.values():
+        seconds(step, WARM, "cpu")
+    found: dict[str, list[float]] = {label: [] for label in steps}
+    for _ in range(asked["rounds"]):
+        for label, step in steps.items():
+            found[label].append(seconds(step, asked["steps"], "cpu"))
+    return {"task": name, "mode": mode, "times": found}
+
+
+if __name__ == "__main__":
+    import json
+    import os
+    import sys
+
+    import torch
+    from setting import pin
+
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    pin()
+    torch.set_num_threads(1)
+    answers.write(json.dumps(measure(json.loads(sys.argv[1]))) + "\n")
