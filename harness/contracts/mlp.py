@@ -148,8 +148,6 @@ class MLPProblem(NetworkProblem):
 
     def _pulled(self, theta: Tensor, batch: Batch | None) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
         """log p (C, n, K), labels and weights of the terms, and the gradient of their part of U (C, D)."""
-        import torch
-
         for x, label, weights in self._all(batch):
             logits, pullback = self.network.logits_and_pullback(theta, x)
             logs = logits.log_softmax(2)

@@ -9,6 +9,7 @@ python tests/benchmarks/dense.py '{"rounds": 5, "steps": 10, "task": "notmnist",
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -36,7 +37,7 @@ def task_of(name: str) -> Any:
     from tasks.vision.notmnist import NotMNIST
 
     base: Any = {"notmnist": NotMNIST, "mnist-sparse": MnistSparse}[name]
-    read = {"read": lambda self, part: tuple(leaf.numpy() for leaf in images()), "size": IMAGES}
+    read = {"read": lambda _self, _part: tuple(leaf.numpy() for leaf in images()), "size": IMAGES}
     return type("Noise", (base,), read)()
 
 
@@ -73,7 +74,7 @@ def module(task: Any) -> Any:
     from torch.nn import Linear, ReLU, Sequential
 
     sizes = [task.features, *[task.width] * task.depth, task.classes]
-    layers = [part for i, o in zip(sizes, sizes[1:], strict=False) for part in (Linear(i, o), ReLU())]
+    layers = [part for i, o in itertools.pairwise(sizes) for part in (Linear(i, o), ReLU())]
     return Sequential(*layers[:-1])
 
 

@@ -8,7 +8,7 @@ import torch
 from support import SAMPLERS, make_loop, run_loop
 
 from harness import Sampler
-from harness.engine.stepping.block import cut
+from harness.engine.stepping.block import cut, finite
 from harness.system.errors import PluginError
 from plugins.schedules.constant import Constant
 from plugins.schedules.cyclical import Cyclical
@@ -19,6 +19,19 @@ from tasks.synthetic.mixture5 import Mixture5
 def test_blocks_are_cut_at_stages_and_at_the_noise_length():
     made = Cyclical(step_size=1.0, cycles=2, beta=0.5).trajectory(40, 1).with_burn_in(5)
     assert list(cut(made, 8)) == [(0, 5), (5, 10), (10, 18), (18, 20), (20, 28), (28, 30), (30, 38), (38, 40)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_positions_are_finite_where_all_their_numbers_are(dtype):
+    """Lengths on both sides of a vector unit; sums of the largest numbers, which overflow; opposite infinities."""
+    most = torch.finfo(dtype).max
+    for length in (2, 15, 1001):
+        x = torch.full((7, length), most, dtype=dtype)
+        x[1:, -1] = torch.tensor([torch.nan, torch.inf, -torch.inf, -most, -torch.inf, 0.0])
+        x[5, 0] = torch.inf
+        assert finite(x).tolist() == [True, False, False, False, True, False, True]
+        assert torch.equal(finite(x.T.contiguous().T), finite(x))
+        assert torch.equal(finite(x[None]), finite(x)[None])
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
