@@ -27,7 +27,7 @@ def test_positions_are_finite_where_all_their_numbers_are(dtype):
     most = torch.finfo(dtype).max
     for length in (2, 15, 1001):
         x = torch.full((7, length), most, dtype=dtype)
-        x[1:, -1] = torch.tensor([torch.nan, torch.inf, -torch.inf, -most, -torch.inf, 0.0])
+        x[1:, -1] = torch.tensor([torch.nan, torch.inf, -torch.inf, -most, -torch.inf, 0.0], dtype=dtype)
         x[5, 0] = torch.inf
         assert finite(x).tolist() == [True, False, False, False, True, False, True]
         assert torch.equal(finite(x.T.contiguous().T), finite(x))
