@@ -17,21 +17,20 @@ if TYPE_CHECKING:
 class ChainSequence:
     """An endless sequence of tensors for each chain, the same whatever lengths it is asked for in.
 
-    `make(generator)` draws the next stretch of one chain, a tensor (length, ...) with the same length every time: an
-    epoch of minibatches, a thousand steps of gradient noise. Stretches are made whole and handed out in parts, so
-    samplers whose runs are cut at other steps still meet the same sequence.
+    `make(generators)` draws the next stretch of all chains, (length, C, ...) with the same length every time: an epoch
+    of minibatches, a thousand steps of gradient noise. `each` makes it of what draws the stretch of one chain.
+    Stretches are made whole and handed out in parts, so samplers whose runs are cut at other steps still meet the same
+    sequence.
     """
 
-    def __init__(self, generators: Sequence[Generator], make: Callable[[Any], Tensor]) -> None:
+    def __init__(self, generators: Sequence[Generator], make: Callable[[Sequence[Any]], Tensor]) -> None:
         self.generators = list(generators)
         self.make = make
         self._refill()
 
     def _refill(self) -> None:
-        import torch
-
         self._start = states(self.generators)
-        self._stretch = torch.stack([self.make(g) for g in self.generators], dim=1)
+        self._stretch = self.make(self.generators)
         self._place = 0
 
     def take(self, steps: int) -> Tensor:
@@ -66,6 +65,13 @@ class ChainSequence:
         self._place = int(state["place"][0])
 
 
+def each(draw: Callable[[Any], Tensor]) -> Callable[[Sequence[Any]], Tensor]:
+    """What draws the stretches (length, C, ...) of all chains by `draw`, which draws that of one, (length, ...)."""
+    import torch
+
+    return lambda generators: torch.stack([draw(g) for g in generators], dim=1)
+
+
 def filled(n: int, lanes: int) -> int:
     """n, rounded up to a multiple of `lanes`."""
     return -(-n // lanes) * lanes
@@ -77,13 +83,19 @@ def epochs(streams: Sequence[Streams], terms: int, batch: int, lanes: int = 1) -
     An element is (C, n filled up to a multiple of `lanes`) indices; the empty places of it, and of the last batch of an
     epoch where it is short, hold the number of terms, one past the last.
     """
+    import numpy as np
     import torch
 
-    batches = -(-terms // batch)
+    batches, width = -(-terms // batch), filled(batch, lanes)
 
-    def draw(generator: NumpyGenerator) -> Tensor:
-        order = torch.full((batches * batch,), terms)
-        order[:terms] = torch.from_numpy(generator.permutation(terms))
-        return torch.nn.functional.pad(order.view(batches, batch), (0, -batch % lanes), value=terms)
+    def draw(generators: Sequence[NumpyGenerator]) -> Tensor:
+        # In one array for all chains: tensors of one chain each would take three times as long.
+        order = np.full((len(generators), batches * batch), terms)
+        order[:, :terms] = np.arange(terms)
+        for row, generator in zip(order, generators, strict=True):
+            generator.shuffle(row[:terms])  # as `permutation` does
+        found = np.full((batches, len(generators), width), terms)
+        found[:, :, :batch] = order.reshape(-1, batches, batch).swapaxes(0, 1)
+        return torch.from_numpy(found)
 
     return ChainSequence([s.numpy("order") for s in streams], draw)

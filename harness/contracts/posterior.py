@@ -43,9 +43,13 @@ class Rows:
         self.arrays, self.index = arrays, index
 
     def __getitem__(self, name: str) -> Tensor:
+        import torch
+
         array = self.arrays[name]
         if self.index is None:
             return array[None]
+        if array.ndim == 2:  # noqa: PLR2004
+            return torch.embedding(array, self.index)  # takes half the time of array[index]
         return array.take(self.index) if array.ndim == 1 else array[self.index]
 
 
@@ -244,7 +248,10 @@ class DataProblem(Problem):
 
     def rows(self, chains: slice, batch: Batch | None) -> Rows:
         """The rows that these chains look at."""
-        return Rows(self.arrays, batch["index"][chains] if batch else None)
+        if not batch:
+            return Rows(self.arrays, None)
+        index = batch["index"]
+        return Rows(self.arrays, index if chains.stop - chains.start == len(index) else index[chains])
 
     def scale(self, batch: Batch | None) -> int:
         """What the sum over a batch is multiplied by."""
@@ -254,6 +261,9 @@ class DataProblem(Problem):
         """Chains in groups, of bounded memory, with their rows."""
         width = batch["index"].shape[1] if batch else len(self.arrays["present"])
         size = max(1, GROUP_NUMBERS // (width * self.row_numbers))
+        if size >= len(theta):
+            yield theta, self.rows(slice(0, len(theta)), batch)
+            return
         for start in range(0, len(theta), size):
             chains = slice(start, min(start + size, len(theta)))
             yield theta[chains], self.rows(chains, batch)

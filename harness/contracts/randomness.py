@@ -143,11 +143,13 @@ def _fill(out: torch.Tensor, kind: str, generator: Generator) -> None:
 
 def states(generators: Sequence[Generator]) -> torch.Tensor:
     """The states of generators of one kind, (C, bytes) uint8."""
+    import numpy as np
     import torch
 
-    return torch.stack(
-        [g.get_state() if isinstance(g, torch.Generator) else torch.from_numpy(_sfc64_words(g)) for g in generators]
-    )
+    if isinstance(generators[0], torch.Generator):
+        return torch.stack([g.get_state() for g in generators if isinstance(g, torch.Generator)])
+    words = [_sfc64_words(g) for g in generators if isinstance(g, np.random.Generator)]
+    return torch.from_numpy(np.array(words, dtype=np.uint64).view(np.uint8))
 
 
 def load_states(generators: Sequence[Generator], state: torch.Tensor) -> None:
@@ -166,13 +168,10 @@ def load_states(generators: Sequence[Generator], state: torch.Tensor) -> None:
             }  # fmt: skip
 
 
-def _sfc64_words(generator: np.random.Generator) -> NDArray[np.uint8]:
+def _sfc64_words(generator: np.random.Generator) -> list[int]:
     """The four words of SFC64, and the half word that it may have left over."""
-    import numpy as np
-
     state: Any = generator.bit_generator.state
-    words = [*state["state"]["state"], state["has_uint32"], state["uinteger"]]
-    return np.array(words, dtype=np.uint64).view(np.uint8)
+    return [*state["state"]["state"].tolist(), state["has_uint32"], state["uinteger"]]
 
 
 @dataclass(frozen=True)

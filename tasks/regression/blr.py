@@ -71,15 +71,15 @@ class Logistic(DataTask):
 
         a = rows["a"]
         m = margins(theta, a)
-        return logsigmoid(m), (a * (-m).sigmoid()[:, :, None]).sum(1)
+        return logsigmoid(m), (a * (-m).sigmoid().unsqueeze(2)).sum(1)
 
     def grad(self, theta: Tensor, rows: Rows) -> Tensor:
         a = rows["a"]  # each look gathers the rows anew
-        return (a * (-margins(theta, a)).sigmoid()[:, :, None]).sum(1)
+        return (a * (-margins(theta, a)).sigmoid().unsqueeze(2)).sum(1)
 
     def scores(self, theta: Tensor, rows: Rows) -> Tensor:
         a = rows["a"]
-        return -a * (-margins(theta, a)).sigmoid()[:, :, None]
+        return -a * (-margins(theta, a)).sigmoid().unsqueeze(2)
 
     def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         """The Hessian of U at its mode, everywhere: its inverse, and no divergence."""
@@ -114,7 +114,7 @@ class Logistic(DataTask):
 
 def margins(theta: Tensor, a: Tensor) -> Tensor:
     """a_i theta, (C, n)."""
-    return (a * theta[:, None, :]).sum(2)
+    return (a * theta.unsqueeze(1)).sum(2)
 
 
 @functools.cache
