@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     import numpy as np
     import torch
-    from numpy.typing import NDArray
     from torch import dtype as DType  # noqa: N812 - `Streams` has a method called torch
 
     Generator: TypeAlias = torch.Generator | np.random.Generator
