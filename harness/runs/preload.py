@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import gc
+
 from harness.contracts.plugin_errors import format_error
 from harness.system.errors import RunError
 from harness.system.memory import memory_limit
 
 _failure = ""
+gc.disable()  # no module is garbage; looking for it would take an eighth of the time
 try:
+    import scipy.special  # noqa: F401 - the observers of all tasks but networks need it
+
     import harness.runs.session  # noqa: F401 - and torch with it
+    from harness.results.environment import requirements
+    from harness.contracts.entry_points import HARNESS
+
+    requirements((HARNESS,))  # every worker records it
 except Exception as error:  # noqa: BLE001 - for lack of memory, libraries raise any of several
     _remedy = memory_limit() or "`bench doctor` says more"
     _failure = f"no run can be done, torch does not import: {format_error(error)}; {_remedy}"
+finally:
+    gc.freeze()  # so that workers neither look through these objects nor copy their pages
+    gc.enable()
 
 
 def check() -> None:

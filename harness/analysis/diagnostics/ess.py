@@ -63,16 +63,24 @@ def tail_ess(draws: ArrayLike) -> Array:
     upper quantile of most two-valued coordinates, has the ESS of independent draws. NaN, errors and ArviZ as for
     `bulk_ess`. Source: Vehtari et al. (2021), section 4.3.
     """
-    from scipy.stats.mstats import mquantiles
-
     halves = split_chains(draws)
     x = finite_or_zero(draws)
-    # ArviZ's function: where a quantile is a draw, `np.quantile` may round it down past that draw.
-    quantiles = mquantiles(x.reshape(-1, x.shape[2]), [0.05, 0.95], alphap=1, betap=1, axis=0)
-    indicators = (halves <= np.asarray(q) for q in quantiles)
+    indicators = (halves <= q for q in _quantiles(x.reshape(-1, x.shape[2]), np.array([0.05, 0.95])))
     independent = halves.shape[0] * halves.shape[1]
     sizes = [np.nan_to_num(_multichain_ess(found.astype(np.float64)), nan=independent) for found in indicators]
     return np.where(np.ptp(halves, axis=(0, 1)) > 0, np.minimum(*sizes), np.nan)
+
+
+def _quantiles(x: Array, levels: Array) -> Array:
+    """Quantiles (K, D) of draws (n, D), n > 1, in the arithmetic of ArviZ (scipy's mquantiles, alphap = betap = 1).
+
+    Where a quantile is a draw, `np.quantile` may round it down past that draw; `scipy.stats` is slow to import.
+    """
+    place = len(x) * levels + (1.0 - levels)
+    below = np.floor(place.clip(1, len(x) - 1)).astype(int)
+    share = (place - below).clip(0, 1)[:, None]
+    ordered = np.sort(x, axis=0)
+    return np.asarray((1.0 - share) * ordered[below - 1] + share * ordered[below])
 
 
 def lagged_products(x: Array) -> Array:
