@@ -8,7 +8,6 @@ import typer
 
 from harness.cli import context
 from harness.reporting.report import Result, table
-from harness.results import verification
 from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store
 from harness.system.errors import DataError, UsageError
@@ -44,6 +43,7 @@ def ingest(
 
 
 def _verify(ledger: Ledger, store: Store) -> Result:
+    from harness.results import verification  # and numpy with it
 
     found: list[verification.Damage] = []
     attempts = 0

@@ -14,8 +14,8 @@ try:
     import scipy.special  # noqa: F401 - the observers of all tasks but networks need it
 
     import harness.runs.session  # noqa: F401 - and torch with it
-    from harness.results.environment import requirements
     from harness.contracts.entry_points import HARNESS
+    from harness.results.environment import requirements
 
     requirements((HARNESS,))  # every worker records it
 except Exception as error:  # noqa: BLE001 - for lack of memory, libraries raise any of several
