@@ -16,7 +16,7 @@ from typing import Any
 import chart
 import networks
 import samplers
-from cases import GRAD, ONE
+from cases import GRAD, LOGISTIC_METHODS, ONE
 from explained import explained, profile_table
 from overhead import FORMS
 from setting import BATCH, FRICTION, LEAPFROG, STEP_SIZES
@@ -103,10 +103,10 @@ A step is a proposal of {leapfrog} leapfrog steps and its Metropolis test. poste
 
 {hmc_ratios}
 
-## SGLD on blr-german, minibatches of {batch}
+## SGLD and SGHMC on blr-german, minibatches of {batch}
 
 1,000 rows, 25 parameters; every chain has its own minibatches. bench takes consecutive parts of a permutation; the
-other libraries draw {batch} indices with replacement, which costs less.
+other libraries draw {batch} indices with replacement, which costs less. No other library has psgld.
 
 {logistic}
 
@@ -169,7 +169,8 @@ def figures(record: Mapping[str, Any], folder: Path) -> None:
 def text(record: Mapping[str, Any], sections: Mapping[str, str] | None = None) -> str:
     results = record["results"]
     sgld, sghmc, hmc = (Table(results, method) for method in ("sgld", "sghmc", "hmc"))
-    logistic = Table(results, "sgld", "blr-german")
+    measured = [(m, t) for m in LOGISTIC_METHODS if (t := Table(results, m, "blr-german")).names]
+    logistic = [f"**{method.upper()}**\n\n{both(table)}" for method, table in measured]
     quick = "\n\n**A quick pass: these numbers are not for the record.**" if record["quick"] else ""
     overhead = [["", *(plural(row["chains"]) for row in record["overhead"])]]
     overhead += [[f"over {form}", *(spread(row.get(form, [])) for row in record["overhead"])] for form in FORMS]
@@ -196,7 +197,7 @@ def text(record: Mapping[str, Any], sections: Mapping[str, str] | None = None) -
         hmc=hmc.markdown(),
         hmc_ratios=hmc.ratio_markdown(OURS),
         **({"samplers": "", "networks": ""} | dict(sections or {})),
-        logistic=f"Not measured: {record['lacking']}." if record["lacking"] else both(logistic),
+        logistic=f"Not measured: {record['lacking']}." if record["lacking"] else "\n\n".join(logistic),
         memory=memory_table(record["memory"]),
         commands=commands(record["commands"]) if record["commands"] else "Not measured.",
         profile_table=profile_table(record),

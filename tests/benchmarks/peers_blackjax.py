@@ -70,17 +70,23 @@ def one_position(case: Case) -> Callable[..., Any]:
     return lambda key, state, steps: jax.lax.scan(lambda s, k: step(k, s), state, jax.random.split(key, steps))
 
 
+def minibatch(case: Case, key: Any) -> tuple[Any, Any]:
+    """A key for the noise, and rows drawn with replacement; None where U is exact."""
+    import jax
+
+    if case.task != "blr-german":
+        return key, None
+    key, pick = jax.random.split(key)
+    return key, rows(case)[jax.random.randint(pick, (BATCH,), 0, len(rows(case)))]
+
+
 def sgld(case: Case, grad: Callable[..., Any]) -> Callable[..., Any]:
     import blackjax
-    import jax
 
     kernel, h = blackjax.sgld(grad), step_size(case)
 
     def step(key: Any, x: Any) -> Any:
-        batch = None
-        if case.task == "blr-german":
-            key, pick = jax.random.split(key)
-            batch = rows(case)[jax.random.randint(pick, (BATCH,), 0, len(rows(case)))]
+        key, batch = minibatch(case, key)
         x = kernel.step(key, x, batch, h)
         return x, x
 
@@ -96,7 +102,8 @@ def sghmc(case: Case, grad: Callable[..., Any]) -> Callable[..., Any]:
 
     def step(key: Any, state: Any) -> Any:
         x, momentum = state
-        state = integrate(key, x, momentum, grad(x, None), epsilon)
+        key, batch = minibatch(case, key)
+        state = integrate(key, x, momentum, grad(x, batch), epsilon)
         return state, state[0]
 
     return step

@@ -15,6 +15,9 @@ STEP_SIZES = {"sgld": 0.01, "msgld": 0.01, "sghmc": 1e-4, "hmc": 0.01}
 """h on mixture25. sghmc's is small because the peers move by the old velocity, which is accurate for h lambda << alpha
 only; hmc's leapfrog step is sqrt(h)."""
 
+ON_GERMAN = {"sgld": 0.2, "sghmc": 0.05}
+"""h on blr-german times the largest curvature of U: a tenth of sgld's limit; for sghmc below the friction, as above."""
+
 WITHIN = {"sgld": 1.2, "msgld": 1.162, "sghmc": 1.0, "hmc": 1.0}
 """Variance within a mode over 0.03, in the stationary law at that h: 1 / (1 - h lambda / 2) for sgld."""
 
@@ -68,15 +71,15 @@ def mixture() -> tuple[np.ndarray, float]:
 
 
 def german() -> tuple[np.ndarray, float]:
-    """The signed design (1000, 25) of blr-german, and a step size of a tenth of SGLD's stability limit."""
+    """The signed design (1000, 25) of blr-german, and the largest curvature of U."""
     from tasks.regression.blr import German
 
     task = German(batch=BATCH)
-    return task.design(), 0.2 / task.curvature()
+    return task.design(), task.curvature()
 
 
 def step_size(case: Case) -> float:
-    return german()[1] if case.task == "blr-german" else STEP_SIZES[case.method]
+    return ON_GERMAN[case.method] / german()[1] if case.task == "blr-german" else STEP_SIZES[case.method]
 
 
 def start(case: Case) -> np.ndarray:

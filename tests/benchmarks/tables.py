@@ -15,6 +15,8 @@ SAME = "same arithmetic"
 BLACKJAX = f"blackjax ({SCORE})"
 AUTOMATIC = f"blackjax ({GRAD})"
 BLACKJAX_GOALS = {40: 0.85, 1_000: 2.5}
+LOGISTIC_GOALS = {("sgld", 1): 1.0, ("sgld", 40): 1.5, ("sgld", 1_000): 1.5}
+LOGISTIC_GOALS |= {("sghmc", chains): 1.0 for chains in (1, 40, 1_000)}
 POSTERIORS_GOAL = 40.0
 OVERHEAD_GOAL = 1.05
 NEGLIGIBLE = 0.3
@@ -119,6 +121,11 @@ def goals(record: Mapping[str, Any]) -> str:
     found = [
         Goal(f"SGLD, {plural(c)}, over {peer}", sgld.ratios(OURS, peer, c), limit, True) for peer, c, limit in over
     ]
+    for (method, chains), limit in LOGISTIC_GOALS.items():
+        logistic = Table(record["results"], method, "blr-german")
+        if chains in logistic.chains:
+            label = f"{method.upper()} on blr-german, {plural(chains)}, over {BLACKJAX}"
+            found.append(Goal(label, logistic.ratios(OURS, BLACKJAX, chains), limit, True))
     for row in record["overhead"]:
         label = f"time of the plain loop over the bare one, {plural(row['chains'])}"
         found.append(Goal(label, row.get(SAME, []), OVERHEAD_GOAL, False))
