@@ -9,6 +9,7 @@ is to be measured from cold.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shutil
@@ -27,7 +28,8 @@ BENCH = [sys.executable, "-c", "from harness.cli import main; main()"]
 NOTHING_TO_DO = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "4", "--budget", "smoke"]
 HEADLINE = ["run", "--sampler", "sgld,csgld", "--task", "mixture25", "--seeds", "0-9", "--chains", "4"]
 SMOKE_TASKS = ("mixture25", "blr-german")
-SMOKE_GOAL = 1.3
+SMOKE_GOAL = 2.0
+PLANNED = "landsat"
 WARM = """
 import sys, time
 from pathlib import Path
@@ -60,6 +62,7 @@ def measure(*, quick: bool = False) -> list[Record]:
         records.append(_headline(folder, environment, 1 if quick else 3))
         for task in SMOKE_TASKS:
             records += _smoke(folder, task, environment, 1 if quick else 3)
+        records += _plans(folder, environment)
     return records
 
 
@@ -152,6 +155,35 @@ def _smoke(folder: Path, task: str, environment: Mapping[str, str], repeats: int
         _record(what, SMOKE_GOAL, ratios, "ratio"),
         _record(f"{what}, without the import of torch", None, without_start, "ratio"),
     ]
+
+
+def _plans(folder: Path, environment: Mapping[str, str]) -> list[Record]:
+    """How far `bench plan` is off, after one run with the first width, batch and budget; 1 is exact."""
+    base, factors = folder / "plan", []
+    for number, (width, batch, budget) in enumerate(itertools.product((16, 64), (32, 512), ("smoke", "quick"))):
+        _say(f"bench plan of {PLANNED}: width {width}, batch {batch}, {budget}")
+        results = folder / f"plan-{number}"
+        if number:
+            shutil.copytree(base, results)
+        words = ["--sampler", "sghmc", "--task", PLANNED, "--seeds", str(number), "--budget", budget, "--set"]
+        words = [*words, f"task.width={width}", f"task.batch={batch}"]
+        command = [*BENCH, "--results", str(results if number else base), "--json"]
+        try:
+            told = subprocess.run(
+                [*command, "plan", *words], env=dict(environment), capture_output=True, text=True, check=True
+            )
+            subprocess.run([*command, "run", *words], env=dict(environment), capture_output=True, check=True)
+        except subprocess.CalledProcessError as error:
+            _say(f"  not measured: {error.stderr[-300:]}")
+            return []
+        if number:
+            (row,) = json.loads(told.stdout)
+            taken = json.loads(next(results.glob(f"runs/*/{row['run_key']}/*/result.json")).read_text())["seconds"]
+            factors.append(row["seconds"] / sum(taken.values()))
+            _say(f"  predicted over taken: {factors[-1]:.2f}")
+    worst = [max(factor, 1 / factor) for factor in factors]
+    what = f"`bench plan` of {PLANNED}, other width, batch or budget: predicted over taken, or the other way round"
+    return [{**_record(what, 2.0, worst, "ratio"), "value": max(worst)}]
 
 
 def _sampling(results: Path) -> float:

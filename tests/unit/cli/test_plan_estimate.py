@@ -1,0 +1,52 @@
+"""What `bench plan` says a run will take, from finished runs of the same and of other settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.cli import plan
+from harness.contracts.registry import registry
+from harness.results.ledger.ledger import Ledger
+from harness.runs.plan import RunRequest
+from harness.runs.plan import plan as make_plan
+
+
+@pytest.fixture
+def estimate(tmp_path, monkeypatch):
+    """Estimate of a run from one of width 16 and batch 32 that took 2 s and 10 ms a step, over the exact one."""
+
+    def planned(seeds=(0,), chains=1, budget="steps=1000", **params):
+        given = {f"task.{name}": value for name, value in {"width": 16, "batch": 32, **params}.items()}
+        request = RunRequest(["sghmc"], ["landsat"], list(seeds), chains, budget, given)
+        return make_plan(registry(()), request, Ledger(tmp_path))
+
+    def told(seeds=(0,), **settings):
+        return plan._estimate(planned(seeds, **settings)[0], len(seeds))
+
+    (item,) = planned()
+    pace = plan._Pace(1, 1000, item.passes / 1000, 2.0, 9e-3, 1e-3)
+    record = {**item.spec.canonical(), "method": "sghmc"}
+    monkeypatch.setattr(plan, "_finished", lambda _: [(("sghmc", "landsat", 9), record, pace)])
+    return told
+
+
+def test_the_same_settings_take_as_long_as_before(estimate):
+    assert estimate() == (pytest.approx(12.0), "from 1 run of these settings")
+
+
+def test_other_steps_repeat_the_steps_and_not_the_preparation(estimate):
+    assert estimate(budget="steps=10000") == (pytest.approx(102.0), "scaled from other settings")
+
+
+@pytest.mark.parametrize(
+    ("settings", "least", "most"),
+    [({"width": 64}, 3, 12), ({"batch": 512}, 5, 16), ({"width": 64, "batch": 512}, 20, 130), ({"chains": 4}, 3, 4)],
+)
+def test_the_arithmetic_of_a_step_grows_with_width_batch_and_chains(estimate, settings, least, most):
+    seconds, how = estimate(**settings)
+    assert least < (seconds - 2) / 10 < most
+    assert how == "scaled from other settings"
+
+
+def test_a_run_of_another_mode_says_nothing(estimate):
+    assert estimate(budget="steps=10000000") == (None, "not known")
