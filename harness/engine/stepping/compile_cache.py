@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.engine.stepping.execution_mode import COMPILERS
 from harness.system.errors import BenchError, PluginError
+from harness.system.files import write_whole
 
 if TYPE_CHECKING:
     from harness.contracts.sampler import Sampler
     from harness.engine.stepping.block import Block
+
+FLAGS = (
+    "-std=c++17", "-O2", "-march=native", "-mprefer-vector-width=512", "-ffp-contract=off", "-fno-math-errno",
+    "-fno-trapping-math", "-w", "-shared", "-fPIC",
+)  # fmt: skip
+"""Multiplications and additions stay apart, so that a step rounds as its operations do."""
+
+PATIENCE = 300
+"""Seconds after which a compiler is ended. The longest of the built-in samplers' steps take it a few."""
 
 
 def kind_of(block: Block) -> tuple[bool, ...]:
@@ -42,3 +62,66 @@ def _reasons(error: BaseException) -> str:
     earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     said = f"{type(error).__name__}: {str(error).strip()}"
     return f"{_reasons(earlier)}; then {said}" if earlier is not None else said
+
+
+class CompilerError(Exception):
+    """There is no C++ compiler, or it failed, or what it made cannot be loaded."""
+
+
+@functools.cache
+def built(source: str) -> ctypes.CDLL:
+    """C++ as a shared object, from the cache folder if it is there; raises `CompilerError`.
+
+    Its name is the hash of all that it depends on, and its SHA-256 stands at its end. A file that does not hold it, or
+    that another user owns or may write to, is not loaded. A folder that cannot be written to only costs time.
+    """
+    compiler = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CXX"), *COMPILERS)))), None)
+    if compiler is None:
+        raise CompilerError(f"no C++ compiler ({', '.join(COMPILERS)}) on the PATH")
+    real = Path(compiler).resolve()
+    made_by = [str(real), real.stat().st_size, real.stat().st_mtime_ns, FLAGS, os.getuid(), _processor()]
+    key = hashlib.sha256(f"{made_by}\n{source}".encode()).hexdigest()
+    cached = _folder() / f"{key[:32]}.so"
+    with suppress(OSError):
+        if _holds(cached):
+            return ctypes.CDLL(str(cached))
+    with tempfile.TemporaryDirectory(prefix="sgmcmc-bench-") as folder:
+        code, made = Path(folder, "block.cpp"), Path(folder, "block.so")
+        try:
+            code.write_text(source, encoding="utf-8")
+            subprocess.run([compiler, *FLAGS, str(code), "-o", str(made)], check=True, capture_output=True, text=True, timeout=PATIENCE)
+            with suppress(OSError):
+                content = made.read_bytes()
+                cached.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(cached, content + hashlib.sha256(content).digest(), sync=False)
+                cached.chmod(0o600)
+                return ctypes.CDLL(str(cached))
+            return ctypes.CDLL(str(made))
+        except subprocess.CalledProcessError as error:
+            raise CompilerError(f"{compiler} failed: {error.stderr.strip()[-1000:]}") from error
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise CompilerError(f"{compiler}: {error}") from error
+
+
+def _folder() -> Path:
+    import platformdirs
+
+    return Path(os.environ.get("BENCH_CACHE") or platformdirs.user_cache_dir("sgmcmc-bench")) / "compiled"
+
+
+def _holds(path: Path) -> bool:
+    """Whether a file is ours alone, and whole."""
+    about = path.stat()
+    if about.st_uid != os.getuid() or about.st_mode & 0o022:
+        return False
+    content = path.read_bytes()
+    return hashlib.sha256(content[:-32]).digest() == content[-32:]
+
+
+@functools.cache
+def _processor() -> str:
+    """What tells one processor's instructions from another's."""
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").partition("\n\n")[0].splitlines()
+        return "\n".join(line for line in lines if line.startswith(("model", "flags", "Features", "cpu family")))
+    return f"{platform.machine()} {platform.processor()} {platform.node()}"

@@ -18,7 +18,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from harness.engine.stepping.block import Advanced, Block, check_calls, check_returned, check_weights, drawn
-from harness.engine.stepping.compile_cache import kind_of, making
+from harness.engine.stepping.compile_cache import CompilerError, kind_of, making
 from harness.engine.stepping.execution_mode import CPP_WRAPPER_FROM, torch_version
 from harness.engine.stepping.noise import Noise, StepNoise
 from harness.engine.stepping.plain import advance
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness.contracts.sampler import Sampler, State
+    from harness.contracts.task import Batch
+    from harness.engine.stepping.native import Native, Step
 
 LANES = 16
 """Chains are filled up to a multiple: what the widest vector registers hold, twice over for float64."""
@@ -51,6 +53,8 @@ class Compiled:
         self.backend = backend
         self.compiling = 0.0
         self._made: dict[tuple[bool, ...], Function] = {}
+        self._natives: dict[tuple[bool, ...], Native | None] = {}
+        self._broken = False
 
     def advance(
         self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block
@@ -58,7 +62,10 @@ class Compiled:
         """Run the steps of a block."""
         import torch
 
-        if len(block) < FEWEST:
+        native = self._native(sampler, potential, theta, state, block)
+        if native is not None:
+            return native.advance(theta, state, block, sampler.particles * theta.shape[1])
+        if len(block) < FEWEST or self._broken:
             return advance(sampler, potential, theta, state, block)
         chains = len(theta)
         rows = torch.arange(-(-chains // LANES) * LANES, device=theta.device)
@@ -76,6 +83,26 @@ class Compiled:
         kept = {name: _chains(leaf if block.keep.all() else leaf[keep], chains, 1) for name, leaf in out.items()}
         left = {name: _chains(leaf, chains, 0) for name, leaf in carry["state"].items()}
         return Advanced(_chains(carry["theta"], chains, 0), left, kept["theta"], kept.get("log_weight"))
+
+    def _native(
+        self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block
+    ) -> Native | None:
+        """The loop in C++ of this kind of block, if its step can be written as one."""
+        from harness.engine.stepping.native import Native
+
+        kind = kind_of(block)
+        if kind not in self._natives and self.backend == "inductor" and not self._broken:
+            began = time.perf_counter()
+            try:
+                self._natives[kind] = Native(_step(sampler, potential, block), theta, state, block)
+            except CompilerError as error:
+                self._broken = True
+                warnings.warn(f"steps are not compiled, and done one by one: {error}", RuntimeWarning, stacklevel=2)
+            except Exception as error:  # of the plugin's, too: the scan says what is wrong
+                print("NATIVE", type(error), error)
+                self._natives[kind] = None
+            self.compiling += time.perf_counter() - began
+        return self._natives.get(kind)
 
     def _function(
         self, sampler: Sampler, potential: CountingPotential, block: Block, carry: Lanes, steps: Lanes
@@ -119,32 +146,48 @@ def _compile(function: Function, carry: Lanes, steps: Lanes, backend: str) -> Fu
     return call
 
 
+def _step(sampler: Sampler, potential: CountingPotential, block: Block) -> Step:
+    """A step of this kind of block, with its checks; only what makes code of it calls it."""
+    slots, adapt = block.slots, block.adapt
+
+    def step(
+        theta: Tensor, state: State, h: Tensor, T: Tensor, values: Sequence[Tensor], batch: Batch
+    ) -> tuple[Tensor, State, Tensor, Tensor | None]:
+        like, was = theta, state
+        noise = StepNoise(slots)
+        noise.start(values)
+        asked = potential.on(batch or None, theta.shape)
+        theta, state = sampler.step(theta, dict(state), Potential(asked, sampler), h, T, Noise(noise))
+        noise.finish()
+        if adapt:
+            state = sampler.adapt(state, h, T)
+        weight = sampler.log_weight(state)
+        if weight is not None:
+            check_weights(sampler, weight, like.shape[:1])
+        # Done while the code is made: what was traced is what every step does, whatever Python would do later.
+        check_calls(sampler, asked.take_counts())
+        check_returned(sampler, theta, state, like, was)
+        return theta, state, drawn(sampler, theta, state), weight
+
+    return step
+
+
 def _scan(sampler: Sampler, potential: CountingPotential, block: Block) -> Function:
     """The block as a function of the carry and of what differs from step to step, chains last in both."""
     from torch._higher_order_ops.scan import scan
 
-    slots, adapt = block.slots, block.adapt
+    step = _step(sampler, potential, block)
     heated = [bool(slot.ndim) for slot in block.noise]
 
     def one(carry: Lanes, now: Lanes) -> tuple[Lanes, Lanes]:
-        like = theta = carry["theta"].movedim(-1, 0)
-        was = state = {name: leaf.movedim(-1, 0) for name, leaf in carry["state"].items()}
+        theta = carry["theta"].movedim(-1, 0)
+        state = {name: leaf.movedim(-1, 0) for name, leaf in carry["state"].items()}
         batch = {name: leaf.movedim(-1, 0) for name, leaf in now["batch"].items()}
-        noise = StepNoise(slots)
-        noise.start(_values(now["noise"], heated, theta))
-        asked = potential.on(batch or None, theta.shape)
-        theta, state = sampler.step(theta, dict(state), Potential(asked, sampler), now["h"], now["T"], Noise(noise))
-        noise.finish()
-        if adapt:
-            state = sampler.adapt(state, now["h"], now["T"])
-        out = {"theta": _fresh(drawn(sampler, theta, state))}
-        weight = sampler.log_weight(state)
+        noise = _values(now["noise"], heated, theta)
+        theta, state, draw, weight = step(theta, state, now["h"], now["T"], noise, batch)
+        out = {"theta": _fresh(draw)}
         if weight is not None:
-            check_weights(sampler, weight, like.shape[:1])
             out["log_weight"] = _fresh(weight)
-        # Done while the code is made: what was traced is what every step does, whatever Python would do later.
-        check_calls(sampler, asked.take_counts())
-        check_returned(sampler, theta, state, like, was)
         return {"theta": _fresh(theta), "state": {name: _fresh(state[name]) for name in sorted(state)}}, out
 
     def whole(carry: Lanes, steps: Lanes) -> tuple[Lanes, Lanes]:

@@ -1,0 +1,101 @@
+// Vectors of eight chains, for the loops that lanes.py writes. A truth value is 0 or -1: no bit or all of them.
+typedef double V __attribute__((vector_size(64)));
+typedef long L __attribute__((vector_size(64)));
+#define IN static inline __attribute__((always_inline))
+#define EIGHT(x) {x(0), x(1), x(2), x(3), x(4), x(5), x(6), x(7)}
+#define EACH1(name, f) IN V name(V x) { V y; for (int l = 0; l < 8; ++l) y[l] = f(x[l]); return y; }
+#define EACH2(name, f) IN V name(V a, V b) { V y; for (int l = 0; l < 8; ++l) y[l] = f(a[l], b[l]); return y; }
+#define INFINITE __builtin_inf()
+#define UNDEFINED __builtin_nan("")
+
+IN V splat(double x) { return V{x, x, x, x, x, x, x, x}; }
+IN L splat(long x) { return L{x, x, x, x, x, x, x, x}; }
+IN V V_of_L(L x) { return __builtin_convertvector(x, V); }
+IN V V_of_B(L x) { return __builtin_convertvector(-x, V); }
+IN L L_of_V(V x) { return __builtin_convertvector(x, L); }
+IN L L_of_B(L x) { return -x; }
+IN L B_of_V(V x) { return x != 0.0; }
+IN L B_of_L(L x) { return x != 0; }
+IN V where(L m, V a, V b) { return m ? a : b; }
+IN L where(L m, L a, L b) { return m ? a : b; }
+// NaN wins, as in torch.
+IN V largest(V a, V b) { return where((a > b) | (a != a), a, b); }
+IN V smallest(V a, V b) { return where((a < b) | (a != a), a, b); }
+IN L largest(L a, L b) { return where(a > b, a, b); }
+IN L smallest(L a, L b) { return where(a < b, a, b); }
+IN V magnitude(V x) { return (V)((L)x & 0x7fffffffffffffffL); }
+IN L magnitude(L x) { return where(x < 0, -x, x); }
+
+// An element of eight chains that lie `s` numbers apart; the element that each chain has an index of.
+#define AT(l) p[l * s]
+IN V row(const double* p, long s) { return V EIGHT(AT); }
+IN L row(const long* p, long s) { return L EIGHT(AT); }
+#undef AT
+IN void put(double* p, long s, V x) { for (int l = 0; l < 8; ++l) p[l * s] = x[l]; }
+IN void put(long* p, long s, L x) { for (int l = 0; l < 8; ++l) p[l * s] = x[l]; }
+#define AT(l) p[i[l]]
+IN V take(const double* p, L i) { return V EIGHT(AT); }
+IN L take(const long* p, L i) { return L EIGHT(AT); }
+#undef AT
+#define AT(l) p[i[l]][l]
+IN V take(const V* p, L i) { return V EIGHT(AT); }
+IN L take(const L* p, L i) { return L EIGHT(AT); }
+#undef AT
+
+// An index from the end, and never one outside.
+IN L within(L i, long size) {
+  i = where(i < 0, i + size, i);
+  return where(i < 0, splat(0L), where(i >= size, splat(size - 1), i));
+}
+
+EACH1(root, __builtin_sqrt)
+EACH1(floor_, __builtin_floor)
+EACH1(ceil_, __builtin_ceil)
+EACH1(round_, __builtin_rint)
+EACH1(trunc_, __builtin_trunc)
+EACH1(sin_, __builtin_sin)
+EACH1(cos_, __builtin_cos)
+EACH1(tanh_, __builtin_tanh)
+EACH1(expm1_, __builtin_expm1)
+EACH1(erf_, __builtin_erf)
+EACH2(power, __builtin_pow)
+EACH2(atan2_, __builtin_atan2)
+
+const double factorials[] = {479001600.0, 39916800.0, 3628800.0, 362880.0, 40320.0, 5040.0,
+                             720.0, 120.0, 24.0, 6.0, 2.0, 1.0, 1.0};
+const double odd[] = {1.531383769920937332e-01, 1.818357216161805012e-01, 2.222219843214978396e-01,
+                      2.857142874366239149e-01, 3.999999999940941908e-01, 6.666666666666735130e-01};
+
+// e^x = 2^k e^r with |r| <= log(2) / 2, by the Taylor series of e^r: within 1 unit in the last place.
+IN V exp_(V x) {
+  x = where(x > 710.0, splat(710.0), where(x < -746.0, splat(-746.0), x));
+  const V shift = splat(6755399441055744.0);  // 1.5 * 2^52: adding it rounds to an integer in the lowest bits
+  const V moved = x * 1.4426950408889634 + shift, k = moved - shift;
+  const V r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10;
+  V y = splat(1.0 / 6227020800.0);
+  for (double n : factorials) y = y * r + 1.0 / n;
+  const L n = (L)moved - (L)shift, half = n >> 1;
+  return y * (V)((half + 1023) << 52) * (V)((n - half + 1023) << 52);
+}
+
+// As in fdlibm: log(2^k (1 + f)) with 1 + f between sqrt(1/2) and sqrt(2).
+IN V log_(V x) {
+  const L small = x < 2.2250738585072014e-308;
+  const L bits = (L)where(small, x * 18014398509481984.0, x);
+  V m = (V)((bits & 0xfffffffffffffL) | 0x3ff0000000000000L);
+  const L up = m > 1.4142135623730951;
+  m = where(up, m * 0.5, m);
+  const V k = V_of_L((bits >> 52) - 1023 - up + (small & -54L));
+  const V f = m - 1.0, s = f / (f + 2.0), z = s * s, half = f * f * 0.5;
+  V y = splat(1.479819860511658591e-01);
+  for (double c : odd) y = y * z + c;
+  y = k * 6.93147180369123816490e-01 - ((half - (s * (half + y * z) + k * 1.90821492927058770002e-10)) - f);
+  y = where(x > 0.0, y, where(x == 0.0, splat(-INFINITE), splat(UNDEFINED)));
+  return where((x == INFINITE) | (x != x), x, y);
+}
+
+IN V log1p_(V x) {
+  const V u = x + 1.0, d = u - 1.0;
+  return where((d == 0.0) | (x == INFINITE), x, log_(u) * (x / d));
+}
+IN V sigmoid_(V x) { return 1.0 / (exp_(-x) + 1.0); }

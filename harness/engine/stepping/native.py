@@ -1,0 +1,176 @@
+"""A block of steps as one function in C++, which the system's compiler makes in a fraction of a second.
+
+`lanes` writes the step; here are the loops around it: over eight chains at a time, and over the steps, so that position
+and state stay in the processor while all steps of the block are done.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from harness.engine.stepping.block import Advanced, Block
+from harness.engine.stepping.compile_cache import built
+from harness.engine.stepping.lanes import KINDS, LANES, Recorder, Unsupported, Value, Writer
+
+PRIMES = (3, 5, 7, 11, 13, 17, 19, 23)
+"""Numbers of chains that a step is recorded with: the first two by which the axis of the chains can be told."""
+
+FEW = 512
+"""Numbers of a chain's input to a step, up to which it is copied before it is used more than once."""
+
+PRELUDE = Path(__file__).with_name("lanes.h")
+
+State = dict[str, Tensor]
+Step = Callable[[Tensor, State, Tensor, Tensor, list[Tensor], State], tuple[Tensor, State, Tensor, Tensor | None]]
+"""(theta, state, h, T, noise, batch) to (theta, state, draw, log weights if any)."""
+
+
+class Native:
+    """The function of one kind of block. Making it raises `Unsupported`, or `CompilerError`."""
+
+    def __init__(self, step: Step, theta: Tensor, state: State, block: Block) -> None:
+        written: list[tuple[str, list[Tensor]]] = []
+        why = Unsupported("no number of chains tells their axis from others")
+        for chains in PRIMES:
+            try:
+                written.append(_written(step, theta, state, block, chains))
+            except Unsupported as reason:
+                why = reason
+            if len(written) == 2:  # noqa: PLR2004
+                break
+        else:
+            raise why
+        (code, self.constants), (other, _) = written
+        if code != other:
+            raise Unsupported("what a step does depends on the number of chains")
+        self.weighted = "/* weights */" in code
+        self.function = built(PRELUDE.read_text(encoding="utf-8") + code).advance_block
+
+    def advance(self, theta: Tensor, state: State, block: Block, width: int) -> Advanced:
+        """Run the steps of a block whose draws have `width` numbers."""
+        chains = len(theta)
+        rows = torch.arange(-(-chains // LANES) * LANES)
+        rows[chains:] = 0
+
+        def filled(leaf: Tensor, axis: int) -> Tensor:
+            leaf = leaf.long() if leaf.dtype is torch.bool else leaf
+            return leaf if len(rows) == chains else leaf.index_select(axis, rows)
+
+        kept = int(block.keep.sum())
+        draws, weights = theta.new_empty((kept, len(rows), width)), theta.new_empty((kept, len(rows)))
+        carry = [filled(leaf, 0).clone(memory_format=torch.contiguous_format) for leaf in _leaves(theta, state)]
+        inputs = [filled(leaf, 1) for leaf in _inputs(block)]
+        constants = [leaf.long() if leaf.dtype is torch.bool else leaf for leaf in self.constants]
+        held = [*carry, draws, weights, *(leaf.contiguous() for leaf in (block.h, block.T, *inputs, *constants))]
+        self.function(
+            ctypes.c_long(len(block)), ctypes.c_long(len(rows)), ctypes.c_char_p(block.keep.tobytes()),
+            (ctypes.c_void_p * len(held))(*(leaf.data_ptr() for leaf in held)),
+        )  # fmt: skip
+        theta, *left = (leaf[:chains].to(was.dtype) for leaf, was in zip(carry, _leaves(theta, state), strict=True))
+        return Advanced(
+            theta, dict(zip(sorted(state), left, strict=True)), draws[:, :chains],
+            weights[:, :chains] if self.weighted else None,
+        )  # fmt: skip
+
+
+def _leaves(theta: Tensor, state: State) -> list[Tensor]:
+    return [theta, *(state[name] for name in sorted(state))]
+
+
+def _inputs(block: Block) -> list[Tensor]:
+    """What differs from step to step and from chain to chain, (B, C, ...) each."""
+    return [*(slot for slot in block.noise if slot.ndim), *(block.batches[name] for name in sorted(block.batches))]
+
+
+def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int) -> tuple[str, list[Tensor]]:
+    """The code of a block, recorded with some number of chains, and its constants."""
+
+    def copies(leaf: Tensor) -> Tensor:
+        return leaf[:1].expand(chains, *leaf.shape[1:]).clone()
+
+    given = {"theta": copies(theta), **{f"state {name}": copies(state[name]) for name in sorted(state)}}
+    noise = [copies(slot[0]) if slot.ndim else slot.clone() for slot in block.noise]
+    batch = {name: copies(block.batches[name][0]) for name in sorted(block.batches)}
+    h, T = block.h[0].clone(), block.T[0].clone()
+    before = {name: given[f"state {name}"] for name in state}
+    recorder = Recorder()
+    with _compiling(), recorder:
+        after, left, draw, weight = step(given["theta"], dict(before), h, T, noise, batch)
+    w = Writer(chains)
+    pointers: list[tuple[str, torch.dtype]] = []
+    start, end, each = [], [], []
+    carried = [f"c{number}" for number in range(len(given))]
+    for name, leaf in zip(carried, given.values(), strict=True):
+        kind, size = KINDS.get(leaf.dtype, ""), leaf[0].numel()
+        pointers.append((f"p{name}", leaf.dtype))
+        sign = "-" if kind == "B" else ""
+        start.append(f"{_vector(leaf)} {name}[{size}];")
+        start.append(f"for (long i = 0; i < {size}; ++i) {name}[i] = {sign}row(p{name} + g * {size} + i, {size});")
+        end.append(f"for (long i = 0; i < {size}; ++i) put(p{name} + g * {size} + i, {size}, {sign}{name}[i]);")
+        w.values[id(leaf)] = w.leaf(leaf.shape, leaf.dtype, "{}[{{}}]".format(name).format, name)
+    pointers += [("draws", torch.float64), ("weights", torch.float64), ("ph", torch.float64), ("pT", torch.float64)]
+    for name, leaf in (("h", h), ("T", T)):
+        each.append(f"const V {name} = splat(p{name}[k]);")
+        w.values[id(leaf)] = Value((), leaf.dtype, lambda _, name=name: name, cheap=True)  # type: ignore[misc]
+    for slot in noise:
+        if not slot.ndim:
+            w.values[id(slot)] = Value((), slot.dtype, lambda _: "splat(0.0)", cheap=True)
+    for number, leaf in enumerate([*(slot for slot in noise if slot.ndim), *batch.values()]):
+        name, size = f"n{number}", leaf[0].numel()
+        pointers.append((f"p{name}", leaf.dtype))
+        each.append(f"const auto* {name} = p{name} + (k * rows + g) * {size};")
+        sign = "-" if leaf.dtype is torch.bool else ""
+        w.values[id(leaf)] = w.leaf(
+            leaf.shape, leaf.dtype, f"{sign}row({name} + {{}}, {size})".format, cheap=size > FEW
+        )
+    results = _leaves(after, left)
+    out = [draw] if weight is None else [draw, weight]
+    w.write(recorder.nodes, [*results, *out])
+    copied = []
+    for name, was, leaf in zip(carried, given.values(), results, strict=True):
+        value = w.of(leaf)
+        if leaf is was:
+            continue
+        if not value.array.startswith("t"):  # of another entry, or of its old value
+            value = w.dense(Value(value.shape, value.dtype, value.at))
+        if value.shape != tuple(was.shape) or value.dtype != was.dtype:
+            raise Unsupported(f"{tuple(value.shape)} in place of {tuple(was.shape)}")
+        copied.append((name, was, value))
+    w.lines.append("if (keep[k]) {")
+    for name, leaf in zip(("draws", "weights"), out, strict=False):
+        value, size = w.cast(w.of(leaf), torch.float64), leaf[0].numel()
+        if w.axis(leaf.shape) != 0:
+            raise Unsupported(f"{name} of shape {tuple(leaf.shape)}")
+        with w.loops(leaf.shape) as index:
+            w.lines.append(
+                f"put({name} + (kept * rows + g) * {size} + {w.place(leaf.shape, index)}, {size}, {value.at(index)});"
+            )
+    w.lines.append("++kept; }" + "/* weights */" * (weight is not None))
+    for name, leaf, value in copied:
+        with w.loops(leaf.shape) as index:
+            w.lines.append(f"{name}[{w.place(leaf.shape, index)}] = {value.at(index)};")
+    pointers += [(f"k{number}", leaf.dtype) for number, leaf in enumerate(w.constants)]
+    types = {torch.float64: "double"}
+    opened = [
+        f"{types.get(dtype, 'long')}* const {name} = ({types.get(dtype, 'long')}*)p[{number}];"
+        for number, (name, dtype) in enumerate(pointers)
+    ]
+    code = [
+        'extern "C" void advance_block(long steps, long rows, const char* keep, void* const* p) {', *opened,
+        f"for (long g = 0; g < rows; g += {LANES}) {{", *start,
+        "for (long k = 0, kept = 0; k < steps; ++k) {", *each, *w.lines, "}", *end, "}", "}",
+    ]  # fmt: skip
+    return "\n".join([*code, ""]), w.constants
+
+
+def _vector(leaf: Tensor) -> str:
+    return "V" if leaf.dtype is torch.float64 else "L"
+
+
+def _compiling() -> object:
+    return torch.compiler._compile_session_context()  # noqa: SLF001
