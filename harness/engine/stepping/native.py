@@ -23,6 +23,13 @@ PRIMES = (3, 5, 7, 11, 13, 17, 19, 23)
 FEW = 512
 """Numbers of a chain's input to a step, up to which it is copied before it is used more than once."""
 
+TILE = 8
+"""Groups of eight chains that are done in turn within a step: what is read and written is then one stretch of memory,
+and the processor can begin the next group before the last is done."""
+
+TILE_BYTES = 1 << 15
+"""Their positions and states, at most: what the nearest cache holds."""
+
 PRELUDE = Path(__file__).with_name("lanes.h")
 
 State = dict[str, Tensor]
@@ -103,17 +110,20 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
         after, left, draw, weight = step(given["theta"], dict(before), h, T, noise, batch)
     w = Writer(chains)
     pointers: list[tuple[str, torch.dtype]] = []
-    start, end, each = [], [], []
+    carry, each, start, end, bytes_ = [], [], [], [], 0
     carried = [f"c{number}" for number in range(len(given))]
     for name, leaf in zip(carried, given.values(), strict=True):
         kind, size = KINDS.get(leaf.dtype, ""), leaf[0].numel()
         pointers.append((f"p{name}", leaf.dtype))
         sign = "-" if kind == "B" else ""
-        start.append(f"{_vector(leaf)} {name}[{size}];")
+        bytes_ += size * LANES * 8
+        carry.append(f"{_vector(leaf)} all_{name}[TILE][{size}];")
+        each.append(f"auto* const {name} = all_{name}[(g - first) / {LANES}];")
         start.append(f"for (long i = 0; i < {size}; ++i) {name}[i] = {sign}row(p{name} + g * {size} + i, {size});")
         end.append(f"for (long i = 0; i < {size}; ++i) put(p{name} + g * {size} + i, {size}, {sign}{name}[i]);")
         w.values[id(leaf)] = w.leaf(leaf.shape, leaf.dtype, "{}[{{}}]".format(name).format, name)
     pointers += [("draws", torch.float64), ("weights", torch.float64), ("ph", torch.float64), ("pT", torch.float64)]
+    views = list(each)
     for name, leaf in (("h", h), ("T", T)):
         each.append(f"const V {name} = splat(p{name}[k]);")
         w.values[id(leaf)] = Value((), leaf.dtype, lambda _, name=name: name, cheap=True)  # type: ignore[misc]
@@ -150,7 +160,7 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
             w.lines.append(
                 f"put({name} + (kept * rows + g) * {size} + {w.place(leaf.shape, index)}, {size}, {value.at(index)});"
             )
-    w.lines.append("++kept; }" + "/* weights */" * (weight is not None))
+    w.lines.append("}" + "/* weights */" * (weight is not None))
     for name, leaf, value in copied:
         with w.loops(leaf.shape) as index:
             w.lines.append(f"{name}[{w.place(leaf.shape, index)}] = {value.at(index)};")
@@ -160,10 +170,15 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
         f"{types.get(dtype, 'long')}* const {name} = ({types.get(dtype, 'long')}*)p[{number}];"
         for number, (name, dtype) in enumerate(pointers)
     ]
+    groups = f"for (long g = first; g < last; g += {LANES}) {{"
     code = [
         'extern "C" void advance_block(long steps, long rows, const char* keep, void* const* p) {', *opened,
-        f"for (long g = 0; g < rows; g += {LANES}) {{", *start,
-        "for (long k = 0, kept = 0; k < steps; ++k) {", *each, *w.lines, "}", *end, "}", "}",
+        f"enum {{ TILE = {max(1, min(TILE, TILE_BYTES // bytes_))} }};",
+        f"for (long first = 0; first < rows; first += TILE * {LANES}) {{",
+        f"const long end = first + TILE * {LANES}, last = end < rows ? end : rows;", *carry,
+        groups, *views, *start, "}",
+        "for (long k = 0, kept = 0; k < steps; kept += keep[k++])", groups, *each, *w.lines, "}",
+        groups, *views, *end, "}", "}", "}",
     ]  # fmt: skip
     return "\n".join([*code, ""]), w.constants
 
