@@ -14,7 +14,7 @@ from harness.system.columns import entry
 KEY_VERSION = 1
 """Version of the canonical form below."""
 
-ENGINE = 2
+ENGINE = 3
 """Raised when the loop, the streams or a step's arithmetic changes numbers; a golden test fails until it is."""
 
 GIVEN = "given"

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from harness.engine.stepping.block import Block
 
 FLAGS = (
-    "-std=c++17", "-O2", "-march=native", "-mprefer-vector-width=512", "-ffp-contract=off", "-fno-math-errno",
-    "-fno-trapping-math", "-w", "-shared", "-fPIC",
+    "-std=c++17", "-O2", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-w", "-shared",
+    "-fPIC", *(["-mprefer-vector-width=512"] if platform.machine() in {"x86_64", "AMD64"} else []),
 )  # fmt: skip
 """Multiplications and additions stay apart, so that a step rounds as its operations do."""
 
@@ -89,7 +89,13 @@ def built(source: str) -> ctypes.CDLL:
         code, made = Path(folder, "block.cpp"), Path(folder, "block.so")
         try:
             code.write_text(source, encoding="utf-8")
-            subprocess.run([compiler, *FLAGS, str(code), "-o", str(made)], check=True, capture_output=True, text=True, timeout=PATIENCE)
+            subprocess.run(
+                [compiler, *FLAGS, str(code), "-o", str(made)],
+                check=True,
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE,
+            )
             with suppress(OSError):
                 content = made.read_bytes()
                 cached.parent.mkdir(parents=True, exist_ok=True)

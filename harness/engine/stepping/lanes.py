@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +37,7 @@ Index = Sequence[str]
 aten = torch.ops.aten
 
 
-class Unsupported(Exception):
+class Unsupported(Exception):  # noqa: N818 - not a mistake of anybody's
     """Something in a step that cannot be written."""
 
 
@@ -52,12 +52,11 @@ class Recorder(TorchDispatchMode):
     def _should_skip_dynamo(cls) -> bool:
         return False  # else torch imports dynamo, which takes longer than all the rest
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002
-        kwargs = kwargs or {}
-        if func.overloadpacket.__name__ not in KNOWN and func in decomposition_table:
-            with self:
-                return decomposition_table[func](*args, **kwargs)
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs, name = kwargs or {}, func.overloadpacket.__name__
         with self:
+            if name not in KNOWN and (name in REWRITTEN or func in decomposition_table):
+                return (REWRITTEN.get(name) or decomposition_table[func])(*args, **kwargs)
             found = func.decompose(*args, **kwargs)
         if found is not NotImplemented:
             return found
@@ -108,6 +107,8 @@ class Writer:
             uses = sum(self.uses[id(out)] for out in outs)
             if uses:
                 needed.append(node)
+                if func.overloadpacket.__name__ in SHAPED:
+                    continue
                 inputs = [leaf for leaf in tree.tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
                 for leaf in inputs:
                     self.uses[id(leaf)] += uses if func.overloadpacket.__name__ in VIEWS else 1
@@ -116,13 +117,12 @@ class Writer:
             if name not in KNOWN:
                 raise Unsupported(f"{func}")
             made = KNOWN[name](self, outs, *args, **kwargs)
-            for out, value in zip(outs, made if isinstance(made, list) else [made], strict=True):
-                value = self.cast(value, out.dtype)
+            for out, found in zip(outs, made if isinstance(made, list) else [made], strict=True):
+                value = self.cast(found, out.dtype)
                 if value.shape != tuple(out.shape):
                     raise Unsupported(f"{func} of shape {value.shape} and not {tuple(out.shape)}")
-                if self.uses[id(out)] > 1 and name not in VIEWS:
-                    value = self.stored(value)
-                self.values[id(out)] = value
+                again = self.uses[id(out)] > 1 and name not in VIEWS
+                self.values[id(out)] = self.stored(value) if again else value
 
     def axis(self, shape: Sequence[int]) -> int | None:
         """Which axis is that of the chains."""
@@ -296,18 +296,23 @@ def _axes(axes: Sequence[int] | int | None, shape: Sequence[int]) -> list[int]:
 Operation = Callable[..., Value | list[Value]]
 
 
-def _pointwise(write: Callable[..., str], *, compares: bool = False) -> Operation:
-    """Elements in the type of the result, or, where it compares, in the type that its operands have in common."""
+def _pointwise(write: Callable[..., str], *, compares: bool = False, truth: bool = False) -> Operation:
+    """Elements in the type of the result, or, where it compares, in the type that its operands have in common.
+
+    `truth` is whether it is good for truth values; else they become integers, and the result a truth value again.
+    """
 
     def made(w: Writer, outs: list[Tensor], *given: Any, alpha: Any = 1, **others: Any) -> Value:
         if any(option is not None for option in others.values()):
             raise Unsupported(f"{others}")
         (out,) = outs
         kind = torch.result_type(*given) if compares else out.dtype
+        if kind is torch.bool and not truth:
+            kind = torch.int64  # true is -1 as a truth value, and would be the smaller one
         values = [w.cast(w.of(leaf), kind) for leaf in given]
         if alpha != 1:
             values[1] = w.map(values[1].shape, kind, "({} * {})".format, values[1], w.cast(w.of(alpha), kind))
-        return w.map(out.shape, out.dtype, write, *values)
+        return w.map(out.shape, out.dtype if compares else kind, write, *values)
 
     return made
 
@@ -404,16 +409,16 @@ def _select(w: Writer, outs: list[Tensor], x: Tensor, axis: int, at: int) -> Val
     return w.view(w.of(x), outs[0].shape, lambda index: [*index[:axis], str(at), *index[axis:]])
 
 
-def _slice(w: Writer, outs: list[Tensor], x: Tensor, axis: int = 0, start: Any = 0, _: Any = None, step: int = 1) -> Value:  # noqa: E501
+def _slice(
+    w: Writer, outs: list[Tensor], x: Tensor, axis: int = 0, start: Any = 0, _: Any = None, step: int = 1
+) -> Value:
     (axis,) = _axes(axis, x.shape)
     start = min(max(start + x.shape[axis] if (start or 0) < 0 else start or 0, 0), x.shape[axis])
     if outs[0].shape == x.shape:
         return w.of(x)
     if w.axis(x.shape) == axis:
         raise Unsupported("some of the chains")
-    return w.view(
-        w.of(x), outs[0].shape, lambda i: [*i[:axis], f"({i[axis]} * {step} + {start})", *i[axis + 1 :]]
-    )
+    return w.view(w.of(x), outs[0].shape, lambda i: [*i[:axis], f"({i[axis]} * {step} + {start})", *i[axis + 1 :]])
 
 
 def _permute(w: Writer, outs: list[Tensor], x: Tensor, order: Sequence[int]) -> Value:
@@ -464,7 +469,7 @@ def _filled(number: float | None) -> Operation:
 
 
 def _arange(w: Writer, outs: list[Tensor], *bounds: Any, **_: Any) -> Value:
-    start, step = bounds[0] if len(bounds) > 1 else 0, bounds[2] if len(bounds) > 2 else 1  # noqa: PLR2004
+    start, step = bounds[0] if len(bounds) > 1 else 0, bounds[2] if len(bounds) > 2 else 1
     if w.axis(outs[0].shape) is not None:
         raise Unsupported("the numbers of the chains")
     first, by = (w.cast(w.of(number), outs[0].dtype).at(()) for number in (start, step))
@@ -494,9 +499,7 @@ def _index(w: Writer, outs: list[Tensor], x: Tensor, indices: Sequence[Tensor | 
         raise Unsupported("an index of several tensors, or of truth values")
     ((axis, index),) = given
     n = index.ndim
-    return _taken(
-        w, outs, x, axis, index, lambda i: i[axis : axis + n], lambda i: [*i[:axis], "0", *i[axis + n :]]
-    )
+    return _taken(w, outs, x, axis, index, lambda i: i[axis : axis + n], lambda i: [*i[:axis], "0", *i[axis + n :]])
 
 
 def _taken(
@@ -533,7 +536,10 @@ def _extreme(reduced: str, paired: str) -> Operation:
     return made
 
 
-VIEWS = {
+SHAPED = ("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full")
+"""Operations that take nothing but the shape of a tensor."""
+
+VIEWS: dict[str, Operation] = {
     "view": _reshape, "_unsafe_view": _reshape, "reshape": _reshape, "unsqueeze": _reshape, "squeeze": _reshape,
     "permute": _permute, "transpose": _transpose, "t": _transpose, "expand": _expand, "select": _select,
     "slice": _slice, "diagonal": _diagonal, "alias": _same, "detach": _same, "lift_fresh": _same,
@@ -542,23 +548,25 @@ VIEWS = {
 
 KNOWN: dict[str, Operation] = {
     **VIEWS,
-    **{name: _same for name in ("clone", "contiguous", "_to_copy", "lift_fresh_copy")},
+    **dict.fromkeys(("clone", "contiguous", "_to_copy", "lift_fresh_copy"), _same),
     **{name: _pointwise(f"({{}} {sign} {{}})".format) for name, sign in (
-        ("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/"), ("bitwise_and", "&"), ("bitwise_or", "|"),
-        ("bitwise_xor", "^"))},
+        ("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/"))},
+    **{name: _pointwise(f"({{}} {sign} {{}})".format, truth=True) for name, sign in (
+        ("bitwise_and", "&"), ("bitwise_or", "|"), ("bitwise_xor", "^"))},
     **{name: _pointwise(f"(L)({{}} {sign} {{}})".format, compares=True) for name, sign in (
         ("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="))},
     **{name: _pointwise(f"{function}({{}})".format) for name, function in (
         ("exp", "exp_"), ("log", "log_"), ("sqrt", "root"), ("abs", "magnitude"), ("neg", "-"), ("floor", "floor_"),
         ("ceil", "ceil_"), ("round", "round_"), ("trunc", "trunc_"), ("sin", "sin_"), ("cos", "cos_"),
-        ("tanh", "tanh_"), ("expm1", "expm1_"), ("log1p", "log1p_"), ("sigmoid", "sigmoid_"), ("erf", "erf_"),
-        ("bitwise_not", "~"))},
+        ("tanh", "tanh_"), ("expm1", "expm1_"), ("log1p", "log1p_"), ("sigmoid", "sigmoid_"), ("erf", "erf_"))},
+    "bitwise_not": _pointwise("~({})".format, truth=True),
     **{name: _pointwise(f"{function}({{}}, {{}})".format) for name, function in (
         ("maximum", "largest"), ("minimum", "smallest"), ("atan2", "atan2_"))},
-    "rsub": lambda w, outs, a, b, **how: KNOWN["sub"](w, outs, b, a, **how) if how.get("alpha", 1) == 1 else _no("rsub"),
+    "rsub": lambda w, outs, a, b: KNOWN["sub"](w, outs, b, a),
     "reciprocal": _pointwise("(1.0 / {})".format),
     "rsqrt": _pointwise("(1.0 / root({}))".format),
     "pow": _power, "where": _where, "clamp": _clamp, "clamp_min": _clamp,
+    "clamp_max": lambda w, outs, x, high: _clamp(w, outs, x, None, high),
     "masked_fill": lambda w, outs, x, mask, value: _where(w, outs, mask, value, x),
     "sum": _reduction("splat(0.0)", "{} + {}".format),
     "prod": _reduction("splat(1.0)", "{} * {}".format),
@@ -566,7 +574,8 @@ KNOWN: dict[str, Operation] = {
     "amin": _reduction("splat(INFINITE)", "smallest({}, {})".format),
     "all": _reduction("splat(-1L)", "{} & {}".format, kind=torch.bool),
     "any": _reduction("splat(0L)", "{} | {}".format, kind=torch.bool),
-    "mean": _mean, "cumsum": _cumsum, "max": _extreme("amax", "maximum"), "min": _extreme("amin", "minimum"), "mm": _product, "bmm": _product, "cat": _cat,
+    "mean": _mean, "cumsum": _cumsum, "max": _extreme("amax", "maximum"), "min": _extreme("amin", "minimum"),
+    "mm": _product, "bmm": _product, "cat": _cat,
     "zeros": _filled(0), "zeros_like": _filled(0), "new_zeros": _filled(0), "ones": _filled(1), "ones_like": _filled(1),
     "new_ones": _filled(1), "full": _filled(None), "full_like": _filled(None), "new_full": _filled(None),
     "scalar_tensor": _filled(None), "arange": _arange, "eye": _eye, "gather": _gather, "index": _index,
@@ -574,5 +583,43 @@ KNOWN: dict[str, Operation] = {
 """All operations that can be written. `pow` and others of one number are there for the types that reach them."""
 
 
-def _no(what: str) -> Value:
-    raise Unsupported(what)
+# In terms of those: torch has such lines for all operations, and imports its compiler for them, which takes seconds.
+
+
+def _softmax(x: Tensor, axis: int, _: bool) -> Tensor:  # noqa: FBT001
+    shares = (x - x.amax(axis, keepdim=True)).exp()
+    return shares / shares.sum(axis, keepdim=True)
+
+
+def _log_softmax(x: Tensor, axis: int, _: bool) -> Tensor:  # noqa: FBT001
+    x = x - x.amax(axis, keepdim=True)
+    return x - x.exp().sum(axis, keepdim=True).log()
+
+
+def _logsumexp(x: Tensor, axes: Sequence[int], keepdim: bool = False) -> Tensor:  # noqa: FBT001, FBT002
+    top = x.amax(axes, keepdim=True)
+    top = torch.where(top.abs() == math.inf, 0.0, top)
+    total = (x - top).exp().sum(axes, keepdim=True).log() + top
+    return total if keepdim else total.squeeze(axes)
+
+
+def _nan_to_num(
+    x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    most = torch.finfo(x.dtype).max
+    x = torch.where(x == math.inf, most if posinf is None else posinf, x)
+    x = torch.where(x == -math.inf, -most if neginf is None else neginf, x)
+    return torch.where(x != x, nan or 0.0, x)  # noqa: PLR0124
+
+
+REWRITTEN: dict[str, Callable[..., Any]] = {
+    "_softmax": _softmax, "_log_softmax": _log_softmax, "logsumexp": _logsumexp, "nan_to_num": _nan_to_num,
+    "isnan": lambda x: x != x,  # noqa: PLR0124
+    "log_sigmoid_forward": lambda x: (x.clamp(max=0.0) - (-x.abs()).exp().log1p(), x.new_zeros(0)),
+    "log_sigmoid_backward": lambda g, x, _: g * (-x).sigmoid(),
+    "sigmoid_backward": lambda g, y: g * (1 - y) * y,
+    "tanh_backward": lambda g, y: g * (1 - y * y),
+    "unbind": lambda x, axis=0: [x.select(axis, i) for i in range(x.shape[axis])],
+    "stack": lambda parts, axis=0: torch.cat([part.unsqueeze(axis) for part in parts], axis),
+    "square": lambda x: x * x,
+}  # fmt: skip

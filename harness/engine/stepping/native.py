@@ -7,7 +7,7 @@ and state stay in the processor while all steps of the block are done.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -48,12 +48,12 @@ class Native:
                 written.append(_written(step, theta, state, block, chains))
             except Unsupported as reason:
                 why = reason
-            if len(written) == 2:  # noqa: PLR2004
+            if len(written) == 2:
                 break
         else:
             raise why
-        (code, self.constants), (other, _) = written
-        if code != other:
+        (code, self.constants), (other, others) = written
+        if code != other or not all(map(torch.equal, self.constants, others)):
             raise Unsupported("what a step does depends on the number of chains")
         self.weighted = "/* weights */" in code
         self.function = built(PRELUDE.read_text(encoding="utf-8") + code).advance_block
@@ -94,7 +94,7 @@ def _inputs(block: Block) -> list[Tensor]:
     return [*(slot for slot in block.noise if slot.ndim), *(block.batches[name] for name in sorted(block.batches))]
 
 
-def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int) -> tuple[str, list[Tensor]]:
+def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int) -> tuple[str, list[Tensor]]:  # noqa: C901, PLR0915 - one text
     """The code of a block, recorded with some number of chains, and its constants."""
 
     def copies(leaf: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
     h, T = block.h[0].clone(), block.T[0].clone()
     before = {name: given[f"state {name}"] for name in state}
     recorder = Recorder()
-    with _compiling(), recorder:
+    with torch.compiler._compile_session_context(), recorder:  # noqa: SLF001
         after, left, draw, weight = step(given["theta"], dict(before), h, T, noise, batch)
     w = Writer(chains)
     pointers: list[tuple[str, torch.dtype]] = []
@@ -121,7 +121,7 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
         each.append(f"auto* const {name} = all_{name}[(g - first) / {LANES}];")
         start.append(f"for (long i = 0; i < {size}; ++i) {name}[i] = {sign}row(p{name} + g * {size} + i, {size});")
         end.append(f"for (long i = 0; i < {size}; ++i) put(p{name} + g * {size} + i, {size}, {sign}{name}[i]);")
-        w.values[id(leaf)] = w.leaf(leaf.shape, leaf.dtype, "{}[{{}}]".format(name).format, name)
+        w.values[id(leaf)] = w.leaf(leaf.shape, leaf.dtype, f"{name}[{{}}]".format, name)
     pointers += [("draws", torch.float64), ("weights", torch.float64), ("ph", torch.float64), ("pT", torch.float64)]
     views = list(each)
     for name, leaf in (("h", h), ("T", T)):
@@ -185,7 +185,3 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
 
 def _vector(leaf: Tensor) -> str:
     return "V" if leaf.dtype is torch.float64 else "L"
-
-
-def _compiling() -> object:
-    return torch.compiler._compile_session_context()  # noqa: SLF001

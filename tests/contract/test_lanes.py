@@ -1,0 +1,89 @@
+"""Steps in C++: every operation that `lanes` writes gives what torch gives, at ordinary and at odd numbers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from harness.engine.stepping import execution_mode
+from harness.engine.stepping.block import Block
+from harness.engine.stepping.native import Native
+
+pytestmark = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
+ODD = (0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-300, -1e300, 0.5, 710.0, -709.0)
+CHAINS = 11
+TABLE = torch.arange(12.0, dtype=torch.float64).reshape(4, 3)
+MASK = torch.tensor([True, False, True])
+
+
+def run(step, theta, state=None, steps=2):
+    """Theta, state and draws after some steps in C++."""
+    rows = torch.linspace(0.1, 0.2, steps, dtype=torch.float64)
+    block = Block(rows, rows + 1, (), (), {}, np.ones(steps, dtype=bool), adapt=False)
+    state = state or {}
+    with torch.no_grad():
+        return Native(step, theta, state, block).advance(theta, state, block, theta.shape[1])
+
+
+def check(functions, theta, rtol=1e-13):
+    """Functions of theta become the state, all in one step; each must be what torch makes of it."""
+    names = {f"f{number:02}": function for number, function in enumerate(functions)}
+
+    def step(x, *_):
+        return x, {name: function(x) for name, function in names.items()}, x, None
+
+    wanted = {name: function(theta) for name, function in names.items()}
+    found = run(step, theta, {name: torch.zeros_like(leaf) for name, leaf in wanted.items()}).state
+    for name, leaf in wanted.items():
+        assert found[name].dtype == leaf.dtype
+        assert torch.allclose(found[name].double(), leaf.double(), rtol=rtol, atol=1e-300, equal_nan=True), name
+
+
+POINTWISE = [
+    lambda x: x + 2 * x, lambda x: 3 - x, lambda x: x * 2 - x / 3, lambda x: 1 / x, lambda x: -x, torch.abs, torch.exp,
+    torch.log, torch.sqrt, torch.rsqrt, torch.floor, torch.ceil, torch.round, torch.trunc, torch.tanh, torch.expm1,
+    torch.log1p, torch.sigmoid, torch.erf, lambda x: x**2, lambda x: x**3, lambda x: x**0.5, lambda x: x**-1.0,
+    lambda x: x**1.7, lambda x: torch.maximum(x, 1 - x), lambda x: torch.minimum(x, 1 - x), lambda x: x.clamp(-1, 2),
+    lambda x: x.clamp(min=0.5), lambda x: torch.where(x > 0, x, -2.0), lambda x: x.masked_fill(x < 0, 7.0),
+    lambda x: x < 1, lambda x: x <= 1, lambda x: x > 1, lambda x: x >= 1, lambda x: x == 1, lambda x: x != 1,
+    lambda x: (x > 0) & (x < 1), lambda x: (x > 0) | (x < -1), lambda x: (x > 0) ^ (x > 1), lambda x: ~(x > 0),
+    lambda x: (x > 0) * (x < 2), lambda x: (x > 0) + (x < 2), lambda x: (x > 0) < (x < 1), lambda x: (x > 0) * x,
+    lambda x: (x > 0) == (x < 1), lambda x: (x > 0) * 3, torch.isfinite, torch.isnan,
+    lambda x: x.nan_to_num(), lambda x: x.nan_to_num(1.0, 2.0, 3.0), lambda x: torch.maximum(x > 0, x < 1),
+    torch.nn.functional.logsigmoid, lambda x: torch.full_like(x, 3.0) * x,
+]  # fmt: skip
+
+SHAPED = [
+    lambda x: x.sum(1), lambda x: x.mean(1, keepdim=True), lambda x: x.prod(1), lambda x: x.amax(1),
+    lambda x: x.amin(1),
+    lambda x: (x > 0).all(1), lambda x: (x > 0).any(1), lambda x: (x > 0).sum(1),
+    lambda x: x.cumsum(1), lambda x: x.T.T,
+    lambda x: (x > 0).cumsum(1), lambda x: x.max(1).values, lambda x: x.softmax(1), lambda x: x.log_softmax(1),
+    lambda x: x.logsumexp(1), lambda x: x[:, 1:], lambda x: x[:, ::2], lambda x: x[:, -1],
+    lambda x: x[:, None, :] * x[:, :, None],
+    lambda x: x.unflatten(1, (2, 6)).sum(2), lambda x: x.unflatten(1, (3, 4)).transpose(1, 2).flatten(1),
+    lambda x: torch.cat([x, 2 * x[:, :2]], 1), lambda x: torch.stack([x, -x], 1), lambda x: x[:, :4] @ TABLE,
+    lambda x: torch.bmm(x.unflatten(1, (3, 4)), x.unflatten(1, (4, 3))),
+    lambda x: TABLE[x[:, :2].clamp(-4, 3).long()],
+    lambda x: x.gather(1, x[:, :5].clamp(-1, 11).nan_to_num().abs().long()), lambda x: x[:, torch.tensor([3, -1])],
+    lambda x: torch.arange(12) * x, lambda x: torch.eye(12, dtype=x.dtype) * x[:, :, None], lambda x: x[:, :3] * MASK,
+    lambda x: x.unflatten(1, (3, 4))[:, :, :3].diagonal(dim1=1, dim2=2),
+    lambda x: torch.ones(len(x), 2, dtype=x.dtype) * x[:, :1],
+    torch.func.grad(lambda y: (y.sigmoid() * y.exp().log()).sum()), lambda x: x.unbind(1)[2],
+    lambda x: torch.where(MASK, x[:, :3], TABLE[1]), lambda x: (x[:, :4, None] * TABLE).sum((1, 2)),
+]  # fmt: skip
+
+
+def test_elements_are_those_of_torch():
+    generator = torch.Generator().manual_seed(1)
+    odd = torch.tensor([list(ODD)], dtype=torch.float64).expand(CHAINS, -1).clone()
+    check(POINTWISE, 3 * torch.randn(CHAINS, 12, generator=generator, dtype=torch.float64))
+    check(POINTWISE, odd)
+
+
+def test_shapes_and_sums_are_those_of_torch():
+    generator = torch.Generator().manual_seed(2)
+    check(SHAPED, torch.randn(CHAINS, 12, generator=generator, dtype=torch.float64), rtol=1e-12)
