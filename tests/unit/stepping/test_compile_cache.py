@@ -1,0 +1,106 @@
+"""Compiled code is kept, and nothing that is wrong with the folder or the compiler stops a run."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+
+import pytest
+import torch
+from support import make_loop, run_loop
+
+from harness.engine.stepping import compile_cache, execution_mode
+from harness.engine.stepping.compile_cache import CompilerError, built
+from plugins.samplers.sgld import SGLD
+from plugins.schedules.constant import Constant
+from tasks.synthetic.mixture5 import Mixture5
+
+pytestmark = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
+SOURCE = 'extern "C" int answer() { return 42; }'
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known(tmp_path, monkeypatch):
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
+    built.cache_clear()
+    yield
+    built.cache_clear()
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The calls of the compiler."""
+    run, seen = subprocess.run, []
+    monkeypatch.setattr(compile_cache.subprocess, "run", lambda *a, **k: (seen.append(a), run(*a, **k))[1])
+    return seen
+
+
+def answer():
+    built.cache_clear()
+    return built(SOURCE).answer()
+
+
+def files(folder):
+    return list(folder.rglob("*.so"))
+
+
+def test_what_is_compiled_is_kept_for_later_processes(tmp_path, calls):
+    assert answer() == answer() == 42
+    assert len(calls) == len(files(tmp_path)) == 1
+
+
+def cut(file, size):
+    """The start of a file, as a file of its own: the whole one is in use by this process."""
+    start = file.read_bytes()[:size]
+    file.unlink()
+    file.write_bytes(start)
+
+
+@pytest.mark.parametrize("spoil", [lambda f: cut(f, 5_000), lambda f: cut(f, 0), lambda f: f.chmod(0o666)])
+def test_a_file_cut_short_or_open_to_others_is_made_again(tmp_path, calls, spoil):
+    answer()
+    spoil(files(tmp_path)[0])
+    assert answer() == 42
+    assert len(calls) == 2
+    assert answer() == 42
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+def test_a_folder_that_is_full_or_read_only_costs_time_only(tmp_path, monkeypatch, number):
+    def refuse(*_, **__):
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(compile_cache, "write_whole", refuse)
+    assert answer() == 42
+    assert not files(tmp_path)
+
+
+@pytest.mark.parametrize("what", ["_processor", "FLAGS", "os.getuid"])
+def test_another_processor_version_or_user_gets_a_file_of_its_own(tmp_path, monkeypatch, what):
+    answer()
+    other = (*compile_cache.FLAGS, "-g0") if what == "FLAGS" else lambda: 12345
+    with monkeypatch.context() as patch:
+        patch.setattr(f"harness.engine.stepping.compile_cache.{what}", other)
+        answer()
+    assert len(files(tmp_path)) == 2
+
+
+def test_code_that_is_wrong_says_why():
+    with pytest.raises(CompilerError, match="does not name a type"):
+        built("nonsense x;")
+
+
+@pytest.mark.parametrize("broken", ["missing", "failing"])
+def test_without_a_compiler_that_works_steps_are_done_one_by_one_and_one_warning_says_so(monkeypatch, broken):
+    if broken == "missing":
+        monkeypatch.setattr(compile_cache.shutil, "which", lambda _: None)
+    else:
+        monkeypatch.setenv("CXX", "false")
+    plain, loop = (
+        make_loop(Mixture5(), SGLD(), Constant(step_size=0.05), 2_500, mode=m) for m in ("plain", "compiled")
+    )
+    with pytest.warns(RuntimeWarning, match="not compiled but done one by one") as said:
+        run_loop(loop)
+    assert len(said) == 1
+    assert torch.equal(loop.theta, run_loop(plain).theta)
