@@ -176,7 +176,7 @@ class Writer:
             return Value((), kind, lambda _: _literal(given), cheap=True)
         if id(given) not in self.values:
             if self.chains in given.shape:
-                raise Unsupported(f"a constant {tuple(given.shape)}")
+                raise Unsupported(f"an array {tuple(given.shape)}")
             name, sign = f"k{len(self.constants)}", "-" if given.dtype is torch.bool else ""
             self.constants.append(given)
             self.values[id(given)] = self.leaf(
