@@ -86,16 +86,10 @@ def built(source: str) -> ctypes.CDLL:
         if _holds(cached):
             return ctypes.CDLL(str(cached))
     with tempfile.TemporaryDirectory(prefix="sgmcmc-bench-") as folder:
-        code, made = Path(folder, "block.cpp"), Path(folder, "block.so")
+        made = Path(folder, "block.so")
         try:
-            code.write_text(source, encoding="utf-8")
-            subprocess.run(
-                [compiler, *FLAGS, str(code), "-o", str(made)],
-                check=True,
-                capture_output=True,
-                text=True,
-                timeout=PATIENCE,
-            )
+            command = [compiler, *FLAGS, "-x", "c++", "-", "-o", str(made)]
+            subprocess.run(command, input=source, check=True, capture_output=True, text=True, timeout=PATIENCE)
             with suppress(OSError):
                 content = made.read_bytes()
                 cached.parent.mkdir(parents=True, exist_ok=True)
