@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -155,16 +156,21 @@ class MLPProblem(NetworkProblem):
             slopes = logs.exp().scatter_add_(2, truth, logs.new_full((), -1.0).expand(truth.shape))
             yield logs, label, weights, pullback(slopes.mul_(weights[..., None]))
 
+    @functools.cached_property
+    def seen(self) -> Tensor:
+        """What the network sees of the training rows (N, inputs), computed once."""
+        return self.task.inputs(self.arrays["x"])
+
     def _all(self, batch: Batch | None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Inputs (C, n, inputs), labels and weights of the terms (C, n); C = 1 where all chains share them."""
-        x, label = self.arrays["x"], self.labels["train"]
+        x, label = self.seen, self.labels["train"]
         if batch:
             index = batch["index"]
             rows = index.clamp(max=self.terms - 1)
-            yield self.task.inputs(x[rows]), label[rows], self.batches * (index < self.terms).to(self.dtype)
+            yield x[rows], label[rows], self.batches * (index < self.terms).to(self.dtype)
             return
         for some in (slice(start, start + STRETCH) for start in range(0, self.terms, STRETCH)):
-            yield self.task.inputs(x[some])[None], label[None, some], x.new_ones((1, 1), dtype=self.dtype)
+            yield x[some][None], label[None, some], x.new_ones((1, 1), dtype=self.dtype)
 
     def outputs(self, theta: Tensor, chains: slice, x: Tensor) -> Tensor:
         """The logits (C, n, K)."""

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     Batch = dict[str, Tensor]
 
+STRETCH = 131_072
+"""Weights whose prior is computed at once: they stay in the cache from one operation to the next (2.9 ms, 3.8 whole)."""
+
 SHARE = 0.4
 """Of a run with the normal prior: 100 of 250 epochs."""
 
@@ -108,13 +111,18 @@ class MnistSparse(DenseTask):
 
         -d log pi / d theta_i = theta_i (r / slab + (1 - r) / spike).
         """
+        import torch
+
         narrow, wide = 1 / self.spike, 1 / self.slab
-        odds = theta.square().mul_((narrow - wide) / 2).sub_(self.log_odds).sigmoid_()
-        each = odds.mul_(wide - narrow).add_(narrow)
-        for block in self.layout().split(each).values():
-            if block.ndim == 2:  # biases
-                block.fill_(self.prior_precision)
-        return each.mul_(theta)
+        gradient = torch.empty_like(theta)
+        for found, part in zip(gradient.split(STRETCH, 1), theta.split(STRETCH, 1), strict=True):
+            odds = torch.square(part, out=found).mul_((narrow - wide) / 2).sub_(self.log_odds).sigmoid_()
+            odds.mul_(wide - narrow).add_(narrow).mul_(part)
+        layout = self.layout()
+        for bias, at in zip(layout.split(gradient).values(), layout.split(theta).values(), strict=True):
+            if bias.ndim == 2:
+                torch.mul(at, self.prior_precision, out=bias)
+        return gradient
 
     def connections(self, device: Any) -> Tensor:
         """Which coordinates are connection weights, (D,)."""

@@ -18,8 +18,6 @@ from networks import seconds
 
 IMAGES = 6_000
 FRICTION, H = 0.1, 1e-7
-CASES = (("notmnist", "plain"), ("notmnist", "compiled"), ("mnist-sparse", "compiled"))
-LIMITS = {"by hand": 1.1, "posteriors": 0.5}
 WARM = 5
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -92,8 +93,13 @@ def drawn(sampler: Sampler, theta: Tensor, state: State) -> Tensor:
 def finite(positions: Tensor) -> Tensor:
     """Which positions (..., D) have finite numbers only, (...).
 
-    amax and amin pass NaN on, and take a twentieth of the time of `isfinite().all()`.
+    On a CPU one sum usually answers for all. It may overflow, so where it is not finite the extremes tell: they pass
+    NaN on, and take a tenth of the time of `isfinite().all()`. On a GPU they answer alone: nothing may wait for it.
     """
+    import torch
+
+    if positions.device.type == "cpu" and math.isfinite(positions.sum().item()):
+        return positions.new_ones(positions.shape[:-1], dtype=torch.bool)
     return positions.amax(-1).isfinite() & positions.amin(-1).isfinite()
 
 

@@ -38,7 +38,8 @@ def advance(sampler: Sampler, potential: CountingPotential, theta: Tensor, state
     full, handed, numbers = potential.full, Potential(potential, sampler), Noise(noise)
     calls, full_calls = sampler.gradients_per_step, sampler.full_gradients_per_step
     # Each step gets memory of its own: from a view of the block a sampler could read the noise of later steps.
-    slots = [torch.unbind_copy(slot, 0) if slot.ndim else (slot,) * len(block) for slot in block.noise]
+    unbind = torch.unbind_copy if len(block) > 1 else torch.unbind
+    slots = [unbind(slot, 0) if slot.ndim else (slot,) * len(block) for slot in block.noise]
     values_of = list(zip(*slots, strict=True)) or [()] * len(block)
     batches = split(block.batches, len(block))
     weighted = type(sampler).log_weight is not Sampler.log_weight

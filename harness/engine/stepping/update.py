@@ -10,6 +10,7 @@ no more memory than theta, state, noise and the gradient.
 from __future__ import annotations
 
 import functools
+import itertools
 import time
 import weakref
 from collections.abc import Callable
@@ -99,9 +100,8 @@ class Opaque:
         _define()
         self.terms = potential.terms
         self._potential = potential  # its number is good for as long as it lives
-        self._which = (id(potential), full)
+        self._which = (_number(potential), full)
         self._full = self if full else Opaque(potential, full=True)
-        _POTENTIALS[id(potential)] = potential
 
     def grad(self, x: Tensor) -> Tensor:
         """grad U (C, D) at x."""
@@ -134,6 +134,13 @@ class Opaque:
     def full(self) -> Opaque:
         """U on all the data."""
         return self._full
+
+
+def _number(potential: BoundPotential) -> int:
+    """The place of a potential among those that live. Code in which it stands is found again in a later process."""
+    free = next(n for n in itertools.count() if _POTENTIALS.get(n) in (None, potential))
+    _POTENTIALS[free] = potential
+    return free
 
 
 @functools.cache
