@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Batch = dict[str, Tensor]
 
 STRETCH = 131_072
-"""Weights whose prior is computed at once: they stay in the cache from one operation to the next (2.9 ms, 3.8 whole)."""
+"""Weights whose prior is computed at once: they stay in the cache from one operation to the next: 2.9 ms, not 3.8."""
 
 SHARE = 0.4
 """Of a run with the normal prior: 100 of 250 epochs."""

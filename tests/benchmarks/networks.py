@@ -195,7 +195,7 @@ def _dense_rows(found: Mapping[str, Any], goals: list[Goal]) -> str:
         times = row["times"]
         for peer, limit in DENSE_LIMITS.items():
             ratios = [a / b for a, b in zip(times["bench"], times[peer], strict=True)]
-            goals.append(Goal(f"{row['task']}, {row['mode']}, time over SGHMC {peer}", ratios, limit, False))
+            goals.append(Goal(f"{row['task']}, {row['mode']}, time over SGHMC ({peer})", ratios, limit, False))
         rows.append([row["task"], row["mode"], *(_milliseconds(times[name]) for name in ("bench", *DENSE_LIMITS))])
     return grid(rows) + "\n" if len(rows) > 1 else ""
 
