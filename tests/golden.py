@@ -1,7 +1,8 @@
 """The hashes of the built-in plugins that run keys are made of, as they were when keys last changed on purpose.
 
     python tests/golden.py equal      after an edit that changes no number: the keys stay, by equal_sources.json
-    python tests/golden.py new        after an edit that changes numbers: new keys
+    python tests/golden.py engine     after ENGINE was raised: new numbers, the plugins' hashes stay
+    python tests/golden.py new        after an edit of plugins that changes numbers: new keys
 
 tests/contract/test_golden.py holds the hashes and the numbers of short runs.
 """
@@ -71,8 +72,8 @@ def keep(golden):
 
 def main(how):
     golden = read()
-    golden["sources"] = (contents() | golden["sources"]) if how == "equal" else contents()
-    if how == "new":
+    golden["sources"] = contents() if how == "new" else contents() | golden["sources"]
+    if how != "equal":
         golden |= {"engine": ENGINE, "samplers": {name: of_sampler(name) for name in INFOS["samplers"]}}
         golden["tasks"] = {name: of_task(name) for name in TASKS}
     FILE.write_text(f"{json.dumps(golden, indent=1, sort_keys=True)}\n")
