@@ -25,7 +25,7 @@ from harness.system.files import read_json
 OVERHEAD = {"plain": (6e-5, 0.95), "compiled": (8e-6, 0.95), "opaque": (1.5e-3, 0.85)}
 """Of a step, by its mode: seconds beside its arithmetic, and the most that they are of its time.
 
-Measured with one chain of a mixture, and with a network of 1,000 parameters on a busy core and an idle one.
+The first two are from BENCHMARKS.md; the third was fitted to three runs of a network of 1,000 parameters.
 """
 UPDATE = 30
 """Terms of a minibatch that cost as much as a parameter's noise and update: 150 multiply-adds to 3 to 6 of a term."""

@@ -15,7 +15,7 @@ STEP_SIZES = {"sgld": 0.01, "msgld": 0.01, "sghmc": 1e-4, "hmc": 0.01}
 """h on mixture25. sghmc's is small because the peers move by the old velocity, which is accurate for h lambda << alpha
 only; hmc's leapfrog step is sqrt(h)."""
 
-ON_GERMAN = {"sgld": 0.2, "sghmc": 0.05}
+ON_GERMAN = {"sgld": 0.2, "sghmc": 0.01}
 """h on blr-german times the largest curvature of U: a tenth of sgld's limit; for sghmc below the friction, as above."""
 
 WITHIN = {"sgld": 1.2, "msgld": 1.162, "sghmc": 1.0, "hmc": 1.0}

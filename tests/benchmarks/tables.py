@@ -39,7 +39,9 @@ class Table:
         return statistics.median(rates) if rates else None
 
     def ratios(self, over: str, under: str, chains: int) -> list[float]:
-        """Ratios of two rows, round by round."""
+        """Ratios of two rows, round by round; none where one of them has the wrong law."""
+        if not all(self.cells.get((name, chains), {}).get("check", {}).get("right", True) for name in (over, under)):
+            return []
         pairs = zip(self.rates(over, chains), self.rates(under, chains), strict=False)
         return [a / b for a, b in pairs]
 
