@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from harness import UsageError
 from harness.analysis.diagnostics.crossing import MINIMUM_CHAINS
 from harness.analysis.statistics.ranks import MINIMUM_SEEDS
 from harness.contracts.registry import load, registry
+from harness.runs import studies
 from plugins.verbs.suite import about, find, read
 
 KINDS = ("samplers", "methods", "tasks")
@@ -129,7 +132,7 @@ def test_shipped_suites_are_found_by_name_and_read(tmp_path):
     assert find(registry(), str(write(tmp_path, RUN))).name == "mine"
 
 
-def test_the_nightly_suite_runs_what_it_says():
+def test_the_nightly_suite_runs_what_it_says(tmp_path):
     """Every sampler and method, on the small tasks, but those that need what the task does not provide."""
     offered = {kind: [o for o in registry().offers(kind) if o.distribution == "sgmcmc-bench"] for kind in KINDS}
     targets = {offer.name: offer.info.target for offer in offered["samplers"] + offered["tasks"]}
@@ -137,8 +140,11 @@ def test_the_nightly_suite_runs_what_it_says():
     needs |= {offer.name: needs[offer.info.sampler] for offer in offered["methods"]}
     suite = find(registry(), "nightly")
     tasks = [task for entry in suite.entries for task in entry.tasks]
-    assert suite.summary.startswith(f"Did anything become worse? Every sampler and method on {len(tasks)} small tasks")
+    assert f"Every sampler and method with tuned settings on {len(tasks)} small tasks" in suite.summary
+    tuned = {(method, task) for method, task, _ in studies.load(registry(), tmp_path, "tuned").records}
     for entry in suite.entries:
+        assert entry.study == "tuned"
+        assert tuned >= set(itertools.product(entry.samplers, entry.tasks))
         for task in entry.tasks:
             fit = {name for name, needed in needs.items() if needed <= load(targets[task]).provides}
             assert set(entry.samplers) == fit, task
