@@ -282,10 +282,8 @@ class DoublesLater(Honest):
 
 @compiled
 @pytest.mark.parametrize("mode", ["scan", "update"])
-@pytest.mark.parametrize(
-    "sampler", [DoublesLater(), Doubles(), DoublesByRows(), DoublesByVmap()], ids=lambda s: type(s).__name__
-)
+@pytest.mark.parametrize("sampler", [DoublesLater, Doubles, DoublesByRows, DoublesByVmap], ids=lambda cls: cls.__name__)
 def test_code_that_is_compiled_makes_the_calls_that_are_declared(mode, sampler, monkeypatch):
-    loop = loop_of(sampler, mode=mode, monkeypatch=monkeypatch, steps=20)
+    loop = loop_of(sampler(), mode=mode, monkeypatch=monkeypatch, steps=20)
     with pytest.raises(PluginError, match=r"was not compiled|makes \((2|65), 0\) calls|asks for a gradient"):
         run_loop(loop)
