@@ -47,7 +47,8 @@ def plan(asked: RunRequest, devices: options.AnyDevices = "auto", max_runs: opti
     check_size([asked], max_runs)
     planned = make_plan(context.plugins(), asked, ledger, rates.known(here.results, named[0]))
     rest = Counter(item.spec.group for item in planned if not item.standing.cached)
-    estimates = {item.spec.group: _estimate(item, rest[item.spec.group]) for item in reversed(planned)}
+    first = {item.spec.group: item for item in reversed(planned)}
+    estimates = {group: _estimate(item, rest[group]) for group, item in first.items()}
     rows = [_row(item, estimates[item.spec.group][0]) for item in planned]
     groups: dict[str, list[dict[str, Any]]] = {}
     for item, row in zip(planned, rows, strict=True):

@@ -17,21 +17,26 @@ if TYPE_CHECKING:
 class ChainSequence:
     """An endless sequence of tensors for each chain, the same whatever lengths it is asked for in.
 
-    `make(generators)` draws the next stretch of all chains, (length, C, ...) with the same length every time: an epoch
-    of minibatches, a thousand steps of gradient noise. `each` makes it of what draws the stretch of one chain.
-    Stretches are made whole and handed out in parts, so samplers whose runs are cut at other steps still meet the same
-    sequence.
+    `make(generator)` draws the next stretch of one chain, a tensor (length, ...) with the same length every time: an
+    epoch of minibatches, a thousand steps of gradient noise. Stretches are made whole and handed out in parts, so
+    samplers whose runs are cut at other steps still meet the same sequence.
     """
 
-    def __init__(self, generators: Sequence[Generator], make: Callable[[Sequence[Any]], Tensor]) -> None:
+    def __init__(self, generators: Sequence[Generator], make: Callable[[Any], Tensor]) -> None:
         self.generators = list(generators)
         self.make = make
         self._refill()
 
     def _refill(self) -> None:
         self._start = states(self.generators)
-        self._stretch = self.make(self.generators)
+        self._stretch = self._draw()
         self._place = 0
+
+    def _draw(self) -> Tensor:
+        """The next stretch of all chains, (length, C, ...)."""
+        import torch
+
+        return torch.stack([self.make(g) for g in self.generators], dim=1)
 
     def take(self, steps: int) -> Tensor:
         """The next `steps` tensors of all chains: (steps, C, ...)."""
@@ -65,13 +70,6 @@ class ChainSequence:
         self._place = int(state["place"][0])
 
 
-def each(draw: Callable[[Any], Tensor]) -> Callable[[Sequence[Any]], Tensor]:
-    """What draws the stretches (length, C, ...) of all chains by `draw`, which draws that of one, (length, ...)."""
-    import torch
-
-    return lambda generators: torch.stack([draw(g) for g in generators], dim=1)
-
-
 def filled(n: int, lanes: int) -> int:
     """n, rounded up to a multiple of `lanes`."""
     return -(-n // lanes) * lanes
@@ -83,19 +81,25 @@ def epochs(streams: Sequence[Streams], terms: int, batch: int, lanes: int = 1) -
     An element is (C, n filled up to a multiple of `lanes`) indices; the empty places of it, and of the last batch of an
     epoch where it is short, hold the number of terms, one past the last.
     """
-    import numpy as np
-    import torch
+    return _Epochs([s.numpy("order") for s in streams], terms, batch, filled(batch, lanes))
 
-    batches, width = -(-terms // batch), filled(batch, lanes)
 
-    def draw(generators: Sequence[NumpyGenerator]) -> Tensor:
-        # In one array for all chains: tensors of one chain each would take three times as long.
-        order = np.full((len(generators), batches * batch), terms)
-        order[:, :terms] = np.arange(terms)
-        for row, generator in zip(order, generators, strict=True):
-            generator.shuffle(row[:terms])  # as `permutation` does
-        found = np.full((batches, len(generators), width), terms)
-        found[:, :, :batch] = order.reshape(-1, batches, batch).swapaxes(0, 1)
+class _Epochs(ChainSequence):
+    """What `epochs` returns. All chains are drawn into one array: a tensor for each would take three times as long."""
+
+    def __init__(self, generators: Sequence[NumpyGenerator], terms: int, batch: int, width: int) -> None:
+        self.terms, self.batch, self.width = terms, batch, width
+        super().__init__(generators, lambda _: None)
+
+    def _draw(self) -> Tensor:
+        import numpy as np
+        import torch
+
+        batches = -(-self.terms // self.batch)
+        order = np.full((len(self.generators), batches * self.batch), self.terms)
+        order[:, : self.terms] = np.arange(self.terms)
+        for row, generator in zip(order, self.generators, strict=True):
+            generator.shuffle(row[: self.terms])  # as `permutation` does
+        found = np.full((batches, len(self.generators), self.width), self.terms)
+        found[:, :, : self.batch] = order.reshape(-1, batches, self.batch).swapaxes(0, 1)
         return torch.from_numpy(found)
-
-    return ChainSequence([s.numpy("order") for s in streams], draw)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness.contracts.chain_sequence import ChainSequence, each
+from harness.contracts.chain_sequence import ChainSequence
 from harness.contracts.observers import MomentObserver
 from harness.contracts.task import Cost, Observer, Outcome, Problem, Task, differentiate
 
@@ -72,7 +72,7 @@ class DensityProblem(Problem):
         self.device = device
         self.tilts: ChainSequence | None = None
         if task.gradient_noise > 0:
-            self.tilts = ChainSequence([s.numpy("order") for s in streams], each(self._draw_tilts))
+            self.tilts = ChainSequence([s.numpy("order") for s in streams], self._draw_tilts)
 
     def _draw_tilts(self, generator: np.random.Generator) -> Tensor:
         import torch

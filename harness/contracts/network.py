@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from harness.contracts.chain_sequence import ChainSequence, each
+from harness.contracts.chain_sequence import ChainSequence
 from harness.contracts.layout import Layout
 from harness.contracts.module import Network
 from harness.contracts.posterior import DataProblem, DataTask
@@ -160,7 +160,7 @@ class NetworkProblem(DataProblem):
         self._changes: ChainSequence | None = None
         shape = (self.batches, task.batch_terms())
         if task.changes(streams[0].numpy("data"), shape) is not None:
-            self._changes = ChainSequence([s.numpy("data") for s in streams], each(lambda g: task.changes(g, shape)))
+            self._changes = ChainSequence([s.numpy("data") for s in streams], lambda g: task.changes(g, shape))
         statistics = self.network.first_statistics().to(device, self.dtype)
         self.buffers = statistics.repeat(len(streams), 1)
         self.block_limit = 1 if len(statistics) else None

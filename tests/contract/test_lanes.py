@@ -1,4 +1,4 @@
-"""Steps in C++: every operation that `lanes` writes gives what torch gives, at ordinary and at odd numbers."""
+"""Steps in C++: every operation of `operations` gives what torch gives, at ordinary and at odd numbers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A block of steps as one function in C++, which the system's compiler makes in a fraction of a second.
 
-`lanes` writes the step; here are the loops around it: over eight chains at a time, and over the steps, so that position
-and state stay in the processor while all steps of the block are done.
+`recording` writes the step; here are the loops around it: over eight chains at a time, and over the steps, so that
+position and state stay in the processor while all steps of the block are done.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from torch import Tensor
 
 from harness.engine.stepping.block import Advanced, Block
 from harness.engine.stepping.compile_cache import built
-from harness.engine.stepping.lanes import KINDS, LANES, Recorder, Unsupported, Value, Writer
+from harness.engine.stepping.lanes import KINDS, LANES, Unsupported, Value, Writer
+from harness.engine.stepping.recording import Recorder, write
 
 PRIMES = (3, 5, 7, 11, 13, 17, 19, 23)
 """Numbers of chains that a step is recorded with: the first two by which the axis of the chains can be told."""
@@ -140,7 +141,7 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
         )
     results = _leaves(after, left)
     out = [draw] if weight is None else [draw, weight]
-    w.write(recorder.nodes, [*results, *out])
+    write(w, recorder.nodes, [*results, *out])
     copied = []
     for name, was, leaf in zip(carried, given.values(), results, strict=True):
         value = w.of(leaf)

@@ -1,0 +1,71 @@
+"""A step's tensor operations: noted down while it is executed, and then written as code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._decomp import decomposition_table
+from torch.utils import _pytree as tree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from harness.engine.stepping.lanes import Unsupported, Writer
+from harness.engine.stepping.operations import KNOWN, REWRITTEN, SHAPED, VIEWS
+
+Node = tuple[Any, Any, Any, list[Tensor]]
+"""An operation, its arguments, those by name, and its results."""
+
+
+class Recorder(TorchDispatchMode):
+    """Executes operations and notes them down, in terms of those that can be written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nodes: list[Node] = []
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else torch imports dynamo, which takes longer than all the rest
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs, name = kwargs or {}, func.overloadpacket.__name__
+        with self:
+            if name not in KNOWN and (name in REWRITTEN or func in decomposition_table):
+                return (REWRITTEN.get(name) or decomposition_table[func])(*args, **kwargs)
+            found = func.decompose(*args, **kwargs)
+        if found is not NotImplemented:
+            return found
+        if func._schema.is_mutable or func is torch.ops.aten._local_scalar_dense.default:  # noqa: SLF001
+            raise Unsupported(f"{func}")
+        found = func(*args, **kwargs)
+        self.nodes.append((func, args, kwargs, list(found) if isinstance(found, (tuple, list)) else [found]))
+        return found
+
+
+def write(w: Writer, nodes: Sequence[Node], results: Sequence[Tensor]) -> None:
+    """Write the recorded operations that `results` need, in their order."""
+    w.uses.update(map(id, results))
+    needed = []
+    for node in reversed(nodes):
+        func, args, kwargs, outs = node
+        uses = sum(w.uses[id(out)] for out in outs)
+        if uses:
+            needed.append(node)
+            if func.overloadpacket.__name__ in SHAPED:
+                continue
+            inputs = [leaf for leaf in tree.tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+            for leaf in inputs:
+                w.uses[id(leaf)] += uses if func.overloadpacket.__name__ in VIEWS else 1
+    for func, args, kwargs, outs in reversed(needed):
+        name = func.overloadpacket.__name__
+        if name not in KNOWN:
+            raise Unsupported(f"{func}")
+        made = KNOWN[name](w, outs, *args, **kwargs)
+        for out, found in zip(outs, made if isinstance(made, list) else [made], strict=True):
+            value = w.cast(found, out.dtype)
+            if value.shape != tuple(out.shape):
+                raise Unsupported(f"{func} of shape {value.shape} and not {tuple(out.shape)}")
+            again = w.uses[id(out)] > 1 and name not in VIEWS
+            w.values[id(out)] = w.stored(value) if again else value
