@@ -20,11 +20,12 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from harness.engine.stepping.block import Advanced, Block, check_calls, check_returned, check_weights, drawn
-from harness.engine.stepping.compile_cache import CompilerError, built, kind_of, making
 from harness.engine.stepping.execution_mode import CPP_WRAPPER_FROM, torch_version
+from harness.engine.stepping.making import kind_of, making
 from harness.engine.stepping.noise import Noise, StepNoise
 from harness.engine.stepping.plain import advance
 from harness.engine.stepping.potential import CountingPotential, Potential
+from harness.system.cpp import CompilerError, built
 from harness.system.errors import BenchError, PluginError
 
 if TYPE_CHECKING:

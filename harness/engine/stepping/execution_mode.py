@@ -9,6 +9,7 @@ from importlib.util import find_spec
 
 from packaging.version import Version
 
+from harness.system.cpp import COMPILERS
 from harness.system.errors import UsageError
 
 COMPILED_FROM = 200_000
@@ -27,7 +28,6 @@ SCAN_FROM = Version("2.11")
 CPP_WRAPPER_FROM = Version("2.15")
 """The first torch known to do so without Python in the inner loop."""
 
-COMPILERS = ("g++", "c++", "clang++")
 GPU_COMPILERS = ("gcc", "clang")
 """What Triton makes the start of its kernels with."""
 

@@ -16,7 +16,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from harness.engine.stepping.block import Block
-from harness.engine.stepping.compile_cache import kind_of, making
+from harness.engine.stepping.making import kind_of, making
 from harness.engine.stepping.update import Update
 
 if TYPE_CHECKING:

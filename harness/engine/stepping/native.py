@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from harness.engine.stepping.block import Advanced, Block
-from harness.engine.stepping.compile_cache import built
 from harness.engine.stepping.lanes import KINDS, LANES, Unsupported, Value, Writer
 from harness.engine.stepping.recording import Recorder, write
+from harness.system.cpp import built
 
 PRIMES = (3, 5, 7, 11, 13, 17, 19, 23)
 """Numbers of chains that a step is recorded with: the first two by which the axis of the chains can be told."""

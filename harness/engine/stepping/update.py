@@ -18,7 +18,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from harness.engine.stepping.block import Advanced, Block, check_calls, check_returned, drawn, finite, split, stacked
-from harness.engine.stepping.compile_cache import kind_of, making
+from harness.engine.stepping.making import kind_of, making
 from harness.engine.stepping.noise import Noise, StepNoise
 from harness.engine.stepping.potential import Potential
 

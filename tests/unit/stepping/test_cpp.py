@@ -9,8 +9,9 @@ import pytest
 import torch
 from support import make_loop, run_loop
 
-from harness.engine.stepping import compile_cache, execution_mode
-from harness.engine.stepping.compile_cache import CompilerError, built
+from harness.engine.stepping import execution_mode
+from harness.system import cpp
+from harness.system.cpp import CompilerError, built
 from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
 from tasks.synthetic.mixture5 import Mixture5
@@ -31,7 +32,7 @@ def _nothing_known(tmp_path, monkeypatch):
 def calls(monkeypatch):
     """The calls of the compiler."""
     run, seen = subprocess.run, []
-    monkeypatch.setattr(compile_cache.subprocess, "run", lambda *a, **k: (seen.append(a), run(*a, **k))[1])
+    monkeypatch.setattr(cpp.subprocess, "run", lambda *a, **k: (seen.append(a), run(*a, **k))[1])
     return seen
 
 
@@ -71,7 +72,7 @@ def test_a_folder_that_is_full_or_read_only_costs_time_only(tmp_path, monkeypatc
     def refuse(*_, **__):
         raise OSError(number, "no")
 
-    monkeypatch.setattr(compile_cache, "write_whole", refuse)
+    monkeypatch.setattr(cpp, "write_whole", refuse)
     assert answer() == 42
     assert not files(tmp_path)
 
@@ -79,9 +80,9 @@ def test_a_folder_that_is_full_or_read_only_costs_time_only(tmp_path, monkeypatc
 @pytest.mark.parametrize("what", ["_processor", "FLAGS", "os.getuid"])
 def test_another_processor_version_or_user_gets_a_file_of_its_own(tmp_path, monkeypatch, what):
     answer()
-    other = (*compile_cache.FLAGS, "-g0") if what == "FLAGS" else lambda: 12345
+    other = (*cpp.FLAGS, "-g0") if what == "FLAGS" else lambda: 12345
     with monkeypatch.context() as patch:
-        patch.setattr(f"harness.engine.stepping.compile_cache.{what}", other)
+        patch.setattr(f"harness.system.cpp.{what}", other)
         answer()
     assert len(files(tmp_path)) == 2
 
@@ -94,7 +95,7 @@ def test_code_that_is_wrong_says_why():
 @pytest.mark.parametrize("broken", ["missing", "failing"])
 def test_without_a_compiler_that_works_steps_are_done_one_by_one_and_one_warning_says_so(monkeypatch, broken):
     if broken == "missing":
-        monkeypatch.setattr(compile_cache.shutil, "which", lambda _: None)
+        monkeypatch.setattr(cpp.shutil, "which", lambda _: None)
     else:
         monkeypatch.setenv("CXX", "false")
     plain, loop = (

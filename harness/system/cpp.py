@@ -1,4 +1,4 @@
-"""What all compiled modes share: which blocks need code of their own, and what is said where none can be made."""
+"""C++ made into shared objects by the system's compiler, and kept in the cache folder."""
 
 from __future__ import annotations
 
@@ -10,19 +10,12 @@ import platform
 import shutil
 import subprocess
 import tempfile
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from harness.engine.stepping.execution_mode import COMPILERS
-from harness.system.errors import BenchError, PluginError
 from harness.system.files import write_whole
 
-if TYPE_CHECKING:
-    from harness.contracts.sampler import Sampler
-    from harness.engine.stepping.block import Block
+COMPILERS = ("g++", "c++", "clang++")
 
 FLAGS = (
     "-std=c++17", "-O2", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-w", "-shared",
@@ -32,36 +25,6 @@ FLAGS = (
 
 PATIENCE = 300
 """Seconds after which a compiler is ended. The longest of the built-in samplers' steps take it a few."""
-
-
-def kind_of(block: Block) -> tuple[bool, ...]:
-    """What makes the code for one block differ from that for another."""
-    return block.adapt, *(bool(slot.ndim) for slot in block.noise)
-
-
-@contextmanager
-def making(sampler: Sampler, how: str = "compiled") -> Iterator[None]:
-    """Make code for a sampler: errors become a `PluginError` with the whole reason, except lack of memory or time."""
-    import torch
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # hints of the compiler, of TF32 among them
-            yield
-    except (BenchError, torch.OutOfMemoryError, MemoryError):
-        raise  # a time limit, for example, that ran out meanwhile
-    except Exception as error:
-        raise PluginError(
-            f"{type(sampler).__name__} was not {how}; --set run.compile=plain runs it step by step. "
-            f"The reason: {_reasons(error)}"
-        ) from error
-
-
-def _reasons(error: BaseException) -> str:
-    """What an error says, and before it what the errors say that it came from."""
-    earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    said = f"{type(error).__name__}: {str(error).strip()}"
-    return f"{_reasons(earlier)}; then {said}" if earlier is not None else said
 
 
 class CompilerError(Exception):
