@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.contracts.randomness import load_states, states
+from harness.system.cpp import CompilerError, built
 
 if TYPE_CHECKING:
     from numpy.random import Generator as NumpyGenerator
     from torch import Tensor
 
     from harness.contracts.randomness import Generator, Streams
+
+
+PERMUTATIONS = Path(__file__).with_name("epochs.cpp")
 
 
 class ChainSequence:
@@ -85,21 +91,72 @@ def epochs(streams: Sequence[Streams], terms: int, batch: int, lanes: int = 1) -
 
 
 class _Epochs(ChainSequence):
-    """What `epochs` returns. All chains are drawn into one array: a tensor for each would take three times as long."""
+    """What `epochs` returns. A stretch is as many epochs as are asked for, in one array, in which a chain's are one."""
 
     def __init__(self, generators: Sequence[NumpyGenerator], terms: int, batch: int, width: int) -> None:
         self.terms, self.batch, self.width = terms, batch, width
+        self.batches = -(-terms // batch)
         super().__init__(generators, lambda _: None)
 
-    def _draw(self) -> Tensor:
-        import numpy as np
+    def _refill(self) -> None:
         import torch
 
-        batches = -(-self.terms // self.batch)
-        order = np.full((len(self.generators), batches * self.batch), self.terms)
-        order[:, : self.terms] = np.arange(self.terms)
-        for row, generator in zip(order, self.generators, strict=True):
-            generator.shuffle(row[: self.terms])  # as `permutation` does
-        found = np.full((batches, len(self.generators), self.width), self.terms)
-        found[:, :, : self.batch] = order.reshape(-1, batches, self.batch).swapaxes(0, 1)
-        return torch.from_numpy(found)
+        self._now, self._place = states(self.generators), 0
+        self._stretch = torch.empty((0, len(self.generators), self.width), dtype=torch.int64)
+        self._extend(1)
+
+    def _extend(self, epochs: int) -> None:
+        """What is left of the stretch, and these epochs."""
+        import torch
+
+        rest = self._stretch[self._place :].transpose(0, 1)
+        found = torch.empty((len(rest), rest.shape[1] + epochs * self.batches, self.width), dtype=torch.int64)
+        found[:, : rest.shape[1]] = rest
+        self._start = self._drawn(found[:, rest.shape[1] :], epochs)
+        self._stretch, self._place = found.transpose(0, 1), 0
+
+    def _drawn(self, out: Tensor, epochs: int) -> Tensor:
+        """Draw epochs into `out` (C, batches of them all, width); the states before the last of them."""
+        import torch
+
+        before = torch.empty_like(self._now)
+        try:
+            draw = built(PERMUTATIONS.read_text(encoding="utf-8")).draw
+        except CompilerError:
+            return self._drawn_by_numpy(out, epochs)
+        numbers = (len(out), epochs, self.terms, self.batch, self.width)
+        draw(
+            ctypes.c_void_p(self._now.data_ptr()), ctypes.c_void_p(before.data_ptr()), *map(ctypes.c_long, numbers),
+            ctypes.c_void_p(out.data_ptr()), ctypes.c_long(out.stride(0)),
+        )  # fmt: skip
+        return before
+
+    def _drawn_by_numpy(self, out: Tensor, epochs: int) -> Tensor:
+        import numpy as np
+
+        load_states(self.generators, self._now)
+        out.fill_(self.terms)
+        to, order = out.numpy(), np.full(self.batches * self.batch, self.terms)
+        for epoch in range(epochs):
+            before = states(self.generators)
+            for chain, generator in zip(to, self.generators, strict=True):
+                order[: self.terms] = generator.permutation(self.terms)
+                rows = chain[epoch * self.batches : (epoch + 1) * self.batches]
+                rows[:, : self.batch] = order.reshape(rows.shape[0], self.batch)
+        self._now = states(self.generators)
+        return before
+
+    def take(self, steps: int) -> Tensor:
+        """The next `steps` minibatches of all chains."""
+        missing = steps - (len(self._stretch) - self._place)
+        if missing > 0:
+            self._extend(-(-missing // self.batches))
+        self._place += steps
+        return self._stretch[self._place - steps : self._place]
+
+    def state(self) -> dict[str, Tensor]:
+        """The generators before the epoch that the next minibatch is of, or that has ended, and the place in it."""
+        import torch
+
+        place = self._place - (len(self._stretch) - self.batches)
+        return {"generators": self._start, "place": torch.full((len(self.generators),), place, dtype=torch.int64)}

@@ -7,8 +7,10 @@ import pytest
 import torch
 
 import harness
+from harness.contracts import chain_sequence
 from harness.contracts.chain_sequence import epochs
 from harness.contracts.randomness import Streams
+from harness.system.cpp import CompilerError
 
 PARTS = (1, 4, 7, 2)
 
@@ -38,3 +40,46 @@ def test_an_epoch_is_a_permutation_in_batches_filled_up_with_the_number_of_terms
             alone += [order[start : start + batch] for start in range(0, terms, batch)]
         for step, rows in enumerate(found[:, chain]):
             assert rows.tolist() == [*alone[step], *[terms] * (width - len(alone[step]))]
+
+
+@pytest.fixture
+def without_compiler(monkeypatch):
+    def refuse(_):
+        raise CompilerError("none")
+
+    return lambda: monkeypatch.setattr(chain_sequence, "built", refuse)
+
+
+@pytest.mark.parametrize("terms", [1, 2, 3, 64, 65, 128, 129, 257, 1000, 4099])
+def test_epochs_are_the_same_with_and_without_a_compiler(terms, without_compiler):
+    streams = [Streams(5, chain) for chain in range(3)]
+    batch, parts = max(1, terms // 3), (1, 9, 2, 30)
+
+    def made():
+        sequence = epochs(streams, terms, batch)
+        return [(sequence.take(steps).clone(), sequence.state()) for steps in parts]
+
+    compiled = made()
+    without_compiler()
+    for (batches, state), (others, other) in zip(compiled, made(), strict=True):
+        assert torch.equal(batches, others)
+        assert all(torch.equal(state[name], other[name]) for name in state)
+
+
+@pytest.mark.parametrize("later", ["compiled", "NumPy"])
+def test_epochs_go_on_from_any_place(later, without_compiler):
+    streams = [Streams(3, chain) for chain in range(3)]
+    whole = epochs(streams, 10, 3).take(60)
+    sequence = epochs(streams, 10, 3)
+    states = [sequence.state()]
+    for _ in range(30):
+        sequence.take(1)
+        states.append(sequence.state())
+    if later == "NumPy":
+        without_compiler()
+    for place, state in enumerate(states):
+        again = epochs(streams, 10, 3)
+        again.take(7)
+        again.load(state)
+        assert torch.equal(again.take(13), whole[place : place + 13])
+        assert torch.equal(again.take(13), whole[place + 13 : place + 26])
