@@ -1,15 +1,23 @@
-// Vectors of eight chains, for the loops that lanes.py writes. A truth value is 0 or -1: no bit or all of them.
-typedef double V __attribute__((vector_size(64)));
-typedef long L __attribute__((vector_size(64)));
+// Vectors of LANES chains (2, 4 or 8), for the loops that lanes.py writes. A truth value is 0 or -1: no bit or all.
+typedef double V __attribute__((vector_size(8 * LANES)));
+typedef long L __attribute__((vector_size(8 * LANES)));
 #define IN static inline __attribute__((always_inline))
-#define EIGHT(x) {x(0), x(1), x(2), x(3), x(4), x(5), x(6), x(7)}
-#define EACH1(name, f) IN V name(V x) { V y; for (int l = 0; l < 8; ++l) y[l] = f(x[l]); return y; }
-#define EACH2(name, f) IN V name(V a, V b) { V y; for (int l = 0; l < 8; ++l) y[l] = f(a[l], b[l]); return y; }
+#if LANES == 8
+#define ALL(x) {x(0), x(1), x(2), x(3), x(4), x(5), x(6), x(7)}
+#elif LANES == 4
+#define ALL(x) {x(0), x(1), x(2), x(3)}
+#else
+#define ALL(x) {x(0), x(1)}
+#endif
+#define EACH1(name, f) IN V name(V x) { V y; for (int l = 0; l < LANES; ++l) y[l] = f(x[l]); return y; }
+#define EACH2(name, f) IN V name(V a, V b) { V y; for (int l = 0; l < LANES; ++l) y[l] = f(a[l], b[l]); return y; }
 #define INFINITE __builtin_inf()
 #define UNDEFINED __builtin_nan("")
 
-IN V splat(double x) { return V{x, x, x, x, x, x, x, x}; }
-IN L splat(long x) { return L{x, x, x, x, x, x, x, x}; }
+#define AT(l) x
+IN V splat(double x) { return V ALL(AT); }
+IN L splat(long x) { return L ALL(AT); }
+#undef AT
 IN V V_of_L(L x) { return __builtin_convertvector(x, V); }
 IN V V_of_B(L x) { return __builtin_convertvector(-x, V); }
 IN L L_of_V(V x) { return __builtin_convertvector(x, L); }
@@ -26,20 +34,25 @@ IN L smallest(L a, L b) { return where(a < b, a, b); }
 IN V magnitude(V x) { return (V)((L)x & 0x7fffffffffffffffL); }
 IN L magnitude(L x) { return where(x < 0, -x, x); }
 
-// An element of eight chains that lie `s` numbers apart; the element that each chain has an index of.
+// An element of chains that lie `s` numbers apart; the element that each chain has an index of.
 #define AT(l) p[l * s]
-IN V row(const double* p, long s) { return V EIGHT(AT); }
-IN L row(const long* p, long s) { return L EIGHT(AT); }
+IN V row(const double* p, long s) { return V ALL(AT); }
+IN L row(const long* p, long s) { return L ALL(AT); }
 #undef AT
-IN void put(double* p, long s, V x) { for (int l = 0; l < 8; ++l) p[l * s] = x[l]; }
-IN void put(long* p, long s, L x) { for (int l = 0; l < 8; ++l) p[l * s] = x[l]; }
+IN void put(double* p, long s, V x) { for (int l = 0; l < LANES; ++l) p[l * s] = x[l]; }
+IN void put(long* p, long s, L x) { for (int l = 0; l < LANES; ++l) p[l * s] = x[l]; }
 #define AT(l) p[i[l]]
-IN V take(const double* p, L i) { return V EIGHT(AT); }
-IN L take(const long* p, L i) { return L EIGHT(AT); }
+#if LANES == 8 && __AVX512F__
+#include <immintrin.h>
+IN V take(const double* p, L i) { return (V)_mm512_i64gather_pd((__m512i)i, p, 8); }
+#else
+IN V take(const double* p, L i) { return V ALL(AT); }
+#endif
+IN L take(const long* p, L i) { return L ALL(AT); }
 #undef AT
 #define AT(l) p[i[l]][l]
-IN V take(const V* p, L i) { return V EIGHT(AT); }
-IN L take(const L* p, L i) { return L EIGHT(AT); }
+IN V take(const V* p, L i) { return V ALL(AT); }
+IN L take(const L* p, L i) { return L ALL(AT); }
 #undef AT
 
 // An index from the end, and never one outside.

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 LANES = 8
-"""Chains of a vector, as in lanes.h: the float64 numbers of the widest registers."""
+"""Chains of a vector at most: the float64 numbers of the widest registers."""
 
 STACK = 1 << 18
 """Most bytes of values on the stack: a thread has 8 MB, the second-level cache of a core less than 2."""

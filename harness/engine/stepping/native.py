@@ -1,6 +1,6 @@
 """A block of steps as one function in C++, which the system's compiler makes in a fraction of a second.
 
-`recording` writes the step; here are the loops around it: over eight chains at a time, and over the steps, so that
+`recording` writes the step; here are the loops around it: over some chains at a time, and over the steps, so that
 position and state stay in the processor while all steps of the block are done.
 """
 
@@ -25,7 +25,7 @@ FEW = 512
 """Numbers of a chain's input to a step, up to which it is copied before it is used more than once."""
 
 TILE = 8
-"""Groups of eight chains that are done in turn within a step: what is read and written is then one stretch of memory,
+"""Groups of chains that are done in turn within a step: what is read and written is then one stretch of memory,
 and the processor can begin the next group before the last is done."""
 
 TILE_BYTES = 1 << 15
@@ -57,33 +57,30 @@ class Native:
         if code != other or not all(map(torch.equal, self.constants, others)):
             raise Unsupported("what a step does depends on the number of chains")
         self.weighted = "/* weights */" in code
-        self.function = built(PRELUDE.read_text(encoding="utf-8") + code).advance_block
+        lanes = 2 if len(theta) == 1 else min(LANES, 1 << len(theta).bit_length() - 1)
+        self.function = built(f"#define LANES {lanes}\n{PRELUDE.read_text(encoding='utf-8')}{code}").advance_block
 
     def advance(self, theta: Tensor, state: State, block: Block, width: int) -> Advanced:
         """Run the steps of a block whose draws have `width` numbers."""
-        chains = len(theta)
-        rows = torch.arange(-(-chains // LANES) * LANES)
-        rows[chains:] = 0
-
-        def filled(leaf: Tensor, axis: int) -> Tensor:
-            leaf = leaf.long() if leaf.dtype is torch.bool else leaf
-            return leaf if len(rows) == chains else leaf.index_select(axis, rows)
-
         kept = int(block.keep.sum())
-        draws, weights = theta.new_empty((kept, len(rows), width)), theta.new_empty((kept, len(rows)))
-        carry = [filled(leaf, 0).clone(memory_format=torch.contiguous_format) for leaf in _leaves(theta, state)]
-        inputs = [filled(leaf, 1) for leaf in _inputs(block)]
-        constants = [leaf.long() if leaf.dtype is torch.bool else leaf for leaf in self.constants]
-        held = [*carry, draws, weights, *(leaf.contiguous() for leaf in (block.h, block.T, *inputs, *constants))]
+        draws, weights = theta.new_empty((kept, len(theta), width)), theta.new_empty((kept, len(theta)))
+        carry = [_number(leaf).contiguous() for leaf in _leaves(theta, state)]
+        left = [torch.empty_like(leaf) for leaf in carry]
+        inputs = [leaf if leaf[0, 0].is_contiguous() else leaf.contiguous() for leaf in map(_number, _inputs(block))]
+        constants = [_number(leaf).contiguous() for leaf in self.constants]
+        held = [*carry, *left, draws, weights, block.h.contiguous(), block.T.contiguous(), *inputs, *constants]
+        strides = [stride for leaf in inputs for stride in leaf.stride()[:2]]
         self.function(
-            ctypes.c_long(len(block)), ctypes.c_long(len(rows)), ctypes.c_char_p(block.keep.tobytes()),
+            ctypes.c_long(len(block)), ctypes.c_long(len(theta)), ctypes.c_char_p(block.keep.tobytes()),
             (ctypes.c_void_p * len(held))(*(leaf.data_ptr() for leaf in held)),
+            (ctypes.c_long * len(strides))(*strides),
         )  # fmt: skip
-        theta, *left = (leaf[:chains].to(was.dtype) for leaf, was in zip(carry, _leaves(theta, state), strict=True))
-        return Advanced(
-            theta, dict(zip(sorted(state), left, strict=True)), draws[:, :chains],
-            weights[:, :chains] if self.weighted else None,
-        )  # fmt: skip
+        theta, *left = (leaf.to(was.dtype) for leaf, was in zip(left, _leaves(theta, state), strict=True))
+        return Advanced(theta, dict(zip(sorted(state), left, strict=True)), draws, weights if self.weighted else None)
+
+
+def _number(leaf: Tensor) -> Tensor:
+    return leaf.long() if leaf.dtype is torch.bool else leaf
 
 
 def _leaves(theta: Tensor, state: State) -> list[Tensor]:
@@ -119,11 +116,15 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
         sign = "-" if kind == "B" else ""
         bytes_ += size * LANES * 8
         carry.append(f"{_vector(leaf)} all_{name}[TILE][{size}];")
-        each.append(f"auto* const {name} = all_{name}[(g - first) / {LANES}];")
-        start.append(f"for (long i = 0; i < {size}; ++i) {name}[i] = {sign}row(p{name} + g * {size} + i, {size});")
-        end.append(f"for (long i = 0; i < {size}; ++i) put(p{name} + g * {size} + i, {size}, {sign}{name}[i]);")
+        each.append(f"auto* const {name} = all_{name}[(g - first) / LANES];")
+        start.append(
+            f"for (long i = 0; i < {size}; ++i) {name}[i] = {sign}row(p{name} + at * {size} + i, many * {size});"
+        )
+        end.append(f"for (long i = 0; i < {size}; ++i) put(o{name} + at * {size} + i, many * {size}, {sign}{name}[i]);")
         w.values[id(leaf)] = w.leaf(leaf.shape, leaf.dtype, f"{name}[{{}}]".format, name)
+    pointers += [(f"o{name}", leaf.dtype) for name, leaf in zip(carried, given.values(), strict=True)]
     pointers += [("draws", torch.float64), ("weights", torch.float64), ("ph", torch.float64), ("pT", torch.float64)]
+    each.insert(0, "const long at = chains < LANES ? 0 : g < chains - LANES ? g : chains - LANES;")
     views = list(each)
     for name, leaf in (("h", h), ("T", T)):
         each.append(f"const V {name} = splat(p{name}[k]);")
@@ -134,10 +135,10 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
     for number, leaf in enumerate([*(slot for slot in noise if slot.ndim), *batch.values()]):
         name, size = f"n{number}", leaf[0].numel()
         pointers.append((f"p{name}", leaf.dtype))
-        each.append(f"const auto* {name} = p{name} + (k * rows + g) * {size};")
+        each.append(f"const auto* {name} = p{name} + k * s[{2 * number}] + at * s[{2 * number + 1}];")
         sign = "-" if leaf.dtype is torch.bool else ""
         w.values[id(leaf)] = w.leaf(
-            leaf.shape, leaf.dtype, f"{sign}row({name} + {{}}, {size})".format, cheap=size > FEW
+            leaf.shape, leaf.dtype, f"{sign}row({name} + {{}}, many * s[{2 * number + 1}])".format, cheap=size > FEW
         )
     results = _leaves(after, left)
     out = [draw] if weight is None else [draw, weight]
@@ -159,7 +160,8 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
             raise Unsupported(f"{name} of shape {tuple(leaf.shape)}")
         with w.loops(leaf.shape) as index:
             w.lines.append(
-                f"put({name} + (kept * rows + g) * {size} + {w.place(leaf.shape, index)}, {size}, {value.at(index)});"
+                f"put({name} + (kept * chains + at) * {size} + {w.place(leaf.shape, index)}, many * {size}, "
+                f"{value.at(index)});"
             )
     w.lines.append("}" + "/* weights */" * (weight is not None))
     for name, leaf, value in copied:
@@ -171,12 +173,13 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
         f"{types.get(dtype, 'long')}* const {name} = ({types.get(dtype, 'long')}*)p[{number}];"
         for number, (name, dtype) in enumerate(pointers)
     ]
-    groups = f"for (long g = first; g < last; g += {LANES}) {{"
+    groups = "for (long g = first; g < last; g += LANES) {"
     code = [
-        'extern "C" void advance_block(long steps, long rows, const char* keep, void* const* p) {', *opened,
+        'extern "C" void advance_block(long steps, long chains, const char* keep, void* const* p, const long* s) {',
+        *opened, "const long many = chains > 1;",
         f"enum {{ TILE = {max(1, min(TILE, TILE_BYTES // bytes_))} }};",
-        f"for (long first = 0; first < rows; first += TILE * {LANES}) {{",
-        f"const long end = first + TILE * {LANES}, last = end < rows ? end : rows;", *carry,
+        "for (long first = 0; first < chains; first += TILE * LANES) {",
+        "const long end = first + TILE * LANES, last = end < chains ? end : chains;", *carry,
         groups, *views, *start, "}",
         "for (long k = 0, kept = 0; k < steps; kept += keep[k++])", groups, *each, *w.lines, "}",
         groups, *views, *end, "}", "}", "}",
