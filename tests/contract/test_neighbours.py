@@ -91,7 +91,7 @@ def test_no_size_of_data_or_batch_lets_logistic_chains_feel_each_other(name):
 )
 def test_compiled_mixture_chains_do_not_feel_each_other(name, sampler):
     task = MIXTURES[name]
-    assert_same_bits(task, SAMPLERS[sampler], 2.4 / task.curvature(), (1, 5), mode="compiled")
+    assert_same_bits(task, SAMPLERS[sampler], 2.4 / task.curvature(), (1, 3, 11), mode="compiled")
 
 
 @pytest.mark.data
@@ -99,4 +99,4 @@ def test_compiled_mixture_chains_do_not_feel_each_other(name, sampler):
 @pytest.mark.parametrize(("name", "sampler"), [("heart", "sgld"), ("heart-20", "sghmc")])
 def test_compiled_logistic_chains_do_not_feel_each_other(name, sampler):
     task = LOGISTIC[name]
-    assert_same_bits(task, SAMPLERS[sampler], 2.4 / task.curvature(), (1, 5), mode="compiled")
+    assert_same_bits(task, SAMPLERS[sampler], 2.4 / task.curvature(), (1, 3, 11), mode="compiled")

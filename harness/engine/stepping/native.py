@@ -117,10 +117,9 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
         bytes_ += size * LANES * 8
         carry.append(f"{_vector(leaf)} all_{name}[TILE][{size}];")
         each.append(f"auto* const {name} = all_{name}[(g - first) / LANES];")
-        start.append(
-            f"for (long i = 0; i < {size}; ++i) {name}[i] = {sign}row(p{name} + at * {size} + i, many * {size});"
-        )
-        end.append(f"for (long i = 0; i < {size}; ++i) put(o{name} + at * {size} + i, many * {size}, {sign}{name}[i]);")
+        where, elements = f"{name} + at * {size} + i, many * {size}", f"for (long i = 0; i < {size}; ++i)"
+        start.append(f"{elements} {name}[i] = {sign}row(p{where});")
+        end.append(f"{elements} put(o{where}, {sign}{name}[i]);")
         w.values[id(leaf)] = w.leaf(leaf.shape, leaf.dtype, f"{name}[{{}}]".format, name)
     pointers += [(f"o{name}", leaf.dtype) for name, leaf in zip(carried, given.values(), strict=True)]
     pointers += [("draws", torch.float64), ("weights", torch.float64), ("ph", torch.float64), ("pT", torch.float64)]
