@@ -29,6 +29,7 @@ from harness.results.spec import Execution, RunSpec
 from harness.runs.limit import interrupted_after
 from harness.system.errors import BenchError, DataError, UsageError
 from harness.system.locks import HeldError, Lock, lock_device
+from harness.system.memory import keep_freed
 
 CHECKPOINT_SECONDS = 300.0
 """Between two checkpoints, where BENCH_CHECKPOINT_SECONDS does not say otherwise."""
@@ -181,6 +182,7 @@ def prepare(job: Job) -> None:
     import torch
 
     _check_device(job.device, torch.cuda.device_count())
+    keep_freed()
     torch.set_num_threads(job.threads)
     torch.set_default_dtype(torch.float32)
     set_up(job.specs[0].execution, job.device)

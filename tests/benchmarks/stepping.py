@@ -42,6 +42,7 @@ def streams(case: Case) -> list[Any]:
 def make_loop(case: Case, *, silent: bool = True) -> Any:
     import torch
 
+    from harness.system.memory import keep_freed
     from plugins.samplers.hmc import HMC
     from plugins.samplers.msgld import MSGLD
     from plugins.samplers.sghmc import SGHMC
@@ -49,6 +50,7 @@ def make_loop(case: Case, *, silent: bool = True) -> Any:
     from tasks.regression.blr import German
     from tasks.synthetic.mixture25 import Mixture25
 
+    keep_freed()
     torch.set_num_threads(1)
     samplers = {"sgld": SGLD(), "msgld": MSGLD(), "sghmc": SGHMC(friction=FRICTION), "hmc": HMC(leapfrog=LEAPFROG)}
     task = German(batch=BATCH) if case.task == "blr-german" else Mixture25(gradient_noise=0.0)
