@@ -246,6 +246,7 @@ def _place(tensor: torch.Tensor) -> int:
 def _sides_asked(gpu, name, args, kwargs):
     """The arguments without the GPU, and the side that they ask for: True, False, or None for no side."""
     wanted = None
+    kwargs.pop("pin_memory", None)
     if kwargs.get("device") is not None:
         wanted = torch.device(kwargs["device"]).type == "cuda"
         if torch.device(kwargs["device"]).type != "meta":

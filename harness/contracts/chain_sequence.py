@@ -31,6 +31,7 @@ class ChainSequence:
     def __init__(self, generators: Sequence[Generator], make: Callable[[Any], Tensor]) -> None:
         self.generators = list(generators)
         self.make = make
+        self._copied: Tensor | None = None
         self._refill()
 
     def _refill(self) -> None:
@@ -57,6 +58,14 @@ class ChainSequence:
             self._place += len(part)
             steps -= len(part)
         return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def sent(self, part: Tensor, device: str) -> Tensor:
+        """What `take` returned last, on a device: of a copy of the whole stretch, so that no step waits for its own."""
+        if device == "cpu" or self._place < len(part):
+            return part.to(device)
+        if self._copied is not self._stretch:
+            self._copied, self._copy = self._stretch, self._stretch.to(device)
+        return self._copy[self._place - len(part) : self._place]
 
     def ahead(self, steps: int) -> Tensor:
         """Those that come next, so many or what is left of the stretch; they are still to be taken."""

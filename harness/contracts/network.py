@@ -195,20 +195,19 @@ class NetworkProblem(DataProblem):
         return torch.stack([self.task.start(s.torch("init")) for s in self.streams]).to(self.device, self.dtype)
 
     def draw_batches(self, steps: int) -> Batch:
-        """Indices stay on the CPU: how many rows there are is read at every step, and must not wait for a GPU."""
+        """Indices of rows, and what the rows are changed by.
+
+        How many rows there are is read at every step, and must not wait for a GPU: the indices of longer blocks stay on
+        the CPU. A single step, which may be recorded, is on the GPU as it will be used, without empty places.
+        """
         if self.epochs is None:
             return {}
-        batch = {"index": self.epochs.take(steps)}
-        if self._changes is not None:
-            batch["change"] = self._changes.take(steps)
-        return self.whole(batch)
-
-    def whole(self, batch: Batch) -> Batch:
-        """On a GPU, a single step's batch as it will be used, without empty places: the step may be recorded."""
-        if self.device == "cpu" or len(batch["index"]) > 1:
+        sequences = {"index": self.epochs} | ({} if self._changes is None else {"change": self._changes})
+        batch = {name: sequence.take(steps) for name, sequence in sequences.items()}
+        if self.device == "cpu" or steps > 1:
             return batch
         size = int((batch["index"][0, 0] < self.terms).sum())
-        return {name: leaf[:, :, :size].to(self.device, non_blocking=True) for name, leaf in batch.items()}
+        return {name: sequences[name].sent(part, self.device)[:, :, :size] for name, part in batch.items()}
 
     def batch_rows(self, c: int, batch: Batch, size: int) -> tuple[Tensor, Tensor]:
         """The rows "x" of chain c's batch as a training step sees them, and their labels; `size` of them."""

@@ -244,7 +244,7 @@ class DataProblem(Problem):
 
     def draw_batches(self, steps: int) -> Batch:
         """Indices of rows, (steps, C, n filled up); N in the empty places."""
-        return {} if self.epochs is None else {"index": self.epochs.take(steps).to(self.device)}
+        return {} if self.epochs is None else {"index": self.epochs.sent(self.epochs.take(steps), self.device)}
 
     def rows(self, chains: slice, batch: Batch | None) -> Rows:
         """The rows that these chains look at."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
 from harness import TUNING_SEED, NetworkProblem, UsageError
+from tasks.datasets.imagefolder import SIDE
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -19,10 +22,27 @@ if TYPE_CHECKING:
     from tasks.vision.imagenet import ImageNet
 
     Batch = dict[str, Tensor]
-    Pixels = Future[NDArray[np.uint8]]
+
 
 AHEAD = 3
 """Batches that are decoded before they are asked for."""
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Images (n, 224, 224, 3) that threads decode into memory that a GPU reads without stopping anything: pinned."""
+
+    pixels: Tensor
+    under_way: Sequence[Future[None]]
+
+    def whole(self) -> Tensor:
+        for image in self.under_way:
+            image.result()
+        return self.pixels
+
+    def cancel(self) -> None:
+        for image in self.under_way:
+            image.cancel()
 
 
 class StreamedProblem(NetworkProblem):
@@ -45,7 +65,7 @@ class StreamedProblem(NetworkProblem):
         self.used = {name: task.rows(name, folder) for name, folder in self.folders.items()}
         super().__init__(task, streams, device)
         self.pool = ThreadPoolExecutor(task.threads, "decode")
-        self.pending: dict[bytes, list[Pixels]] = {}
+        self.pending: dict[bytes, Decoded] = {}
 
     def set(self, name: str) -> dict[str, Tensor]:
         """The labels; pixels are read when they are needed."""
@@ -61,25 +81,38 @@ class StreamedProblem(NetworkProblem):
         if self.device == "cpu" or steps > 1:
             return batch
         images = [
-            self._images(index, seed) for index, seed in zip(batch["index"][0], batch.pop("change")[0], strict=True)
+            self._images(index, seed).to(self.device, non_blocking=True)
+            for index, seed in zip(batch["index"][0], batch["change"][0], strict=True)
         ]
-        return self.whole(batch) | {"pixels": torch.stack(images)[None].to(self.device, non_blocking=True)}
+        size = len(images[0])
+        return {
+            "index": self.epochs.sent(batch["index"], self.device)[:, :, :size],
+            "pixels": torch.stack(images)[None],
+        }
 
     def _images(self, index: Tensor, seed: Tensor) -> Tensor:
         """The images of one chain's batch (n, 224, 224, 3), without empty places, on the CPU."""
-        return torch.from_numpy(np.stack([image.result() for image in self._decode(index, seed)]))
+        return self._decode(index, seed).whole()
 
-    def _decode(self, index: Tensor, seed: Tensor) -> list[Pixels]:
+    def _decode(self, index: Tensor, seed: Tensor) -> Decoded:
         """The images of one chain's batch, under way; batches that nobody asked for are forgotten, oldest first."""
         key = seed.numpy().tobytes()
         if key not in self.pending:
             train = self.folders["train"]
             pairs = [(int(i), int(s)) for i, s in zip(index, seed, strict=True) if i < self.terms]
-            self.pending[key] = [self.pool.submit(train.training, i, s) for i, s in pairs]
+            self.pending[key] = self._started(functools.partial(train.training, i, s) for i, s in pairs)
             while len(self.pending) > 2 * (AHEAD + 1) * len(self.streams):
-                for forgotten in self.pending.pop(next(iter(self.pending))):
-                    forgotten.cancel()
+                self.pending.pop(next(iter(self.pending))).cancel()
         return self.pending[key]
+
+    def _started(self, images: Iterable[Callable[[], NDArray[np.uint8]]]) -> Decoded:
+        images = list(images)
+        pixels = torch.empty((len(images), SIDE, SIDE, 3), dtype=torch.uint8, pin_memory=self.device != "cpu")
+
+        def write(place: Tensor, image: Callable[[], NDArray[np.uint8]]) -> None:
+            place.numpy()[:] = image()
+
+        return Decoded(pixels, [self.pool.submit(write, *pair) for pair in zip(pixels, images, strict=True)])
 
     def batch_rows(self, c: int, batch: Batch, size: int) -> tuple[Tensor, Tensor]:
         index = batch["index"][c]
@@ -89,9 +122,9 @@ class StreamedProblem(NetworkProblem):
     def stretches(self, name: str, length: int) -> Iterator[Tensor]:
         rows, folder = self.used[name], self.folders[name]
         parts = [rows[start : start + length] for start in range(0, len(rows), length)]
-        coming: list[list[Pixels]] = []
+        coming: list[Decoded] = []
         for part in (*parts, None):  # the next one is under way while one is looked at
             if part is not None:
-                coming.append([self.pool.submit(folder.evaluation, int(i)) for i in part])
+                coming.append(self._started(functools.partial(folder.evaluation, int(i)) for i in part))
             if len(coming) == 2 or (part is None and coming):
-                yield torch.from_numpy(np.stack([image.result() for image in coming.pop(0)])).to(self.device)
+                yield coming.pop(0).whole().to(self.device, non_blocking=True)

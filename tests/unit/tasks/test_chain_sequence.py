@@ -83,3 +83,16 @@ def test_epochs_go_on_from_any_place(later, without_compiler):
         again.load(state)
         assert torch.equal(again.take(13), whole[place : place + 13])
         assert torch.equal(again.take(13), whole[place + 13 : place + 26])
+
+
+def test_what_was_taken_is_part_of_one_copy_of_each_stretch():
+    """ "cpu:0" stands for a device: only "cpu" is where the stretches are."""
+    sequence = epochs([Streams(0, chain) for chain in range(2)], 10, 3)
+    copies = set()
+    for steps in (1, 2, 1, 3, 1, 5, 1):
+        part = sequence.take(steps)
+        sent = sequence.sent(part, "cpu:0")
+        assert torch.equal(sent, part)
+        copies.add(sequence._copy.data_ptr())
+        sequence.load(sequence.state())
+    assert torch.equal(sequence.sent(sequence.take(1), "cpu:0"), sequence._stretch[sequence._place - 1][None])
