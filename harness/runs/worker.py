@@ -216,10 +216,8 @@ def set_up(execution: Execution, device: str) -> None:
     """Set torch's flags, and make the device, if it is a GPU, the current one of this process."""
     import torch
 
-    if execution.compile == "plain":  # the same, but for torch's compiler, which would take a second to import
-        torch.set_deterministic_debug_mode("warn" if execution.deterministic else "default")
-    else:
-        torch.use_deterministic_algorithms(execution.deterministic, warn_only=True)
+    # For operations only: torch's compiler, which takes a second to import, is told when it is used.
+    torch.set_deterministic_debug_mode("warn" if execution.deterministic else "default")
     if device == "cpu":
         return
     # Read when cuBLAS starts; without it torch warns that matrix products may differ from run to run.

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.engine.stepping.block import Advanced, Block, check_calls, check_returned, check_weights, drawn
 from harness.engine.stepping.execution_mode import CPP_WRAPPER_FROM, torch_version
-from harness.engine.stepping.making import kind_of, making
+from harness.engine.stepping.making import kind_of, making, tell_compiler
 from harness.engine.stepping.noise import Noise, StepNoise
 from harness.engine.stepping.plain import advance
 from harness.engine.stepping.potential import CountingPotential, Potential
@@ -139,6 +139,7 @@ def _compile(function: Function, carry: Lanes, steps: Lanes, backend: str) -> Fu
     from torch._dynamo import mark_dynamic
     from torch.utils import _pytree as tree
 
+    tell_compiler()
     for noisy in ("torch.utils.cpp_extension", "torch._inductor"):  # a GPU that none asked for, calls it cannot inline
         logging.getLogger(noisy).setLevel(logging.ERROR)
     options = {

@@ -37,6 +37,14 @@ def making(sampler: Sampler, how: str = "compiled") -> Iterator[None]:
         ) from error
 
 
+def tell_compiler() -> None:
+    """Make torch's compiler as deterministic as this process is; it is imported here, and only where it is needed."""
+    import torch
+
+    wanted = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(wanted, warn_only=torch.is_deterministic_algorithms_warn_only_enabled())
+
+
 def _reasons(error: BaseException) -> str:
     """What an error says, and before it what the errors say that it came from."""
     earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

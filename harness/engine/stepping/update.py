@@ -18,7 +18,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from harness.engine.stepping.block import Advanced, Block, check_calls, check_returned, drawn, finite, split, stacked
-from harness.engine.stepping.making import kind_of, making
+from harness.engine.stepping.making import kind_of, making, tell_compiler
 from harness.engine.stepping.noise import Noise, StepNoise
 from harness.engine.stepping.potential import Potential
 
@@ -204,6 +204,7 @@ def _update(sampler: Sampler, potential: BoundPotential, block: Block) -> Functi
 def _compile(update: Function, backend: str) -> Function:
     import torch
 
+    tell_compiler()
     options = {"compile_threads": 1} if backend == "inductor" else None
     compiled: Function = torch.compile(update, fullgraph=True, dynamic=False, backend=backend, options=options)
     return compiled

@@ -136,11 +136,10 @@ def _execute(db: DuckDBPyConnection, table: str, statement: str, rows: list[Row]
 
 def _insert_curves(db: DuckDBPyConnection, curves: list[Curve]) -> None:
     """A row for each curve, its points as lists. NaN becomes NULL."""
-    import numpy as np
-    import pyarrow as pa
-
     if not curves:
         return
+    import numpy as np
+    import pyarrow as pa
 
     def lists(arrays: list[NDArray[np.float64]]) -> Any:
         ends = np.cumsum([0, *(array.size for array in arrays)], dtype=np.int32)

@@ -205,8 +205,6 @@ def _artifacts(record: Record, result: Mapping[str, Any], folder: Path) -> list[
 
 
 def _curves(record: Record, path: Path, digest: str | None) -> list[Curve]:
-    from safetensors.numpy import load as load_arrays
-
     try:
         content = read_bytes(path, MAX_CURVE_BYTES)
     except OSError as error:
@@ -215,6 +213,8 @@ def _curves(record: Record, path: Path, digest: str | None) -> list[Curve]:
         raise Malformed(f"{path.name} is missing, or not readable: {error.strerror}") from None
     if digest is not None and hashlib.sha256(content).hexdigest() != digest:
         raise Malformed(f"{path.name} is truncated or altered: its checksum does not match result.json")
+    from safetensors.numpy import load as load_arrays  # and numpy with it
+
     try:
         arrays = load_arrays(content)
     except Exception as error:  # noqa: BLE001 - the library's own error, or a header that lies

@@ -1,0 +1,111 @@
+"""The first result of a new user: `bench run` from cold, over a script that does the same in blackjax.
+
+    python tests/benchmarks/cold.py --rounds 5
+
+Nothing is cached on either side, each is a process of its own, and they alternate. `JAX_PYTHON` names another Python
+that has blackjax. Both wall time and processor time are told, the second including the processes that bench starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+STEPS = 50_000
+CHAINS = (1, 40)
+GOAL, COMPILER_GOAL = 1.5, 0.3
+SUBREAPER = 36
+"""PR_SET_CHILD_SUBREAPER of prctl(2): processes that outlive the command become children of this one, and are counted."""
+
+
+def measure(rounds: int, chains: Sequence[int] = CHAINS, words: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Rows: ratios of the command over the script, and the seconds that a second process spends in the compiler."""
+    rows = []
+    with tempfile.TemporaryDirectory() as place:
+        for number in chains:
+            ours, theirs = [], []
+            for turn in range(rounds):
+                folder = Path(place, f"{number}-{turn}")
+                ours.append(_cost([*_bench(folder, "first", number), *words], _environment(folder)))
+                theirs.append(_cost(_script(folder, number), os.environ))
+                shutil.rmtree(folder)
+            for what, side, goal in (("", 0, GOAL), (", processor time", 1, None)):
+                name = f"`bench run` of {STEPS:,} SGLD steps from cold over a script with blackjax, {number} chain(s)"
+                ratios = [a[side] / b[side] for a, b in zip(ours, theirs, strict=True)]
+                rows.append(_row(f"{name}{what}", "ratio", ratios, goal) | {"seconds": [ours, theirs]})
+        rows.append(_again(Path(place, "again"), rounds))
+    return rows
+
+
+def _again(folder: Path, rounds: int) -> dict[str, Any]:
+    """Seconds of setup, the compiler's among them, of a process that another one preceded with the same code."""
+    found = []
+    for turn in range(rounds + 1):
+        command = _bench(folder, f"results-{turn}", 40)
+        _cost([*command, "--set", "run.compile=compiled"], _environment(folder))
+        (result,) = (folder / f"results-{turn}").glob("runs/*/*/*/result.json")
+        found.append(json.loads(result.read_text())["seconds"]["setup"])
+    return _row("second process with the same code: seconds of setup, the compiler's among them", "s", found[1:], COMPILER_GOAL)
+
+
+def _bench(folder: Path, results: str, chains: int) -> list[str]:
+    code = "from harness.cli import main; main()"
+    command = [sys.executable, "-c", code, "--results", str(folder / results), "run", "--sampler", "sgld", "--task"]
+    return [*command, "mixture25", "--budget", f"steps={STEPS}", "--chains", str(chains), "--seeds", "0"]
+
+
+def _script(folder: Path, chains: int) -> list[str]:
+    python = os.environ.get("JAX_PYTHON") or sys.executable
+    script = str(Path(__file__).with_name("cold_blackjax.py"))
+    return [python, script, str(chains), str(STEPS), str(folder / "draws.npy")]
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    folder.mkdir(exist_ok=True)
+    caches = {name: str(folder / name) for name in ("BENCH_CACHE", "TORCHINDUCTOR_CACHE_DIR")}
+    return {**os.environ, **caches}
+
+
+def _cost(command: Sequence[str], environment: Mapping[str, str]) -> tuple[float, float]:
+    """Seconds by the clock and of processor time, with all processes that the command leaves behind."""
+    ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
+    before, began = _used(), time.perf_counter()
+    subprocess.run(command, env=dict(environment), capture_output=True, text=True, check=True)
+    wall = time.perf_counter() - began
+    try:
+        while True:
+            os.wait()
+    except ChildProcessError:
+        return wall, _used() - before
+
+
+def _used() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _row(name: str, unit: str, values: Sequence[float], goal: float | None) -> dict[str, Any]:
+    return {
+        "name": name, "unit": unit, "value": statistics.median(values), "goal": goal,
+        "spread": [min(values), max(values)], "repeats": len(values),
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--chains", type=int, nargs="+", default=CHAINS)
+    asked, others = parser.parse_known_args()
+    print(json.dumps(measure(asked.rounds, asked.chains, others), indent=1))  # noqa: T201 - a script
