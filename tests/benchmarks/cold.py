@@ -57,7 +57,9 @@ def _again(folder: Path, rounds: int) -> dict[str, Any]:
         _cost([*command, "--set", "run.compile=compiled"], _environment(folder))
         (result,) = (folder / f"results-{turn}").glob("runs/*/*/*/result.json")
         found.append(json.loads(result.read_text())["seconds"]["setup"])
-    return _row("second process with the same code: seconds of setup, the compiler's among them", "s", found[1:], COMPILER_GOAL)
+    return _row(
+        "second process with the same code: seconds of setup, the compiler's among them", "s", found[1:], COMPILER_GOAL
+    )
 
 
 def _bench(folder: Path, results: str, chains: int) -> list[str]:

@@ -19,7 +19,7 @@ STEP_SIZE, VARIANCE = 0.01, 0.03
 
 def main(chains: int, steps: int, file: str) -> None:
     """The score is given analytically, the fastest form of peers_blackjax.py."""
-    jax.config.update("jax_enable_x64", True)  # noqa: FBT003 - jax's own signature
+    jax.config.update("jax_enable_x64", True)
     means = jnp.asarray(list(itertools.product((-4.0, -2.0, 0.0, 2.0, 4.0), repeat=2)))
     offset, pull = -(means**2).sum(1) / (2 * VARIANCE), means / VARIANCE
     kernel = blackjax.sgld(lambda x, _: jax.nn.softmax(offset + pull @ x) @ pull - x / VARIANCE)
