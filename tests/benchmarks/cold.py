@@ -27,7 +27,7 @@ STEPS = 50_000
 CHAINS = (1, 40)
 GOAL, COMPILER_GOAL = 1.5, 0.3
 SUBREAPER = 36
-"""PR_SET_CHILD_SUBREAPER of prctl(2): processes that outlive the command become children of this one, and are counted."""
+"""PR_SET_CHILD_SUBREAPER of prctl(2): what outlives the command becomes a child of this process, and is counted."""
 
 
 def measure(rounds: int, chains: Sequence[int] = CHAINS, words: Sequence[str] = ()) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What a user of blackjax would write for `bench run --sampler sgld --task mixture25`: imports, compilation, draws kept.
+"""What a user of blackjax would write for `bench run --sampler sgld --task mixture25`; the draws are kept.
 
 python cold_blackjax.py CHAINS STEPS FILE
 """

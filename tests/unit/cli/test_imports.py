@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import fabricated
+import pytest
 
 from harness.contracts.registry import registry
 from harness.results.ledger.ledger import Ledger
@@ -16,7 +17,8 @@ LIGHT = {"torch", "numpy", "polars", "duckdb", "pyarrow", "matplotlib", "scipy",
 RUNS = ["--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "smoke", "--seeds", "0-29"]
 COMMANDS = [
     (["--help"], LIGHT), (["new", "task", "own"], LIGHT - {"numpy"}), (["ls", "samplers"], LIGHT), (["status"], LIGHT),
-    (["run", *RUNS], LIGHT), (["plan", *RUNS], {"torch"}), (["ls", "runs"], {"torch"}), (["ingest"], {"torch"}),
+    (["run", *RUNS], LIGHT),
+    (["ingest"], LIGHT - {"duckdb", "rich"}), (["plan", *RUNS], {"torch"}), (["ls", "runs"], {"torch"}),
     (["sql", "select 1"], {"torch"}),
 ]  # fmt: skip
 """In this order, in one process: each with what must not be imported after it."""
@@ -57,3 +59,23 @@ def test_no_command_imports_more_than_it_needs_and_nothing_to_do_changes_nothing
     assert done.returncode == 0, done.stderr
     assert "30 runs: 30 done before, 0 to do" in done.stderr
     assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_a_worker_imports_the_compiler_of_torch_only_where_it_compiles(deterministic):
+    program = f"""
+import sys, torch
+from harness.results.spec import Execution
+from harness.runs.worker import set_up
+set_up(Execution(dtype="float32", compile="compiled", deterministic={deterministic}), "cpu")
+import harness.engine.stepping.compiled, harness.engine.stepping.native
+assert not {{"torch._inductor", "torch._dynamo", "sympy"}} & set(sys.modules)
+assert torch.are_deterministic_algorithms_enabled() == {deterministic}
+from harness.engine.stepping.making import tell_compiler
+tell_compiler()
+assert torch.are_deterministic_algorithms_enabled() == {deterministic}
+assert torch.is_deterministic_algorithms_warn_only_enabled() == {deterministic}
+assert getattr(sys.modules["torch._inductor"].config, "deterministic", {deterministic}) == {deterministic}
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
