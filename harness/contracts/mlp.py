@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from harness.contracts.layout import Block, Layout
 from harness.contracts.network import STRETCH, NetworkProblem
 from harness.contracts.posterior import DataProblem
+from harness.contracts.task import Problem
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -112,6 +113,10 @@ class MLPProblem(NetworkProblem):
     """
 
     network: MLP
+
+    def compile_network(self) -> None:
+        """It has no module."""
+        Problem.compile_network(self)
 
     def draw_batches(self, steps: int) -> Batch:
         """Indices (steps, C, n) on the device, N in the empty places of a short batch."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.contracts.layout import Block, Layout
 
@@ -55,10 +55,13 @@ class Network:
         with torch.random.fork_rng(devices=[]):
             return torch.cat([leaf.reshape(-1) for leaf in _without_counts(self.make()).buffers()])
 
-    def weights(self, flat: Tensor) -> dict[str, Tensor]:
-        """Views of the flat weights, by the module's names."""
-        pieces = zip(self.shapes.items(), flat.split(self.sizes), strict=True)
-        return {name: _first(piece, shape) for (name, shape), piece in pieces}
+    def weights(self, flat: Tensor, low: torch.dtype | None = None) -> dict[str, Tensor]:
+        """Views of the flat weights, by the module's names; of kernels and matrices in the type `low` where given."""
+        if low is None:
+            pieces: Sequence[Tensor] = flat.split(self.sizes)
+        else:
+            pieces = _pieces()(flat, self.sizes, [len(shape) > 1 for shape in self.shapes.values()], low)
+        return {name: _first(piece, shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)}
 
     def statistics(self, flat: Tensor) -> dict[str, Tensor]:
         """Views of the flat statistics, by the module's names."""
@@ -82,14 +85,45 @@ class Network:
             for layer, momentum in zip(layers, momenta, strict=True):
                 layer.momentum = momentum
 
-    def forward(self, weights: Tensor, statistics: Tensor, x: Tensor, *, training: bool) -> Tensor:
-        """What the module makes of a batch."""
+    def forward(
+        self, weights: Tensor, statistics: Tensor, x: Tensor, *, training: bool, low: torch.dtype | None = None
+    ) -> Tensor:
+        """What the module makes of a batch, by `weights` in the type `low` where autocast would bring them to it.
+
+        Autocast casts each kernel by itself, forward and backward; here all are cast at once, to the same bits.
+        """
         import torch
 
         if self.module.training != training:
             self.module.train(training)
-        out: Tensor = torch.func.functional_call(self.module, self.weights(weights) | self.statistics(statistics), (x,))
+        out: Tensor = torch.func.functional_call(
+            self.module, self.weights(weights, low) | self.statistics(statistics), (x,)
+        )
         return out
+
+
+@functools.cache
+def _pieces() -> Callable[[Tensor, Sequence[int], Sequence[bool], torch.dtype], Sequence[Tensor]]:
+    """Pieces of flat weights, some of them in another type, as one operation whose gradient is written in one go."""
+    import torch
+
+    class Pieces(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, flat: Tensor, sizes: Sequence[int], lowered: Sequence[bool], low: torch.dtype) -> Any:
+            ctx.sizes, ctx.dtype = sizes, flat.dtype
+            both = zip(flat.to(low).split(sizes), flat.split(sizes), lowered, strict=True)
+            return tuple(cast if is_low else own for cast, own, is_low in both)
+
+        @staticmethod
+        def backward(ctx: Any, *slopes: Tensor) -> Any:
+            found = torch.empty(sum(ctx.sizes), dtype=ctx.dtype, device=slopes[0].device)
+            for dtype in dict.fromkeys(slope.dtype for slope in slopes):
+                pairs = zip(found.split(ctx.sizes), slopes, strict=True)
+                places, values = zip(*((place, slope) for place, slope in pairs if slope.dtype == dtype), strict=True)
+                torch._foreach_copy_(places, values)
+            return found, None, None, None
+
+    return Pieces.apply
 
 
 def _without_counts(module: torch.nn.Module) -> torch.nn.Module:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -158,6 +158,7 @@ class NetworkProblem(DataProblem):
         super().__init__(task, streams, device)
         self.dtype: torch.dtype = getattr(torch, task.dtype)
         self._changes: ChainSequence | None = None
+        self._compiled: Callable[..., Tensor] | None = None
         shape = (self.batches, task.batch_terms())
         if task.changes(streams[0].numpy("data"), shape) is not None:
             self._changes = ChainSequence([s.numpy("data") for s in streams], lambda g: task.changes(g, shape))
@@ -241,6 +242,24 @@ class NetworkProblem(DataProblem):
         """grad U (C, D)."""
         return self._differentiate(theta, batch)[1]
 
+    def compile_network(self) -> None:
+        """Compile the loss and its gradient at their first use, for each size of a batch."""
+        import torch
+
+        self._compiled = torch.compile(self._loss, fullgraph=True, dynamic=False, options={"compile_threads": 1})
+
+    @contextmanager
+    def _compiling(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            if self._compiled is None or not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+                raise
+            raise PluginError(
+                f"the network of {type(self.task).__name__} was not compiled; leave out run.compile=network. "
+                f"The reason: {type(error).__name__}: {str(error).strip()}"
+            ) from error
+
     def _differentiate(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
         """The likelihood's part of U (C,), and grad U (C, D)."""
         import torch
@@ -256,7 +275,7 @@ class NetworkProblem(DataProblem):
         losses: list[Tensor] = []
         gradient: Tensor | None = None
         for n, part in self.parts(c, batch):
-            with torch.enable_grad():
+            with torch.enable_grad(), self._compiling():
                 mean = self._mean_loss(c, weights, part, update=batch is not None)
                 (slope,) = torch.autograd.grad(mean, weights)
             losses.append(mean.detach() * n)
@@ -280,7 +299,11 @@ class NetworkProblem(DataProblem):
 
     def _mean_loss(self, c: int, weights: Tensor, part: tuple[Tensor, Tensor], *, update: bool) -> Tensor:
         statistics = self.buffers[c] if update else self.buffers[c].clone()
-        return self.task.mean_loss(self._forward(weights, statistics, part[0], training=True), part[1])
+        loss = self._compiled if self._compiled is not None and weights.requires_grad else self._loss
+        return loss(weights, statistics, *part)
+
+    def _loss(self, weights: Tensor, statistics: Tensor, x: Tensor, label: Tensor) -> Tensor:
+        return self.task.mean_loss(self._forward(weights, statistics, x, training=True), label)
 
     def _forward(self, weights: Tensor, statistics: Tensor, x: Tensor, *, training: bool) -> Tensor:
         """Outputs in theta's precision."""
@@ -288,7 +311,8 @@ class NetworkProblem(DataProblem):
 
         low = self.task.precision == "bfloat16"
         with torch.autocast(x.device.type, torch.bfloat16) if low else nullcontext():
-            outputs = self.network.forward(weights, statistics, x, training=training)
+            dtype = torch.bfloat16 if low and self._compiled is None else None  # a compiler casts where it computes
+            outputs = self.network.forward(weights, statistics, x, training=training, low=dtype)
         return outputs.to(self.dtype)
 
     def statistics_of(self, theta: Tensor, batch: Batch) -> Tensor:

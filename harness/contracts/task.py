@@ -17,7 +17,7 @@ from harness.contracts.parameters import Configurable
 from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.truth import Truth
 from harness.system.columns import entry
-from harness.system.errors import require
+from harness.system.errors import UsageError, require
 
 if TYPE_CHECKING:
     import numpy as np
@@ -192,6 +192,10 @@ class Problem(ABC):
     def draw_batches(self, steps: int) -> Batch:
         """Everything random about U in the next `steps` steps: named tensors (steps, C, ...). {} where U is exact."""
         return {}
+
+    def compile_network(self) -> None:
+        """Compile what a mode of execution leaves alone: a network. Raises `UsageError` where there is none."""
+        raise UsageError("run.compile = network: this task's network is no torch module; ask for compiled")
 
     @abstractmethod
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:

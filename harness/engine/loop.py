@@ -82,6 +82,8 @@ class Loop:
         self.device = device
         self.dtype: torch.dtype = getattr(torch, task.dtype)
         self.problem: Problem = task.build(streams, device)
+        if mode == "network":
+            self.problem.compile_network()
         self.stepper = stepper(mode, self.problem.dim, device, opaque=task.opaque)
         self.clock = Clock()
         self.position = 0

@@ -57,7 +57,7 @@ class Execution:
     compile: str = entry(
         "how steps are executed",
         "plain",
-        setting=("str", None, "execution of steps; none: by their number", "", ("plain", "compiled")),
+        setting=("str", None, "execution of steps; none: by their number", "", ("plain", "compiled", "network")),
     )
     tf32: bool = entry(
         "whether products and convolutions of float32 may round their inputs to TF32",

@@ -2,7 +2,8 @@
 
 The mode stands in the RunSpec: "plain" is one torch call after the other. "compiled" is, on a CPU, the whole block as
 one function, or each step's update where the task is opaque or has `LARGE` parameters; on a GPU it is the whole step
-recorded as a CUDA graph. All run the same lines of sampler and task, and differ in the last bits.
+recorded as a CUDA graph. "network" is "compiled", and the network's forward and backward pass are compiled within it;
+`Loop` asks the problem for that. All run the same lines of sampler and task, and differ in the last bits.
 """
 
 from __future__ import annotations

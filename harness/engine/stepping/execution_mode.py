@@ -39,10 +39,12 @@ def choose(
 
     Unless a setting says otherwise: on a CPU long runs are compiled. On a GPU the steps of networks (`opaque` tasks)
     and of any task with `LARGE` parameters are recorded, whatever the length of the run: without that the GPU waits
-    for Python. `never` is the reason why the sampler is never compiled.
+    for Python. `never` is the reason why the sampler is never compiled. "network" is never chosen unless asked for.
     """
-    if asked == "compiled" and never is not None:
-        raise UsageError(f"run.compile = compiled: the sampler is exempt from the law 'compiled' ({never})")
+    if asked == "network" and not opaque:
+        raise UsageError("run.compile = network: the task has no network; ask for compiled, or leave the setting out")
+    if asked in {"compiled", "network"} and never is not None:
+        raise UsageError(f"run.compile = {asked}: the sampler is exempt from the law 'compiled' ({never})")
     if asked is None and never is not None:
         return "plain"
     if asked is None:
@@ -50,9 +52,9 @@ def choose(
         worth = steps * dim >= LARGE_COMPILED_FROM if large else steps >= COMPILED_FROM
         wanted = worth if device == "cpu" else large or opaque
         return "compiled" if wanted and lack(device) is None else "plain"
-    missing = lack(device) if asked == "compiled" else None
+    missing = None if asked == "plain" else lack(device)
     if missing:
-        raise UsageError(f"run.compile = compiled: {missing}; install it, or leave the setting out")
+        raise UsageError(f"run.compile = {asked}: {missing}; install it, or leave the setting out")
     return asked
 
 

@@ -62,3 +62,17 @@ def test_evaluation_uses_the_statistics_and_leaves_them():
     assert torch.equal(statistics, before)
     torch.testing.assert_close(together, alone)
     assert not torch.allclose(together, flat.forward(weights, 2 * statistics, images, training=False))
+
+
+@pytest.mark.parametrize("normalisation", ["batch", "group", "filter-response"])
+def test_weights_cast_at_once_give_the_bits_of_autocast(normalisation):
+    flat = Network(lambda: ResNet18(10, 2, normalisation))
+    start, x = flat.start(torch.Generator().manual_seed(0)), torch.randn(4, 3, 16, 16)
+    found = []
+    for low in (None, torch.bfloat16):
+        weights, statistics = start.clone().requires_grad_(), flat.first_statistics()
+        with torch.autocast("cpu", torch.bfloat16):
+            outputs = flat.forward(weights, statistics, x, training=True, low=low)
+        (gradient,) = torch.autograd.grad(outputs.float().logsumexp(1).mean(), weights)
+        found.append((outputs, gradient, statistics))
+    assert all(map(torch.equal, *found))
