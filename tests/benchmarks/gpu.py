@@ -33,7 +33,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 LEAST_SECONDS = 45.0
 """Less than this is too little to begin a part with."""
-LIMITS = {"look": 100.0, "tests": 240.0, "beside": 240.0}
+LIMITS = {"look": 150.0, "tests": 240.0, "beside": 240.0}
 """Seconds of a part by the first word of its name; one that takes longer has failed."""
 TIMEOUT = 124
 """Recorded as the exit code of such a part."""
@@ -46,6 +46,9 @@ LOOKS: Mapping[str, Mapping[str, Any]] = {
     "look-bfloat16": {"mode": "compiled", "precision": "bfloat16"},
     "look-tf32": {"mode": "compiled", "tf32": True},
     "look-plain-bfloat16": {"mode": "plain", "precision": "bfloat16"},
+    "look-network": {"mode": "network"},
+    "look-network-bfloat16": {"mode": "network", "precision": "bfloat16"},
+    "look-decoding": {"mode": "decoding"},
 }
 LOOK = {"precision": "float32", "tf32": False, "width": 64, "batch": 100, "sampler": "msgld"}
 ROUNDS = 5
@@ -66,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("--work", type=Path, help="large files; default: work/ in --out")
     run.add_argument("--data", type=Path, help="default: data/ in --work, else BENCH_DATA")
     run.add_argument("--seconds", type=float, default=520.0, help="after which this call ends")
-    run.add_argument("--minutes", type=float, default=27.0, help="that all calls may take together")
+    run.add_argument("--minutes", type=float, default=25.0, help="that all calls may take together")
     run.add_argument("--device", default="cuda:0")
     run.add_argument("--precision", default="bfloat16", choices=("float32", "bfloat16"), help="of the runs")
     run.add_argument("--seed", type=int, default=0)
@@ -239,6 +242,8 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
     from harness.runs.worker import set_up
 
     asked = {**LOOK, **asked}
+    if asked["mode"] == "decoding":
+        return decoding(asked["steps"])
     device, on_gpu = asked["device"], asked["device"] != "cpu"
     torch.set_num_threads(1)
     kind = "cuda" if on_gpu else "cpu"
@@ -271,6 +276,44 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
         said["memory"] = torch.cuda.max_memory_allocated() / 1e6
         said["memory_reserved"] = torch.cuda.max_memory_reserved() / 1e6
     return said
+
+
+def decoding(batches: int) -> dict[str, Any]:
+    """Images of ImageNet's usual size that the task decodes a second, by one thread and by one a core."""
+    import tempfile
+
+    import numpy as np
+    import torch
+    from PIL import Image
+
+    from harness.contracts.randomness import Streams
+    from tasks.vision.imagenet import ImageNet
+
+    torch.set_num_threads(1)
+    random, found = np.random.default_rng(0), {}
+    with tempfile.TemporaryDirectory() as folder:
+        for part in ("train", "val"):
+            for name in ("a", "b"):
+                place = Path(folder, part, name)
+                place.mkdir(parents=True)
+                for i in range(32 if part == "train" else 1):
+                    coarse = Image.fromarray(random.integers(0, 256, (24, 32, 3), dtype=np.uint8)).resize((500, 375))
+                    grain = random.normal(0, 12, (375, 500, 3))
+                    pixels = np.clip(np.asarray(coarse) + grain, 0, 255).astype(np.uint8)
+                    Image.fromarray(pixels).save(place / f"{i}.JPEG", quality=90)
+        for threads in sorted({1, len(os.sched_getaffinity(0))}):
+            task = ImageNet(folder=folder, batch=64, images=64, classes=2, threads=threads)
+            problem = task.build([Streams(0, 0)], "cpu")
+            began, used = time.perf_counter(), time.process_time()
+            for _ in range(batches):
+                batch = {name: leaf[0] for name, leaf in problem.draw_batches(1).items()}
+                problem.batch_rows(0, batch, 64)
+            problem.pool.shutdown()
+            wall, processor = time.perf_counter() - began, time.process_time() - used
+            found[f"{threads} threads"] = {
+                "images_per_second": 64 * batches / wall, "per_core": 64 * batches / processor,
+            }  # fmt: skip
+    return {"asked": {"mode": "decoding", "batches": batches}, **found}
 
 
 def wait(device: str) -> None:

@@ -107,6 +107,11 @@ def test_a_look_measures_steps_here_too():
     assert found["seconds_per_epoch"] == pytest.approx(gpu.TRAIN / 4 / found["steps_per_second"])
 
 
+def test_decoding_is_measured_here_too():
+    found = gpu.measure({"mode": "decoding", "steps": 1})
+    assert found["1 threads"]["per_core"] > 1
+
+
 def test_the_papers_runs_are_the_protocols():
     from tasks.vision.cifar import Cifar10
 
