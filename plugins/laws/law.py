@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from harness.engine.gaussian import GaussianTask, Recorder
 from harness.engine.linear import SHORT
 from harness.engine.loop import Loop
 from harness.engine.stability import stability_limit
+from harness.engine.stepping.lanes import Breach
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -111,6 +113,19 @@ def finish(running: Loop) -> Loop:
     """Run a loop to its end."""
     while not running.finished:
         running.advance_block()
+    return running
+
+
+def compiled(running: Loop) -> Loop:
+    """Run a loop in compiled mode to its end; `Broken` where a step does what none may do, `Skip` where it is plain."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # steps are done one by one: said here
+        finish(running)
+    why_not = getattr(running.stepper, "why_not", None)
+    if isinstance(why_not, Breach):
+        raise Broken(f"it was not compiled: {why_not}")
+    if why_not is not None:
+        raise Skip(f"its steps are not compiled but done one by one: {why_not}")
     return running
 
 

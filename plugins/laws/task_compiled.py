@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from harness.contracts.sampler import Sampler
 from harness.engine.loop import Loop
-from harness.engine.stepping.execution_mode import SCAN_FROM, torch_version
-from plugins.laws.law import Skip, distance, finish, in_batches, streams, trajectory
+from plugins.laws.law import compiled, distance, finish, in_batches, streams, trajectory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,16 +39,15 @@ def law_compiled_is_plain(task: Task) -> None:
     """A few steps end at the same place, with the same U, in both modes but for rounding."""
     import torch
 
-    if torch_version() < SCAN_FROM:
-        raise Skip(f"it needs torch {SCAN_FROM} or later")
     task = in_batches(task)
     problem = task.build(streams(CHAINS), "cpu")
     steepest = float(problem.gradient(problem.initial(), None).abs().max())
     path = trajectory([0.01 / max(1.0, steepest)] * STEPS, 1.0)
-    plain, compiled = (
-        finish(Loop(task, _Probe(), path, streams(CHAINS), CHAINS, mode=mode)) for mode in ("plain", "traced")
+    plain, other = (
+        end(Loop(task, _Probe(), path, streams(CHAINS), CHAINS, mode=mode))
+        for mode, end in (("plain", finish), ("traced", compiled))
     )
-    gap = max(distance(compiled.theta, plain.theta), distance(compiled.state["energy"], plain.state["energy"]))
+    gap = max(distance(other.theta, plain.theta), distance(other.state["energy"], plain.state["energy"]))
     limit = 1000 * torch.finfo(plain.theta.dtype).eps
     assert gap < limit, (
         f"compiled, {STEPS} steps end {gap:.3g} of their size away from the plain ones (limit {limit:.1g}); usual "

@@ -77,6 +77,29 @@ SHAPED = [
 ]  # fmt: skip
 
 
+def positive(x):
+    """Positive definite matrices (C, 2, 3, 3)."""
+    root = x[:, :9].unflatten(1, (3, 3)).unsqueeze(1) * torch.tensor([1.0, 2.0], dtype=x.dtype)[:, None, None]
+    return root @ root.mT + torch.eye(3)
+
+
+def root(x):
+    return torch.linalg.cholesky_ex(positive(x)).L
+
+
+LINEAR = [
+    lambda x: x.argmax(1), lambda x: x.argmin(1, keepdim=True), lambda x: x.max(1).indices, lambda x: x.min(1).values,
+    lambda x: x.round().max(1, keepdim=True).indices, lambda x: sum(x.unflatten(1, (3, 4)).max(2)),
+    positive, root, lambda x: torch.linalg.cholesky_ex(positive(x)).info, lambda x: torch.cholesky_inverse(root(x)),
+    lambda x: torch.cholesky_solve(x.unflatten(1, (2, 3, 2)), root(x)),
+    lambda x: torch.linalg.solve_triangular(root(x), x.unflatten(1, (2, 3, 2)), upper=False),
+    lambda x: torch.linalg.solve_triangular(root(x).mT, x.unflatten(1, (2, 3, 2)), upper=True),
+    lambda x: torch.linalg.cholesky_ex(positive(x) - 3 * torch.eye(3)).info, lambda x: positive(x) @ root(x) @ root(x),
+    lambda x: x + torch.tensor(0.1), lambda x: (x.long() + 1) * 0.1 / 3, lambda x: torch.eye(4)[0] * x[:, :4],
+    lambda x: (x[:, :, None] + torch.zeros(4_000, dtype=x.dtype)).cumsum(2)[:, :, -1],
+]  # fmt: skip
+
+
 def test_elements_are_those_of_torch():
     generator = torch.Generator().manual_seed(1)
     odd = torch.tensor([list(ODD)], dtype=torch.float64).expand(CHAINS, -1).clone()
@@ -87,3 +110,9 @@ def test_elements_are_those_of_torch():
 def test_shapes_and_sums_are_those_of_torch():
     generator = torch.Generator().manual_seed(2)
     check(SHAPED, torch.randn(CHAINS, 12, generator=generator, dtype=torch.float64), rtol=1e-12)
+
+
+def test_places_factors_and_solutions_are_those_of_torch():
+    generator = torch.Generator().manual_seed(3)
+    check(LINEAR, torch.randn(CHAINS, 12, generator=generator, dtype=torch.float64), rtol=1e-9)
+    check(LINEAR[:6], torch.tensor([list(ODD)], dtype=torch.float64).expand(CHAINS, -1).clone())

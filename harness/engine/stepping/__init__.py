@@ -46,11 +46,13 @@ class Stepper(Protocol):
 def stepper(mode: str, dim: int, device: str = "cpu", *, opaque: bool = False) -> Stepper:
     """The stepper of a mode, for one loop over chains of `dim` parameters on a device; `opaque` as in `Task`.
 
-    Mode "traced", of laws only, is "compiled" on a CPU without generated code: torch runs what it has traced.
+    Mode "traced", of laws only, is "compiled" on a CPU, but an update without generated code: torch runs what it has
+    traced.
     """
     if mode == "plain":
         return Plain()
     if device != "cpu":
         return Graph()
-    kind = Update if opaque or dim >= LARGE else Compiled
-    return kind("aot_eager" if mode == "traced" else "inductor")
+    if opaque or dim >= LARGE:
+        return Update("aot_eager" if mode == "traced" else "inductor")
+    return Compiled()

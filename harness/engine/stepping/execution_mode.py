@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-
-from packaging.version import Version
 
 from harness.system.cpp import COMPILERS
 from harness.system.errors import UsageError
 
-COMPILED_FROM = 200_000
-"""Steps of a run from which it is compiled unless a setting says otherwise: making the code costs seconds, as many as
-some 100,000 plain steps."""
+COMPILED_FROM = 5_000
+"""Steps of a run from which it is compiled unless a setting says otherwise: making the code takes as long as some 2,000
+to 5,000 plain steps."""
 
 LARGE = 100_000
-"""Parameters of a chain from which a compiled step is one update at a time, and no scan over steps."""
+"""Parameters of a chain from which a compiled step is one update at a time, and no loop over steps."""
 
 LARGE_COMPILED_FROM = 3e9
 """Parameters times steps from which such a run is compiled: a plain update costs some 10 ns a parameter more."""
-
-SCAN_FROM = Version("2.11")
-"""The first torch known to compile a scan."""
-
-CPP_WRAPPER_FROM = Version("2.15")
-"""The first torch known to do so without Python in the inner loop."""
 
 GPU_COMPILERS = ("gcc", "clang")
 """What Triton makes the start of its kernels with."""
@@ -66,16 +57,6 @@ def lack(device: str = "cpu") -> str | None:
         if not any(map(shutil.which, filter(None, (os.environ.get("CC"), *GPU_COMPILERS)))):
             return f"on a GPU it needs a C compiler ({', '.join(GPU_COMPILERS)}), and there is none on the PATH"
         return None
-    if torch_version() < SCAN_FROM:
-        return f"it needs torch {SCAN_FROM} or later, and this is {torch_version()}"
     if not any(map(shutil.which, filter(None, (os.environ.get("CXX"), *COMPILERS)))):
         return f"it needs a C++ compiler ({', '.join(COMPILERS)}), and there is none on the PATH"
     return None
-
-
-def torch_version() -> Version:
-    """The version of torch that is installed, found without importing it."""
-    try:
-        return Version(Version(version("torch")).public)
-    except PackageNotFoundError:
-        return Version("0")

@@ -20,6 +20,16 @@ IN L splat(long x) { return L ALL(AT); }
 #undef AT
 IN V V_of_L(L x) { return __builtin_convertvector(x, V); }
 IN V V_of_B(L x) { return __builtin_convertvector(-x, V); }
+// float32: operations on float64, rounded. Addition, multiplication, division and square root are then what they are.
+IN V F_of_V(V x) {
+  typedef float F __attribute__((vector_size(4 * LANES)));
+  return __builtin_convertvector(__builtin_convertvector(x, F), V);
+}
+IN V V_of_F(V x) { return x; }
+IN V F_of_L(L x) { return F_of_V(V_of_L(x)); }
+IN V F_of_B(L x) { return V_of_B(x); }
+IN L L_of_F(V x) { return __builtin_convertvector(x, L); }
+IN L B_of_F(V x) { return x != 0.0; }
 IN L L_of_V(V x) { return __builtin_convertvector(x, L); }
 IN L L_of_B(L x) { return -x; }
 IN L B_of_V(V x) { return x != 0.0; }
@@ -115,3 +125,33 @@ IN V log1p_(V x) {
   return where((d == 0.0) | (x == INFINITE), x, log_(u) * (x / d));
 }
 IN V sigmoid_(V x) { return 1.0 / (exp_(-x) + 1.0); }
+
+// The lower factor of a symmetric matrix, n x n; which leading minor is the first that is not positive, or 0.
+template <long n> IN L cholesky(const V* a, V* l) {
+  L failed = splat(0L);
+  for (long j = 0; j < n; ++j) {
+    V square = a[j * n + j];
+    for (long k = 0; k < j; ++k) square = square - l[j * n + k] * l[j * n + k];
+    failed = where((failed == 0) & ~(L)(square > 0.0), splat(j + 1), failed);
+    const V d = l[j * n + j] = root(square);
+    for (long i = j + 1; i < n; ++i) {
+      V sum = a[i * n + j];
+      for (long k = 0; k < j; ++k) sum = sum - l[i * n + k] * l[j * n + k];
+      l[i * n + j] = sum / d;
+      l[j * n + i] = splat(0.0);
+    }
+  }
+  return failed;
+}
+
+// x (n x m) becomes A^-1 x, with A triangular and its element (i, k) at a[i * down + k * right].
+template <long n, long m> IN void solve(const V* a, long down, long right, bool upper, V* x) {
+  for (long number = 0; number < n; ++number) {
+    const long i = upper ? n - 1 - number : number;
+    for (long c = 0; c < m; ++c) {
+      V sum = x[i * m + c];
+      for (long k = upper ? i + 1 : 0; k < (upper ? n : i); ++k) sum = sum - a[i * down + k * right] * x[k * m + c];
+      x[i * m + c] = sum / a[i * down + i * right];
+    }
+  }
+}

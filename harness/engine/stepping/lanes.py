@@ -22,7 +22,10 @@ LANES = 8
 """Chains of a vector at most: the float64 numbers of the widest registers."""
 
 STACK = 1 << 18
-"""Most bytes of values on the stack: a thread has 8 MB, the second-level cache of a core less than 2."""
+"""Most bytes of values on the stack; of a thread's it is 8 MB."""
+
+MOST = 1 << 24
+"""Most bytes of the others, which are in memory of their own: far more than this is beyond all caches."""
 
 LONG = 600
 """Characters from which an expression becomes an array, so that the code does not double with each use."""
@@ -32,6 +35,10 @@ Index = Sequence[str]
 
 class Unsupported(Exception):  # noqa: N818 - not a mistake of anybody's
     """Something in a step that cannot be written."""
+
+
+class Breach(Unsupported):
+    """What no step may do, so that its code would not be what it does."""
 
 
 @dataclass
@@ -48,10 +55,13 @@ class Value:
     array: str = ""
     """What elements can be taken from by their place."""
 
+    split: Value | None = None
+    """What this is, where the chains and an axis behind them have become one; it has no elements of its own."""
+
     @property
     def type(self) -> str:
         """V: floating-point numbers; L: integers and truth values."""
-        return "V" if self.dtype is torch.float64 else "L"
+        return "V" if self.dtype.is_floating_point else "L"
 
 
 class Writer:
@@ -63,7 +73,7 @@ class Writer:
         self.values: dict[int, Value] = {}
         self.constants: list[Tensor] = []
         self.uses: Counter[int] = Counter()
-        self.names = self.bytes = 0
+        self.names = self.bytes = self.beyond = 0
 
     def axis(self, shape: Sequence[int]) -> int | None:
         """Which axis is that of the chains."""
@@ -103,11 +113,15 @@ class Writer:
     def memory(self, shape: Sequence[int], dtype: torch.dtype) -> Value:
         """An array for a value."""
         name, size = self.name("t"), math.prod(self.inner(shape))
-        self.bytes += size * LANES * 8
-        if self.bytes > STACK:
-            raise Unsupported(f"more than {STACK} bytes of values")
-        made = self.leaf(shape, dtype, lambda place: f"{name}[{place}]", name)
-        self.lines.append(f"{made.type} {name}[{size}];")
+        made, bytes_ = self.leaf(shape, dtype, lambda place: f"{name}[{place}]", name), size * LANES * 8
+        if self.bytes + bytes_ <= STACK:
+            self.bytes += bytes_
+            self.lines.append(f"{made.type} {name}[{size}];")
+            return made
+        self.lines.append(f"{made.type}* __restrict const {name} = ({made.type}*)(beyond + {self.beyond});")
+        self.beyond += bytes_
+        if self.beyond > MOST:
+            raise Unsupported(f"more than {MOST} bytes of values")
         return made
 
     def of(self, given: Any) -> Value:
@@ -127,6 +141,9 @@ class Writer:
 
     def stored(self, value: Value) -> Value:
         """The value in an array, if it takes more than a read."""
+        if value.split:
+            self.stored(value.split)
+            return value
         return value if value.cheap else self.dense(value)
 
     def dense(self, value: Value) -> Value:
@@ -170,15 +187,15 @@ class Writer:
         def at(index: Index) -> str:
             return write(*(v.at(broadcast(index, v.shape)) for v in values))
 
-        made = Value(tuple(shape), dtype, at)
+        made = Value(tuple(shape), dtype, (lambda i: f"F_of_V({at(i)})") if dtype is torch.float32 else at)
         return self.stored(made) if len(at(["i000"] * len(shape))) > LONG else made
 
     def reduce(self, value: Value, axes: Sequence[int], start: str, write: Callable[[str, str], str]) -> Value:
         """A value reduced over axes, which stay with one element."""
         shape = value.shape
         axes = numbered(axes, shape)
-        if self.axis(shape) in axes:
-            raise Unsupported("a reduction over chains")
+        if self.axis(shape) in axes or value.dtype is torch.float32:
+            raise Unsupported("a reduction over chains, or of float32")
         made = self.memory([1 if a in axes else size for a, size in enumerate(shape)], value.dtype)
         with self.loops(shape, [a for a in range(len(shape)) if a not in axes]) as outer:
             total = self.name("a")
@@ -197,7 +214,11 @@ class Writer:
 
     def reshaped(self, value: Value, shape: Sequence[int]) -> Value:
         """The value in another shape, in the order of its elements."""
+        if value.split:
+            return value.split if value.split.shape == tuple(shape) else self.reshaped(value.split, shape)
         now, was = self.axis(shape), self.axis(value.shape)
+        if now is None and was == 0 and shape[-2:] == value.shape[-2:]:  # for a product of many matrices of each chain
+            return Value(tuple(shape), value.dtype, nowhere, split=value)
         if (now is None) != (was is None) or math.prod(shape[:now]) != math.prod(value.shape[:was]):
             raise Unsupported(f"{value.shape} viewed as {tuple(shape)}")
         long = [[a for a, size in enumerate(self.inner(s)) if size > 1] for s in (value.shape, shape)]
@@ -211,7 +232,12 @@ class Writer:
         return self.leaf(shape, value.dtype, value.element, value.array)
 
 
-KINDS = {torch.float64: "V", torch.int64: "L", torch.bool: "B"}
+KINDS = {torch.float64: "V", torch.float32: "F", torch.int64: "L", torch.int32: "L", torch.bool: "B"}
+
+
+def nowhere(_: Index) -> str:
+    """The place of an element of a value that is split."""
+    raise Unsupported("chains and another axis as one")
 
 
 def _literal(number: float) -> str:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from harness.engine.stepping.block import Advanced, Block
-from harness.engine.stepping.lanes import KINDS, LANES, Unsupported, Value, Writer
+from harness.engine.stepping.lanes import KINDS, LANES, Breach, Unsupported, Value, Writer
 from harness.engine.stepping.recording import Recorder, write
 from harness.system.cpp import built
 
@@ -42,7 +42,7 @@ class Native:
     """The function of one kind of block. Making it raises `Unsupported`, or `CompilerError`."""
 
     def __init__(self, step: Step, theta: Tensor, state: State, block: Block) -> None:
-        written: list[tuple[str, list[Tensor]]] = []
+        written: list[tuple[str, list[Tensor], int]] = []
         why = Unsupported("no number of chains tells their axis from others")
         for chains in PRIMES:
             try:
@@ -53,9 +53,9 @@ class Native:
                 break
         else:
             raise why
-        (code, self.constants), (other, others) = written
+        (code, self.constants, self.beyond), (other, others, _) = written
         if code != other or not all(map(torch.equal, self.constants, others)):
-            raise Unsupported("what a step does depends on the number of chains")
+            raise Breach("what a step does depends on the number of chains, or on what Python keeps")
         self.weighted = "/* weights */" in code
         lanes = 2 if len(theta) == 1 else min(LANES, 1 << len(theta).bit_length() - 1)
         self.function = built(f"#define LANES {lanes}\n{PRELUDE.read_text(encoding='utf-8')}{code}").advance_block
@@ -68,7 +68,8 @@ class Native:
         left = [torch.empty_like(leaf) for leaf in carry]
         inputs = [leaf if leaf[0, 0].is_contiguous() else leaf.contiguous() for leaf in map(_number, _inputs(block))]
         constants = [_number(leaf).contiguous() for leaf in self.constants]
-        held = [*carry, *left, draws, weights, block.h.contiguous(), block.T.contiguous(), *inputs, *constants]
+        beyond = torch.empty(self.beyond, dtype=torch.uint8)
+        held = [beyond, *carry, *left, draws, weights, block.h.contiguous(), block.T.contiguous(), *inputs, *constants]
         strides = [stride for leaf in inputs for stride in leaf.stride()[:2]]
         self.function(
             ctypes.c_long(len(block)), ctypes.c_long(len(theta)), ctypes.c_char_p(block.keep.tobytes()),
@@ -80,7 +81,9 @@ class Native:
 
 
 def _number(leaf: Tensor) -> Tensor:
-    return leaf.long() if leaf.dtype is torch.bool else leaf
+    if leaf.dtype in {torch.float64, torch.int64}:
+        return leaf
+    return leaf.double() if leaf.is_floating_point() else leaf.long()
 
 
 def _leaves(theta: Tensor, state: State) -> list[Tensor]:
@@ -92,8 +95,8 @@ def _inputs(block: Block) -> list[Tensor]:
     return [*(slot for slot in block.noise if slot.ndim), *(block.batches[name] for name in sorted(block.batches))]
 
 
-def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int) -> tuple[str, list[Tensor]]:  # noqa: C901, PLR0915 - one text
-    """The code of a block, recorded with some number of chains, and its constants."""
+def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int) -> tuple[str, list[Tensor], int]:  # noqa: C901, PLR0915 - one text
+    """The code of a block, recorded with some number of chains, its constants, and the bytes beyond the stack."""
 
     def copies(leaf: Tensor) -> Tensor:
         return leaf[:1].expand(chains, *leaf.shape[1:]).clone()
@@ -107,7 +110,7 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
     with torch.compiler._compile_session_context(), recorder:  # noqa: SLF001
         after, left, draw, weight = step(given["theta"], dict(before), h, T, noise, batch)
     w = Writer(chains)
-    pointers: list[tuple[str, torch.dtype]] = []
+    pointers: list[tuple[str, torch.dtype | None]] = [("beyond", None)]
     carry, each, start, end, bytes_ = [], [], [], [], 0
     carried = [f"c{number}" for number in range(len(given))]
     for name, leaf in zip(carried, given.values(), strict=True):
@@ -167,7 +170,7 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
         with w.loops(leaf.shape) as index:
             w.lines.append(f"{name}[{w.place(leaf.shape, index)}] = {value.at(index)};")
     pointers += [(f"k{number}", leaf.dtype) for number, leaf in enumerate(w.constants)]
-    types = {torch.float64: "double"}
+    types = {torch.float64: "double", torch.float32: "double", None: "char"}
     opened = [
         f"{types.get(dtype, 'long')}* const {name} = ({types.get(dtype, 'long')}*)p[{number}];"
         for number, (name, dtype) in enumerate(pointers)
@@ -183,8 +186,8 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
         "for (long k = 0, kept = 0; k < steps; kept += keep[k++])", groups, *each, *w.lines, "}",
         groups, *views, *end, "}", "}", "}",
     ]  # fmt: skip
-    return "\n".join([*code, ""]), w.constants
+    return "\n".join([*code, ""]), w.constants, w.beyond
 
 
 def _vector(leaf: Tensor) -> str:
-    return "V" if leaf.dtype is torch.float64 else "L"
+    return "V" if leaf.is_floating_point() else "L"

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.engine.stepping.lanes import KINDS, Index, Unsupported, Value, Writer, broadcast, numbered
+from harness.engine.stepping.lanes import KINDS, Index, Unsupported, Value, Writer, broadcast, nowhere, numbered
 
 Operation = Callable[..., Value | list[Value]]
 
@@ -92,13 +92,19 @@ def _cumsum(w: Writer, outs: list[Tensor], x: Tensor, axis: int, **_: Any) -> Va
 
 def _product(w: Writer, outs: list[Tensor], a: Tensor, b: Tensor) -> Value:
     """Products of matrices, the sums in the order of the elements."""
-    left, right, out = w.of(a), w.of(b), outs[0].shape
-    shape = [*out, a.shape[-1]]
+    if (left := w.of(a).split) and (right := w.of(b).split):
+        found = _matrices(w, left, right, [*left.shape[:-1], right.shape[-1]])
+        return Value(tuple(outs[0].shape), outs[0].dtype, nowhere, split=found)
+    return _matrices(w, w.of(a), w.of(b), outs[0].shape)
+
+
+def _matrices(w: Writer, left: Value, right: Value, out: Sequence[int]) -> Value:
+    """One product, or one for each place on the axes before the last two."""
     write = "({} * {})".format
     terms = Value(
-        tuple(shape), outs[0].dtype,
+        (*out, left.shape[-1]), left.dtype,
         lambda i: write(
-            left.at(broadcast([*i[:-2], i[-1]], a.shape)), right.at(broadcast([*i[:-3], i[-1], i[-2]], b.shape))
+            left.at(broadcast([*i[:-2], i[-1]], left.shape)), right.at(broadcast([*i[:-3], i[-1], i[-2]], right.shape))
         ),
     )  # fmt: skip
     w.stored(left)
@@ -249,11 +255,95 @@ def _extreme(reduced: str, paired: str) -> Operation:
         if isinstance(other, Tensor):
             return KNOWN[paired](w, outs, x, other)
         if len(outs) > 1 and w.uses[id(outs[1])]:
-            raise Unsupported("the place of an extreme")
+            return _placed(w, outs, x, other, ">" if reduced == "amax" else "<")
         top = KNOWN[reduced](w, outs[:1], x, other)
         return [top, *(Value(tuple(out.shape), out.dtype, lambda _: "") for out in outs[1:])]  # type: ignore[list-item]
 
     return made
+
+
+def _placed(w: Writer, outs: list[Tensor], x: Tensor, axis: int, sign: str) -> list[Value]:
+    """The extremes along an axis, and the first place of each; NaN is the largest and the smallest."""
+    (axis,) = numbered(axis, x.shape)
+    if w.axis(x.shape) == axis:
+        raise Unsupported("an extreme of chains")
+    value = w.dense(w.cast(w.of(x), torch.float64))
+    shape = [1 if a == axis else size for a, size in enumerate(x.shape)]
+    tops, places = w.memory(shape, torch.float64), w.memory(shape, torch.int64)
+    with w.loops(x.shape, [a for a in range(x.ndim) if a != axis]) as outer:
+        top, place = w.name("a"), w.name("a")
+        w.lines.append(f"V {top} = {value.at(outer)}; L {place} = splat(0L);")
+        with w.loops(x.shape, [axis]) as within:
+            i = within[axis]
+            found = value.at([i if a == axis else o for a, o in enumerate(outer)])
+            w.lines.append(
+                f"const V v = {found}; const L m = (L)(v {sign} {top}) | ((L)(v != v) & (L)({top} == {top}));"
+            )
+            w.lines.append(f"{top} = where(m, v, {top}); {place} = where(m, splat((long){i}), {place});")
+        w.lines.append(f"{tops.at(outer)} = {top}; {places.at(outer)} = {place};")
+    return [w.reshaped(found, out.shape) for found, out in zip((tops, places), outs, strict=True)]
+
+
+def _argument(sign: str) -> Operation:
+    def made(w: Writer, outs: list[Tensor], x: Tensor, axis: int | None = None, *_: Any) -> Value:
+        if axis is None:
+            raise Unsupported("the place of an extreme of all")
+        return _placed(w, [outs[0], outs[0]], x, axis, sign)[1]
+
+    return made
+
+
+def _cholesky(w: Writer, outs: list[Tensor], x: Tensor, **named: Any) -> list[Value]:
+    if named.get("upper"):
+        raise Unsupported("an upper factor")
+    value = w.dense(w.of(x))
+    factor, failed = (w.memory(out.shape, out.dtype) for out in outs)
+    with w.loops(x.shape, range(x.ndim - 2)) as index:
+        place = w.place(x.shape, index)
+        w.lines.append(
+            f"{failed.at(index[:-2])} = cholesky<{x.shape[-1]}>({value.array} + {place}, {factor.array} + {place});"
+        )
+    return [factor, failed]
+
+
+def _solve(w: Writer, a: Tensor, x: Value, ways: Sequence[tuple[int, int, bool]]) -> Value:
+    """Solve triangular systems in turn, in place of x; each as strides of the matrix and whether it is upper."""
+    matrix, (n, m) = w.dense(w.of(a)), x.shape[-2:]
+    with w.loops(x.shape, range(len(x.shape) - 2)) as index:
+        at = w.place(a.shape, broadcast(index, a.shape))
+        for down, right, upper in ways:
+            call = f"solve<{n}, {m}>({matrix.array} + {at}, {down}, {right}, {int(upper)}, "
+            w.lines.append(f"{call}{x.array} + {w.place(x.shape, index)});")
+    return x
+
+
+def _right_side(w: Writer, out: Tensor, b: Value) -> Value:
+    """A copy to solve in place."""
+    return w.dense(Value(tuple(out.shape), out.dtype, lambda index: b.at(broadcast(index, b.shape))))
+
+
+def _cholesky_solve(w: Writer, outs: list[Tensor], b: Tensor, factor: Tensor, upper: bool = False) -> Value:  # noqa: FBT001, FBT002
+    if upper:
+        raise Unsupported("an upper factor")
+    n = factor.shape[-1]
+    return _solve(w, factor, _right_side(w, outs[0], w.of(b)), [(n, 1, False), (1, n, True)])
+
+
+def _cholesky_inverse(w: Writer, outs: list[Tensor], factor: Tensor, upper: bool = False) -> Value:  # noqa: FBT001, FBT002
+    if upper:
+        raise Unsupported("an upper factor")
+    n, one = factor.shape[-1], w.memory(factor.shape[-2:], outs[0].dtype)
+    with w.loops(one.shape) as index:
+        w.lines.append(f"{one.at(index)} = splat({index[0]} == {index[1]} ? 1.0 : 0.0);")
+    return _solve(w, factor, _right_side(w, outs[0], one), [(n, 1, False), (1, n, True)])
+
+
+def _solve_triangular(
+    w: Writer, outs: list[Tensor], a: Tensor, b: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Value:
+    if not left or unitriangular:
+        raise Unsupported("a system of another form")
+    return _solve(w, a, _right_side(w, outs[0], w.of(b)), [(a.shape[-1], 1, upper)])
 
 
 SHAPED = ("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full")
@@ -295,7 +385,9 @@ KNOWN: dict[str, Operation] = {
     "all": _reduction("splat(-1L)", "{} & {}".format, kind=torch.bool),
     "any": _reduction("splat(0L)", "{} | {}".format, kind=torch.bool),
     "mean": _mean, "cumsum": _cumsum, "max": _extreme("amax", "maximum"), "min": _extreme("amin", "minimum"),
-    "mm": _product, "bmm": _product, "cat": _cat,
+    "argmax": _argument(">"), "argmin": _argument("<"), "mm": _product, "bmm": _product, "cat": _cat,
+    "linalg_cholesky_ex": _cholesky, "cholesky_solve": _cholesky_solve, "cholesky_inverse": _cholesky_inverse,
+    "linalg_solve_triangular": _solve_triangular,
     "zeros": _filled(0), "zeros_like": _filled(0), "new_zeros": _filled(0), "ones": _filled(1), "ones_like": _filled(1),
     "new_ones": _filled(1), "full": _filled(None), "full_like": _filled(None), "new_full": _filled(None),
     "scalar_tensor": _filled(None), "arange": _arange, "eye": _eye, "gather": _gather, "index": _index,

@@ -11,7 +11,7 @@ from torch._decomp import decomposition_table
 from torch.utils import _pytree as tree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from harness.engine.stepping.lanes import Unsupported, Writer
+from harness.engine.stepping.lanes import Breach, Unsupported, Writer
 from harness.engine.stepping.operations import KNOWN, REWRITTEN, SHAPED, VIEWS
 
 Node = tuple[Any, Any, Any, list[Tensor]]
@@ -37,7 +37,9 @@ class Recorder(TorchDispatchMode):
             found = func.decompose(*args, **kwargs)
         if found is not NotImplemented:
             return found
-        if func._schema.is_mutable or func is torch.ops.aten._local_scalar_dense.default:  # noqa: SLF001
+        if func is torch.ops.aten._local_scalar_dense.default:  # noqa: SLF001
+            raise Breach("a number is taken out of a tensor")
+        if func._schema.is_mutable:  # noqa: SLF001
             raise Unsupported(f"{func}")
         found = func(*args, **kwargs)
         self.nodes.append((func, args, kwargs, list(found) if isinstance(found, (tuple, list)) else [found]))

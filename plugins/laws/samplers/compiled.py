@@ -1,8 +1,7 @@
 """Law 11: compiled, a sampler does what it does step by step.
 
-The block is traced as for a compiled run, and the trace is executed without generating C++, which takes 10 to 20 s on
-an empty cache: what a sampler does wrong (a branch on a value, a number taken out of a tensor, a state kept in Python)
-shows in the trace.
+What a sampler does wrong (a branch on a value, a number taken out of a tensor, a state kept in Python) shows when its
+step is recorded, or in its path.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING
 from harness.contracts.sampler import Sampler as Base
 from harness.engine.gaussian import GaussianTask
 from harness.engine.loop import Loop
-from harness.engine.stepping.execution_mode import SCAN_FROM, torch_version
-from plugins.laws.law import Broken, Law, Skip, distance, draws, finish, streams, trajectory, varying
+from plugins.laws.law import Broken, Law, compiled, distance, draws, finish, streams, trajectory, varying
 
 if TYPE_CHECKING:
     from harness.contracts.sampler import Sampler
@@ -23,20 +21,19 @@ STEPS = 12
 TOLERANCE = 1e-10
 
 
-def check(sampler: Sampler, mode: str = "traced") -> None:
+def check(sampler: Sampler) -> None:
     """The same draws in both modes but for rounding, along a stable trajectory.
 
     A sampler that adapts does so at all steps but the last, so that one kind of block is all there is to compile.
     """
-    if torch_version() < SCAN_FROM:
-        raise Skip(f"it needs torch {SCAN_FROM} or later")
     task = GaussianTask(variance=0.5)
     adapts = type(sampler).adapt is not Base.adapt
     path = trajectory(varying(sampler, task, STEPS), 1.0, burn_in=STEPS - 1 if adapts else 0)
-    plain, compiled = (
-        draws(finish(Loop(task, sampler, path, streams(CHAINS), CHAINS, mode=way))) for way in ("plain", mode)
+    plain, other = (
+        draws(end(Loop(task, sampler, path, streams(CHAINS), CHAINS, mode=mode)))
+        for mode, end in (("plain", finish), ("traced", compiled))
     )
-    gap = distance(compiled, plain)
+    gap = distance(other, plain)
     if gap > TOLERANCE:
         raise Broken(f"within {STEPS} steps the compiled path leaves the plain one by {gap:.2g} of its size")
 
