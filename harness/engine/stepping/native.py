@@ -15,7 +15,7 @@ from torch import Tensor
 
 from harness.engine.stepping.block import Advanced, Block
 from harness.engine.stepping.lanes import KINDS, LANES, Breach, Unsupported, Value, Writer
-from harness.engine.stepping.recording import Recorder, write
+from harness.engine.stepping.recording import Recorder, said_to_compile, write
 from harness.system.cpp import built
 
 PRIMES = (3, 5, 7, 11, 13, 17, 19, 23)
@@ -107,7 +107,7 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
     h, T = block.h[0].clone(), block.T[0].clone()
     before = {name: given[f"state {name}"] for name in state}
     recorder = Recorder()
-    with torch.compiler._compile_session_context(), recorder:  # noqa: SLF001
+    with said_to_compile(), recorder:
         after, left, draw, weight = step(given["theta"], dict(before), h, T, noise, batch)
     w = Writer(chains)
     pointers: list[tuple[str, torch.dtype | None]] = [("beyond", None)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -44,6 +45,17 @@ class Recorder(TorchDispatchMode):
         found = func(*args, **kwargs)
         self.nodes.append((func, args, kwargs, list(found) if isinstance(found, (tuple, list)) else [found]))
         return found
+
+
+@contextmanager
+def said_to_compile() -> Iterator[None]:
+    """Let `torch.compiler.is_compiling()` be true, as it is for the steps that torch compiles."""
+    was = torch.compiler._is_compiling_flag  # noqa: SLF001
+    torch.compiler._is_compiling_flag = True  # type: ignore[attr-defined,unused-ignore] # noqa: SLF001
+    try:
+        yield
+    finally:
+        torch.compiler._is_compiling_flag = was  # type: ignore[attr-defined,unused-ignore] # noqa: SLF001
 
 
 def write(w: Writer, nodes: Sequence[Node], results: Sequence[Tensor]) -> None:
