@@ -1,7 +1,7 @@
-"""What one core of this machine can do, and what a step of SGLD on mixture25 asks of it.
+"""What one core of this machine can do, and what a step of SGLD asks of it.
 
-Counted by hand for M = 25 modes in D = 2, a slot being one operation of the vector unit, where a fused multiply-add is
-one:
+Counted by hand, a slot being one operation of the vector unit, where a fused multiply-add is one. mixture25, with
+M = 25 modes in D = 2:
 
     logits         M D fused multiply-adds from the offsets
     shares         M maxima, M subtractions, M exponentials, M additions, D divisions
@@ -9,6 +9,14 @@ one:
     update         about 3 D fused multiply-adds: precision, step, noise
     noise          D normals, written and read once: 2 x 8 D bytes
     draw           8 D bytes written
+
+blr-german, with n = 64 rows of D = 25:
+
+    margins        n D fused multiply-adds
+    sigmoids       n exponentials, n additions, n divisions
+    gradient       n D fused multiply-adds
+    update, noise, draw as above
+    rows           n indices, written and read once: 2 x 8 n bytes; the rows themselves are in the second-level cache
 """
 
 from __future__ import annotations
@@ -23,10 +31,17 @@ import numpy as np
 from setting import pin
 
 MODES, DIM = 25, 2
-EXPONENTIALS = MODES
-NORMALS = DIM
-SLOTS = 2 * MODES * DIM + 3 * MODES + DIM + 3 * DIM
-BYTES = 3 * 8 * DIM
+ROWS, PARAMETERS = 64, 25
+COUNTS = {
+    "mixture25": {
+        "exponentials": MODES, "slots": 2 * MODES * DIM + 3 * MODES + DIM + 3 * DIM, "normals": DIM,
+        "bytes": 3 * 8 * DIM,
+    },
+    "blr-german": {
+        "exponentials": ROWS, "slots": 2 * ROWS * PARAMETERS + 2 * ROWS + 3 * PARAMETERS, "normals": PARAMETERS,
+        "bytes": 3 * 8 * PARAMETERS + 2 * 8 * ROWS,
+    },
+}  # fmt: skip
 STRETCHES = 40
 
 
@@ -73,19 +88,15 @@ def rate(act: Callable[[], Any], units: int, seconds: float) -> float:
     return best
 
 
-def floor(peaks: dict[str, float]) -> dict[str, float]:
+def floor(peaks: dict[str, float], counts: dict[str, int]) -> dict[str, float]:
     """Least nanoseconds of a chain-step by what they go into, and the most chain-steps a second that they allow."""
-    ns = {
-        "exponentials": 1e9 * EXPONENTIALS / peaks["exponentials"],
-        "other arithmetic": 1e9 * SLOTS / peaks["slots"],
-        "normals": 1e9 * NORMALS / peaks["normals"],
-        "bytes": 1e9 * BYTES / peaks["bytes"],
-    }
-    arithmetic = ns["exponentials"] + ns["other arithmetic"] + ns["normals"]
+    ns = {what: 1e9 * count / peaks[what] for what, count in counts.items()}
+    arithmetic = ns["exponentials"] + ns["slots"] + ns["normals"]
     return ns | {"arithmetic": arithmetic, "rate": 1e9 / max(arithmetic, ns["bytes"])}
 
 
 if __name__ == "__main__":
     pin()
     peaks = machine(float(sys.argv[1]))
-    sys.stdout.write(json.dumps({"peaks": peaks, "floor": floor(peaks)}) + "\n")
+    floors = {task: floor(peaks, counts) for task, counts in COUNTS.items()}
+    sys.stdout.write(json.dumps({"peaks": peaks, "floors": floors}) + "\n")

@@ -162,7 +162,9 @@ def figures(record: Mapping[str, Any], folder: Path) -> None:
     names = [OURS, PLAIN, BLACKJAX, f"blackjax ({ONE})", f"blackjax ({GRAD})", BY_HAND, "posteriors"]
     rates = {name: {c: r for c in sgld.chains if (r := sgld.median(name, c))} for name in names}
     chart.throughput(
-        {n: r for n, r in rates.items() if r}, record["limits"]["floor"]["rate"] / 1e6, folder / "throughput"
+        {n: r for n, r in rates.items() if r},
+        record["limits"]["floors"]["mixture25"]["rate"] / 1e6,
+        folder / "throughput",
     )
 
 

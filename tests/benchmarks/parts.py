@@ -1,8 +1,9 @@
-"""Where the time of a run goes: nanoseconds of a chain-step of SGLD on mixture25, by part.
+"""Where the time of a run goes: nanoseconds of a chain-step of SGLD, by part.
 
 noise      drawing the normals of a block
+batches    drawing its minibatches
 gradient   plain mode only: as many calls of the gradient as the block makes
-layout     compiled mode only: bringing chains innermost and back
+around     compiled mode only: memory for what the loop writes, and its pointers
 steps      the rest of the block: the update, in compiled mode the gradient too
 keeping    handing the draws on, as float32
 observing  the task's observer
@@ -29,7 +30,7 @@ from stepping import make_loop
 if TYPE_CHECKING:
     from harness.results.ledger.attempt import Attempt
 
-PARTS = ("noise", "gradient", "layout", "steps", "keeping", "observing", "writing")
+PARTS = ("noise", "batches", "gradient", "around", "steps", "keeping", "observing", "writing")
 CHECKPOINT_SECONDS = 60.0
 
 
@@ -72,14 +73,17 @@ def measure(case: Case, seconds: float) -> dict[str, float]:
         checkpoint = timed(lambda: save(loop, attempt))
     total = loop.clock.sampling - sampling
     spent["noise"], spent["observing"] = watches["noise"].seconds, watches["observe"].seconds
+    spent["batches"] = watches["batches"].seconds
+    total -= spent["batches"]
     spent["keeping"] = loop.clock.observing - observing - spent["observing"]
     if "function" in watches:
         spent["steps"] = watches["function"].seconds
-        spent["layout"] = total - spent["noise"] - spent["steps"]
+        spent["around"] = total - spent["noise"] - spent["steps"]
     else:
-        theta = loop.theta
+        theta, drawn = loop.theta, loop.problem.draw_batches(1)
+        batch = {name: leaf[0] for name, leaf in drawn.items()} or None
         with torch.no_grad():
-            spent["gradient"] = blocks * timed(lambda: [loop.problem.gradient(theta, None) for _ in range(steps)])
+            spent["gradient"] = blocks * timed(lambda: [loop.problem.gradient(theta, batch) for _ in range(steps)])
         spent["steps"] = total - spent["noise"] - spent["gradient"]
     spent = {part: value / blocks for part, value in spent.items()}
     spent["writing"] += checkpoint * sum(spent.values()) / CHECKPOINT_SECONDS
@@ -88,11 +92,11 @@ def measure(case: Case, seconds: float) -> dict[str, float]:
 
 def watch(loop: Any) -> dict[str, Stopwatch]:
     watches = {"noise": Stopwatch(loop.noise.draw), "observe": Stopwatch(loop.runs[0].observer.observe)}
-    loop.noise.draw = watches["noise"]
+    watches["batches"] = Stopwatch(loop.problem.draw_batches)
+    loop.noise.draw, loop.problem.draw_batches = watches["noise"], watches["batches"]
     loop.runs[0].observer.observe = watches["observe"]
-    made = getattr(loop.stepper, "_made", {})
-    for kind, function in made.items():
-        watches["function"] = made[kind] = Stopwatch(function)
+    for native in getattr(loop.stepper, "_made", {}).values():
+        watches["function"] = native.function = Stopwatch(native.function)
     return watches
 
 

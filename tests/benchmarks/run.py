@@ -74,15 +74,16 @@ def answer_of(script: str, *arguments: str, environment: Mapping[str, str]) -> d
 
 
 def measure_profile(environment: Mapping[str, str], seconds: float, *, quick: bool) -> list[dict[str, Any]]:
-    """Where the time goes, for each mode and number of chains."""
+    """Where the time goes, for each task, mode and number of chains."""
     rows = []
     for mode in MODES:
         for chains in profiled(quick=quick):
-            say(f"parts of a block: {mode}, {plural(chains)}")
-            case = json.dumps(Case("bench", "sgld", chains, mode).to_json())
-            parts = answer_of("parts.py", case, str(seconds), environment=environment)
-            if "problem" not in parts:
-                rows.append({"mode": mode, "chains": chains, "parts": parts})
+            for task in ("mixture25",) if lacking_data() or chains == MANY else ("mixture25", "blr-german"):
+                say(f"parts of a block: {task}, {mode}, {plural(chains)}")
+                case = json.dumps(Case("bench", "sgld", chains, mode, task).to_json())
+                parts = answer_of("parts.py", case, str(seconds), environment=environment)
+                if "problem" not in parts:
+                    rows.append({"task": task, "mode": mode, "chains": chains, "parts": parts})
     return rows
 
 
