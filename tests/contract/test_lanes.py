@@ -10,6 +10,7 @@ import torch
 
 from harness.engine.stepping import execution_mode
 from harness.engine.stepping.block import Block
+from harness.engine.stepping.lanes import Unsupported
 from harness.engine.stepping.native import Native
 
 pytestmark = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
@@ -116,3 +117,27 @@ def test_places_factors_and_solutions_are_those_of_torch():
     generator = torch.Generator().manual_seed(3)
     check(LINEAR, torch.randn(CHAINS, 12, generator=generator, dtype=torch.float64), rtol=1e-9)
     check(LINEAR[:6], torch.tensor([list(ODD)], dtype=torch.float64).expand(CHAINS, -1).clone())
+
+
+def changed(x):
+    y, z = x + 1, x.exp()
+    y += x
+    y.mul_(2).clamp_(max=3.0)
+    z -= y
+    return y * z
+
+
+def changed_beside_a_view(x):
+    y = x + 1
+    first = y[:, 0]
+    y += x
+    return y * first[:, None]
+
+
+def test_what_is_changed_in_place_is_what_it_has_become():
+    generator = torch.Generator().manual_seed(4)
+    x = torch.randn(CHAINS, 12, generator=generator, dtype=torch.float64)
+    check([changed, lambda x: (x > 0).long().add_(2), lambda x: x.sum(1).div_(3)], x)
+    for function in (changed_beside_a_view, lambda x: x.add_(1)):
+        with pytest.raises(Unsupported, match="add_"):
+            check([function], x.clone())

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as tree
 
 from harness.engine.stepping.block import Advanced, Block
 from harness.engine.stepping.lanes import KINDS, LANES, Breach, Unsupported, Value, Writer
@@ -109,6 +110,7 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
     recorder = Recorder()
     with said_to_compile(), recorder:
         after, left, draw, weight = step(given["theta"], dict(before), h, T, noise, batch)
+    after, left, draw, weight = tree.tree_map(recorder.now, (after, left, draw, weight))
     w = Writer(chains)
     pointers: list[tuple[str, torch.dtype | None]] = [("beyond", None)]
     carry, each, start, end, bytes_ = [], [], [], [], 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -25,6 +26,8 @@ class Recorder(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.nodes: list[Node] = []
+        self._changed: dict[int, Tensor] = {}
+        self._sharing: Counter[int] = Counter()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -32,6 +35,8 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, name = kwargs or {}, func.overloadpacket.__name__
+        if func._schema.is_mutable:  # noqa: SLF001
+            return self._change(func, args, kwargs)
         with self:
             if name not in KNOWN and (name in REWRITTEN or func in decomposition_table):
                 return (REWRITTEN.get(name) or decomposition_table[func])(*args, **kwargs)
@@ -40,11 +45,25 @@ class Recorder(TorchDispatchMode):
             return found
         if func is torch.ops.aten._local_scalar_dense.default:  # noqa: SLF001
             raise Breach("a number is taken out of a tensor")
-        if func._schema.is_mutable:  # noqa: SLF001
-            raise Unsupported(f"{func}")
         found = func(*args, **kwargs)
-        self.nodes.append((func, args, kwargs, list(found) if isinstance(found, (tuple, list)) else [found]))
+        outs = list(found) if isinstance(found, (tuple, list)) else [found]
+        self._sharing.update(out.untyped_storage().data_ptr() for out in outs)
+        self.nodes.append((func, *tree.tree_map(self.now, (args, kwargs)), outs))
         return found
+
+    def now(self, leaf: Any) -> Any:
+        """What has become of a tensor that was changed in place; anything else is what it is."""
+        return self._changed.get(id(leaf), leaf)
+
+    def _change(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """x += y, where no other tensor shares the memory of x, and x was made in this step: note down x + y."""
+        target, name = args[0], func.overloadpacket.__name__.removesuffix("_")
+        if not hasattr(torch.ops.aten, name) or self._sharing[target.untyped_storage().data_ptr()] != 1:
+            raise Unsupported(f"{func}")
+        with self:
+            made = getattr(torch.ops.aten, name)(*args, **kwargs).to(target.dtype)
+        self._changed[id(target)] = made
+        return func(*args, **kwargs)
 
 
 @contextmanager
