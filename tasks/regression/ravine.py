@@ -61,11 +61,9 @@ class RavineProblem(DataProblem):
     def rows(self, chains: slice, batch: Batch | None) -> Rows:
         import torch
 
-        if batch is not None:
+        if batch is not None or len(set(self.sources)) == 1:
             return super().rows(chains, batch)
-        blank = max(0, chains.stop - len(self.first))  # a compiled step may have more chains than the run
-        first = torch.nn.functional.pad(self.first, (0, blank))[chains, None]
-        return Rows(self.arrays, first + torch.arange(data.N + 1, device=self.device))
+        return Rows(self.arrays, self.first[chains, None] + torch.arange(data.N + 1, device=self.device))
 
 
 def _misfit(theta: Tensor, rows: Rows) -> Tensor:

@@ -42,10 +42,13 @@ class Command:
         return replace(self, samplers=samplers, seeds=tuple(range(first, last + 1)))
 
 
-SHORT = (Command(("sghmc", "sgld"), "mixture5", (0, 1), 2, ("--budget", "steps=24000", "--set", "run.thin=2")),)
+PLAIN = ("--set", "run.compile=plain")
+"""So that runs last long enough to be struck."""
+
+SHORT = (Command(("sghmc", "sgld"), "mixture5", (0, 1), 2, ("--budget", "steps=24000", *PLAIN, "run.thin=2")),)
 LONG = (
-    Command(("sghmc", "sgld"), "mixture5", (0, 1, 2), 2, ("--budget", "steps=20000", "--set", "run.thin=3")),
-    Command(("csgld", "msgld", "sgld"), "mixture25", (3, 4), 3, ("--budget", "steps=12000", "--set", "run.thin=2")),
+    Command(("sghmc", "sgld"), "mixture5", (0, 1, 2), 2, ("--budget", "steps=20000", *PLAIN, "run.thin=3")),
+    Command(("csgld", "msgld", "sgld"), "mixture25", (3, 4), 3, ("--budget", "steps=12000", *PLAIN, "run.thin=2")),
     Command(("hmc",), "mixture5", (0, 1, 2, 3), 2, ("--budget", "steps=2500")),
     # A step size of 5 diverges: runs that end so are results too.
     Command(("sgld",), "mixture5", (0, 1), 2, ("--budget", "steps=20000", "--sweep", "schedule.step_size=0.02,5")),
