@@ -7,11 +7,13 @@ plugins from outside in a child process, so that one that hangs or crashes is an
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
 import math
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +26,7 @@ from harness.contracts.registry import Offer, Registry, load
 from harness.contracts.sampler import Sampler
 from harness.results.spec import ENGINE, RunSpec
 from harness.runs.source import content_hash
-from harness.system.errors import BenchError, PluginError, UsageError
+from harness.system.errors import BenchError, PluginError, RunError, UsageError
 from harness.system.files import SEAL, read_json, seal_holds, sealed, write_json
 
 if TYPE_CHECKING:
@@ -231,10 +233,18 @@ def _cached(offer: Offer, kind: str, params: Mapping[str, Any] | None = None, *a
         text = _read(path)
         if text is None:
             asked = f"{target} ({offer.distribution})", kind, arguments or (target, params or {})
-            text = work_out(*asked) if offer.distribution == HARNESS else _outside(*asked)
+            text = _ours(*asked) if offer.distribution == HARNESS else _outside(*asked)
             _write(path, text)
         _known[key] = text
     return json.loads(_known[key])
+
+
+def _ours(where: str, kind: str, *asked: Any) -> str:
+    """Here, but where that would import torch, in a child: the runs' fork server imports it anyway."""
+    if kind == "sampler" and "torch" not in sys.modules:
+        with contextlib.suppress(RunError):  # no child can be started
+            return _outside(where, kind, *asked)
+    return work_out(where, kind, *asked)
 
 
 def _outside(where: str, *asked: Any) -> str:

@@ -22,7 +22,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import cold
 import made_up
+import planned
 
 BENCH = [sys.executable, "-c", "from harness.cli import main; main()"]
 NOTHING_TO_DO = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "4", "--budget", "smoke"]
@@ -63,6 +65,8 @@ def measure(*, quick: bool = False) -> list[Record]:
         for task in SMOKE_TASKS:
             records += _smoke(folder, task, environment, 1 if quick else 3)
         records += _plans(folder, environment)
+        records += _unseen(environment, quick=quick)
+        records += cold.measure(1 if quick else 3)
     return records
 
 
@@ -184,6 +188,14 @@ def _plans(folder: Path, environment: Mapping[str, str]) -> list[Record]:
     worst = [max(factor, 1 / factor) for factor in factors]
     what = f"`bench plan` of {PLANNED}, other width, batch or budget: predicted over taken, or the other way round"
     return [{**_record(what, 2.0, worst, "ratio"), "value": max(worst)}]
+
+
+def _unseen(environment: Mapping[str, str], *, quick: bool) -> list[Record]:
+    """The same for samplers, tasks and changes on which the model of `bench plan` was not made."""
+    found = planned.ratios(environment, planned.CASES[:3] if quick else planned.CASES)
+    off = [max(ratio, 1 / ratio) for ratio in found.values()]
+    what = f"`bench plan` of {len(off)} other changes: predicted over taken, or the other way round, the worst"
+    return [{**_record(what, planned.GOAL, off, "ratio"), "value": max(off), "of_each": found}] if off else []
 
 
 def _sampling(results: Path) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -78,4 +79,17 @@ assert torch.is_deterministic_algorithms_warn_only_enabled() == {deterministic}
 assert getattr(sys.modules["torch._inductor"].config, "deterministic", {deterministic}) == {deterministic}
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_plan_without_facts_leaves_torch_to_the_fork_server(tmp_path):
+    program = """
+import sys
+from harness.cli.app import run
+assert run(["--results", sys.argv[1], "plan", *eval(sys.argv[2])]) == 0
+assert "torch" not in sys.modules
+"""
+    words = [sys.executable, "-c", program, str(tmp_path / "results"), repr(RUNS)]
+    environment = {**os.environ, "BENCH_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
