@@ -42,9 +42,12 @@ def references(tmp_path_factory):
 def test_the_same_command_makes_everything_right(fault, references, tmp_path):
     if fault == KILLED and shutil.which("strace") is None:
         pytest.skip("no strace here")
-    record = play(fault, SHORT[0], references, tmp_path / "round", seed=1)
-    assert record["right"], record
-    assert record["strikes"]
+    for seed in range(1, 6):  # a moment by the clock may come when all is done
+        record = play(fault, SHORT[0], references, tmp_path / f"round-{seed}", seed)
+        assert record["right"], record
+        if record["strikes"]:
+            return
+    pytest.fail("no round was struck")
 
 
 @pytest.fixture
