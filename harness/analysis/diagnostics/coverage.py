@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.analysis.diagnostics.arrays import Array, IntArray, State, as_block
+from harness.analysis.diagnostics.counting import nearest
 
 UNVISITED = -1
 
@@ -66,28 +67,23 @@ class ModeCounts:
 
     def _add(self, flat: Array, weight: Array, step: IntArray) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
-            # The nearest centre has the largest <x, mu> - |mu|^2 / 2.
-            closeness = np.broadcast_to(-np.square(self.means).sum(axis=1) / 2, (len(flat), len(self.means)))
-            for d, column in enumerate(self.means.T):
-                closeness = closeness + flat[:, d : d + 1] * column
-            nearest = closeness.argmax(axis=1)
-            distance2 = np.square(flat - self.means[nearest]).sum(axis=1)
-            self.squares += np.bincount(nearest, weight * distance2, len(self.means))
-        self.mass += np.bincount(nearest, weight, len(self.means))
+            which = nearest(flat, self.means)
+            distance2 = np.square(flat - self.means[which]).sum(axis=1)
+            self.squares += np.bincount(which, weight * distance2, len(self.means))
+        self.mass += np.bincount(which, weight, len(self.means))
         self._total += weight.sum()
         self._within += weight[distance2 <= self.radius**2].sum()
-        for modes, draws in self._visits(flat, nearest, distance2):
+        for modes, draws in self._visits(flat, which, distance2):
             self.counts += np.bincount(modes, minlength=len(self.means))
-            if (self.first_visit == UNVISITED).any():
-                found, first = np.unique(modes, return_index=True)
-                new = self.first_visit[found] == UNVISITED
-                self.first_visit[found[new]] = step[draws[first[new]]]
+            new = np.flatnonzero(self.first_visit[modes] == UNVISITED)
+            found, first = np.unique(modes[new], return_index=True)
+            self.first_visit[found] = step[draws[new[first]]]
 
-    def _visits(self, flat: Array, nearest: IntArray, distance2: Array) -> Iterator[tuple[IntArray, IntArray]]:
+    def _visits(self, flat: Array, which: IntArray, distance2: Array) -> Iterator[tuple[IntArray, IntArray]]:
         """(modes, draws) of the visits, draws in order; a draw visits several modes only where these lie close."""
         if self._apart:
             draws = np.flatnonzero(distance2 <= self.radius**2)
-            yield nearest[draws], draws
+            yield which[draws], draws
             return
         for mode, centre in enumerate(self.means):
             with np.errstate(over="ignore"):

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.analysis.diagnostics.arrays import Array, State, as_block
+from harness.analysis.diagnostics.counting import below
 from harness.analysis.statistics import mean_interval
 
 MEAN_LIMIT = 0.1
@@ -54,13 +55,10 @@ class JointMoments:
         with np.errstate(over="ignore", invalid="ignore"):
             y = np.column_stack([np.ones(len(flat)), (flat - self.mean) @ self.whiten])
             self.sums += (y * weight[:, None]).T @ y
-            chains, cells = x.shape[1], self.below.shape[2]
             if not len(self.below):
-                self.below = np.zeros((chains, *self.below.shape[1:]))
+                self.below = np.zeros((x.shape[1], *self.below.shape[1:]))
             for k, cuts in enumerate(self.quantiles):
-                place = np.searchsorted(cuts, x @ self.along[k]) + cells * np.arange(chains)
-                counts = np.bincount(place.ravel(), weight, minlength=cells * chains)
-                self.below[:, k] += counts.reshape(chains, cells)
+                self.below[:, k] += below(x @ self.along[k], w, cuts)
 
     def mean_error(self) -> Array:
         """E y (D,)."""
