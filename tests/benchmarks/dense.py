@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from networks import seconds
+from networks import limit, seconds
 
 IMAGES = 6_000
 FRICTION, H = 0.1, 1e-7
@@ -157,7 +157,8 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
     for _ in range(asked["rounds"]):
         for label, step in steps.items():
             found[label].append(seconds(step, asked["steps"], "cpu"))
-    return {"task": name, "mode": mode, "times": found}
+    peak = {"limit": limit(steps["by hand"], "cpu")} if "by hand" in steps else {}
+    return {"task": name, "mode": mode, "times": found, **peak}
 
 
 if __name__ == "__main__":
