@@ -277,11 +277,9 @@ gradient.{quick}
 {shares}"""
 
 WHY = """\
-Counted are the products and convolutions of forward and backward pass. The rest of a step of ResNet-18 is batch
-normalisation and ReLU, which move each activation through memory several times, and convolutions that reach less than a
-square product does; a step of SGD has the same rest. The rest of a step of a fully connected network is noise, which
-torch's twister and Box-Muller bound (1 ns a number in vectors, 3.4 ns in torch), one pass over theta, state, gradient
-and noise (24 bytes a weight for SGHMC), the gather of the rows, and 0.8 ms of small operations and Python between them.
+Counted are the products and convolutions of forward and backward pass. The rest of a step of a fully connected network
+is noise, one pass over theta, state, gradient and noise (24 bytes a weight for SGHMC), the gather of the rows, and small
+operations and Python between them.
 """
 
 
