@@ -278,8 +278,8 @@ gradient.{quick}
 
 WHY = """\
 Counted are the products and convolutions of forward and backward pass. The rest of a step of a fully connected network
-is noise, one pass over theta, state, gradient and noise (24 bytes a weight for SGHMC), the gather of the rows, and small
-operations and Python between them.
+is noise, one pass over theta, state, gradient and noise (24 bytes a weight for SGHMC), the gather of the rows, and
+small operations and Python between them.
 """
 
 
