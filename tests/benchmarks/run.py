@@ -143,7 +143,7 @@ def main() -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
     with tempfile.TemporaryDirectory() as cache:
         if not asked.quick:  # an empty cache: the times of compilation are those of a first run
-            environment["TORCHINDUCTOR_CACHE_DIR"] = cache
+            environment |= {"TORCHINDUCTOR_CACHE_DIR": cache, "BENCH_CACHE": cache}
         if asked.samplers is not None:
             measure_samplers(asked.samplers, environment, asked.out, quick=asked.quick)
             return
