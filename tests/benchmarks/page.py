@@ -106,7 +106,7 @@ A step is a proposal of {leapfrog} leapfrog steps and its Metropolis test. poste
 ## SGLD and SGHMC on blr-german, minibatches of {batch}
 
 1,000 rows, 25 parameters; every chain has its own minibatches. bench takes consecutive parts of a permutation; the
-other libraries draw {batch} indices with replacement, which costs less. No other library has psgld.
+other libraries draw {batch} indices with replacement. No other library has psgld.
 
 {logistic}
 
@@ -142,7 +142,7 @@ def write_apart(part: ModuleType, record: Mapping[str, Any], root: Path) -> None
     """The numbers of `samplers` or `networks`, and the page with them where the rest was measured before."""
     folder = root / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / part.FILE).write_text(json.dumps(record, indent=1) + "\n")
+    (folder / part.FILE).write_text(json.dumps({**record, "machine": machine()}, indent=1) + "\n")
     if (folder / "measurements.json").exists():
         rest = json.loads((folder / "measurements.json").read_text())
         (root / "BENCHMARKS.md").write_text(text(rest, apart(folder)))
@@ -150,11 +150,16 @@ def write_apart(part: ModuleType, record: Mapping[str, Any], root: Path) -> None
 
 def apart(folder: Path) -> dict[str, str]:
     """The sections of the parts that are measured apart, by their place in the page; "" where they were not."""
-    paths = {"samplers": (samplers, folder / samplers.FILE), "networks": (networks, folder / networks.FILE)}
-    return {
-        name: part.section(json.loads(path.read_text())) if path.exists() else ""
-        for name, (part, path) in paths.items()
-    }
+    found = {}
+    rest = json.loads((folder / "measurements.json").read_text())["machine"]
+    for name, part in (("samplers", samplers), ("networks", networks)):
+        path = folder / part.FILE
+        record = json.loads(path.read_text()) if path.exists() else {}
+        found[name] = part.section(record) if record else ""
+        if record and record.get("machine") != rest:
+            head, _, body = found[name].partition("\n\n")
+            found[name] = f"{head}\n\n**Measured earlier, on another machine.**\n\n{body}"
+    return found
 
 
 def figures(record: Mapping[str, Any], folder: Path) -> None:
