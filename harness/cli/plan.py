@@ -170,13 +170,20 @@ def _estimate(item: Planned, runs: int) -> tuple[float | None, str]:
     found: dict[tuple[float, ...], list[tuple[dict[str, Any], _Pace]]] = {}
     for _, record, pace in _finished(context.current().results):
         alike = (record["method"], record["task"]["name"]) == (spec.method, name)
-        if pace is None or not alike or any(record.get(f) != ours[f] for f in ("device", "compile")):
+        modes = record.get("compile"), ours["compile"]
+        if pace is None or not alike or record.get("device") != ours["device"]:
+            continue
+        if modes[0] != modes[1] and modes != ("plain", "compiled"):
             continue
         parts = [
             _differing(ours[part].get("params", {}), record[part].get("params", {})) for part in ("task", "sampler")
         ]
         lengths = (pace.steps / spec.steps, pace.block * record["chains"] / (block * spec.chains))
-        distance = (*map(float, map(len, parts)), *(round(abs(math.log(length)), 3) for length in lengths))
+        distance = (
+            float(modes[0] != modes[1]),
+            *map(float, map(len, parts)),
+            *(round(abs(math.log(length)), 3) for length in lengths),
+        )
         found.setdefault(distance, []).append((record, pace))
     if not found:
         return None, "not known"
@@ -189,12 +196,14 @@ def _estimate(item: Planned, runs: int) -> tuple[float | None, str]:
         return None, "not known"
     size = block * spec.chains * here["dim"] / (pace.block * record["chains"] * there["dim"])
     terms = item.passes / spec.steps * here["terms"] + UPDATE, pace.passes * there["terms"] + UPDATE
-    least, most = OVERHEAD["opaque" if here["opaque"] else spec.execution.compile]
+    least, most = OVERHEAD["opaque" if here["opaque"] else record["compile"]]
     seconds = statistics.median(p.setup for _, p in found[nearest]) / block
     for part, growth in (("sampling", size * terms[0] / terms[1]), ("observing", size)):
         step = statistics.median(getattr(p, part) for _, p in found[nearest])
-        overhead = min(least, most * step)
+        overhead = min(least, most * step)  # of plain steps, compiled ones take that much at most
         seconds += spec.steps * (overhead + (step - overhead) * growth) / block
+    if nearest[0]:
+        return seconds, "at most, from steps done one by one"
     same = f"from {context.count(len(found[nearest]), 'run')} of these settings"
     return seconds, "scaled from other settings" if any(nearest) else same
 

@@ -48,5 +48,5 @@ def test_the_arithmetic_of_a_step_grows_with_width_batch_and_chains(estimate, se
     assert how == "scaled from other settings"
 
 
-def test_a_run_of_another_mode_says_nothing(estimate):
-    assert estimate(budget="steps=10000000") == (None, "not known")
+def test_plain_steps_say_how_long_compiled_ones_take_at_most(estimate):
+    assert estimate(budget="steps=10000000") == (pytest.approx(100_002.0), "at most, from steps done one by one")
