@@ -95,10 +95,10 @@ def forget_a_checkpoint(scene):
 
 
 def leave_a_process(scene):
-    words = [sys.executable, "-c", "import time; time.sleep(60)"]
-    scene.popen = subprocess.Popen(words, env={"CRASH_MARK": scene.site.mark})
-    scene.gone()
-    scene.popen.wait()
+    words = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]
+    with subprocess.Popen(words, env={"CRASH_MARK": scene.site.mark}, stdout=subprocess.PIPE) as left:
+        left.stdout.readline()  # while a process is being replaced by its program, it shows no environment
+        scene.gone()
 
 
 def hold_a_lock(scene):
