@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.analysis.diagnostics import (
+    DrawSums,
     JointMoments,
     LowError,
     Moments,
-    RunningMoments,
     bulk_ess,
     configurational_temperature,
     directional_temperatures,
-    mean_error,
+    pooled_errors,
     rank_normalised_split_rhat,
     reference_ess,
     tail_ess,
-    variance_ratio,
 )
 from harness.contracts.task import Metric, Observer, Outcome
 
@@ -51,26 +50,21 @@ class MomentErrors:
     """
 
     def __init__(self, truth: Truth, trajectory: Trajectory, cost: Cost) -> None:
-        along = truth.directions
-        sd = np.sqrt((along @ truth.covariance * along).sum(axis=1))
         self.truth = truth
-        self.moments = Moments(truth.mean, truth.sd, truth.z3[: len(truth.mean)], truth.z4[: len(truth.mean)])
+        self.sums = DrawSums(truth.mean, truth.covariance, truth.directions, truth.quantiles)
         self.grid = draw_grid(trajectory)
         self.cost = cost.after(steps_of_draws(trajectory, self.grid).astype(np.float64))
-        self.low_error = LowError(Moments(along @ truth.mean, sd, truth.z3, truth.z4), self.grid)
-        self.running = RunningMoments()
-        self.joint = JointMoments(truth.mean, truth.covariance, along, truth.quantiles)
+        moments = Moments(truth.directions @ truth.mean, self.sums.sd, truth.z3, truth.z4)
+        self.low_error = LowError(self.sums, moments, self.grid)
+        self.joint = JointMoments(self.sums)
 
     def update(self, draws: Array, weights: Array) -> None:
         """Add kept draws (B, C, D) with weights (B, C)."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            self.low_error.update(draws @ self.truth.directions.T, weights)
-        self.running.update(draws, weights)
-        self.joint.update(draws, weights)
+        self.low_error.update(draws, weights)
 
     def metrics(self) -> dict[str, float | None]:
         """Those of `MOMENT_METRICS`."""
-        error, ratio = self._pooled()
+        error, ratio = pooled_errors(self.sums)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             worst = np.abs(np.log(ratio)).argmax()
             joint = (self._errors() ** 2).mean(axis=0).max()
@@ -89,9 +83,9 @@ class MomentErrors:
                 curves["b2_z2_max"][:, -1] = np.maximum(curves["b2_z2_max"][:, -1], shape)
             numbered = {
                 "joint_error": errors,
-                "chain_error_z": errors[:, : self.moments.dim].copy(),
+                "chain_error_z": errors[:, : len(self.truth.mean)].copy(),
                 "whitened_mean": joint.mean_error()[None],
-                "whitened_second": joint.second_moment()[np.tril_indices(self.moments.dim)][None],
+                "whitened_second": joint.second_moment()[np.tril_indices(len(self.truth.mean))][None],
                 "distribution_error": joint.distribution_error()[None],
             }
         return {f"joint_{name}": (self.cost, y) for name, y in curves.items()} | {
@@ -102,13 +96,8 @@ class MomentErrors:
         final = self.low_error.final_errors()
         return np.concatenate([final.z, final.z2, self.joint.chain_errors()], axis=1)
 
-    def _pooled(self) -> tuple[Array, Array]:
-        mean, variance = self.running.pooled()
-        with np.errstate(over="ignore", invalid="ignore"):
-            return mean_error(mean, self.moments), variance_ratio(variance, self.moments)
-
-    def _parts(self) -> dict[str, LowError | RunningMoments | JointMoments]:
-        return {"low_error": self.low_error, "running": self.running, "joint": self.joint}
+    def _parts(self) -> dict[str, LowError | DrawSums]:
+        return {"low_error": self.low_error, "sums": self.sums}
 
     def state(self) -> dict[str, Tensor]:
         """Everything that `load` needs."""
@@ -248,7 +237,7 @@ class SeriesObserver(MomentObserver):
         if not self.seen:
             return plain
         values, curves, x = dict(plain.metrics), dict(plain.curves), self.draws[: self.seen]
-        centre = self.errors.moments.mean
+        centre = self.errors.truth.mean
         if self.gradient is not None and self.axes is not None:
             chosen = self.picked(self.gradients)
             with np.errstate(over="ignore", invalid="ignore"):
@@ -257,7 +246,7 @@ class SeriesObserver(MomentObserver):
                 values["temperature"] = float(configurational_temperature(chosen, slopes, centre))
             values |= {"temperature_min": along.min(), "temperature_max": along.max()}
         if self.seen >= 4 and self.series:
-            chain_ess = reference_ess(x, centre, self.errors.moments.sd)
+            chain_ess = reference_ess(x, centre, self.errors.truth.sd)
             curves["chain_ess"] = (np.arange(len(centre), dtype=np.float64), chain_ess)
             values |= {
                 "paper_ess_median": np.median(chain_ess, axis=1).mean(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.analysis.diagnostics import calibration, ood
-from harness.analysis.diagnostics.bias import MeanVariance, RunningMoments, mean_error, variance_ratio
+from harness.analysis.diagnostics.bias import pooled_errors
 from harness.analysis.diagnostics.calibration import error_rate, nll
 from harness.analysis.diagnostics.coverage import ModeCounts
 from harness.analysis.diagnostics.crossing import (
@@ -22,20 +22,20 @@ from harness.analysis.diagnostics.low_error import CURVES, FinalErrors, LowError
 from harness.analysis.diagnostics.moments import Moments
 from harness.analysis.diagnostics.ood import ecdf
 from harness.analysis.diagnostics.rhat import rank_normalised_split_rhat
+from harness.analysis.diagnostics.sums import DrawSums
 from harness.analysis.diagnostics.temperature import configurational_temperature, directional_temperatures
 
 __all__ = [
     "CURVES",
     "THRESHOLD",
+    "DrawSums",
     "FinalErrors",
     "Gate",
     "JointMoments",
     "LowError",
     "LowErrorCost",
-    "MeanVariance",
     "ModeCounts",
     "Moments",
-    "RunningMoments",
     "autocorrelation",
     "bootstrap_low_error",
     "bulk_ess",
@@ -49,15 +49,14 @@ __all__ = [
     "ess_of_autocorrelation",
     "gate",
     "last_crossing",
-    "mean_error",
     "nll",
     "norm_interval",
     "ood",
     "passes_to_low_error",
+    "pooled_errors",
     "rank_normalised_split_rhat",
     "reference_ess",
     "seed_counts",
     "tail_ess",
-    "variance_ratio",
     "wasserstein2",
 ]

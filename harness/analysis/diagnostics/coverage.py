@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
+from harness.analysis.diagnostics import counting
 from harness.analysis.diagnostics.arrays import Array, IntArray, State, as_block
-from harness.analysis.diagnostics.counting import nearest
 
 UNVISITED = -1
 
@@ -54,20 +54,28 @@ class ModeCounts:
         when = np.asarray(steps, dtype=np.int64)
         if when.shape != x.shape[:1]:
             raise ValueError(f"steps must have shape {x.shape[:1]}, got {when.shape}")
+        if self._apart and (code := counting.code()) is not None:
+            added, start = np.zeros(2), -np.square(self.means).sum(axis=1) / 2
+            arrays = map(np.ascontiguousarray, (x, w, when))
+            counting.call(
+                code.modes, *arrays, w.size, x.shape[1], x.shape[2], self.means, start, len(self.means), self.radius**2,
+                self.mass, self.squares, self.counts, self.first_visit, added,
+            )  # fmt: skip
+            self._within, self._total = self._within + added[0], self._total + added[1]
+            return
         flat, weight, step = x.reshape(-1, x.shape[2]), w.ravel(), np.repeat(when, x.shape[1])
         good = np.isfinite(flat).all(axis=1) & np.isfinite(weight)
         if not good.all():
             self._total += weight[np.isfinite(weight) & ~good].sum()
             flat, weight, step = flat[good], weight[good], step[good]
-        if not len(flat):
-            return
         for start in range(0, len(flat), CHUNK):
             part = slice(start, start + CHUNK)
             self._add(flat[part], weight[part], step[part])
 
     def _add(self, flat: Array, weight: Array, step: IntArray) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
-            which = nearest(flat, self.means)
+            closeness = flat @ self.means.T - np.square(self.means).sum(axis=1) / 2
+            which = closeness.argmax(axis=1)
             distance2 = np.square(flat - self.means[which]).sum(axis=1)
             self.squares += np.bincount(which, weight * distance2, len(self.means))
         self.mass += np.bincount(which, weight, len(self.means))

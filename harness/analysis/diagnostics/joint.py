@@ -22,8 +22,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.analysis.diagnostics.arrays import Array, State, as_block
-from harness.analysis.diagnostics.counting import below
+from harness.analysis.diagnostics.arrays import Array
+from harness.analysis.diagnostics.sums import DrawSums
 from harness.analysis.statistics import mean_interval
 
 MEAN_LIMIT = 0.1
@@ -35,65 +35,42 @@ _TINY = 1e-300
 
 
 class JointMoments:
-    """Sums of w, w y and w y y' over all chains of one run, y = S^-1/2 (x - mean), S the truth's covariance; and, given
-    quantiles (K, m) along directions (K, D), the weight of each chain's draws below each.
+    """What the gate looks at, from the sums of one run: averages of y = S^-1/2 (x - mean), S the truth's covariance,
+    and distribution functions at the truth's quantiles.
 
     The symmetric root has no arbitrary signs, so the y of runs with slightly different truths belong together.
     """
 
-    def __init__(self, mean: Array, covariance: Array, along: Array, quantiles: Array | None = None) -> None:
-        values, vectors = np.linalg.eigh(covariance)
-        self.mean, self.whiten, self.along = mean, vectors / np.sqrt(values) @ vectors.T, along
-        self.quantiles = np.empty((0, 0)) if quantiles is None else quantiles
-        self.sums = np.zeros((1 + len(mean), 1 + len(mean)))
-        self.below = np.zeros((0, len(self.quantiles), self.quantiles.shape[1] + 1))
-
-    def update(self, draws: ArrayLike, weights: ArrayLike) -> None:
-        """Add a block of draws (B, C, D) with weights (B, C)."""
-        x, w = as_block(draws, weights, len(self.mean))
-        flat, weight = x.reshape(-1, x.shape[2]), w.ravel()
-        with np.errstate(over="ignore", invalid="ignore"):
-            y = np.column_stack([np.ones(len(flat)), (flat - self.mean) @ self.whiten])
-            self.sums += (y * weight[:, None]).T @ y
-            if not len(self.below):
-                self.below = np.zeros((x.shape[1], *self.below.shape[1:]))
-            for k, cuts in enumerate(self.quantiles):
-                self.below[:, k] += below(x @ self.along[k], w, cuts)
+    def __init__(self, sums: DrawSums) -> None:
+        self.sums = sums
+        values, vectors = np.linalg.eigh(sums.covariance)
+        self.whiten = vectors / np.sqrt(values) @ vectors.T
 
     def mean_error(self) -> Array:
         """E y (D,)."""
-        return np.asarray(self.sums[0, 1:] / self.sums[0, 0])
+        return np.asarray(self.sums.pairs[0, 1:] @ self.whiten / self.sums.pairs[0, 0])
 
     def second_moment(self) -> Array:
         """E y y' (D, D)."""
-        return np.asarray(self.sums[1:, 1:] / self.sums[0, 0])
+        return np.asarray(self.whiten @ self.sums.pairs[1:, 1:] @ self.whiten / self.sums.pairs[0, 0])
 
     def distribution_error(self) -> Array:
         """F - p of all chains together at the quantiles of levels p, (K m,), divided by sqrt(K m): its norm is the root
         mean square. Empty without quantiles.
         """
-        p = self._levels()
-        found = self.below.sum(axis=0)[:, :-1].cumsum(axis=1) / self.sums[0, 0] - p
+        found = self.sums.below.sum(axis=0)[:, :-1].cumsum(axis=1) / self.sums.pairs[0, 0] - self._levels()
         return np.asarray(found.ravel() / np.sqrt(max(found.size, 1)))
 
     def chain_errors(self) -> Array:
         """(F - p) / sqrt(p (1 - p)) of each chain, (C, K m): of the average of I(v x <= q), in sds of it."""
-        p = self._levels()
+        p, below = self._levels(), self.sums.below
         with np.errstate(invalid="ignore", divide="ignore"):
-            found = self.below[:, :, :-1].cumsum(axis=2) / self.below.sum(axis=2, keepdims=True) - p
-        return np.asarray((found / np.sqrt(p * (1 - p))).reshape(len(self.below), -1))
+            found = below[:, :, :-1].cumsum(axis=2) / below.sum(axis=2, keepdims=True) - p
+        return np.asarray((found / np.sqrt(p * (1 - p))).reshape(len(below), -1))
 
     def _levels(self) -> Array:
-        points = self.quantiles.shape[1]
+        points = self.sums.below.shape[2] - 1
         return (np.arange(points) + 0.5) / max(points, 1)
-
-    def state(self) -> State:
-        """Everything that `load` needs."""
-        return {"sums": self.sums.copy(), "below": self.below.copy()}
-
-    def load(self, state: State) -> None:
-        """Go on from `state()`."""
-        self.sums, self.below = np.array(state["sums"]), np.array(state["below"])
 
 
 class Bracket(NamedTuple):

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.analysis.diagnostics.arrays import Array, IntArray, State, as_block, check_chains
+from harness.analysis.diagnostics.arrays import Array, IntArray, State
 from harness.analysis.diagnostics.moments import Moments
+from harness.analysis.diagnostics.sums import DrawSums
 
 
 class FinalErrors(NamedTuple):
@@ -28,61 +29,49 @@ class FinalErrors(NamedTuple):
 class LowError:
     """The b2 curves of the chains of one run, streamed.
 
-    truth: the moments of the target, (D,) each. grid: increasing counts of kept draws, at which the running
-    averages are recorded. Only sums of w, w z and w (z^2 - 1) are kept, because all four averages follow:
-    the error of x is sd times that of z (so b2_x equals b2_z), that of x^2 is 2 mean sd (error of z) +
-    sd^2 (error of z^2). ValueError for a grid that does not increase from 1 or more, and for blocks of
-    another shape.
+    sums: of the draws, to which `update` adds. truth: the moments along their K directions. grid: increasing counts of
+    kept draws, at which the running averages are recorded. Sums of w, w z and w (z^2 - 1) suffice, because all four
+    averages follow: the error of x is sd times that of z (so b2_x equals b2_z), that of x^2 is 2 mean sd (error of z)
+    + sd^2 (error of z^2). ValueError for a grid that does not increase from 1 or more, and for blocks of another shape.
     """
 
-    def __init__(self, truth: Moments, grid: ArrayLike) -> None:
-        self.truth = truth
+    def __init__(self, sums: DrawSums, truth: Moments, grid: ArrayLike) -> None:
+        self.sums, self.truth = sums, truth
         self.grid: IntArray = np.array(grid, dtype=np.int64)
         if self.grid.ndim != 1 or not self.grid.size or self.grid[0] < 1 or (np.diff(self.grid) < 1).any():
             raise ValueError(f"grid must be an increasing list of counts from 1 on, got {self.grid}")
         self._count = 0
-        self._allocate(0)
-
-    def _allocate(self, chains: int) -> None:
-        self._weight: Array = np.zeros(chains)
-        self._sums: Array = np.zeros((2, chains, self.truth.dim))
-        self._curves: Array = np.full((len(CURVES), chains, len(self.grid)), np.nan)
+        self._curves: Array = np.full((len(CURVES), 0, len(self.grid)), np.nan)
 
     def update(self, draws: ArrayLike, weights: ArrayLike) -> None:
         """Add kept draws (B, C, D) with weights (B, C). Other cuts into blocks change rounding only."""
-        x, w = as_block(draws, weights, self.truth.dim)
-        if not len(x):
-            return
-        if self._count:
-            check_chains(len(self._weight), x.shape[1])
-        else:
-            self._allocate(x.shape[1])
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            z = (x - self.truth.mean) / self.truth.sd
-            first, last = np.searchsorted(self.grid, [self._count, self._count + len(x)], side="right")
-            cuts = self.grid[first:last] - self._count
-            starts = np.concatenate([[0], cuts[cuts < len(x)]])
-            terms = w[..., None] * z
-            added_z = np.add.reduceat(terms, starts, axis=0)
-            terms *= z
-            terms -= w[..., None]
-            added_z2 = np.add.reduceat(terms, starts, axis=0)
-            sums = self._sums + np.cumsum(np.stack([added_z, added_z2], axis=1), axis=0)
-            weight = self._weight + np.cumsum(np.add.reduceat(w, starts, axis=0), axis=0)
-            for k in range(last - first):
-                self._curves[:, :, first + k] = self._b2(sums[k], weight[k])
-        self._sums, self._weight = sums[-1], weight[-1]
+        x, w = np.asarray(draws), np.asarray(weights)
+        points = np.searchsorted(self.grid, [self._count, self._count + len(x)], side="right")
+        start = 0
+        for point in range(*points):
+            stop = int(self.grid[point]) - self._count
+            self.sums.update(x[start:stop], w[start:stop])
+            if not self._curves.shape[1]:
+                self._curves = np.full((len(CURVES), x.shape[1], len(self.grid)), np.nan)
+            self._curves[:, :, point] = self._b2()
+            start = stop
+        self.sums.update(x[start:], w[start:])
         self._count += len(x)
 
-    def _b2(self, sums: Array, weight: Array) -> Array:
-        """The eight curves at one grid point: (8, C). A value that is not finite is inf: far from low."""
+    def _b2(self) -> Array:
+        """The eight curves after the draws so far: (8, C). A value that is not finite is inf: far from low."""
         truth = self.truth
-        z, z2 = sums / weight[:, None]
-        x2 = 2 * truth.mean * truth.sd * z + truth.sd**2 * z2
-        b2_z = z**2
-        b2 = np.stack([b2_z, z2**2 / truth.var_z2, b2_z, x2**2 / truth.var_x2])
-        contracted = np.stack([b2.max(axis=2), b2.mean(axis=2)], axis=1).reshape(len(CURVES), -1)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            z, z2 = self._averages()
+            x2 = 2 * truth.mean * truth.sd * z + truth.sd**2 * z2
+            b2_z = z**2
+            b2 = np.stack([b2_z, z2**2 / truth.var_z2, b2_z, x2**2 / truth.var_x2])
+            contracted = np.stack([b2.max(axis=2), b2.mean(axis=2)], axis=1).reshape(len(CURVES), -1)
         return np.where(np.isfinite(contracted), contracted, np.inf)
+
+    def _averages(self) -> tuple[Array, Array]:
+        weight = self.sums.weight[:, None]
+        return self.sums.z / weight, self.sums.z2 / weight
 
     def curves(self) -> dict[str, Array]:
         """b2 by name (`CURVES`), each (C, len(grid)): NaN at counts not reached, inf after a divergence."""
@@ -95,28 +84,18 @@ class LowError:
         Not finite where a chain diverged.
         """
         with np.errstate(invalid="ignore", divide="ignore"):
-            z, z2 = self._sums / self._weight[:, None]
+            z, z2 = self._averages()
         return FinalErrors(z, z2 / np.sqrt(self.truth.var_z2))
 
     def state(self) -> State:
-        """Everything that `load` needs to go on exactly, as arrays."""
-        return {
-            "grid": self.grid.copy(),
-            "count": np.array(self._count),
-            "weight": self._weight.copy(),
-            "sums": self._sums.copy(),
-            "curves": self._curves.copy(),
-        }
+        """Everything that `load` needs to go on exactly, as arrays, beside the state of the sums."""
+        return {"grid": self.grid.copy(), "count": np.array(self._count), "curves": self._curves.copy()}
 
     def load(self, state: State) -> None:
-        """Go on from `state()`. ValueError if it was taken with another grid or dimension."""
+        """Go on from `state()`. ValueError if it was taken with another grid."""
         if not np.array_equal(state["grid"], self.grid):
             raise ValueError("this state was taken with another grid")
-        if state["sums"].shape[2] != self.truth.dim:
-            raise ValueError(f"this state has {state['sums'].shape[2]} coordinates, not {self.truth.dim}")
-        self._count = int(state["count"])
-        self._weight, self._sums = np.array(state["weight"]), np.array(state["sums"])
-        self._curves = np.array(state["curves"])
+        self._count, self._curves = int(state["count"]), np.array(state["curves"])
 
 
 CURVES = tuple(f"b2_{f}_{contraction}" for f in ("z", "z2", "x", "x2") for contraction in ("max", "mean"))

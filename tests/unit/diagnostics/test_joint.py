@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness import Truth, UsageError
-from harness.analysis.diagnostics import JointMoments, directions, eigenvalue_intervals, gate, norm_interval
+from harness.analysis.diagnostics import DrawSums, JointMoments, directions, eigenvalue_intervals, gate, norm_interval
 from harness.analysis.diagnostics.joint import DISTANCE, DISTANCE_LIMIT, GREATEST, LEAST, MEAN, WITHIN, Bracket
 from harness.contracts.truth import quantile_levels
 
@@ -53,12 +53,12 @@ def test_a_truth_that_does_not_fit_together_is_refused(changes, words):
 
 
 def observed(draws, weights, truth, sizes):
-    joint = JointMoments(truth.mean, truth.covariance, truth.directions, truth.quantiles)
+    sums = DrawSums(truth.mean, truth.covariance, truth.directions, truth.quantiles)
     start = 0
     for size in sizes:
-        joint.update(draws[start : start + size], weights[start : start + size])
+        sums.update(draws[start : start + size], weights[start : start + size])
         start += size
-    return joint
+    return JointMoments(sums)
 
 
 def test_the_sums_are_those_of_the_definition_however_blocks_are_cut():
@@ -76,9 +76,6 @@ def test_the_sums_are_those_of_the_definition_however_blocks_are_cut():
     parts = observed(draws, weights, truth, [1, 40, 19])
     for name in ("mean_error", "second_moment", "distribution_error"):
         np.testing.assert_allclose(getattr(parts, name)(), getattr(found, name)(), rtol=1e-10, atol=1e-12)
-    again = observed(draws[:0], weights[:0], truth, [])
-    again.load(found.state())
-    np.testing.assert_array_equal(again.distribution_error(), found.distribution_error())
     cuts, p = truth.quantiles, quantile_levels()
     for k in (0, 5):
         below = (draws @ truth.directions[k] <= cuts[k, :, None, None]) * weights  # (m, n, C)

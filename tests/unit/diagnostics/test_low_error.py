@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.analysis.diagnostics import CURVES, LowError, Moments
+from harness.analysis.diagnostics import CURVES, DrawSums, LowError, Moments
 
 GRID = np.array([1, 2, 5, 10, 64, 65, 200])
 
@@ -25,8 +25,12 @@ def one_shot(draws, weights, f, true_mean, true_var):
     return (average - true_mean) ** 2 / true_var
 
 
+def along_the_axes(truth, grid=GRID):
+    return LowError(DrawSums(truth.mean, np.diag(truth.sd**2), np.eye(truth.dim)), truth, grid)
+
+
 def streamed(truth, draws, weights, sizes, grid=GRID):
-    accumulator = LowError(truth, grid)
+    accumulator = along_the_axes(truth, grid)
     start = 0
     for size in sizes:
         accumulator.update(draws[start : start + size], weights[start : start + size])
@@ -68,9 +72,10 @@ def test_counts_not_reached_are_nan(truth, block):
 def test_state_round_trip_is_exact_and_independent(truth, block):
     draws, weights = block
     first = streamed(truth, draws, weights, [70])
-    saved = first.state()
-    second = LowError(truth, GRID)
+    saved, sums = first.state(), first.sums.state()
+    second = along_the_axes(truth)
     second.load(saved)
+    second.sums.load(sums)
     first.update(draws[70:], weights[70:])
     second.update(draws[70:], weights[70:])
     for name, array in first.state().items():
@@ -81,7 +86,7 @@ def test_state_round_trip_is_exact_and_independent(truth, block):
 
 def test_a_state_of_another_grid_is_refused(truth):
     with pytest.raises(ValueError, match="another grid"):
-        LowError(truth, GRID).load(LowError(truth, [1, 2]).state())
+        along_the_axes(truth).load(along_the_axes(truth, [1, 2]).state())
 
 
 def test_a_diverged_chain_is_far_from_low_and_leaves_the_others_alone(truth, block):
@@ -100,7 +105,7 @@ def test_sums_stay_accurate_far_from_the_origin():
     truth = Moments.gaussian([1e6], [1.0])
     z = np.random.default_rng(2).normal(size=(100_000, 1, 1))
     z -= z.mean()
-    accumulator = LowError(truth, [100_000])
+    accumulator = along_the_axes(truth, [100_000])
     for part in np.split(z + 1e6, 100):
         accumulator.update(part, np.ones(part.shape[:2]))
     assert accumulator.curves()["b2_z_max"][0, 0] < 1e-20

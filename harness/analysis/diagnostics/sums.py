@@ -1,0 +1,139 @@
+"""Sums over the draws of a run, from which the errors of its averages follow: one pass, in C++ if it can be compiled.
+
+With mean and covariance those of the truth, d = x - mean, and z = v d / sd along each of K directions v, sd^2 = v' S v.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from harness.analysis.diagnostics import counting
+from harness.analysis.diagnostics.arrays import Array, State, as_block, check_chains
+
+BINS = 4096
+"""At most, by which the place of a number among the quantiles is found."""
+BY_LIBRARY = 64
+"""Coordinates above which a matrix product is faster for `pairs`."""
+_BY_CHAIN = ("weight", "weight2", "z", "z2", "below")
+
+
+class DrawSums:
+    """The sums of the chains of one run.
+
+    mean (D,), covariance (D, D), directions (K, D), and quantiles (K, m) of v x, increasing, or None.
+
+    weight   (C,)            of w, the weights
+    weight2  (C,)            of w^2
+    z        (C, K)          of w z
+    z2       (C, K)          of w (z^2 - 1)
+    pairs    (D + 1, D + 1)  of w (1, d) (1, d)', over all chains
+    below    (C, K, m + 1)   of w, by the place of v x among the quantiles: the first cell is up to the first quantile
+
+    A draw that is not finite makes its chain's sums so, and is in the last cell where it is NaN.
+    """
+
+    def __init__(self, mean: Array, covariance: Array, directions: Array, quantiles: Array | None = None) -> None:
+        self.mean, self.covariance, self.directions = mean, covariance, directions
+        self.sd = np.sqrt((directions @ covariance * directions).sum(axis=1))
+        cuts = np.empty((len(directions), 0)) if quantiles is None else quantiles
+        self.cuts: Array = (cuts - (directions @ mean)[:, None]) / self.sd[:, None]
+        self._allocate(0)
+
+    def _allocate(self, chains: int) -> None:
+        self.weight, self.weight2 = np.zeros(chains), np.zeros(chains)
+        self.z, self.z2 = np.zeros((2, chains, len(self.directions)))
+        self.pairs = np.zeros((1 + len(self.mean),) * 2)
+        self.below = np.zeros((chains, len(self.cuts), self.cuts.shape[1] + 1))
+
+    def update(self, draws: ArrayLike, weights: ArrayLike) -> None:
+        """Add draws (B, C, D) with weights (B, C). Other cuts into blocks change rounding only."""
+        x, w = as_block(draws, weights, len(self.mean))
+        if not len(x):
+            return
+        if len(self.weight):
+            check_chains(len(self.weight), x.shape[1])
+        else:
+            self._allocate(x.shape[1])
+        with np.errstate(over="ignore", invalid="ignore"):
+            if counting.code() is None:
+                self._add(x, w)
+            else:
+                self._add_compiled(x, w)
+
+    def _add(self, x: Array, w: Array) -> None:
+        chains, directions, cells = self.below.shape
+        d = x - self.mean
+        z = d @ (self.directions / self.sd[:, None]).T
+        one = w[..., None] * z
+        place = np.stack([np.searchsorted(c, z[:, :, k]) for k, c in enumerate(self.cuts)], axis=2)
+        place += cells * np.arange(chains * directions).reshape(chains, directions)
+        below = np.bincount(place.ravel(), np.repeat(w.ravel(), directions), self.below.size)
+        self.below += below.reshape(self.below.shape)
+        self.weight += w.sum(axis=0)
+        self.weight2 += (w**2).sum(axis=0)
+        self.z += one.sum(axis=0)
+        self.z2 += (one * z - w[..., None]).sum(axis=0)
+        self._add_pairs(d, w)
+
+    def _add_pairs(self, d: Array, w: Array) -> None:
+        flat = np.concatenate([np.ones((*w.shape, 1)), d], axis=2).reshape(w.size, -1)
+        self.pairs += (flat * w.reshape(-1, 1)).T @ flat
+
+    def _add_compiled(self, x: Array, w: Array) -> None:
+        """As `_add`. Of few chains, several draws are added side by side, as if of more chains."""
+        (draws, chains), few = w.shape, len(self.mean) <= BY_LIBRARY
+        beside = max(1, counting.LANES // chains)
+        whole = draws // beside * beside
+        for part, n in ((slice(0, whole), beside), (slice(whole, draws), 1)):
+            rows = np.ascontiguousarray(x[part].reshape(-1, n * chains, len(self.mean)))
+            heavy = np.ascontiguousarray(w[part].reshape(-1, n * chains))
+            sums = [getattr(self, name) for name in _BY_CHAIN]
+            into = sums if n == 1 else [np.zeros((n, *total.shape)) for total in sums]
+            counting.call(
+                counting.code().add, rows, heavy, *rows.shape, *self._tables, self.mean, *into,
+                self.pairs if few else None,
+            )  # fmt: skip
+            if n > 1:
+                for total, added in zip(sums, into, strict=True):
+                    np.add(total, added.sum(axis=0), out=total)
+        if not few:
+            self._add_pairs(x - self.mean, w)
+
+    @functools.cached_property
+    def _tables(self) -> tuple[Any, ...]:
+        """What the C++ code wants to know of directions and quantiles."""
+        (count, points), along = self.cuts.shape, self.directions / self.sd[:, None]
+        along = np.pad(along, ((0, -count % counting.TOGETHER), (0, 0)))
+        cuts = np.pad(self.cuts, ((0, 0), (0, 1)), constant_values=np.inf)
+        gaps = np.diff(self.cuts, axis=1)
+        span = gaps.sum(axis=1)
+        bins = min(BINS, 2 + int((span / gaps.min(axis=1, initial=np.inf, where=gaps > 0)).max(initial=0.0)))
+        scale = bins / np.where(span > 0, span, 1.0)
+        first, inside = np.zeros((count, bins), dtype=np.int64), np.zeros((count, bins))
+        crowded = 0
+        for k in range(count):
+            low = float(cuts[k, 0])
+            crowded |= counting.call(
+                counting.code().tabulate, cuts[k], points, low, float(scale[k]), bins, first[k], inside[k]
+            )
+        return count, points, bins, crowded, along, cuts, cuts[:, 0].copy(), scale, first, inside
+
+    def state(self) -> State:
+        """Everything that `load` needs to go on exactly, as arrays."""
+        return {name: getattr(self, name).copy() for name in (*_BY_CHAIN, "pairs")}
+
+    def load(self, state: State) -> None:
+        """Go on from `state()`. ValueError if it was taken with another number of directions."""
+        if state["z"].shape[1] != len(self.directions):
+            raise ValueError(f"this state has {state['z'].shape[1]} directions, not {len(self.directions)}")
+        for name in (*_BY_CHAIN, "pairs"):
+            setattr(self, name, np.array(state[name]))
+
+
+def _pairs(d: Array, w: Array) -> Array:
+    flat = np.concatenate([np.ones((*w.shape, 1)), d], axis=2).reshape(w.size, -1)
+    return np.asarray((flat * w.reshape(-1, 1)).T @ flat)
