@@ -54,11 +54,7 @@ extern "C" long tabulate(
 
 enum { TILE = 32, TOGETHER = 4 };
 
-// counts (chains, apart) += 1, or the weight, in the cell of each of `size` draws of `live` chains.
-static inline __attribute__((always_inline)) void count(const L* cell, long size, long live, long apart, int* counts) {
-  for (long b = 0; b < size; ++b)
-    for (long l = 0; l < live; ++l) ++counts[l * apart + ((const long*)(cell + b))[l]];
-}
+// counts (chains, apart) += the weight, in the cell of each of `size` draws of `live` chains.
 static inline __attribute__((always_inline)) void count(
   const L* cell, const V* weights, long size, long live, long apart, double* counts
 ) {
@@ -69,8 +65,8 @@ static inline __attribute__((always_inline)) void count(
 // Sums over draws x (draws, chains, dim) with weights (draws, chains), d = x - mean, z = along (directions, dim) d: of w
 // and w^2 (chains), of w z and w (z^2 - 1) (chains, directions); below (chains, directions, points + 1), of w by the place
 // of z among the cuts (directions, points + 1), the last of which are infinite; and of w (1, d) (1, d)' (1 + dim, 1 + dim),
-// if wanted. `along` has rows of zeros up to a multiple of TOGETHER; first and inside (directions,
-// bins) are from `tabulate`.
+// if wanted. `along` has rows of zeros up to a multiple of TOGETHER; first and inside (directions, bins) are from
+// `tabulate`.
 extern "C" long add(
   const double* x, const double* weights, long draws, long chains, long dim, long directions, long points, long bins,
   long crowded, const double* along, const double* cuts, const double* low, const double* scale, const long* first,
@@ -83,14 +79,9 @@ extern "C" long add(
   V* const z2 = z1 + directions;
   V* const both = z2 + directions;  // the lower triangle
   V* const d = both + products;     // TILE, wide
-  // Whole numbers are counted faster. They are not worth their addition to the sums where the draws are few.
   const long apart = directions * cells;
-  bool alike = draws > 4 * cells;
-  for (long i = 1; i < draws * chains && alike; ++i) alike = weights[i] == weights[0];
-  int* const counts = new int[8 * apart];
   for (long g = 0; g < chains; g += 8) {
     const long live = chains - g < 8 ? chains - g : 8;
-    for (long i = 0; i < 8 * apart; ++i) counts[i] = 0;
     V total = {}, total2 = {};
     for (V* p = z1; p < d; ++p) *p = V{};
     for (long begin = 0; begin < draws; begin += TILE) {
@@ -138,17 +129,14 @@ extern "C" long add(
         }
         z1[k] += sum;
         z2[k] += sum2;
-        double* heavy = below + (g * directions + k) * cells;
-        if (alike && live == 8)
-          count(cell, size, 8, apart, counts + k * cells);
-        else if (alike)
-          count(cell, size, live, apart, counts + k * cells);
+        double* counts = below + g * apart + k * cells;
+        if (live == 8)
+          count(cell, w, size, 8, apart, counts);
         else
-          count(cell, w, size, live, apart, heavy);
+          count(cell, w, size, live, apart, counts);
       }
     }
     for (long l = 0; l < live; ++l) {
-      for (long i = 0; alike && i < apart; ++i) below[(g + l) * apart + i] += weights[0] * counts[l * apart + i];
       weight[g + l] += total[l];
       weight2[g + l] += total2[l];
       for (long k = 0; k < directions; ++k) {
@@ -164,7 +152,6 @@ extern "C" long add(
           if (i != j) pairs[j * wide + i] += (*p)[l];
         }
   }
-  delete[] counts;
   delete[] z1;
   return 0;
 }
