@@ -161,5 +161,5 @@ def test_state_round_trip_is_exact_and_independent(how):
         assert not np.array_equal(saved[name], first.state()[name])
     with pytest.raises(ValueError, match="directions"):
         DrawSums(np.zeros(1), np.eye(1), np.eye(1)).load(saved)
-    with pytest.raises(ValueError, match="3 chains, the blocks before it had 3|has 2 chains"):
+    with pytest.raises(ValueError, match="this block has 2 chains"):
         first.update(draws[:, :2], weights[:, :2])
