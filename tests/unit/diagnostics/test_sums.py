@@ -11,13 +11,15 @@ ODD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e308, -1e308, 5e-324])
 NAMES = ("weight", "weight2", "z", "z2", "pairs", "below")
 
 
+BY_BOTH = pytest.mark.usefixtures("by")
+
+
 @pytest.fixture(params=["compiled", "plain"])
-def how(request, monkeypatch):
+def by(request, monkeypatch):
     if request.param == "plain":
         monkeypatch.setattr(counting, "code", lambda: None)
     elif counting.code() is None:
         pytest.skip("there is no C++ compiler")
-    return request.param
 
 
 def truth_of(dim):
@@ -37,9 +39,10 @@ def fill(sums, draws, weights, sizes):
     return sums
 
 
+@BY_BOTH
 @pytest.mark.parametrize("chains", [1, 3, 8, 9, 40])
 @pytest.mark.parametrize("dim", [1, 2, 5, 70])
-def test_the_sums_are_those_of_the_definition_however_blocks_are_cut(how, chains, dim):
+def test_the_sums_are_those_of_the_definition_however_blocks_are_cut(chains, dim):
     mean, covariance, along = truth_of(dim)
     rng = np.random.default_rng(0)
     draws, weights = mean + 2 * rng.standard_normal((71, chains, dim)), rng.uniform(0.5, 2.0, (71, chains))
@@ -106,7 +109,8 @@ def test_modes_are_the_same_by_both(monkeypatch):
             np.testing.assert_allclose(compiled.state()[name], value, rtol=1e-12)
 
 
-def test_pooled_errors_follow_the_definition(how):
+@BY_BOTH
+def test_pooled_errors_follow_the_definition():
     mean, covariance, along = truth_of(2)
     rng = np.random.default_rng(3)
     draws, weights = rng.normal(5.0, 2.0, (90, 3, 2)), rng.uniform(0.1, 2.0, (90, 3))
@@ -117,7 +121,8 @@ def test_pooled_errors_follow_the_definition(how):
         np.testing.assert_allclose(ratio, np.diag(np.cov(flat.T, aweights=w.ravel())) / own)
 
 
-def test_no_variance_from_one_draw_and_none_without_weight(how):
+@BY_BOTH
+def test_no_variance_from_one_draw_and_none_without_weight():
     sums = DrawSums(np.zeros(1), np.eye(1), np.eye(1))
     sums.update(np.ones((1, 1, 1)), np.ones((1, 1)))
     error, ratio = pooled_errors(sums)
@@ -130,7 +135,8 @@ def test_no_variance_from_one_draw_and_none_without_weight(how):
     assert np.isnan(pooled_errors(weightless)).all()
 
 
-def test_a_diverged_chain_leaves_the_sums_of_the_others_alone(how):
+@BY_BOTH
+def test_a_diverged_chain_leaves_the_sums_of_the_others_alone():
     mean, covariance, along = truth_of(2)
     rng = np.random.default_rng(4)
     draws, weights = rng.standard_normal((60, 9, 2)), np.ones((60, 9))
@@ -145,7 +151,8 @@ def test_a_diverged_chain_leaves_the_sums_of_the_others_alone(how):
         np.testing.assert_array_equal(getattr(found, name)[others], getattr(clean, name)[others])
 
 
-def test_state_round_trip_is_exact_and_independent(how):
+@BY_BOTH
+def test_state_round_trip_is_exact_and_independent():
     mean, covariance, along = truth_of(2)
     cuts = cuts_of([-1.0, 1.0], mean, covariance, along)
     rng = np.random.default_rng(5)
