@@ -6,7 +6,7 @@ import sys
 
 GLOBAL = {
     "--results": True, "--plugin": True, "--format": True, "--json": False, "--csv": False, "--debug": False,
-    "--version": False,
+    "--version": False, "--launcher": True, "--launcher-setting": True, "--detach": False,
 }  # fmt: skip
 """Options of `bench` itself -> whether they take a value; `main` accepts them anywhere in the command."""
 
@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def front(arguments: list[str]) -> list[str]:
-    """Move the global options to the front, so that `bench run ... --results DIR` works too."""
+    """Move the global options to the front, as in `bench run ... --results DIR`; --set launcher.X=V is one."""
     leading: list[str] = []
     rest: list[str] = []
     queue = list(arguments)
@@ -33,6 +33,8 @@ def front(arguments: list[str]) -> list[str]:
         if word == "--":
             rest += [word, *queue]
             break
+        if word == "--set" and queue and queue[0].startswith("launcher."):
+            word = f"--launcher-setting={queue.pop(0).removeprefix('launcher.')}"
         name, equals, _ = word.partition("=")
         if name in GLOBAL:
             leading.append(word)

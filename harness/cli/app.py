@@ -27,7 +27,8 @@ LONGEST = 2000
 VERBS = {
     "run": "Run samplers on tasks.",
     "plan": "Show what `run` would do and what it would cost.",
-    "status": "Show running workers and their progress.",
+    "status": "Show running workers, submitted jobs and their progress.",
+    "cancel": "End jobs that were submitted by a launcher.",
     "ls": "List samplers, schedules, methods, tasks, reports, suites, runs.",
     "show": "Show one task, sampler, method, schedule or run.",
     "report": "Make a report; `bench ls reports` lists them.",
@@ -172,6 +173,17 @@ def options(
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Short for --format json: a list of objects.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Short for --format csv.")] = False,
+    launcher: Annotated[
+        str,
+        typer.Option(
+            "--launcher",
+            metavar="NAME",
+            help="Submit runs as jobs: slurm, ray, local, or a TOML file; settings by --set launcher.NAME=VALUE.",
+            autocompletion=lambda: ["slurm", "ray", "local"],
+        ),
+    ] = "",
+    launcher_setting: Annotated[list[str] | None, typer.Option("--launcher-setting", hidden=True)] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="With --launcher: submit the jobs and do not wait.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks (or set BENCH_DEBUG=1).")] = False,
     version: Annotated[  # noqa: ARG001 - its callback prints it
         bool,
@@ -191,7 +203,10 @@ def options(
     if len(set(asked.values())) > 1:
         raise UsageError(f"{' and '.join(asked)} exclude each other; choose one")
     chosen = next(iter(asked.values()), "")
-    context.set_current(context.Context(folder.absolute(), tuple(plugin or ()), shown, chosen))
+    if not launcher and (detach or launcher_setting):
+        raise UsageError("--detach and --set launcher.NAME=VALUE go with --launcher NAME")
+    how = context.Launching(launcher, tuple(launcher_setting or ()), detach) if launcher else None
+    context.set_current(context.Context(folder.absolute(), tuple(plugin or ()), shown, chosen, how))
 
 
 def _format(name: str) -> str:
@@ -207,7 +222,7 @@ def run(arguments: list[str]) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # what the terminal's encoding lacks
     try:
-        answer = app(repeat(front(arguments)), standalone_mode=False)
+        answer = app(front(repeat(arguments)), standalone_mode=False)
         code = answer if isinstance(answer, int) else 0 if answer is None else context.show(answer)
     except BrokenPipeError:
         sys.stdout = sys.__stderr__  # the reader is gone; nothing is left to flush to it

@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Launching:
+    """What --launcher, --set launcher.NAME=VALUE and --detach say."""
+
+    launcher: str
+    settings: tuple[str, ...] = ()
+    detach: bool = False
+
+
+@dataclass(frozen=True)
 class Context:
     """The global options of one command; `form` is the output format, "" if none is given."""
 
@@ -25,6 +34,7 @@ class Context:
     plugins: tuple[str, ...] = ()
     debug: bool = False
     form: str = ""
+    launching: Launching | None = None
 
 
 _current = Context(Path("bench-results").absolute())

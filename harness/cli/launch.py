@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from harness.cli import context
+from harness.cli import context, jobs
 from harness.cli.progress import Progress
 from harness.contracts.data import DataFile, locate
+from harness.contracts.launcher import Launcher
 from harness.engine.stepping.execution_mode import LARGE
 from harness.results.environment import gpus
 from harness.results.ledger.heartbeats import ranges
@@ -19,6 +20,7 @@ from harness.results.spec import RunSpec
 from harness.runs import local, plugin_metadata
 from harness.runs.local import LaunchSummary
 from harness.runs.plan import Planned, RunRequest, size
+from harness.runs.worker import Job
 from harness.system.errors import DataError, UsageError
 
 MANY_RUNS = 1000
@@ -49,17 +51,44 @@ def execute(
     if missing and draws == "all":
         _tell_the_size(missing)
     if missing:
+        chosen = jobs.chosen()
         distributions = tuple(sorted({plugin.distribution for plugin in context.plugins().plugins if plugin.packaged}))
         cores = sum(device == "cpu" for device, _ in places)
-        jobs = local.jobs(missing, here.results, here.plugins, distributions, cores)
-        jobs = [replace(job, timeout=timeout, retry=retry, draws=draws) for job in jobs]
-
+        blocks = local.jobs(missing, here.results, here.plugins, distributions, cores)
+        blocks = [replace(block, timeout=timeout, retry=retry, draws=draws) for block in blocks]
+        if chosen:
+            return _elsewhere(*chosen, missing, blocks, len(places))
         try:
-            with Progress(jobs, len(places)) as progress:
-                outcome = local.launch(jobs, places, progress.listen, long_is_fine=long_is_fine)
+            with Progress(blocks, len(places)) as progress:
+                outcome = local.launch(blocks, places, progress.listen, long_is_fine=long_is_fine)
         except (KeyboardInterrupt, local.PreemptedError):
             _tell_what_is_left(missing)
             raise
+    context.say(f"results in {here.results}: {ended(missing, outcome.statuses)}")
+    return outcome
+
+
+def _elsewhere(
+    name: str, launcher: Launcher, missing: Sequence[Planned], blocks: Sequence[Job], places: int
+) -> LaunchSummary:
+    """Submit what is not under way yet; then, unless this command is to leave, wait for all of it."""
+    from harness.runs import remote
+
+    here = context.current()
+    ledger = Ledger(here.results)
+    found = remote.submit(name, launcher, blocks, ledger, jobs.make)
+    names = ", ".join([job.name for job in found[:MAX_LINES]] + ["..."] * (len(found) > MAX_LINES))
+    context.say(f"{context.count(len(found), f'{name} job')}: {names}")
+    leave = f"the same command waits for the jobs, `bench status` shows them, `bench cancel` ends them ({here.results})"
+    if here.launching and here.launching.detach:
+        context.say(leave)
+        return LaunchSummary(detached=True)
+    try:
+        with Progress(blocks, places) as progress:
+            outcome = remote.follow(found, ledger, progress.listen)
+    except KeyboardInterrupt:
+        context.say(leave)
+        raise
     context.say(f"results in {here.results}: {ended(missing, outcome.statuses)}")
     return outcome
 
@@ -98,6 +127,8 @@ def check_size(requests: Iterable[RunRequest], most: int) -> None:
 
 def devices_for(text: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
     """As `chosen_devices`; "auto" means every GPU if all tasks have `LARGE` parameters or more, else the CPU."""
+    if text == "auto" and context.current().launching:
+        text = "cpu"
     if text != "auto":
         return chosen_devices(text)
     found = gpus()
@@ -109,7 +140,12 @@ def devices_for(text: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def chosen_devices(text: str) -> tuple[str, list[str]]:
-    """The kind of device, which is part of the run key, and the devices."""
+    """The kind of device, which is part of the run key, and the devices. A launcher has its own."""
+    if found_launcher := jobs.chosen():
+        launcher = found_launcher[1]
+        if text not in ("cpu", launcher.device):
+            raise UsageError(f"--devices {text!r}: with --launcher its jobs have the devices; --set launcher.gpus=N")
+        return launcher.device, launcher.devices
     found = [word.strip() for word in text.split(",") if word.strip()]
     for word in found:
         if not re.fullmatch("cpu|cuda(:[0-9]{0,4})?", word):

@@ -18,7 +18,7 @@ from harness.results.records import STATUSES
 from harness.system.errors import BenchError, UsageError
 from harness.system.text import words
 
-KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "suites", "runs")
+KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "launchers", "suites", "runs")
 OFFERED = ["name", "summary", "distribution"]
 COLUMNS = {
     "samplers": ["name", "summary", "schedule", "sampler", "kind", "distribution"],
@@ -51,7 +51,7 @@ def ls(
         typer.Option(help="Only runs with these statuses, a,b,c.", autocompletion=completes(words=STATUSES)),
     ] = None,
 ) -> Result:
-    """List samplers (with methods), schedules, methods, tasks, reports, suites, or the runs done so far.
+    """List samplers (with methods), schedules, methods, tasks, reports, launchers, suites, or the runs done so far.
 
     Examples:
         bench ls samplers

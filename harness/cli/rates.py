@@ -45,6 +45,10 @@ def measured(ledger: Ledger, place: tuple[str, str]) -> Measure:
         path = _path(ledger.root, specs[0], place[0])
         found = _read(path)
         if found is None:
+            if context.current().launching:
+                raise UsageError(
+                    "--budget seconds=N is measured here, not where --launcher runs; give passes=N or steps=N"
+                )
             ledger.prepare()
             most = task_facts(pair.task, specs[0].task.params)["max_block"][specs[0].execution.device]
             planned = [Planned(spec, RunStatus(Status.NEW), 0.0, most) for spec in specs]

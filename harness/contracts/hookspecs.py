@@ -85,6 +85,12 @@ def bench_verbs() -> list[Info]:
 
 
 @spec
+def bench_launchers() -> list[Info]:
+    """Launchers, which bring runs to other machines: `target` is a frozen dataclass, a `harness.Launcher`."""
+    raise NotImplementedError
+
+
+@spec
 def bench_facts() -> list[Info]:
     """What else to say of plugins. `name` is a kind, `target` a function whose mapping extends what is said of one.
 

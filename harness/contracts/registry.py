@@ -29,7 +29,7 @@ from harness.system.errors import BenchError, PluginError, UsageError
 
 __all__ = ["KINDS", "NAME", "Offer", "Plugin", "Registry", "law_of", "load", "registry"]
 
-KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "verbs")
+KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "verbs", "launchers")
 PACKAGES = ("plugins", "tasks", "reports")
 IMPORT_SECONDS = 30.0
 """Longest import of a plugin's module; one that imports torch takes 1 to 4 s, and up to 20 s on a busy machine."""

@@ -44,7 +44,7 @@ def collect(device: str, distributions: Iterable[str]) -> dict[str, Any]:
     names = sorted({HARNESS, *distributions})
     packages = requirements(tuple(names))
     record: dict[str, Any] = {
-        "bench": _version(HARNESS),
+        "bench": version(HARNESS),
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu": _cpu(),
@@ -59,7 +59,7 @@ def collect(device: str, distributions: Iterable[str]) -> dict[str, Any]:
         "matmul_precision": None,
         **_torch(device),
         "packages": packages,
-        "code": {name: {"version": _version(name), **provenance.code(name)} for name in names},
+        "code": {name: {"version": version(name), **provenance.code(name)} for name in names},
     }
     return {"id": _digest(record), **record}
 
@@ -104,7 +104,7 @@ def requirements(names: tuple[str, ...], but: frozenset[str] = frozenset()) -> d
     where the harness is not installed. Those named in `but` are left out, and what is required through them alone.
     Unrelated packages stay out: installing one must not change the environment of a run.
     """
-    if _version(HARNESS) is None:
+    if version(HARNESS) is None:
         found = {canonicalize_name(d.name): d.version for d in importlib.metadata.distributions() if d.name}
         return dict(sorted(found.items()))
     versions: dict[str, str] = {}
@@ -148,7 +148,8 @@ def _requirement(line: str, extra: str = "") -> Requirement | None:
         return None
 
 
-def _version(name: str) -> str | None:
+def version(name: str) -> str | None:
+    """Of a distribution; None where it is not installed."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

@@ -61,10 +61,20 @@ class _TerminatedError(KeyboardInterrupt):
 
 @dataclass
 class LaunchSummary:
-    """What became of a launch: counts by status, and the messages of what went wrong."""
+    """What became of a launch: statuses of runs, the messages of what went wrong, and whether it goes on elsewhere."""
 
     statuses: dict[str, str] = field(default_factory=dict)
+    detached: bool = False
     failures: list[tuple[int, str]] = field(default_factory=list)
+
+    def hear(self, kind: str, payload: Mapping[str, Any]) -> None:
+        """Take note of a worker's message."""
+        if kind in ("finished", "suspended"):
+            self.statuses[payload["key"]] = payload["status"]
+        elif kind == "held":
+            self.failures.append((1, payload["message"]))
+        elif kind == "failed":
+            self.failures.append((payload["exit_code"], payload["message"]))
 
     @property
     def exit_code(self) -> int:
@@ -256,12 +266,7 @@ def _take(child: _Child, listen: Listener, outcome: LaunchSummary) -> bool:
     payload = {**payload, "block": child.job.specs[0].key}
     if kind == "progress":
         child.progress = payload
-    elif kind in ("finished", "suspended"):
-        outcome.statuses[payload["key"]] = payload["status"]
-    elif kind == "held":
-        outcome.failures.append((1, payload["message"]))
-    elif kind == "failed":
-        outcome.failures.append((payload["exit_code"], payload["message"]))
+    outcome.hear(kind, payload)
     child.lost = child.lost or kind == "device lost"
     child.ended = child.ended or kind in ("end", "failed", "device lost")
     listen(kind, payload)

@@ -55,9 +55,10 @@ class Session:
         if checkpoints:
             self._restore(checkpoints)
         self._told = {attempt.id for attempt, run in zip(self.attempts, loop.runs, strict=True) if run.divergence}
+        where = {"device": job.device, **({"job": job.name} if job.name else {})}
         for attempt in self.attempts:
             with writing():
-                attempt.event("resumed" if checkpoints else "started", position=self.loop.position, device=job.device)
+                attempt.event("resumed" if checkpoints else "started", position=self.loop.position, **where)
         self._warn_of_instability()
 
     @classmethod
@@ -152,6 +153,7 @@ class Session:
                 attempt.save_checkpoint({**arrays, **truth, "seconds": share})
                 attempt.event("checkpoint", position=self.loop.position)
         self.seconds["checkpoint"] += time.perf_counter() - began
+        self.send("checkpoint", {"keys": [spec.key for spec in self.specs]})
 
     def suspend(self, reason: str) -> None:
         """Stop here: a checkpoint, where there is anything to keep, and an event; the same command resumes from it."""

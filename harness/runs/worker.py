@@ -45,7 +45,7 @@ LEAST_LOCK_TIMEOUT_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is given: runs of one block, where to write, where to compute."""
+    """What a worker is given: runs of one block, where to write, where to compute. `name`: of a launcher's job."""
 
     specs: Sequence[RunSpec]
     results: Path
@@ -59,6 +59,7 @@ class Job:
     timeout: float | None = None
     retry: bool = False
     draws: str = "some"
+    name: str = ""
 
 
 @dataclass

@@ -65,6 +65,8 @@ def nightly(
     with _alone(ledger.root / "nights", chosen.name):
         wanted = {p.spec.key: p for entry in entries for p in entry.planned if p.spec.key not in entry.skipped}
         outcome = execute(list(wanted.values()), places, retry=True, long_is_fine=True, timeout=limit)
+        if outcome.detached:
+            return Result()
         standings = [p.standing if p.standing.cached else ledger.standing(key) for key, p in wanted.items()]
         open_runs = sum(not (standing.cached or standing.failed) for standing in standings)
         failed = any(standing.status != Status.DONE for standing in standings)

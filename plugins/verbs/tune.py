@@ -134,6 +134,8 @@ def tune(
         bench tune --sampler sghmc --task mixture5 --space sampler.friction=0.01:1
     """
     check_installed()
+    if (how := context.current().launching) and how.detach:
+        raise UsageError("--detach: a search needs the results of its trials; leave --detach out")
     limit = options.duration(timeout, "--timeout")
     kind, named = chosen_devices(devices)
     here, places = context.current(), local.slots(named, workers)

@@ -212,7 +212,7 @@ class Attempt:
             return None, ""
         except (OSError, ValueError) as error:
             return None, f"result.json cannot be read: {error}"
-        damage = _damage(record, self.id)
+        damage = result_damage(record, self.id)
         return (None, f"result.json {damage}") if damage else (record, "")
 
     def content(self, name: str) -> bytes:
@@ -283,7 +283,7 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _damage(record: Mapping[str, Any], attempt: str) -> str:
+def result_damage(record: Mapping[str, Any], attempt: str) -> str:
     """What is wrong with the record of a result; "" where nothing is."""
     if not seal_holds(record):
         return "is altered: its checksum does not match"

@@ -1,0 +1,33 @@
+"""`bench cancel`: end submitted jobs, and take in what they sent."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harness.cli import context, jobs
+from harness.contracts.parameters import check_known
+from harness.reporting.report import Result
+from harness.results.ledger.ledger import Ledger
+
+
+def cancel(
+    names: Annotated[list[str] | None, typer.Argument(help="Jobs, as `bench status` names them; default: all.")] = None,
+) -> Result:
+    """End jobs that were submitted by a launcher. Their workers write checkpoints; the same command resumes the runs.
+
+    Examples:
+        bench cancel
+        bench cancel 1234_5
+    """
+    from harness.runs import remote
+
+    ledger = Ledger(context.current().results)
+    ledger.check_version()
+    found = jobs.under_way(ledger)
+    check_known("job", names or [], {job.name for job in found})
+    ended = [job for job in found if not names or job.name in names]
+    remote.cancel(ended)
+    remote.follow(ended, ledger, lambda _kind, _payload: None)
+    return Result(notes=[f"{context.count(len(ended), 'job')} ended"])

@@ -1,0 +1,56 @@
+"""The launcher of a command, and the jobs that were submitted from its results folder."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.cli import context
+from harness.contracts.launcher import Launcher
+from harness.results.ledger.ledger import Ledger
+from harness.runs import plugin_metadata
+from harness.runs.plan import parse_settings
+from harness.system.errors import PluginError, UsageError
+
+
+def make(name: str, settings: Mapping[str, Any]) -> Launcher:
+    """The launcher of that name with these settings; `UsageError` for a wrong one."""
+    offer = context.plugins().find("launchers", name)
+    made = plugin_metadata.instance(offer.target, plugin_metadata.resolve(offer, settings))
+    if not isinstance(made, Launcher):
+        raise PluginError(f"{offer.target} is not a harness.Launcher")
+    return made
+
+
+def chosen() -> tuple[str, Launcher] | None:
+    """The launcher that this command asks for, by its name; None for worker processes of its own."""
+    how = context.current().launching
+    if how is None:
+        return None
+    name = how.launcher
+    settings: dict[str, Any] = {}
+    if name.endswith(".toml"):
+        name, settings = _profile(Path(name))
+    return name, make(name, {**settings, **parse_settings(how.settings, "--set launcher")})
+
+
+def _profile(path: Path) -> tuple[str, dict[str, Any]]:
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"--launcher {path}: {error}") from error
+    name = found.pop("launcher", None)
+    if not isinstance(name, str) or any(isinstance(value, dict | list) for value in found.values()):
+        raise UsageError(f'--launcher {path}: it must hold launcher = "NAME" and settings of that launcher, one a line')
+    return name, found
+
+
+def under_way(ledger: Ledger) -> Sequence[Any]:
+    """The submitted jobs of a results folder, as `harness.runs.remote.Submitted`."""
+    if not (ledger.root / "jobs").is_dir():
+        return []
+    from harness.runs import remote
+
+    return remote.submitted(ledger, make)

@@ -1,0 +1,233 @@
+"""The agent of a job: a process that works on a parcel of runs at its place, and sends back what becomes of them.
+
+It has a results folder of its own on the disk of its machine (below TMPDIR), in which it runs the same launcher and
+workers as a command does. An agent that is started again, because its job was queued again, goes on from what the one
+before it sent. SIGTERM, and a file `stop` in the exchange, end it with checkpoints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import socket
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from harness.contracts.data import DataFile
+from harness.contracts.entry_points import HARNESS
+from harness.contracts.launcher import LOG, PARCEL, STOP, Exchange
+from harness.contracts.plugin_errors import format_error
+from harness.results import environment
+from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.ledger import Ledger
+from harness.results.spec import from_record
+from harness.runs import local, parcel
+from harness.runs.worker import Job
+from harness.system.errors import BenchError, DataError, RunError
+from harness.system.files import write_whole
+
+FORMAT = 1
+"""Of a parcel for an agent. A newer one is refused."""
+EVERY_SECONDS = 2.0
+"""Between two looks at the exchange, and at most between two letters."""
+LAST_SECONDS = 600.0
+"""How long an agent tries to send its last letters where the exchange cannot be reached."""
+QUIET = frozenset({"progress", "checkpoint", "end"})
+"""Messages that are not repeated word by word."""
+
+
+def versions() -> dict[str, str]:
+    """What must be the same where a job is planned and where it runs."""
+    packages = environment.requirements((HARNESS,))
+    return {HARNESS: environment.version(HARNESS) or "", "torch": packages.get("torch", "")}
+
+
+def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) -> bytes:
+    """What an agent is given: runs, their unfinished attempts and stored truths, plugin files; devices and workers."""
+    from harness.runs.truths import place
+
+    files: dict[str, bytes] = {}
+    records = []
+    for job in jobs:
+        records.append(
+            {
+                "specs": [spec.to_json() for spec in job.specs],
+                "data": [asdict(file) for file in job.data],
+                "distributions": list(job.distributions),
+                **{name: getattr(job, name) for name in ("timeout", "retry", "draws")},
+            }
+        )
+        for spec in job.specs:
+            standing = ledger.standing(spec.key)
+            if attempt := standing.unfinished or standing.resumable:
+                content = parcel.pack(parcel.attempt_files(attempt))
+                files[parcel.attempt_name(spec.key, attempt)] = content
+        truth = place(ledger.root, job.specs[0])
+        if truth.exists():
+            files[f"truths/{truth.name}"] = truth.read_bytes()
+    for path in jobs[0].plugins:
+        files[f"plugins/{Path(path).name}"] = Path(path).read_bytes()
+    record = {"format": FORMAT, "versions": versions(), "launcher": dict(launcher), "jobs": records}
+    return parcel.pack({"job.json": json.dumps(record).encode(), **files})
+
+
+def run_agent(exchange: Exchange, name: str = "") -> bool:
+    """Do the runs of the exchange's parcel; whether it is done with them, and was not stopped before.
+
+    `name` is what the engine calls the job. Errors are sent as messages.
+    """
+    letters = Letters(exchange, name)
+    try:
+        with tempfile.TemporaryDirectory(prefix="sgmcmc-bench-job-") as scratch:
+            letters.ledger = Ledger(Path(scratch) / "results")
+            jobs, places = _open(exchange, letters.ledger, Path(scratch), name)
+            with letters:
+                try:
+                    local.launch(jobs, places, letters.hear)
+                except local.PreemptedError:
+                    letters.stopped = True
+    except BaseException as error:
+        letters.fail(error)
+        if not isinstance(error, Exception):
+            raise
+    return not letters.stopped
+
+
+def _open(exchange: Exchange, ledger: Ledger, scratch: Path, name: str) -> tuple[list[Job], list[tuple[str, str]]]:
+    content = exchange.get(PARCEL)
+    if content is None:
+        raise RunError("the exchange of this job holds no parcel: the job was cancelled or is over")
+    files = parcel.unpack(content)
+    record = json.loads(files.pop("job.json"))
+    if record["format"] > FORMAT:
+        raise DataError(f"this job is of a newer version (format {record['format']}, this one knows {FORMAT}); upgrade")
+    _check_versions(record["versions"])
+    ledger.prepare()
+    for name_there in exchange.names():
+        content = exchange.get(name_there) if parcel.named_attempt(name_there) else None
+        files |= {name_there: content} if content is not None else {}
+    for path, content in files.items():
+        if named := parcel.named_attempt(path):
+            parcel.place(ledger, *named, parcel.unpack(content))
+        else:
+            base = ledger.root if path.startswith("truths/") else scratch
+            (base / path).parent.mkdir(parents=True, exist_ok=True)
+            write_whole(base / path, content)
+    plugins = tuple(str(scratch / path) for path in files if path.startswith("plugins/"))
+    settings = record["launcher"]
+    places = local.slots(settings["devices"], settings["workers"])
+    jobs = [
+        Job(
+            specs=[from_record(spec) for spec in one["specs"]],
+            results=ledger.root,
+            device="cpu",
+            slot="cpu-0",
+            plugins=plugins,
+            distributions=tuple(one["distributions"]),
+            data=[DataFile(**{**file, "urls": tuple(file["urls"])}) for file in one["data"]],
+            timeout=one["timeout"],
+            retry=one["retry"],
+            draws=one["draws"],
+            name=name,
+        )
+        for one in record["jobs"]
+    ]
+    return jobs, places
+
+
+def _check_versions(planned: Mapping[str, str]) -> None:
+    here = versions()
+    other = [
+        f"{name} {planned[name]} there and {here.get(name)} here" for name in planned if planned[name] != here.get(name)
+    ]
+    if other:
+        raise RunError(
+            f"{socket.gethostname()} has other versions than the machine that planned this job: {', '.join(other)}; "
+            "install the same ones"
+        )
+
+
+class Letters:
+    """What an agent sends: a log of messages and progress, and the attempts that changed; by a thread of its own."""
+
+    def __init__(self, exchange: Exchange, name: str) -> None:
+        self.exchange, self.stopped = exchange, False
+        self.ledger: Ledger | None = None
+        self._log: dict[str, Any] = {
+            "agent": secrets.token_hex(8), "job": name, "host": socket.gethostname(), "pid": os.getpid(),
+            "ended": False, "messages": [], "progress": {},
+        }  # fmt: skip
+        self._changed: set[str] = set()
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._post, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._end()
+
+    def hear(self, kind: str, payload: Mapping[str, Any]) -> None:
+        """Take a message of a worker."""
+        with self._lock:
+            if kind == "progress":
+                self._log["progress"][payload["block"]] = dict(payload)
+            if kind not in QUIET:
+                self._log["messages"].append([kind, dict(payload)])
+            self._changed.update(payload.get("keys", ()) if kind == "checkpoint" else ())
+            self._changed.update([payload["key"]] if kind in ("finished", "suspended") else ())
+
+    def fail(self, error: BaseException) -> None:
+        """Say why this agent ends before its runs do."""
+        code = error.exit_code if isinstance(error, BenchError) else 1
+        message = str(error) if isinstance(error, BenchError) else f"the agent failed: {format_error(error)}"
+        self.hear("failed", {"message": message, "exit_code": code, "held": False, "traceback": traceback.format_exc()})
+        self._end()
+
+    def _post(self) -> None:
+        while not self._over.wait(EVERY_SECONDS):
+            with contextlib.suppress(OSError):  # the next time
+                if self.exchange.get(STOP) is not None and not self.stopped:
+                    self.stopped = True
+                    os.kill(os.getpid(), signal.SIGTERM)
+                self._send()
+
+    def _end(self) -> None:
+        """Send the rest. It waits for an exchange that cannot be reached, for some time."""
+        self._log["ended"] = not self.stopped
+        deadline = time.monotonic() + LAST_SECONDS
+        while True:
+            try:
+                return self._send()
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise RunError(f"the exchange cannot be reached: {error}") from error
+                time.sleep(EVERY_SECONDS)
+
+    def _send(self) -> None:
+        with self._lock:
+            changed, self._changed = self._changed, set()
+            log = json.dumps({**self._log, "time": time.time()}).encode()
+        try:
+            while changed:
+                key = next(iter(changed))
+                for attempt in self.ledger.attempts(key) if self.ledger else ():
+                    files = parcel.attempt_files(Attempt(attempt.path))
+                    self.exchange.put(parcel.attempt_name(key, attempt), parcel.pack(files))
+                changed.remove(key)
+            self.exchange.put(LOG, log)  # what it says has arrived
+        finally:
+            with self._lock:
+                self._changed |= changed

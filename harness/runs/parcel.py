@@ -1,0 +1,122 @@
+"""Parcels: files by name in one tar archive, in which runs and attempts travel between machines."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import tarfile
+from collections.abc import Mapping
+from contextlib import suppress
+
+from harness.results.ledger.attempt import FILE_NAMES, WORK, Attempt, result_damage
+from harness.results.ledger.ledger import KEY, Ledger
+from harness.system.errors import DataError
+from harness.system.files import aside, parse_json, sweep, write_whole
+
+HOLD_SECONDS = 60.0
+_ATTEMPT = re.compile(rf"attempt-({KEY.pattern})-([0-9]{{8}}T[0-9]{{9}}-[0-9a-f]{{6}})\.tar")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
+
+
+def pack(files: Mapping[str, bytes]) -> bytes:
+    """An archive of files by name; the same files give the same bytes."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, content in files.items():
+            about = tarfile.TarInfo(name)
+            about.size = len(content)
+            archive.addfile(about, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def unpack(content: bytes) -> dict[str, bytes]:
+    """The files of an archive. Raises `DataError` for a damaged one, and for anything but files with plain names."""
+    try:
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
+            found = {}
+            for member in archive:
+                if not (member.isreg() and _NAME.fullmatch(member.name)):
+                    raise DataError(f"a parcel holds {member.name!r:.80}, which is not a file with a plain name")
+                stream = archive.extractfile(member)
+                found[member.name] = stream.read() if stream else b""
+            return found
+    except (tarfile.TarError, EOFError, ValueError) as error:
+        raise DataError(f"a parcel is damaged: {error}") from error
+
+
+def attempt_name(key: str, attempt: Attempt) -> str:
+    """What the parcel of an attempt is called in an exchange."""
+    return f"attempt-{key}-{attempt.id}.tar"
+
+
+def named_attempt(name: str) -> tuple[str, str] | None:
+    """The key and attempt of such a name; None for any other."""
+    match = _ATTEMPT.fullmatch(name)
+    return (match[1], match[2]) if match else None
+
+
+def attempt_files(attempt: Attempt) -> dict[str, bytes]:
+    """The files of an attempt, its worker writing or not: checkpoints are read before the draws that they count on."""
+    found = {}
+    for name in (*reversed(WORK), *sorted(path.name for path in attempt.path.iterdir())):
+        if name not in found and re.fullmatch(FILE_NAMES, name):
+            with suppress(FileNotFoundError):
+                found[name] = (attempt.path / name).read_bytes()
+    return found
+
+
+def place(ledger: Ledger, key: str, attempt_id: str, files: Mapping[str, bytes]) -> bool:
+    """Put an attempt into a results folder: a new one at once, an unfinished one that is there brought up to date.
+
+    False if it is final there. Raises `DataError` where its result does not match its files, `HeldError` where a
+    worker writes to the run.
+    """
+    attempt = Attempt(ledger.folder(key) / attempt_id)
+    if (attempt.path / "result.json").exists():
+        return False
+    wrong = [name for name in files if not re.fullmatch(FILE_NAMES, name)]
+    if wrong or "spec.json" not in files:
+        raise DataError(f"what was sent of attempt {attempt_id} of run {key[:12]} is none: {wrong or 'no spec.json'}")
+    _check(attempt_id, files)
+    with ledger.hold(key, HOLD_SECONDS):
+        sweep(attempt.path)
+        new = aside(attempt.path)
+        new.mkdir()
+        try:
+            for name, content in files.items():
+                write_whole(new / name, content)
+            if not attempt.path.exists():
+                new.rename(attempt.path)
+            else:
+                for name in sorted(files, key=_order):
+                    (new / name).replace(attempt.path / name)
+            if "result.json" in files:
+                for name in WORK:
+                    if name not in files:
+                        (attempt.path / name).unlink(missing_ok=True)
+        finally:
+            if new.exists():
+                for path in new.iterdir():
+                    path.unlink()
+                new.rmdir()
+    return True
+
+
+def _order(name: str) -> tuple[bool, bool, str]:
+    """Checkpoints after the draws that they count on, the result last."""
+    return name == "result.json", name in WORK[1:], name
+
+
+def _check(attempt_id: str, files: Mapping[str, bytes]) -> None:
+    if "result.json" not in files:
+        return
+    try:
+        result = parse_json(files["result.json"])
+        damage = result_damage(result, attempt_id)
+    except ValueError as error:
+        result, damage = {}, str(error)
+    listed = {} if damage else result["files"]
+    wrong = [name for name, digest in listed.items() if hashlib.sha256(files.get(name, b"")).hexdigest() != digest]
+    if damage or wrong:
+        raise DataError(f"attempt {attempt_id} arrived damaged: {damage or ', '.join(wrong)}")

@@ -1,0 +1,277 @@
+"""Jobs that a launcher has submitted: cut, followed, taken in. Their records are in `jobs/` of the results folder.
+
+A record is written when its job is submitted, and deleted when all that its agent sent has been taken in and the job is
+over. So the same command finds the jobs that are under way and submits nothing twice, wherever it was interrupted.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.contracts.launcher import LOG, PARCEL, STOP, Exchange, JobState, Launcher
+from harness.results.ledger.attempt import now
+from harness.results.ledger.ledger import Ledger
+from harness.runs import parcel as parcels
+from harness.runs.agent import make_parcel
+from harness.runs.local import LaunchSummary, Listener
+from harness.runs.worker import Job
+from harness.system.errors import BenchError, DataError, RunError
+from harness.system.files import read_json, write_json
+from harness.system.locks import HeldError, lock_file
+
+LOOK_SECONDS = 2.0
+"""Between two looks at the exchanges."""
+ASK_SECONDS = 10.0
+"""Between two questions to the engine, which are about all jobs."""
+GONE = 3
+"""Questions after which a job that the engine does not know, and that has said nothing since, is over."""
+SUBMIT_SECONDS = 300.0
+FOLDER = "jobs"
+
+Make = Callable[[str, Mapping[str, Any]], Launcher]
+"""(name, settings) -> the launcher of a record."""
+
+
+@dataclass
+class Submitted:
+    """A job that was submitted: its record, and what was heard of it."""
+
+    ident: str
+    record: dict[str, Any]
+    launcher: Launcher
+    exchange: Exchange
+    log: dict[str, Any] = field(default_factory=dict)
+    state: JobState | None = None
+    _seen: dict[str, str] = field(default_factory=dict)
+    _heard: int = 0
+    _missed: int = 0
+
+    @property
+    def name(self) -> str:
+        """What its engine calls it."""
+        return str(self.record["name"])
+
+    @property
+    def keys(self) -> list[str]:
+        """The runs of the job."""
+        return list(self.record["keys"])
+
+    @property
+    def label(self) -> str:
+        """For messages: the launcher and the engine's name of it."""
+        return f"{self.record['launcher']} job {self.name}"
+
+    def listen(self, ledger: Ledger, listen: Listener) -> None:
+        """Take in what the agent has sent since: attempts first, then the messages that speak of them."""
+        names = self.exchange.names()
+        log = self.exchange.get(LOG) if names.get(LOG, "") != self._seen.get(LOG, "") else None
+        for name, version in names.items():
+            named = parcels.named_attempt(name)
+            if named and named[0] in self.record["keys"] and self._seen.get(name) != version:
+                content = self.exchange.get(name)
+                if content is not None and self._take(ledger, named, content, listen):
+                    self._seen[name] = version
+        if log is None:
+            return
+        self._seen[LOG] = names[LOG]
+        found = json.loads(log)
+        if found["agent"] != self.log.get("agent"):
+            self._heard = 0
+        self.log, messages = found, found["messages"][self._heard :]
+        self._heard += len(messages)
+        for kind, payload in messages:
+            listen(kind, payload)
+        for payload in found["progress"].values():
+            listen("progress", payload)
+
+    def _take(self, ledger: Ledger, named: tuple[str, str], content: bytes, listen: Listener) -> bool:
+        try:
+            parcels.place(ledger, *named, parcels.unpack(content))
+        except HeldError:
+            return False  # a worker of this machine has the run; the next time
+        except DataError as error:
+            listen("failed", {"message": f"{self.label}: {error}", "exit_code": error.exit_code, "held": False})
+        return True
+
+    def over(self, state: JobState | None, *, asked: bool) -> str | None:
+        """Why the job is over: "" where its agent said so, None where it is not."""
+        if self.log.get("ended"):
+            return ""
+        if not asked:
+            return None
+        self.state = state
+        self._missed = self._missed + 1 if state is None else 0
+        if state is not None and state.status == "ended":
+            return state.why or "it ended"
+        return "the engine does not know it any more" if self._missed >= GONE else None
+
+    def forget(self, ledger: Ledger) -> None:
+        """Delete the record and the exchange."""
+        self.exchange.clear()
+        _path(ledger, self.ident).unlink(missing_ok=True)
+
+
+def submitted(ledger: Ledger, make: Make, *, named: bool = True) -> list[Submitted]:
+    """The jobs of a results folder that have a record, the oldest first; or those whose submission was cut off."""
+    found = []
+    for path in sorted((ledger.root / FOLDER).glob("*.json")):
+        record = read_json(path)
+        if (
+            record is not None
+            and {"launcher", "settings", "name", "keys", "since"} <= record.keys()
+            and bool(record["name"]) == named
+        ):
+            launcher = make(record["launcher"], record["settings"])
+            found.append(Submitted(path.stem, record, launcher, launcher.exchange(ledger.root / FOLDER / path.stem)))
+    return sorted(found, key=lambda job: str(job.record["since"]))
+
+
+def submit(name: str, launcher: Launcher, jobs: Sequence[Job], ledger: Ledger, make: Make) -> list[Submitted]:
+    """Submit the jobs that are not under way; returns all jobs that have runs of theirs, the new ones last."""
+    wanted = {spec.key for job in jobs for spec in job.specs}
+    ledger.locks.mkdir(parents=True, exist_ok=True)
+    with lock_file(ledger.locks / "submit.lock", SUBMIT_SECONDS):
+        _settle(ledger, make)
+        before = [job for job in submitted(ledger, make) if wanted & set(job.keys)]
+        busy = {key for job in before for key in job.keys}
+        left = [job for job in jobs if not busy & {spec.key for spec in job.specs}]
+        left += [
+            _without(job, busy)
+            for job in jobs
+            if busy & {s.key for s in job.specs} and {s.key for s in job.specs} - busy
+        ]
+        settings = dict(vars(launcher))
+        about = {"launcher": name, "settings": settings, "by": f"{getpass.getuser()} on {socket.gethostname()}"}
+        records = {}
+        for part in share_out(left, launcher.jobs):
+            folder = ledger.root / FOLDER / secrets.token_hex(8)
+            keys = [spec.key for job in part for spec in job.specs]
+            records[folder] = {**about, "name": "", "keys": keys, "since": now()}
+            parcel = make_parcel(part, {**settings, "devices": launcher.devices}, ledger)
+            launcher.exchange(folder).put(PARCEL, parcel)
+            write_json(_path(ledger, folder.name), records[folder])
+        try:
+            names = launcher.submit(list(records)) if records else []
+        except BaseException:
+            _settle(ledger, make)
+            raise
+        for (folder, record), called in zip(records.items(), names, strict=True):
+            write_json(_path(ledger, folder.name), {**record, "name": called})
+        mine = {folder.name for folder in records}
+        return [*before, *(job for job in submitted(ledger, make) if job.ident in mine)]
+
+
+def _settle(ledger: Ledger, make: Make) -> None:
+    """Of jobs of which a kill left open whether they were submitted: keep those whose agent has said something.
+
+    The parcel of the others is deleted, so that their agents end at once. The caller holds the lock of submissions.
+    """
+    for job in submitted(ledger, make, named=False):
+        content = job.exchange.get(LOG)
+        if content is None:
+            job.forget(ledger)
+        else:
+            write_json(_path(ledger, job.ident), {**job.record, "name": json.loads(content)["job"]})
+
+
+def _without(job: Job, busy: set[str]) -> Job:
+    from dataclasses import replace
+
+    return replace(job, specs=[spec for spec in job.specs if spec.key not in busy])
+
+
+def share_out(blocks: Iterable[Job], most: int) -> list[list[Job]]:
+    """Blocks of runs in at most so many jobs of about the same work: chains times steps."""
+    import heapq
+
+    parts: list[tuple[int, int, list[Job]]] = []
+    for block in sorted(blocks, key=_work, reverse=True):
+        if len(parts) < most:
+            heapq.heappush(parts, (_work(block), len(parts), [block]))
+        else:
+            load, number, part = heapq.heappop(parts)
+            part.append(block)
+            heapq.heappush(parts, (load + _work(block), number, part))
+    return [part for _, _, part in sorted(parts, key=lambda entry: entry[1])]
+
+
+def _work(block: Job) -> int:
+    return sum(spec.chains * spec.steps for spec in block.specs)
+
+
+def follow(jobs: Sequence[Submitted], ledger: Ledger, listen: Listener) -> LaunchSummary:
+    """Take in what the agents of jobs send until all are over."""
+    outcome = LaunchSummary()
+    left = list(jobs)
+    asked, silent = -ASK_SECONDS, ""
+
+    def hear(kind: str, payload: dict[str, Any]) -> None:
+        outcome.hear(kind, payload)
+        listen(kind, payload)
+
+    while left:
+        states: dict[str, JobState] = {}
+        asking = time.monotonic() - asked >= ASK_SECONDS
+        if asking:
+            asked = time.monotonic()
+            try:
+                states = ask(left)
+                silent = ""
+            except RunError as error:
+                asking = False
+                if str(error) != silent:
+                    silent = str(error)
+                    listen("stopping", {"message": f"{silent}; waiting"})
+        for job in list(left):
+            try:
+                job.listen(ledger, hear)
+            except OSError as error:
+                listen("stopping", {"message": f"{job.label}: its exchange cannot be reached ({error}); waiting"})
+                continue
+            why = job.over(states.get(job.ident), asked=asking)
+            if why is None:
+                continue
+            job.listen(ledger, hear)
+            left.remove(job)
+            if why and not job.log.get("ended"):
+                done = sum(key in outcome.statuses for key in job.keys)
+                runs = f"{done} of its {len(job.keys)} runs ended"
+                text = f"{job.label} is over ({why}); {runs}; repeat the command to resume"
+                hear("failed", {"message": text, "exit_code": 1, "held": False})
+            job.forget(ledger)
+        if left:
+            time.sleep(LOOK_SECONDS)
+    return outcome
+
+
+def ask(jobs: Sequence[Submitted]) -> dict[str, JobState]:
+    """What became of jobs, by ident: one question for all jobs of the same launcher."""
+    found: dict[str, JobState] = {}
+    groups: dict[str, list[Submitted]] = {}
+    for job in jobs:
+        groups.setdefault(json.dumps([job.record["launcher"], job.record["settings"]], sort_keys=True), []).append(job)
+    for group in groups.values():
+        states = group[0].launcher.states([job.name for job in group])
+        found |= {job.ident: states[job.name] for job in group if job.name in states}
+    return found
+
+
+def cancel(jobs: Sequence[Submitted]) -> None:
+    """End jobs; what they have sent is taken in the next time that it is looked for."""
+    for job in jobs:
+        with suppress(OSError):
+            job.exchange.put(STOP, b"")
+        with suppress(BenchError):
+            job.launcher.cancel([job.name])
+
+
+def _path(ledger: Ledger, ident: str) -> Any:
+    return ledger.root / FOLDER / f"{ident}.json"

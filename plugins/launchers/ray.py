@@ -1,0 +1,217 @@
+"""Jobs as actors of a Ray cluster. Nothing is shared but Ray itself."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import Exchange, FolderExchange, JobState, Launcher, RunError, UsageError, param, run_agent
+
+NAMESPACE = "sgmcmc-bench"
+EVERY_SECONDS = 1.0
+ANSWER_SECONDS = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ray(Launcher):
+    """Each job is an actor that outlives the command, with a box beside it: an actor on the command's node, that holds
+    its exchange. If the node of a job dies, Ray starts the job again on another, from its last checkpoint.
+    """
+
+    address: str = param("auto", "", "address of the cluster; auto: the one that this machine belongs to")
+    resources: str = param("", "", "other resources of a job, as in a100=1,disk=2")
+
+    def exchange(self, folder: Path) -> Exchange:
+        """The box of a job."""
+        return Box(self, folder.name)
+
+    def submit(self, folders: Sequence[Path]) -> list[str]:
+        """Start the actors, which wait for their resources."""
+        ray = self.connected()
+        more = {
+            name: float(value or 1) for name, _, value in (p.partition("=") for p in self.resources.split(",") if p)
+        }
+        for folder in folders:
+            ray.remote(_Job).options(
+                name=f"job-{folder.name}", namespace=NAMESPACE, lifetime="detached", get_if_exists=True,
+                num_cpus=self.workers, num_gpus=self.gpus, resources=more, max_restarts=-1, max_task_retries=-1,
+                max_concurrency=4,
+            ).remote(folder.name)  # fmt: skip
+        return [folder.name for folder in folders]
+
+    def states(self, names: Sequence[str]) -> Mapping[str, JobState]:
+        """Running, if the actor answers."""
+        ray = self.connected()
+        asked = {name: actor.where.remote() for name in names if (actor := _actor(ray, f"job-{name}")) is not None}
+        ready = set(ray.wait([*asked.values()], num_returns=len(asked), timeout=EVERY_SECONDS)[0]) if asked else set()
+        found = {}
+        for name, answer in asked.items():
+            found[name] = JobState("queued", why="waits for resources, or for its node")
+            if answer in ready:
+                try:
+                    host, over = ray.get(answer)
+                    found[name] = JobState("ended" if over else "running", host, over)
+                except ray.exceptions.RayError as error:
+                    found[name] = JobState("ended", why=str(error).strip().partition("\n")[0])
+        return found
+
+    def cancel(self, names: Sequence[str]) -> None:
+        """Ask the agents to stop; an actor that has not started yet is ended."""
+        ray = self.connected()
+        states = self.states(names)
+        for name in names:
+            actor = _actor(ray, f"job-{name}")
+            if actor is not None and states[name].status == "queued":
+                ray.kill(actor)
+            elif actor is not None:
+                actor.stop.remote()
+
+    def connected(self) -> Any:
+        """The module ray, connected to the cluster; `RunError` where it cannot be reached."""
+        try:
+            import ray
+        except ImportError as error:
+            raise UsageError('--launcher ray needs ray; run pip install "sgmcmc-bench[ray]"') from error
+        if not ray.is_initialized():
+            try:
+                ray.init(address=self.address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
+            except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+                raise RunError(f"no Ray cluster at {self.address!r}: {error}") from error
+        return ray
+
+
+@dataclass(frozen=True)
+class Box:
+    """The exchange of a job in the memory of an actor, which is made by the first file that is put."""
+
+    launcher: Ray
+    name: str
+
+    def put(self, name: str, content: bytes) -> None:
+        """Write a file."""
+        self._ask("put", name, content, make=True)
+
+    def get(self, name: str) -> bytes | None:
+        """The content of a file."""
+        found: bytes | None = self._ask("get", name)
+        return found
+
+    def names(self) -> Mapping[str, str]:
+        """The files with the digests of their contents."""
+        found: dict[str, str] = self._ask("names") or {}
+        return found
+
+    def clear(self) -> None:
+        """End the actors of the box and of its job."""
+        ray = self.launcher.connected()
+        for kind in ("job", "box"):
+            actor = _actor(ray, f"{kind}-{self.name}")
+            if actor is not None:
+                ray.kill(actor)
+
+    def _ask(self, what: str, *arguments: Any, make: bool = False) -> Any:
+        ray = self.launcher.connected()
+        actor = _actor(ray, f"box-{self.name}")
+        if actor is None and make:
+            from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+            here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+            actor = ray.remote(_Box).options(
+                name=f"box-{self.name}", namespace=NAMESPACE, lifetime="detached", get_if_exists=True, num_cpus=0,
+                scheduling_strategy=here,
+            ).remote()  # fmt: skip
+        if actor is None:
+            return None
+        try:
+            return ray.get(getattr(actor, what).remote(*arguments), timeout=ANSWER_SECONDS)
+        except ray.exceptions.RayError as error:
+            raise OSError(f"the box of job {self.name}: {str(error).strip().partition(chr(10))[0]}") from error
+
+
+class _Box:
+    """The files of an exchange."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+
+    def put(self, name: str, content: bytes) -> None:
+        self.files[name] = content
+
+    def get(self, name: str) -> bytes | None:
+        return self.files.get(name)
+
+    def names(self) -> dict[str, str]:
+        return {name: hashlib.sha256(content).hexdigest() for name, content in self.files.items()}
+
+
+class _Job:
+    """Runs the agent as a process, in a folder of its node, and carries files between that folder and the box."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.over, self.stopping = name, "", False
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def where(self) -> tuple[str, str]:
+        return os.uname().nodename, self.over
+
+    def stop(self) -> None:
+        self.stopping = True
+
+    def _work(self) -> None:
+        box = Box(Ray(), self.name)
+        seen: dict[str, str] = {}
+        with tempfile.TemporaryDirectory(prefix="sgmcmc-bench-ray-") as path:
+            here = FolderExchange(Path(path))
+            for name in box.names():
+                content = box.get(name)
+                if content is not None and name != "log.json":
+                    here.put(name, content)
+            seen.update(here.names())
+            with subprocess.Popen(
+                [sys.executable, "-m", "plugins.launchers.ray", path, self.name], start_new_session=True
+            ) as agent:
+                running = True
+                while running:
+                    running = agent.poll() is None
+                    if self.stopping and running:
+                        agent.send_signal(signal.SIGTERM)
+                        self.stopping = False
+                    self._carry(here, box, seen)
+                    time.sleep(EVERY_SECONDS)
+            self.over = f"exit code {agent.returncode}"
+
+    def _carry(self, here: FolderExchange, box: Box, seen: dict[str, str]) -> None:
+        try:
+            if box.get("stop") is not None and "stop" not in here.names():
+                here.put("stop", b"")
+                seen["stop"] = here.names()["stop"]
+            names = dict(here.names())
+            for name in sorted(names, key=lambda name: name == "log.json"):  # what it says has arrived
+                if seen.get(name) != names[name]:
+                    content = here.get(name)
+                    if content is not None:
+                        box.put(name, content)
+                    seen[name] = names[name]
+        except OSError:
+            return  # the next time
+
+
+def _actor(ray: Any, name: str) -> Any:
+    try:
+        return ray.get_actor(name, namespace=NAMESPACE)
+    except ValueError:
+        return None
+
+
+if __name__ == "__main__":
+    run_agent(FolderExchange(Path(sys.argv[1])), sys.argv[2])

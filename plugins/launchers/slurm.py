@@ -1,0 +1,129 @@
+"""Jobs of Slurm, in arrays, by submitit."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import Exchange, FolderExchange, JobState, Launcher, RunError, UsageError, param, run_agent
+
+AHEAD_SECONDS = 90
+"""Before the time limit, at which Slurm sends a signal: agents need up to a minute for their checkpoints."""
+QUESTION_SECONDS = 60
+RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT"})
+QUEUED = frozenset(
+    {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESIZING", "RESV_DEL_HOLD"}
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slurm(Launcher):
+    """A command's jobs are one array. Before its time limit, and where Slurm preempts it, a job is queued again.
+
+    The exchange is a folder that the nodes share with the machine of the command. It needs no locks.
+    """
+
+    folder: str = param("", "", "folder of the exchange, on a shared file system; default: in the results folder")
+    partition: str = param("", "", "partition")
+    time: str = param("24h", "", "time limit of a job, as in 30m, 4h, 2d; longer runs go on in another")
+    memory: str = param("", "", "memory of a job, as in 16G")
+    account: str = param("", "", "account")
+    qos: str = param("", "", "quality of service")
+    at_once: int = param(1000, "[1, 100000]", "most jobs of an array that run at the same time")
+    more: str = param("", "", "other options of sbatch, as in constraint=a100,nodelist=n1")
+
+    def exchange(self, folder: Path) -> Exchange:
+        """The folder that the user named, or the one in the results folder."""
+        return FolderExchange(Path(self.folder).expanduser() / folder.name if self.folder else folder)
+
+    def submit(self, folders: Sequence[Path]) -> list[str]:
+        """Submit one array."""
+        try:
+            import submitit
+        except ImportError as error:
+            raise UsageError('--launcher slurm needs submitit; run pip install "sgmcmc-bench[slurm]"') from error
+
+        places = [self.exchange(folder) for folder in folders]
+        paths = [place.folder for place in places if isinstance(place, FolderExchange)]
+        more = dict(pair.partition("=")[::2] for pair in self.more.split(",") if pair)
+        more = {name: value or True for name, value in more.items()}
+        given = {"partition": self.partition, "account": self.account, "qos": self.qos, "mem": self.memory}
+        try:
+            executor = submitit.SlurmExecutor(folder=paths[0].parent / "slurm")
+            executor.update_parameters(
+                job_name="sgmcmc-bench",
+                time=self._minutes(),
+                cpus_per_task=self.workers,
+                array_parallelism=min(self.at_once, len(paths)),
+                signal_delay_s=AHEAD_SECONDS,
+                **{name: value for name, value in given.items() if value},
+                **({"gpus_per_node": self.gpus} if self.gpus else {}),
+                additional_parameters={"requeue": True, "open_mode": "append", **more},
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that there is no accounting
+                return [str(job.job_id) for job in executor.map_array(_agent, [str(path) for path in paths])]
+        except (OSError, RuntimeError, subprocess.CalledProcessError, submitit.core.utils.FailedJobError) as error:
+            raise RunError(f"Slurm does not take the jobs: {_words(error)}") from error
+
+    def states(self, names: Sequence[str]) -> Mapping[str, JobState]:
+        """What `squeue` says of this user's jobs, ended ones among them for some minutes."""
+        lines = _ask(
+            ["squeue", "--noheader", "--array", "--states=all", f"--user={os.getuid()}", "--format=%i|%T|%r|%N"]
+        )
+        found = {}
+        for line in lines:
+            name, state, reason, node = line.split("|", 3)
+            status = "running" if state in RUNNING else "queued" if state in QUEUED else "ended"
+            why = {"ended": state, "queued": reason}.get(status, "")
+            found[name] = JobState(status, node, why)  # type: ignore[arg-type]
+        return {name: found[name] for name in names if name in found}
+
+    def cancel(self, names: Sequence[str]) -> None:
+        """`scancel`, which sends SIGTERM, and SIGKILL some time later."""
+        if names:
+            _ask(["scancel", *names])
+
+    def _minutes(self) -> int:
+        match = re.fullmatch(r"(\d{1,5})([mhd])", self.time)
+        if not match or not int(match[1]):
+            raise UsageError(f"launcher.time = {self.time!r} is not a time, as in 30m, 4h or 2d")
+        return int(match[1]) * {"m": 1, "h": 60, "d": 1440}[match[2]]
+
+
+def _agent(folder: str) -> None:
+    """The agent of a job; queues the job again if its time limit ended it."""
+    array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
+    name = f"{array}_{task}" if array else os.environ["SLURM_JOB_ID"]
+    limit = []
+
+    def at_limit(*_: object) -> None:
+        limit.append(True)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # submitit ignores it
+    signal.signal(signal.SIGUSR2, at_limit)
+    run_agent(FolderExchange(Path(folder)), name)
+    if limit:
+        _ask(["scontrol", "requeue", name])
+
+
+def _ask(words: list[str]) -> list[str]:
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=QUESTION_SECONDS)
+    except FileNotFoundError as error:
+        raise RunError(f"{words[0]} is not on the PATH: this machine submits no jobs to Slurm") from error
+    except (OSError, subprocess.SubprocessError) as error:
+        raise RunError(f"Slurm does not answer: {_words(error)}") from error
+    return done.stdout.splitlines()
+
+
+def _words(error: BaseException) -> str:
+    said = getattr(error, "stderr", None)
+    return (said.decode() if isinstance(said, bytes) else said or str(error)).strip()[-500:]
