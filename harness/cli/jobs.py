@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -45,6 +46,32 @@ def _profile(path: Path) -> tuple[str, dict[str, Any]]:
     if not isinstance(name, str) or any(isinstance(value, dict | list) for value in found.values()):
         raise UsageError(f'--launcher {path}: it must hold launcher = "NAME" and settings of that launcher, one a line')
     return name, found
+
+
+def states(ledger: Ledger) -> tuple[list[dict[str, Any]], list[str]]:
+    """A row for each submitted job, and why an engine cannot be asked. What its agent sent is not taken in."""
+    found = under_way(ledger)
+    if not found:
+        return [], []
+    from harness.runs import remote
+
+    known, problems = remote.ask(found)
+    rows = []
+    for job in found:
+        log, state = remote.read_log(job), known.get(job.ident)
+        ended = sum(kind == "finished" for kind, _ in log.get("messages", []))
+        steps = [(p["position"], p["steps"], p["rate"]) for p in log.get("progress", {}).values()]
+        left = [(total - done) / rate for done, total, rate in steps if rate and done < total]
+        rows.append(
+            {
+                "job": job.name, "launcher": job.record["launcher"], "status": state.status if state else "unknown",
+                "runs": len(job.keys), "ended": ended, "where": (state.where if state else "") or log.get("host"),
+                "why": state.why if state else None, "seconds_left": max(left, default=None),
+                "heard_age": max(0.0, time.time() - log["time"]) if log else None,
+                "submitted": job.record["since"], "by": job.record["by"],
+            }
+        )  # fmt: skip
+    return rows, problems
 
 
 def under_way(ledger: Ledger) -> Sequence[Any]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli import context
+from harness.cli import context, jobs
 from harness.cli.context import span
 from harness.reporting.rendering import render
 from harness.reporting.report import Result, table
@@ -20,13 +20,14 @@ from harness.results.records import Status
 
 EVERY_SECONDS = 2.0
 SILENT_SECONDS = 30.0
+JOBS = ("job", "launcher", "status", "where", "why", "runs", "ended", "left", "heard", "submitted")
 TABLE = ("status", "method", "task", "step", "left", "seeds", "steps/s", "worker", "chains", "device", "checkpoint")
 
 
 def status(
     watch: Annotated[bool, typer.Option("--watch", help="Update it every two seconds until Ctrl-C.")] = False,
 ) -> Result | None:
-    """Show running workers and their progress, interrupted runs, and the number of runs by status.
+    """Show submitted jobs, running workers and their progress, interrupted runs, and the number of runs by status.
 
     Examples:
         bench status
@@ -39,7 +40,7 @@ def status(
         with suppress(KeyboardInterrupt):
             _watch(ledger, settled)
         return None
-    return _result(overview(ledger, settled))
+    return _result(ledger, settled)
 
 
 def _watch(ledger: Ledger, settled: dict[str, str]) -> None:
@@ -49,19 +50,26 @@ def _watch(ledger: Ledger, settled: dict[str, str]) -> None:
     with Live(auto_refresh=False) as live:
         while True:
             colour = context.has_colour()
-            text = render(_result(overview(ledger, settled)), "table", live.console.width, colour=colour)
+            text = render(_result(ledger, settled), "table", live.console.width, colour=colour)
             live.update(Text.from_ansi(text, no_wrap=True, overflow="ellipsis"), refresh=True)
             time.sleep(EVERY_SECONDS)
 
 
-def _result(rows: list[Row]) -> Result:
+def _result(ledger: Ledger, settled: dict[str, str]) -> Result:
+    rows = overview(ledger, settled)
+    submitted, problems = jobs.states(ledger)
     shown = [_shown(row) for row in rows if row["seeds"] is not None or row["status"] == Status.RUNNING]
     totals: dict[str, int] = {}
     for row in rows:
         totals[row["status"]] = totals.get(row["status"], 0) + row["runs"]
     counts = ", ".join(f"{number:,} {name}" for name, number in totals.items()) or "no runs"
     text = f"{counts} in {context.current().results}"
-    return Result([replace(table(shown, TABLE), notes=[text]) if shown else text], [dict(row) for row in rows])
+    content = [replace(table(shown, TABLE), notes=[text]) if shown else text]
+    if submitted:
+        lines = [row | {"left": span(row["seconds_left"]), "heard": span(row["heard_age"])} for row in submitted]
+        content.insert(0, table(lines, JOBS))
+    records = [*({"job": None, "launcher": None, **row} for row in rows), *submitted]
+    return Result(content, records, notes=problems)
 
 
 def _shown(row: Row) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 A job is a parcel of runs for one *agent*, a process that works on them at its place and sends back checkpoints,
 messages and finished attempts. Parcels travel by an *exchange*, which the command and the agent both reach; nothing
-else needs to be shared. A launcher starts agents, says how they are, and ends them. It is a frozen dataclass; its fields
-are settings, `--set launcher.NAME=VALUE`.
+else needs to be shared. A launcher starts agents, says how they are, and ends them. It is a frozen dataclass, whose
+fields are settings: `--set launcher.NAME=VALUE`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import hashlib
 import io
 import re
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from harness.results.ledger.attempt import FILE_NAMES, WORK, Attempt, result_damage
@@ -86,21 +86,25 @@ def place(ledger: Ledger, key: str, attempt_id: str, files: Mapping[str, bytes])
         try:
             for name, content in files.items():
                 write_whole(new / name, content)
-            if not attempt.path.exists():
-                new.rename(attempt.path)
-            else:
-                for name in sorted(files, key=_order):
-                    (new / name).replace(attempt.path / name)
-            if "result.json" in files:
-                for name in WORK:
-                    if name not in files:
-                        (attempt.path / name).unlink(missing_ok=True)
+            _move(new, attempt.path, list(files))
         finally:
             if new.exists():
                 for path in new.iterdir():
                     path.unlink()
                 new.rmdir()
     return True
+
+
+def _move(new: Path, path: Path, names: Sequence[str]) -> None:
+    """Rename a complete attempt into place, or its files into the attempt that is there."""
+    if not path.exists():
+        new.rename(path)
+        return
+    for name in sorted(names, key=_order):
+        (new / name).replace(path / name)
+    for name in WORK:
+        if (path / "result.json").exists() and name not in names:
+            (path / name).unlink(missing_ok=True)
 
 
 def _order(name: str) -> tuple[bool, bool, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import math
 import secrets
 import socket
 import time
@@ -137,7 +138,7 @@ def submitted(ledger: Ledger, make: Make, *, named: bool = True) -> list[Submitt
 def submit(name: str, launcher: Launcher, jobs: Sequence[Job], ledger: Ledger, make: Make) -> list[Submitted]:
     """Submit the jobs that are not under way; returns all jobs that have runs of theirs, the new ones last."""
     wanted = {spec.key for job in jobs for spec in job.specs}
-    ledger.locks.mkdir(parents=True, exist_ok=True)
+    (ledger.root / FOLDER).mkdir(parents=True, exist_ok=True)
     with lock_file(ledger.locks / "submit.lock", SUBMIT_SECONDS):
         _settle(ledger, make)
         before = [job for job in submitted(ledger, make) if wanted & set(job.keys)]
@@ -211,7 +212,7 @@ def follow(jobs: Sequence[Submitted], ledger: Ledger, listen: Listener) -> Launc
     """Take in what the agents of jobs send until all are over."""
     outcome = LaunchSummary()
     left = list(jobs)
-    asked, silent = -ASK_SECONDS, ""
+    asked, silent = -math.inf, list[str]()
 
     def hear(kind: str, payload: dict[str, Any]) -> None:
         outcome.hear(kind, payload)
@@ -222,14 +223,11 @@ def follow(jobs: Sequence[Submitted], ledger: Ledger, listen: Listener) -> Launc
         asking = time.monotonic() - asked >= ASK_SECONDS
         if asking:
             asked = time.monotonic()
-            try:
-                states = ask(left)
-                silent = ""
-            except RunError as error:
-                asking = False
-                if str(error) != silent:
-                    silent = str(error)
-                    listen("stopping", {"message": f"{silent}; waiting"})
+            states, problems = ask(left)
+            asking = not problems
+            if problems and problems != silent:
+                listen("stopping", {"message": f"{'; '.join(problems)}; waiting"})
+            silent = problems
         for job in list(left):
             try:
                 job.listen(ledger, hear)
@@ -252,16 +250,31 @@ def follow(jobs: Sequence[Submitted], ledger: Ledger, listen: Listener) -> Launc
     return outcome
 
 
-def ask(jobs: Sequence[Submitted]) -> dict[str, JobState]:
-    """What became of jobs, by ident: one question for all jobs of the same launcher."""
+def read_log(job: Submitted) -> dict[str, Any]:
+    """What the agent of a job has said last; {} where that cannot be read."""
+    try:
+        content = job.exchange.get(LOG)
+    except (OSError, BenchError):
+        return {}
+    found: dict[str, Any] = json.loads(content) if content else {}
+    return found
+
+
+def ask(jobs: Sequence[Submitted]) -> tuple[dict[str, JobState], list[str]]:
+    """What became of jobs, by ident, with one question for all jobs of a launcher; and why one cannot be asked."""
     found: dict[str, JobState] = {}
+    problems: list[str] = []
     groups: dict[str, list[Submitted]] = {}
     for job in jobs:
         groups.setdefault(json.dumps([job.record["launcher"], job.record["settings"]], sort_keys=True), []).append(job)
     for group in groups.values():
-        states = group[0].launcher.states([job.name for job in group])
+        try:
+            states = group[0].launcher.states([job.name for job in group])
+        except RunError as error:
+            problems.append(str(error))
+            continue
         found |= {job.ident: states[job.name] for job in group if job.name in states}
-    return found
+    return found, problems
 
 
 def cancel(jobs: Sequence[Submitted]) -> None:

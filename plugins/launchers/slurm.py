@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -103,12 +104,15 @@ def _agent(folder: str) -> None:
     name = f"{array}_{task}" if array else os.environ["SLURM_JOB_ID"]
     limit = []
 
-    def at_limit(*_: object) -> None:
+    def await_limit() -> None:
+        signal.sigwait({signal.SIGUSR2})
         limit.append(True)
         os.kill(os.getpid(), signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # submitit ignores it
-    signal.signal(signal.SIGUSR2, at_limit)
+    # Slurm sends its signal to all processes of the job: they inherit that it is blocked, and live on.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+    threading.Thread(target=await_limit, daemon=True).start()
     run_agent(FolderExchange(Path(folder)), name)
     if limit:
         _ask(["scontrol", "requeue", name])
