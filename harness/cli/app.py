@@ -152,6 +152,12 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
+def _launchers(ctx: typer.Context, incomplete: str) -> list[str]:
+    from harness.cli.options import completes
+
+    return completes("launchers")(ctx, incomplete)
+
+
 @app.callback()
 def options(
     ctx: typer.Context,
@@ -178,8 +184,8 @@ def options(
         typer.Option(
             "--launcher",
             metavar="NAME",
-            help="Submit runs as jobs: slurm, ray, local, or a TOML file; settings by --set launcher.NAME=VALUE.",
-            autocompletion=lambda: ["slurm", "ray", "local"],
+            help="Submit runs as jobs; `bench ls launchers` lists the names. Or a TOML file with a name and settings.",
+            autocompletion=_launchers,
         ),
     ] = "",
     launcher_setting: Annotated[list[str] | None, typer.Option("--launcher-setting", hidden=True)] = None,

@@ -13,7 +13,7 @@ from harness.results.ledger.ledger import Ledger
 
 
 def cancel(
-    names: Annotated[list[str] | None, typer.Argument(help="Jobs, as `bench status` names them; default: all.")] = None,
+    job: Annotated[list[str] | None, typer.Argument(help="Jobs, as `bench status` names them; default: all.")] = None,
 ) -> Result:
     """End jobs that were submitted by a launcher. Their workers write checkpoints; the same command resumes the runs.
 
@@ -26,8 +26,8 @@ def cancel(
     ledger = Ledger(context.current().results)
     ledger.check_version()
     found = jobs.under_way(ledger)
-    check_known("job", names or [], {job.name for job in found})
-    ended = [job for job in found if not names or job.name in names]
+    check_known("job", job or [], {each.name for each in found})
+    ended = [each for each in found if not job or each.name in job]
     remote.cancel(ended)
     remote.follow(ended, ledger, lambda _kind, _payload: None)
     return Result(notes=[f"{context.count(len(ended), 'job')} ended"])

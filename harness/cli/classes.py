@@ -51,10 +51,11 @@ def _make_from_defaults(cls: type) -> None:
 
 
 def _base(kind: str) -> type:
+    from harness.contracts.launcher import Launcher
     from harness.contracts.sampler import Sampler
     from harness.contracts.schedule import Schedule
     from harness.contracts.task import Task
     from harness.reporting.report import Report
 
     bases: dict[str, type] = {"samplers": Sampler, "schedules": Schedule, "tasks": Task, "reports": Report}
-    return bases[kind]
+    return (bases | {"launchers": Launcher})[kind]

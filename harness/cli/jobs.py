@@ -11,6 +11,7 @@ from typing import Any
 from harness.cli import context
 from harness.contracts.launcher import Launcher
 from harness.results.ledger.ledger import Ledger
+from harness.results.ledger.overview import COLUMNS
 from harness.runs import plugin_metadata
 from harness.runs.plan import parse_settings
 from harness.system.errors import PluginError, UsageError
@@ -63,12 +64,11 @@ def states(ledger: Ledger) -> tuple[list[dict[str, Any]], list[str]]:
         steps = [(p["position"], p["steps"], p["rate"]) for p in log.get("progress", {}).values()]
         left = [(total - done) / rate for done, total, rate in steps if rate and done < total]
         rows.append(
-            {
+            dict.fromkeys(COLUMNS) | {
                 "job": job.name, "launcher": job.record["launcher"], "status": state.status if state else "unknown",
-                "runs": len(job.keys), "ended": ended, "where": (state.where if state else "") or log.get("host"),
-                "why": state.why if state else None, "seconds_left": max(left, default=None),
-                "heard_age": max(0.0, time.time() - log["time"]) if log else None,
-                "submitted": job.record["since"], "by": job.record["by"],
+                "runs": len(job.keys), "ended": ended, "host": (state.where if state else "") or log.get("host"),
+                "why": (state.why if state else "") or None, "seconds_left": max(left, default=None),
+                "heard_age": max(0.0, time.time() - log["time"]) if log else None, "since": job.record["since"],
             }
         )  # fmt: skip
     return rows, problems

@@ -20,7 +20,7 @@ from harness.results.records import Status
 
 EVERY_SECONDS = 2.0
 SILENT_SECONDS = 30.0
-JOBS = ("job", "launcher", "status", "where", "why", "runs", "ended", "left", "heard", "submitted")
+JOBS = ("job", "launcher", "status", "host", "why", "runs", "ended", "left", "heard", "since")
 TABLE = ("status", "method", "task", "step", "left", "seeds", "steps/s", "worker", "chains", "device", "checkpoint")
 
 
@@ -68,8 +68,7 @@ def _result(ledger: Ledger, settled: dict[str, str]) -> Result:
     if submitted:
         lines = [row | {"left": span(row["seconds_left"]), "heard": span(row["heard_age"])} for row in submitted]
         content.insert(0, table(lines, JOBS))
-    records = [*({"job": None, "launcher": None, **row} for row in rows), *submitted]
-    return Result(content, records, notes=problems)
+    return Result(content, [dict(row) for row in (*rows, *submitted)], notes=problems)
 
 
 def _shown(row: Row) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import re
 import tarfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from harness.results.ledger.attempt import FILE_NAMES, WORK, Attempt, result_damage
 from harness.results.ledger.ledger import KEY, Ledger

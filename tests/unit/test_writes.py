@@ -20,6 +20,8 @@ DECLARED = {
     "harness/contracts/plugin_process.py: serve: fdopen": "to the pipe of a process",
     "harness/contracts/plugin_process.py: serve: dump": "to the pipe of a process",
     "harness/system/locks.py: lock_file: pwrite": "the lock is on the file itself; the text is for messages only",
+    "harness/runs/parcel.py: pack: open": "into memory",
+    "plugins/launchers/local.py: Local.submit: open": "the output of a process, into the exchange of its job",
     "plugins/laws/samplers/restore.py: Resumption.__init__: write_text": "to its own process, in a temporary folder",
     "plugins/laws/samplers/restore.py: Resumption._prepare: save_file": "to its own process, in a temporary folder",
     "plugins/laws/resume.py: main: write_text": "back to the process that began it, in its temporary folder",

@@ -17,10 +17,11 @@ from harness.system.files import read_json
 Row = dict[str, Any]
 COLUMNS = (
     "status", "method", "task", "protocol", "budget", "chains", "seeds", "runs", "position", "steps", "rate",
-    "seconds_left", "checkpoint_age", "heard_age", "device", "host", "pid", "since",
+    "seconds_left", "checkpoint_age", "heard_age", "device", "host", "pid", "since", "job", "launcher", "why", "ended",
 )  # fmt: skip
 """Of a row. `runs` over all rows counts every run once; ages and times left are in seconds, `rate` in steps a second;
-`heard_age` is the time since the worker's last message. None: not known, or not applicable."""
+`heard_age` is the time since the worker's last message. Of submitted jobs only: the job and its launcher, why it waits,
+and the number of its runs that have ended. None: not known, or not applicable."""
 
 
 def overview(ledger: Ledger, settled: dict[str, str]) -> list[Row]:
@@ -59,7 +60,7 @@ def _working(ledger: Ledger, worker: Worker) -> Row:
     position, steps, rate = _number(said, "position"), _number(said, "steps"), _number(said, "rate")
     moment = _number(said, "time")
     left = max(0.0, steps - position) / rate if rate and position is not None and steps is not None else None
-    return {
+    return dict.fromkeys(COLUMNS) | {
         "status": Status.RUNNING, **_labels(said), "seeds": _text(said, "seeds"), "runs": len(worker.keys),
         "position": position, "steps": steps, "rate": rate, "seconds_left": left,
         "checkpoint_age": _checkpoint_age(ledger.root / str(said["attempt"])) if "attempt" in said else None,

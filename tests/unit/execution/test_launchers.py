@@ -1,0 +1,368 @@
+"""Jobs that a launcher submits: by processes of this machine, and by a launcher that does nothing unless it is told."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import tarfile
+import threading
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+from specs import made as spec
+
+from harness import DataError, FolderExchange, JobState, Launcher, RunError
+from harness.cli.app import run
+from harness.contracts.launcher import LOG, PARCEL
+from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.ledger import Ledger
+from harness.results.records import AttemptResult
+from harness.runs import agent, parcel, remote
+from harness.runs.worker import Job
+
+WORDS = ["run", "--sampler", "sgld,sghmc", "--task", "mixture5", "--seeds", "0-1", "--chains", "2", "--budget"]
+PLAIN = ["--set", "run.compile=plain"]
+LOCALLY = ["--launcher", "local", "--set", "launcher.workers=2"]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(remote, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(remote, "ASK_SECONDS", 0.3)
+    for name, empty in (("known", {}), ("asked", []), ("refusal", [])):
+        monkeypatch.setattr(Told, name, empty)
+
+
+def bench(folder, *words):
+    return run(["--results", str(folder), *words])
+
+
+def contents(folder):
+    """What runs gave, by run and file; the records have times in them."""
+    return {(path.parent.parent.name, path.name): path.read_bytes() for path in folder.glob("runs/*/*/*/*.safetensors")}
+
+
+def test_jobs_give_the_same_numbers_as_a_command_of_its_own_whatever_ends_them(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("BENCH_CHECKPOINT_SECONDS", "0.3")
+    words = [*WORDS, "steps=40000", *PLAIN]
+    assert bench(tmp_path / "own", *words) == 0
+    submitted = tmp_path / "jobs"
+    assert bench(submitted, *words, *LOCALLY, "--detach") == 0
+    (job,) = rows(submitted, capsys)
+    assert (job["launcher"], job["status"], job["runs"]) == ("local", "running", 4)
+    wait_for(lambda: any(submitted.glob("jobs/*/attempt-*.tar")))
+    assert bench(submitted, "cancel") == 0
+    assert not list((submitted / "jobs").iterdir())
+    ledger = Ledger(submitted)
+    stopped = [ledger.standing(key) for key in ledger.all_keys()]
+    assert {standing.status for standing in stopped} <= {"preempted", "orphaned"}
+    assert any(standing.attempt.last_step() for standing in stopped)
+    capsys.readouterr()
+    assert bench(submitted, *words, *LOCALLY) == 0
+    assert "4 done" in capsys.readouterr().err
+    assert contents(submitted) == contents(tmp_path / "own")
+    events = [event for key in ledger.all_keys() for event in ledger.standing(key).attempt.events()]
+    assert any(event["event"] == "resumed" and event["job"] for event in events)
+    assert not list((submitted / "jobs").iterdir())
+
+
+def rows(folder, capsys):
+    capsys.readouterr()
+    assert bench(folder, "status", "--json") == 0
+    return [row for row in json.loads(capsys.readouterr().out) if row["job"]]
+
+
+def wait_for(what):
+    deadline = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_an_agent_that_is_killed_fails_its_runs_and_the_same_command_goes_on(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("BENCH_CHECKPOINT_SECONDS", "0.3")
+    words = [*WORDS, "steps=40000", *PLAIN, *LOCALLY]
+    assert bench(tmp_path, *words, "--detach") == 0
+    (job,) = rows(tmp_path, capsys)
+    wait_for(lambda: any(tmp_path.glob("jobs/*/attempt-*.tar")))
+    os.kill(int(job["job"].partition("-")[0]), signal.SIGKILL)
+    assert bench(tmp_path, *words) == 1
+    said = capsys.readouterr().err
+    assert "is over (it ended)" in said
+    assert "repeat the command to resume" in said
+    assert bench(tmp_path, *words) == 0
+    ledger = Ledger(tmp_path)
+    assert {ledger.standing(key).status for key in ledger.all_keys()} == {"done"}
+    assert all(len(ledger.attempts(key)) == 1 for key in ledger.all_keys())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told(Launcher):
+    """What its jobs do is said by a test."""
+
+    jobs: int = 2
+    known: ClassVar[dict[str, JobState]] = {}
+    asked: ClassVar[list[list[str]]] = []
+    refusal: ClassVar[list[str]] = []
+
+    def submit(self, folders):
+        if self.refusal:
+            raise RunError(self.refusal[0])
+        names = [f"{len(self.known) + i}" for i in range(len(folders))]
+        self.known.update(dict.fromkeys(names, JobState("queued", why="Priority")))
+        return names
+
+    def states(self, names):
+        self.asked.append(list(names))
+        return {name: self.known[name] for name in names if name in self.known}
+
+    def cancel(self, names):
+        self.known.update(dict.fromkeys(names, JobState("ended", why="CANCELLED")))
+
+
+def job(ledger, *seeds):
+    return Job([spec(seed) for seed in seeds], ledger.root, "cpu", "cpu-0")
+
+
+def make_one(launcher):
+    return lambda _name, _settings: launcher
+
+
+def submit(ledger, launcher, *jobs):
+    return remote.submit("told", launcher, jobs, ledger, make_one(launcher))
+
+
+def test_nothing_is_submitted_twice_and_runs_are_shared_out(ledger):
+    launcher = Told()
+    first = submit(ledger, launcher, job(ledger, 0, 1), job(ledger, 2), job(ledger, 3))
+    assert sorted(len(each.keys) for each in first) == [2, 2]
+    again = submit(ledger, launcher, job(ledger, 0, 1), job(ledger, 3, 4))
+    assert [each.name for each in again] == ["0", "1", "2"]
+    assert again[-1].keys == [spec(4).key]
+
+
+def test_a_refusal_leaves_nothing(ledger):
+    Told.refusal.append("no partition")
+    with pytest.raises(RunError, match="no partition"):
+        submit(ledger, Told(), job(ledger, 0))
+    assert not list((ledger.root / "jobs").iterdir())
+
+
+def test_a_job_whose_submission_was_cut_off_is_taken_up_only_if_it_runs(ledger):
+    launcher = Told()
+    submit(ledger, launcher, job(ledger, 0), job(ledger, 1))
+    started, waiting = sorted((ledger.root / "jobs").glob("*.json"))
+    for path in (started, waiting):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"name": ""}))
+    started.with_suffix("").joinpath(LOG).write_text(json.dumps({"job": "77"}))
+    assert remote.submitted(ledger, make_one(launcher)) == []
+    found = submit(ledger, launcher, job(ledger, 0, 1))
+    assert sorted(each.name for each in found) == ["2", "77"]
+    assert not waiting.with_suffix("").joinpath(PARCEL).exists()
+
+
+def follow(ledger, jobs):
+    heard = []
+    outcome = remote.follow(jobs, ledger, lambda kind, payload: heard.append((kind, payload.get("message"))))
+    return outcome, heard
+
+
+def test_a_job_that_is_over_without_a_word_fails_its_runs_and_no_other(ledger):
+    launcher = Told()
+    first, second = submit(ledger, launcher, job(ledger, 0), job(ledger, 1))
+    launcher.known[first.name] = JobState("ended", "n2", "NODE_FAIL")
+    done = {
+        "agent": "a",
+        "ended": True,
+        "progress": {},
+        "messages": [["finished", {"key": spec(1).key, "status": "done"}]],
+    }
+    second.exchange.put(LOG, json.dumps(done).encode())
+    outcome, heard = follow(ledger, [first, second])
+    assert outcome.statuses == {spec(1).key: "done"}
+    assert outcome.exit_code == 1
+    assert [message for kind, message in heard if kind == "failed"] == [
+        f"told job {first.name} is over (NODE_FAIL); 0 of its 1 runs ended; repeat the command to resume"
+    ]
+    assert not list((ledger.root / "jobs").iterdir())
+
+
+def test_a_job_that_the_engine_forgets_is_given_up_after_some_questions(ledger):
+    launcher = Told()
+    (lost,) = submit(ledger, launcher, job(ledger, 0))
+    launcher.known.clear()
+    outcome, _ = follow(ledger, [lost])
+    assert len(launcher.asked) == remote.GONE
+    assert "does not know it" in outcome.failures[0][1]
+
+
+def test_an_engine_that_does_not_answer_is_waited_for(ledger, monkeypatch):
+    launcher = Told()
+    (waiting,) = submit(ledger, launcher, job(ledger, 0))
+    answers = iter(
+        [RunError("slurm is away"), RunError("slurm is away"), {waiting.name: JobState("ended", why="FAILED")}]
+    )
+
+    def states(_self, _names):
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(Told, "states", states)
+    _, heard = follow(ledger, [waiting])
+    assert [message for kind, message in heard if kind == "stopping"] == ["slurm is away; waiting"]
+
+
+def test_all_jobs_are_asked_for_at_once(ledger):
+    launcher = Told()
+    jobs = submit(ledger, launcher, job(ledger, 0), job(ledger, 1))
+    remote.ask(jobs)
+    assert launcher.asked == [["0", "1"]]
+
+
+def concluded(folder, seed=0):
+    attempt = Attempt.create(folder.runs, spec(seed), {"id": "e"})
+    attempt.conclude(AttemptResult(run_key=spec(seed).key, status="done"))
+    return attempt
+
+
+def test_an_attempt_arrives_whole_once_or_not_at_all(ledger, tmp_path):
+    there = Ledger(tmp_path / "there")
+    there.prepare()
+    attempt = concluded(there)
+    files = parcel.attempt_files(attempt)
+    key = spec(0).key
+    with pytest.raises(DataError, match="arrived damaged: environment"):
+        parcel.place(ledger, key, attempt.id, files | {"environment.json": b"{}"})
+    with pytest.raises(DataError, match="another attempt"):
+        parcel.place(ledger, key, "20200101T000000000-aaaaaa", files)
+    with pytest.raises(DataError, match=r"evil\.py"):
+        parcel.place(ledger, key, attempt.id, files | {"evil.py": b""})
+    assert ledger.attempts(key) == []
+    assert parcel.place(ledger, key, attempt.id, files)
+    assert not parcel.place(ledger, key, attempt.id, files)
+    assert ledger.standing(key).status == "done"
+    assert [path.name for path in ledger.folder(key).iterdir()] == [attempt.id]
+
+
+def test_an_unfinished_attempt_is_brought_up_to_date(ledger, tmp_path):
+    there = Ledger(tmp_path / "there")
+    there.prepare()
+    attempt, key = Attempt.create(there.runs, spec(0), {"id": "e"}), spec(0).key
+    (attempt.path / "draws.part").write_bytes(b"1234")
+    assert parcel.place(ledger, key, attempt.id, parcel.attempt_files(attempt))
+    (attempt.path / "draws.part").write_bytes(b"12345678")
+    assert parcel.place(ledger, key, attempt.id, parcel.attempt_files(attempt))
+    here = ledger.folder(key) / attempt.id
+    assert (here / "draws.part").read_bytes() == b"12345678"
+    attempt.conclude(AttemptResult(run_key=key, status="done"))
+    assert parcel.place(ledger, key, attempt.id, parcel.attempt_files(attempt))
+    assert not (here / "draws.part").exists()
+    assert ledger.standing(key).status == "done"
+
+
+def archive(*members):
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as made:
+        for name, kind in members:
+            about = tarfile.TarInfo(name)
+            about.type, about.linkname = kind, "/etc/passwd"
+            made.addfile(about)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        archive(("../escape", tarfile.REGTYPE)),
+        archive(("/etc/cron.d/x", tarfile.REGTYPE)),
+        archive((".hidden", tarfile.REGTYPE)),
+        archive(("link", tarfile.SYMTYPE)),
+        archive(("link", tarfile.LNKTYPE)),
+        archive(("device", tarfile.CHRTYPE)),
+        b"no archive",
+        archive(("whole", tarfile.REGTYPE))[:300],
+    ],
+)
+def test_a_parcel_with_anything_but_plain_files_is_refused(content):
+    with pytest.raises(DataError, match="parcel"):
+        parcel.unpack(content)
+
+
+def test_an_agent_refuses_other_versions_and_newer_parcels_by_name(ledger, tmp_path, monkeypatch):
+    exchange = FolderExchange(tmp_path / "x")
+    monkeypatch.setattr(agent, "versions", lambda: {"sgmcmc-bench": "9", "torch": "0"})
+    exchange.put(PARCEL, agent.make_parcel([job(ledger, 0)], {"devices": ["cpu"], "workers": 1}, ledger))
+    monkeypatch.undo()
+    assert agent.run_agent(exchange, "5")
+    assert "has other versions than the machine that planned this job: sgmcmc-bench 9 there" in failure(exchange)
+    monkeypatch.setattr(agent, "FORMAT", 2)
+    exchange.put(PARCEL, agent.make_parcel([job(ledger, 0)], {"devices": ["cpu"], "workers": 1}, ledger))
+    monkeypatch.undo()
+    agent.run_agent(exchange, "5")
+    assert "of a newer version" in failure(exchange)
+    agent.run_agent(FolderExchange(tmp_path / "empty"), "5")
+    assert "was cancelled or is over" in failure(FolderExchange(tmp_path / "empty"))
+
+
+def failure(exchange):
+    (message,) = [payload["message"] for kind, payload in json.loads(exchange.get(LOG))["messages"] if kind == "failed"]
+    return message
+
+
+def test_what_an_agent_says_arrives_when_the_exchange_is_back(tmp_path, ledger, monkeypatch):
+    monkeypatch.setattr(agent, "EVERY_SECONDS", 0.05)
+
+    class Away(FolderExchange):
+        def put(self, name, content):
+            if away.is_set():
+                raise OSError("stale file handle")
+            super().put(name, content)
+
+    away = threading.Event()
+    away.set()
+    letters = agent.Letters(Away(tmp_path / "x"), "5")
+    letters.ledger = ledger
+    attempt = concluded(ledger)
+    threading.Timer(0.5, away.clear).start()
+    with letters:
+        letters.hear("finished", {"key": spec(0).key, "status": "done"})
+    assert sorted(letters.exchange.names()) == [parcel.attempt_name(spec(0).key, attempt), LOG]
+    assert json.loads(letters.exchange.get(LOG))["ended"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--launcher", "nothing"], "unknown launcher 'nothing'"),
+        (["--launcher", "slurm", "--set", "launcher.partitoin=x"], "no setting 'partitoin'; did you mean partition"),
+        (["--launcher", "slurm", "--set", "launcher.gpus=many"], "is not an integer"),
+        (["--launcher", "slurm", "--set", "launcher.time=soon"], "launcher.time = 'soon' is not a time"),
+        (["--set", "launcher.gpus=1"], "go with --launcher"),
+        (["--detach"], "go with --launcher"),
+        (["--launcher", "absent.toml"], "absent.toml"),
+        (["--launcher", "local", "--devices", "cuda:0"], "--set launcher.gpus=N"),
+        (["--launcher", "local", "--budget", "seconds=5"], "is measured here"),
+    ],
+)
+def test_wrong_words_are_refused_before_anything_is_submitted(words, message, tmp_path, capsys):
+    code = bench(tmp_path, *WORDS, "smoke", *words)
+    said = capsys.readouterr().err
+    assert code in (1, 2), said
+    assert message in said
+    assert not list(tmp_path.glob("jobs/*"))
+
+
+def test_a_profile_is_a_file(tmp_path, capsys):
+    profile = tmp_path / "cluster.toml"
+    profile.write_text('launcher = "local"\nworkers = 2\n')
+    assert bench(tmp_path / "r", *WORDS, "smoke", "--launcher", str(profile)) == 0
+    assert "1 local job" in capsys.readouterr().err
+    for text in ("workers = 2", "launcher = 3", '[launcher]\nname = "local"', "launcher = "):
+        profile.write_text(text)
+        assert bench(tmp_path / "s", *WORDS, "smoke", "--launcher", str(profile)) == 2
