@@ -67,6 +67,8 @@ def measure(*, quick: bool = False) -> list[Record]:
         records += _plans(folder, environment)
         records += _unseen(environment, quick=quick)
         records += cold.measure(1 if quick else 3)
+        for count in (runs // 100, runs // 10, runs):
+            records += _submitted(folder, environment, count)
     return records
 
 
@@ -78,6 +80,27 @@ def _small(folder: Path, environment: Mapping[str, str], repeats: int) -> list[R
         _record("`bench --help`", 0.25, _times(["--help"], environment, repeats)),
         _record("the same command again, 1,000 runs finished", 1.0, _times(again, environment, repeats)),
     ]
+
+
+def _submitted(folder: Path, environment: Mapping[str, str], runs: int) -> list[Record]:
+    """Runs planned and submitted to a launcher that does nothing, and the same command again, to which all is known."""
+    _say(f"{runs:,} runs submitted")
+    results = folder / f"submitted-{runs}"
+    plugin = Path(__file__).with_name("no_launcher.py")
+    words = ["--plugin", str(plugin), "--results", str(results), *NOTHING_TO_DO, "--seeds", f"0-{runs - 1}"]
+    words += ["--max-runs", str(runs), "--launcher", "none", "--detach"]
+    records = []
+    for what, goal in (("planned and submitted", 60.0), ("found again, the same command", None)):
+        began = time.perf_counter()
+        process = subprocess.Popen([*BENCH, *words], env=dict(environment), stderr=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - began
+        if status:
+            raise RuntimeError(f"{' '.join(words)}: exit status {status}")
+        mib = _record(f"{runs:,} runs {what}: peak memory", None, [used.ru_maxrss / 1024], "MiB")
+        records += [_record(f"{runs:,} runs {what}", goal, [seconds]), mib]
+    shutil.rmtree(results)
+    return records
 
 
 def _ingests(folder: Path, environment: Mapping[str, str], repeats: int) -> list[Record]:
