@@ -67,7 +67,17 @@ class Verbs(typer.core.TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """What typer calls to find the verb among the arguments."""
         name, command, rest = super().resolve_command(ctx, args)
+        if name == "run" and not ctx.resilient_parsing and "--help" not in args:
+            _expect_runs()
         return name, command and _command(name or "", _files(ctx)), rest
+
+
+def _expect_runs() -> None:
+    """Begin the slowest part of a run, the import of torch, where it is certain to be needed: no run was made yet."""
+    if not (context.current().results / "runs").is_dir():
+        from harness.runs.children import start_early
+
+        start_early()
 
 
 def _files(ctx: Any) -> tuple[str, ...]:

@@ -1,34 +1,30 @@
 """The local launcher: gives blocks of runs to child processes, one per slot, and reads their messages.
 
-Children come from a forkserver that has imported torch and never touches CUDA. Ctrl-C or SIGTERM asks them to write
-checkpoints and end; if this process dies, they see the end of their pipe and do the same. A device that fails is used
-no more, and what ran there is handed to another.
+Ctrl-C or SIGTERM asks them to write checkpoints and end; if this process dies, they see the end of their pipe and do
+the same. A device that fails is used no more, and what ran there is handed to another.
 """
 
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import signal
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from multiprocessing import forkserver, resource_tracker
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from harness.contracts.plugin_errors import format_error
 from harness.results.environment import cores
 from harness.results.records import Status
+from harness.runs.children import born, fork_server
 from harness.runs.plan import Planned
 from harness.runs.worker import GRACE_SECONDS, Job, checkpoint_seconds, serve
-from harness.system.errors import BenchError, RunError, UsageError
-from harness.system.memory import memory_limit
+from harness.system.errors import BenchError, UsageError
 
 WORK = "harness.runs.worker:run"
 DAY = 86_400.0
@@ -37,10 +33,6 @@ KILLED_SECONDS = 5.0
 SILENT_SECONDS = 2.0
 """How long workers may take to end before it is said that this command waits for them."""
 JUDGE_AFTER_SECONDS = 5.0
-GIB_TO_RUN = 4
-"""Of address space that a worker with torch needs; measured on two cores: 3 to 4."""
-SOCKET_PATH = 107
-"""Most bytes of a socket's path on Linux: sun_path of unix(7), without the zero at its end."""
 LOSSES = 2
 """Devices that a block of runs may lose before it is considered the cause."""
 SHARED_FROM = 50_000
@@ -187,53 +179,6 @@ def _preempt(*_: object) -> None:
     raise _TerminatedError
 
 
-def forkserver_context() -> Any:
-    """Where children come from. It blocks Ctrl-C and SIGTERM, which this process answers, by the mask it inherits.
-
-    If it died of the SIGTERM that a scheduler sends to the whole group, its workers would seem to have died with it.
-    """
-    if found := memory_limit(GIB_TO_RUN):
-        raise RunError(f"too little memory for a worker; {found}")
-    _check_socket_path()
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["harness.runs.preload"])
-    resource_tracker.ensure_running()  # it would unblock the signal again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        forkserver.ensure_running()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return context
-
-
-def _check_socket_path() -> None:
-    """Raise `UsageError` where the folder of temporary files is too deep for the sockets that multiprocessing makes."""
-    folder, most = tempfile.gettempdir(), SOCKET_PATH - len("/pymp-12345678/listener-12345678")
-    if len(os.fsencode(folder)) > most:
-        raise UsageError(f"TMPDIR is longer than {most} bytes, too long for a socket: {folder}; set a shorter one")
-
-
-def born(target: Callable[..., None], *arguments: Any) -> tuple[Any, Connection]:
-    """A child that runs target(*arguments, pipe), and our end of the pipe. A fork server that died is replaced."""
-    try:
-        return _born(target, arguments)
-    except (EOFError, OSError):
-        try:
-            return _born(target, arguments)
-        except (EOFError, OSError) as error:
-            hint = memory_limit() or "what else the system says may tell why"
-            raise RunError(f"no worker can be started ({format_error(error)}); {hint}") from error
-
-
-def _born(target: Callable[..., None], arguments: tuple[Any, ...]) -> tuple[Any, Connection]:
-    context = forkserver_context()
-    ours, theirs = context.Pipe()
-    with theirs:
-        process = context.Process(target=target, args=(*arguments, theirs), daemon=True)
-        process.start()
-    return process, ours
-
-
 def _start(job: Job, device: str, slot: str) -> _Child:
     placed = replace(job, device=device, slot=slot)
     process, ours = born(serve, WORK, (placed,), True)
@@ -334,7 +279,7 @@ def _stop(children: Sequence[_Child], listen: Listener, outcome: LaunchSummary, 
 def _continue(pids: Sequence[int | None]) -> None:
     """Continue workers that were stopped (SIGSTOP), and multiprocessing's helpers, which tell when workers end."""
     helpers = (
-        getattr(getattr(forkserver, "_forkserver", None), "_forkserver_pid", None),
+        fork_server(),
         getattr(getattr(resource_tracker, "_resource_tracker", None), "_pid", None),
     )
     for pid in (*pids, *helpers):

@@ -64,7 +64,9 @@ class Session:
     @classmethod
     def open_all(cls, ledger: Ledger, specs: Sequence[RunSpec], job: Job, send: Send) -> Iterator[Session]:
         """Sessions over all specs: one for the fresh runs, one for each position that checkpoints are at."""
-        build(specs[:1], job)  # a setting that cannot work is refused before anything is written
+        began = time.perf_counter()
+        first: Loop | None = build(specs[:1], job)  # a setting that cannot work is refused before anything is written
+        building = time.perf_counter() - began
         check_code(specs)
         here = environment.collect(job.device, job.distributions)
         groups: dict[int, list[tuple[RunSpec, Attempt, Arrays | None]]] = {}
@@ -73,16 +75,18 @@ class Session:
         for spec, (attempt, checkpoint) in zip(specs, opened, strict=True):
             position = int(checkpoint["counters"][0]) if checkpoint else 0
             groups.setdefault(position, []).append((spec, attempt, checkpoint))
+        if len(specs) > 1:
+            first, building = None, 0.0
         for position in sorted(groups):
             some, attempts, checkpoints = zip(*groups[position], strict=True)
             began = time.perf_counter()
             try:
-                loop = build(some, job)
+                loop = first or build(some, job)
             except (torch.OutOfMemoryError, MemoryError) as error:
                 fail_all(attempts, some, error, traceback.format_exc(), send)
                 continue
             session = cls(loop, some, attempts, [c for c in checkpoints if c is not None], job, send)
-            session.seconds["setup"] += time.perf_counter() - began
+            session.seconds["setup"] += time.perf_counter() - began + building
             yield session
 
     @staticmethod

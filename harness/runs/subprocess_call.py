@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.contracts import plugin_process
-from harness.runs.local import Listener, born
+from harness.runs.children import born
 from harness.runs.worker import serve
 from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError
 
 ERRORS: dict[int, type[BenchError]] = {kind.exit_code: kind for kind in (RunError, UsageError, PluginError, DataError)}
 Send = Callable[[str, dict[str, Any]], None]
+Listener = Callable[[str, dict[str, Any]], None]
 
 
 SECONDS = 120.0

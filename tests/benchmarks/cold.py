@@ -32,6 +32,7 @@ SUBREAPER = 36
 
 def measure(rounds: int, chains: Sequence[int] = CHAINS, words: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Rows: ratios of the command over the script, and the seconds that a second process spends in the compiler."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed has its bytecode
     rows = []
     with tempfile.TemporaryDirectory() as place:
         for number in chains:

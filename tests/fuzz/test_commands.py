@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.cli import front, repeat
-from harness.runs import local
+from harness.runs import children
 
 VERBS = (
     "plan", "run", "reproduce", "ls", "show", "report", "compare", "replay", "sql", "rescore", "ingest", "gc", "status",
@@ -56,7 +56,7 @@ def results(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(local, "_born", refuse)
+        patch.setattr(children, "_born", refuse)
         yield folder / "results"
 
 

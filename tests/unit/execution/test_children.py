@@ -1,0 +1,128 @@
+"""The fork server: children are born again where it died, and it is started early only where runs are certain."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+import pytest
+from support import bench_words
+
+from harness.cli.app import run
+from harness.runs import children
+from harness.system.errors import RunError, UsageError
+
+
+@pytest.fixture
+def hello(tmp_path, monkeypatch):
+    """A function that a child can import."""
+    (tmp_path / "born_work.py").write_text("def hello(word, pipe):\n    pipe.send(word)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    return importlib.import_module("born_work").hello
+
+
+@pytest.fixture
+def failures(monkeypatch):
+    """How many starts fail as they do where the server dies: an end of file."""
+    left = [0]
+    kind = multiprocessing.get_context("forkserver").Process
+    start = kind.start
+
+    def failing(self):
+        left[0] -= 1
+        if left[0] >= 0:
+            raise EOFError("unexpected EOF")
+        start(self)
+
+    monkeypatch.setattr(kind, "start", failing)
+    return left
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_child_is_started_once_more(hello, failures, lost):
+    failures[0] = lost
+    process, pipe = children.born(hello, "here")
+    assert pipe.recv() == "here"
+    process.join()
+    assert process.exitcode == 0
+
+
+@pytest.mark.parametrize("spare", [0, -1])
+def test_a_temporary_folder_is_refused_exactly_where_no_socket_fits(tmp_path, monkeypatch, spare):
+    room = children.SOCKET_PATH - len("/pymp-12345678/listener-12345678") - len(f"{tmp_path}/") - spare
+    folder = tmp_path / ("x" * room)
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    place = f"{tempfile.mkdtemp(prefix='pymp-')}/listener-12345678"  # as multiprocessing names it
+    with socket.socket(socket.AF_UNIX) as made:
+        if spare == 0:
+            made.bind(place)
+            children._check_socket_path()
+            return
+        with pytest.raises(OSError, match="path too long"):
+            made.bind(place)
+    with pytest.raises(UsageError, match="TMPDIR is longer than 75 bytes"):
+        children._check_socket_path()
+
+
+def test_twice_is_an_error_and_no_interruption(hello, failures):
+    failures[0] = 2
+    with pytest.raises(RunError, match=r"no worker can be started.*unexpected EOF"):
+        children.born(hello, "here")
+
+
+RUN = ["run", "--sampler", "sgld", "--task", "mixture5", "--budget"]
+SECONDS = 30.0
+
+
+@pytest.mark.parametrize(
+    ("words", "early"),
+    [
+        ([*RUN, "nothing"], True), ([*RUN, "smoke", "--help"], False), (["plan", *RUN[1:], "smoke"], False),
+        (["ls", "samplers"], False), (["ingest"], False), (["runn"], False),
+    ],
+)  # fmt: skip
+def test_the_fork_server_is_started_early_by_a_first_run_only(tmp_path, monkeypatch, words, early):
+    started = []
+    monkeypatch.setattr(children, "start_early", lambda: started.append(True))
+    run(["--results", str(tmp_path), *words])
+    assert bool(started) == early
+    (tmp_path / "runs").mkdir()
+    run(["--results", str(tmp_path), *words])
+    assert len(started) == early
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(None, 2, "unknown budget 'nothing'"), (signal.SIGINT, 130, "interrupted"), (signal.SIGKILL, -9, "")],
+)
+def test_a_command_that_ends_before_it_needs_children_leaves_none(tmp_path, number, code, said):
+    words = bench_words("--results", str(tmp_path / "results"), *RUN, "nothing" if number is None else "smoke")
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    if number is not None:
+        until(lambda: "forkserver" in processes(process.pid))
+        os.killpg(process.pid, number) if number == signal.SIGINT else process.kill()
+    message = process.communicate(timeout=SECONDS)[1]
+    assert process.returncode == code
+    assert said in message
+    until(lambda: not processes(process.pid))
+
+
+def processes(group):
+    """The command lines of a group's processes that have not ended."""
+    shown = subprocess.run(["ps", "-ewwo", "pgid=,stat=,args="], capture_output=True, text=True, check=True)
+    rows = [line.split(None, 2) for line in shown.stdout.splitlines()]
+    return "\n".join(row[2] for row in rows if row[0] == str(group) and not row[1].startswith("Z"))
+
+
+def until(condition):
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
