@@ -22,6 +22,7 @@ from harness.runs.local import LaunchSummary
 from harness.runs.plan import Planned, RunRequest, size
 from harness.runs.worker import Job
 from harness.system.errors import DataError, UsageError
+from harness.system.locks import PARTS
 
 MANY_RUNS = 1000
 """Above this number the plan is announced: planning takes over a second."""
@@ -31,7 +32,7 @@ MAX_LINES = 10
 
 def execute(
     planned: Sequence[Planned],
-    places: Sequence[tuple[str, str]],
+    places: Sequence[local.Place],
     *,
     retry: bool,
     long_is_fine: bool,
@@ -53,8 +54,7 @@ def execute(
     if missing:
         chosen = jobs.chosen()
         distributions = tuple(sorted({plugin.distribution for plugin in context.plugins().plugins if plugin.packaged}))
-        cores = sum(device == "cpu" for device, _ in places)
-        blocks = local.jobs(missing, here.results, here.plugins, distributions, cores)
+        blocks = local.jobs(missing, here.results, here.plugins, distributions, local.side_by_side(places))
         blocks = [replace(block, timeout=timeout, retry=retry, draws=draws) for block in blocks]
         if chosen:
             return _elsewhere(*chosen, missing, blocks, len(places))
@@ -140,7 +140,10 @@ def devices_for(text: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def chosen_devices(text: str) -> tuple[str, list[str]]:
-    """The kind of device, which is part of the run key, and the devices. A launcher has its own."""
+    """The kind of device, which is part of the run key, and the devices: n times where it has n shares.
+
+    A launcher has its own.
+    """
     if found_launcher := jobs.chosen():
         launcher = found_launcher[1]
         if text not in ("cpu", launcher.device):
@@ -155,7 +158,13 @@ def chosen_devices(text: str) -> tuple[str, list[str]]:
     kinds = {word.partition(":")[0] for word in found}
     if len(kinds) > 1:
         raise UsageError(f"--devices {text!r}: CPU and GPU give different random numbers; choose one kind")
-    return kinds.pop(), list(dict.fromkeys("cuda:0" if word == "cuda" else word for word in found))
+    named = Counter(word if word == "cpu" else f"cuda:{int(word[5:] or 0)}" for word in found)
+    if named["cpu"] > 1:
+        raise UsageError(f"--devices {text!r:.80}: name the CPU once; --workers sets the number of its processes")
+    for device, shares in named.items():
+        if shares > PARTS:
+            raise UsageError(f"--devices names {device} {shares} times; at most {PARTS} processes can share a GPU")
+    return kinds.pop(), list(named.elements())
 
 
 def absent_data() -> Callable[[Planned], str]:

@@ -69,9 +69,13 @@ Set = Annotated[
 Workers = Annotated[
     int | None, typer.Option("--workers", min=1, max=256, help="Worker processes; default: one per core.")
 ]
-Devices = Annotated[str, typer.Option("--devices", help="cpu, or cuda:0,cuda:1,...")]
+Devices = Annotated[str, typer.Option("--devices", help="cpu, or cuda:0,cuda:1,...; cuda:0,cuda:0: two shares.")]
 AnyDevices = Annotated[
-    str, typer.Option("--devices", help="cpu, or cuda:0,cuda:1,...; auto: every GPU for networks, else the CPU.")
+    str,
+    typer.Option(
+        "--devices",
+        help="cpu, or cuda:0,cuda:1,...; cuda:0,cuda:0: two shares; auto: every GPU for networks, else the CPU.",
+    ),
 ]
 Timeout = Annotated[
     str | None,

@@ -16,6 +16,7 @@ from harness.cli.launch import check_size, devices_for
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
+from harness.runs.local import slots
 from harness.runs.plan import MAX_RUNS, Planned, RunRequest
 from harness.runs.plan import plan as make_plan
 from harness.runs.plugin_metadata import task_facts
@@ -45,7 +46,7 @@ def plan(asked: RunRequest, devices: options.AnyDevices = "auto", max_runs: opti
     kind, named = devices_for(devices, asked.tasks)
     asked = replace(asked, device=kind)
     check_size([asked], max_runs)
-    planned = make_plan(context.plugins(), asked, ledger, rates.known(here.results, named[0]))
+    planned = make_plan(context.plugins(), asked, ledger, rates.known(here.results, slots(named, None)[0]))
     rest = Counter(item.spec.group for item in planned if not item.standing.cached)
     first = {item.spec.group: item for item in reversed(planned)}
     estimates = {group: _estimate(item, rest[group]) for group, item in first.items()}

@@ -14,6 +14,7 @@ from harness.cli import context
 from harness.results.ledger.ledger import Ledger, RunStatus
 from harness.results.records import Status
 from harness.runs import local
+from harness.runs.local import Place
 from harness.runs.plan import Measure, Planned, make_spec
 from harness.runs.plugin_metadata import task_facts
 from harness.system.errors import UsageError
@@ -24,11 +25,11 @@ FASTEST = 1e12
 """Steps per second that no machine reaches: a file with more was not written by `measured`."""
 
 
-def known(results: Path, device: str) -> Measure:
+def known(results: Path, place: Place) -> Measure:
     """The stored speed in steps per second; `UsageError` if there is none."""
 
     def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float:
-        found = _read(_path(results, _specs(pair, settings, how, device)[0], device))
+        found = _read(_path(results, _specs(pair, settings, how, place.device)[0], place))
         if found is None:
             raise UsageError("--budget seconds=N needs a measured speed; `bench run` measures it")
         return found
@@ -36,13 +37,13 @@ def known(results: Path, device: str) -> Measure:
     return measure
 
 
-def measured(ledger: Ledger, place: tuple[str, str]) -> Measure:
+def measured(ledger: Ledger, place: Place) -> Measure:
     """The stored speed, else a measurement in a worker, which is stored."""
 
     def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float:
 
-        specs = _specs(pair, settings, how, place[0])
-        path = _path(ledger.root, specs[0], place[0])
+        specs = _specs(pair, settings, how, place.device)
+        path = _path(ledger.root, specs[0], place)
         found = _read(path)
         if found is None:
             if context.current().launching:
@@ -69,8 +70,9 @@ def _specs(pair: Any, settings: Any, how: Mapping[str, Any], device: str) -> lis
     return [make_spec(pair, settings, STEPS, seed, how["chains"], "measured", kind) for seed in how["seeds"]]
 
 
-def _path(results: Path, spec: Any, device: str) -> Path:
-    return results / "rates" / f"{spec.group}-{device.replace(':', '-')}.json"
+def _path(results: Path, spec: Any, place: Place) -> Path:
+    shared = f"-{place.shares}" if place.shares > 1 else ""
+    return results / "rates" / f"{spec.group}-{place.device.replace(':', '-')}{shared}.json"
 
 
 def _read(path: Path) -> float | None:

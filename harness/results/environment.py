@@ -32,8 +32,8 @@ _OF_EXTRA = re.compile(r"""; *(?:\(.*\) *and *)?extra *== *["']([^"']*)["'] *$""
 """The end of a requirement that holds under one extra only."""
 
 
-def collect(device: str, distributions: Iterable[str]) -> dict[str, Any]:
-    """The environment of runs on `device` that use the plugins of `distributions`.
+def collect(device: str, distributions: Iterable[str], place: str = "") -> dict[str, Any]:
+    """The environment of runs on `device` that use the plugins of `distributions`; `place` names a share of the device.
 
     id             SHA-256 of the rest
     bench, python, torch, packages    versions: the harness, Python, torch, and all that harness and plugins require
@@ -51,7 +51,7 @@ def collect(device: str, distributions: Iterable[str]) -> dict[str, Any]:
         "cores": cores(),
         "gpu": None,
         "torch": packages.get("torch"),
-        "device": device,
+        "device": place or device,
         "threads": None,
         "deterministic": None,
         "cudnn_deterministic": None,

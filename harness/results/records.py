@@ -65,7 +65,7 @@ class Environment:
     cores: int | None = entry("processor cores that the process may use")
     gpu: str | None = entry("model of the accelerator that the run was on; NULL on a CPU")
     torch: str | None = entry("version of torch, with its build")
-    device: str | None = entry("device that the run was on: cpu, cuda:0")
+    device: str | None = entry("device that the run was on: cpu, cuda:0; cuda:0 1/2 if two processes shared it")
     threads: int | None = entry("threads of torch within one operation")
     deterministic: bool | None = entry("whether torch was held to deterministic algorithms")
     document: Mapping[str, Any] = entry("all of environment.json, packages and flags included, as JSON", at="")

@@ -17,13 +17,13 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.results.environment import cores
 from harness.results.records import Status
 from harness.runs.children import born, fork_server
 from harness.runs.plan import Planned
-from harness.runs.worker import GRACE_SECONDS, Job, checkpoint_seconds, serve
+from harness.runs.worker import GRACE_SECONDS, Job, checkpoint_seconds, place, serve
 from harness.system.errors import BenchError, UsageError
 
 WORK = "harness.runs.worker:run"
@@ -87,10 +87,27 @@ class _Child:
     lost: bool = False
 
 
-def slots(devices: Sequence[str], workers: int | None) -> list[tuple[str, str]]:
-    """(device, slot name) of each worker: one an accelerator; on CPU as many as asked for, or as there are cores."""
-    cpu = [("cpu", f"cpu-{i}") for i in range(workers or cores())] if "cpu" in devices else []
-    return [(device, device) for device in devices if device != "cpu"] + cpu
+class Place(NamedTuple):
+    """Where a worker computes: a device, or one of `shares` parts of it, and what messages call it."""
+
+    device: str
+    slot: str
+    shares: int = 1
+
+
+def slots(devices: Sequence[str], workers: int | None) -> list[Place]:
+    """The place of each worker: an accelerator each time it is named; on CPU as many as asked for, or as it has cores.
+
+    An accelerator that is named n times has n shares.
+    """
+    cpu = [Place("cpu", f"cpu-{i}") for i in range(workers or cores())] if "cpu" in devices else []
+    shares = Counter(device for device in devices if device != "cpu")
+    return [Place(device, place(device, n), n) for device, n in shares.items() for _ in range(n)] + cpu
+
+
+def side_by_side(places: Sequence[Place]) -> int:
+    """Workers that a long group of runs is shared out over. A whole accelerator gets whole groups."""
+    return sum(where.device == "cpu" or where.shares > 1 for where in places)
 
 
 def jobs(
@@ -103,7 +120,7 @@ def jobs(
     """The blocks: runs that differ only in their seed, at most as many as the task advances together.
 
     Where there are fewer groups of such runs than processor cores for them, long groups are shared out: what a run's
-    numbers are does not depend on its neighbours. An accelerator gets whole groups; there, rounding may.
+    numbers are does not depend on its neighbours, but for rounding on an accelerator.
     """
     groups: dict[str, list[Planned]] = {}
     for item in planned:
@@ -121,7 +138,7 @@ def jobs(
 
 
 def launch(
-    queue: Sequence[Job], places: Sequence[tuple[str, str]], listen: Listener, *, long_is_fine: bool = True
+    queue: Sequence[Job], places: Sequence[Place], listen: Listener, *, long_is_fine: bool = True
 ) -> LaunchSummary:
     """Run all jobs, `len(places)` at a time. `listen(kind, payload)` hears every message of the workers."""
     checkpoint_seconds()  # refused here, before any worker starts
@@ -138,12 +155,11 @@ def launch(
                 listen("failed", {"message": text})
                 break
             while waiting and free:
-                device, slot = free.pop(0)
-                children.append(_start(waiting.pop(0), device, slot))
+                children.append(_start(waiting.pop(0), free.pop(0)))
             for child in _heard(children, listen, outcome):
                 children.remove(child)
                 if not child.lost:
-                    free.append((child.job.device, child.job.slot))
+                    free.append(Place(child.job.device, child.job.slot, child.job.shares))
                     continue
                 lost[child.job.specs[0].key] += 1
                 if lost[child.job.specs[0].key] <= LOSSES:
@@ -179,8 +195,8 @@ def _preempt(*_: object) -> None:
     raise _TerminatedError
 
 
-def _start(job: Job, device: str, slot: str) -> _Child:
-    placed = replace(job, device=device, slot=slot)
+def _start(job: Job, where: Place) -> _Child:
+    placed = replace(job, **where._asdict())
     process, ours = born(serve, WORK, (placed,), True)
     return _Child(placed, process, ours, time.monotonic())
 
@@ -288,7 +304,7 @@ def _continue(pids: Sequence[int | None]) -> None:
                 os.kill(pid, signal.SIGCONT)
 
 
-def measure(job: Job, place: tuple[str, str], steps: int) -> float:
+def measure(job: Job, where: Place, steps: int) -> float:
     """Steps a second of a job's runs together, measured in a worker."""
     found: dict[str, float] = {}
 
@@ -296,7 +312,7 @@ def measure(job: Job, place: tuple[str, str], steps: int) -> float:
         if kind == "rate":
             found.update(payload)
 
-    outcome = launch([replace(job, measure_steps=steps)], [place], listen)
+    outcome = launch([replace(job, measure_steps=steps)], [where], listen)
     for code, message in outcome.failures:
         error = BenchError(message)
         error.exit_code = code

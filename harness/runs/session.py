@@ -55,7 +55,7 @@ class Session:
         if checkpoints:
             self._restore(checkpoints)
         self._told = {attempt.id for attempt, run in zip(self.attempts, loop.runs, strict=True) if run.divergence}
-        where = {"device": job.device, **({"job": job.name} if job.name else {})}
+        where = {"device": job.place, **({"job": job.name} if job.name else {})}
         for attempt in self.attempts:
             with writing():
                 attempt.event("resumed" if checkpoints else "started", position=self.loop.position, **where)
@@ -68,7 +68,7 @@ class Session:
         first: Loop | None = build(specs[:1], job)  # a setting that cannot work is refused before anything is written
         building = time.perf_counter() - began
         check_code(specs)
-        here = environment.collect(job.device, job.distributions)
+        here = environment.collect(job.device, job.distributions, job.place)
         groups: dict[int, list[tuple[RunSpec, Attempt, Arrays | None]]] = {}
         with writing(), ThreadPoolExecutor(WRITERS) as pool:
             opened = list(pool.map(lambda spec: open_attempt(ledger, spec, here), specs))

@@ -39,6 +39,8 @@ PROGRESS_SECONDS = 0.2
 LOCK_TIMEOUT_SECONDS = 10.0
 GRACE_SECONDS = 60.0
 """For workers that were asked to end. They look for that between two blocks of steps, and then write checkpoints."""
+SHARED_MEMORY = 0.95
+"""Of a GPU's memory that tensors of all its shares may take; CUDA itself takes about half a GiB for each process."""
 LEAST_LOCK_TIMEOUT_SECONDS = 0.5
 """So that a process that only tests whether a lock is held is not mistaken for its holder."""
 
@@ -60,6 +62,17 @@ class Job:
     retry: bool = False
     draws: str = "some"
     name: str = ""
+    shares: int = 1
+
+    @property
+    def place(self) -> str:
+        """The device as records and messages name it, with the share of it: cuda:0, or cuda:0 1/2."""
+        return place(self.device, self.shares)
+
+
+def place(device: str, shares: int) -> str:
+    """The name of one of `shares` equal parts of a device."""
+    return device if shares == 1 else f"{device} 1/{shares}"
 
 
 @dataclass
@@ -139,7 +152,7 @@ def _sender(pipe: Connection) -> Callable[[str, dict[str, Any]], None]:
 
 def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, Any]], None]) -> None:
     ledger = Ledger(job.results)
-    stack.enter_context(device_held(job.device))
+    stack.enter_context(device_held(job.device, job.shares))
     specs: list[RunSpec] = []
     locks: dict[str, tuple[Lock, Lock]] = {}
     deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
@@ -161,7 +174,7 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
         return
 
     notice = stack.enter_context(Notice(ledger.locks / f"{specs[0].key}.notice"))
-    notice.update(_labels(specs, job.device))
+    notice.update(_labels(specs, job.place))
 
     from harness.runs.session import Session
 
@@ -171,7 +184,7 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
         return
     for session in Session.open_all(ledger, specs, job, send):
         attempt = str(session.attempts[0].path.relative_to(ledger.root))
-        notice.update({**_labels(session.specs, job.device), "attempt": attempt})
+        notice.update({**_labels(session.specs, job.place), "attempt": attempt})
         session.locks = [locks[spec.key] for spec in session.specs]
         _advance(session, stop, notice.hearing(send), job.timeout)
         if stop.reason:
@@ -187,21 +200,23 @@ def prepare(job: Job) -> None:
     torch.set_num_threads(job.threads)
     torch.set_default_dtype(torch.float32)
     set_up(job.specs[0].execution, job.device)
+    if job.shares > 1:
+        torch.cuda.set_per_process_memory_fraction(SHARED_MEMORY / job.shares, job.device)
     for path in job.plugins:
         plugin_process.add_file(Path(path))
     _check_data(job)
 
 
 @contextmanager
-def device_held(device: str) -> Iterator[None]:
-    """Hold the lock of a GPU; the CPU has none."""
+def device_held(device: str, shares: int = 1) -> Iterator[None]:
+    """Hold one of `shares` parts of a GPU; the CPU has no lock."""
     if device == "cpu":
         yield
         return
     import torch
 
     _check_device(device, torch.cuda.device_count())
-    with lock_device(_gpu_identity(device), device, LOCK_TIMEOUT_SECONDS):
+    with lock_device(_gpu_identity(device), place(device, shares), LOCK_TIMEOUT_SECONDS, shares):
         yield
 
 

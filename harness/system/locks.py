@@ -11,11 +11,12 @@ import errno
 import fcntl
 import json
 import os
+import random
 import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,8 @@ from harness.system.files import read_json
 
 RETRY_SECONDS = 0.1
 """Between two attempts to take a lock."""
+PARTS = 8
+"""Locks of a device, and so the most processes that can share it."""
 
 
 class HeldError(RunError):
@@ -122,28 +125,42 @@ def _locked(path: Path, flags: int, patience: float) -> Lock | None:
 
 
 @contextmanager
-def lock_device(identity: str, device: str, patience: float) -> Iterator[None]:
-    """Hold a device for this process, against every other process of this machine and whatever their results folders.
+def lock_device(identity: str, device: str, patience: float, shares: int = 1) -> Iterator[None]:
+    """Hold one of `shares` equal parts of a device against all processes of this machine, whatever results they write.
 
-    `identity` is what all of them call the device by (a GPU's UUID), `device` what messages call it. The lock is a
-    socket bound to a name in Linux's abstract namespace: no file, open to all users, freed by the kernel when the
+    `identity` is what all of them call the device by (a GPU's UUID), `device` what messages call it. A device has
+    `PARTS` locks, of which the whole device needs all, and a half half of them: so nobody gets what others use. A lock
+    is a socket bound to a name in Linux's abstract namespace: no file, open to all users, freed by the kernel when the
     process ends. Containers with a network of their own do not see each other's locks.
     """
-    name = f"\0sgmcmc-bench/device/{identity}"
+    names = [f"\0sgmcmc-bench/device/{identity}{f'/{part}' if part else ''}" for part in range(PARTS)]
     deadline = time.monotonic() + patience
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
-        while True:
-            try:
-                lock.bind(name)
-                break
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    raise RunError(f"{device} cannot be locked ({error.strerror})") from error
-            if time.monotonic() > deadline:
-                raise HeldError(f"{device} is held by {_device_holder(name)}")
-            time.sleep(RETRY_SECONDS)
-        lock.listen()
-        yield
+    while True:
+        with ExitStack() as stack:
+            taken: list[str] = []
+            for name in names:
+                lock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                if len(taken) < PARTS // shares and _bound(lock, name, device):
+                    taken.append(name)
+            if len(taken) == PARTS // shares:
+                yield
+                return
+            holder = _device_holder(next(name for name in names if name not in taken))
+        if time.monotonic() > deadline:
+            raise HeldError(f"{device} is held by {holder}")
+        time.sleep(RETRY_SECONDS * random.Random().uniform(1, 2))  # two that each have a part must not meet again
+
+
+def _bound(lock: socket.socket, name: str, device: str) -> bool:
+    """Bind a name, and listen to tell others who did; False where another process has it."""
+    try:
+        lock.bind(name)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            return False
+        raise RunError(f"{device} cannot be locked ({error.strerror})") from error
+    lock.listen()
+    return True
 
 
 def _device_holder(name: str) -> str:

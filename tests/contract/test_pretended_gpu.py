@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -23,8 +25,12 @@ from harness.contracts.registry import load, registry
 from harness.engine.loop import LOOK
 from harness.engine.stepping.graph import WARM, Graph
 from harness.results import environment
+from harness.results.ledger.ledger import Ledger
 from harness.results.spec import Execution
-from harness.runs.worker import device_held, set_up
+from harness.runs import local
+from harness.runs.plan import RunRequest, plan
+from harness.runs.worker import Stop, device_held, set_up
+from harness.runs.worker import run as local_run
 from harness.system.errors import PluginError, UsageError
 from harness.system.locks import HeldError
 from plugins.samplers.msgld import MSGLD
@@ -317,8 +323,31 @@ def test_two_workers_cannot_have_one_gpu_whatever_their_results_folders(monkeypa
             device_held(GPU).__enter__()
         with device_held(GPU):
             pass
-        with pytest.raises(UsageError, match="torch sees 1 GPUs"), device_held("cuda:1"):
-            pass
+        for shares in (1, 2):
+            with pytest.raises(UsageError, match="torch sees 1 GPUs"), device_held("cuda:1", shares):
+                pass
+
+
+@pytest.mark.parametrize("shares", [1, 2])
+def test_a_worker_with_a_share_of_a_gpu_limits_its_memory_and_says_so(tmp_path, monkeypatch, shares):
+    request = RunRequest(["sgld"], ["mixture5"], seeds=[0], chains=2, budget="steps=20", device="cuda")
+    ledger = Ledger(tmp_path)
+    planned = plan(registry(), request, ledger)
+    ledger.prepare()
+    (job,) = local.jobs(planned, tmp_path, (), ())
+    (where, *others) = local.slots([GPU] * shares, None)
+    told = []
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", torch.backends.cudnn.benchmark)  # given back after the test
+    with PretendedGPU() as gpu, contextlib.ExitStack() as beside:
+        for other in others:
+            beside.enter_context(device_held(other.device, other.shares))
+        local_run(replace(job, **where._asdict()), lambda kind, payload: told.append((kind, payload)), Stop())
+    assert ledger.standing(planned[0].spec.key).status == "done", told
+    assert gpu.memory == ([(0.475, GPU)] if shares == 2 else [])
+    (attempt,) = ledger.attempts(planned[0].spec.key)
+    recorded = json.loads((attempt.path / "environment.json").read_text())
+    assert recorded["device"] == (GPU if shares == 1 else "cuda:0 1/2")
+    assert environment.is_whole(recorded)
 
 
 def test_a_run_keeps_its_numbers_with_neighbours_on_a_gpu():

@@ -105,8 +105,8 @@ def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> ReplayRequ
             f"{'; '.join(changes)}. The run used {code(attempt)}; install that again, "
             "or repeat it with the current code by --anyway"
         )
-    device = (read_json(attempt.path / "environment.json") or {}).get("device")
-    return ReplayRequest(attempt, stored, now, files, str(device or spec.execution.device), changes)
+    device = str((read_json(attempt.path / "environment.json") or {}).get("device") or spec.execution.device)
+    return ReplayRequest(attempt, stored, now, files, device.partition(" ")[0], changes)
 
 
 def replay(asked: ReplayRequest, job: Job, listen: Listener) -> Replay:

@@ -6,7 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from harness.cli.launch import chosen_devices
 from harness.runs import local
+from harness.system.errors import UsageError
 
 LONG = local.SHARED_FROM
 
@@ -48,6 +50,33 @@ def blocks(runs, cores, tmp_path):
 )
 def test_long_groups_are_shared_out_over_idle_cores(tmp_path, groups, cores, expected):
     assert blocks(planned(groups), cores, tmp_path) == expected
+
+
+def test_a_gpu_that_is_named_several_times_has_shares_and_long_groups_are_shared_out_over_them(tmp_path):
+    places = local.slots(["cuda:0", "cuda:0", "cuda:1"], None)
+    assert places == [("cuda:0", "cuda:0 1/2", 2), ("cuda:0", "cuda:0 1/2", 2), ("cuda:1", "cuda:1", 1)]
+    assert blocks(planned(), local.side_by_side(places), tmp_path) == [5, 5]
+    assert blocks(planned(), local.side_by_side(local.slots(["cuda:0", "cuda:1"], None)), tmp_path) == [10]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cuda", ["cuda:0"]),
+        ("cuda:", ["cuda:0"]),
+        ("cuda:00,cuda", ["cuda:0"] * 2),
+        (",".join(["cuda:1"] * 8), ["cuda:1"] * 8),
+        (",".join(["cuda:1"] * 9), "names cuda:1 9 times; at most 8 processes"),
+        ("cpu,cpu", "name the CPU once; --workers"),
+        ("cpu,cuda:0,cuda:0", "choose one kind"),
+    ],
+)
+def test_devices_are_named_as_often_as_they_have_shares(text, expected):
+    if isinstance(expected, str):
+        with pytest.raises(UsageError, match=expected):
+            chosen_devices(text)
+    else:
+        assert chosen_devices(text) == ("cuda", expected)
 
 
 def test_short_groups_stay_together(tmp_path):
