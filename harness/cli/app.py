@@ -74,7 +74,8 @@ class Verbs(typer.core.TyperGroup):
 
 def _expect_runs() -> None:
     """Begin the slowest part of a run, the import of torch, where it is certain to be needed: no run was made yet."""
-    if not (context.current().results / "runs").is_dir():
+    here = context.current()
+    if here.launching is None and not (here.results / "runs").is_dir():
         from harness.runs.children import start_early
 
         start_early()

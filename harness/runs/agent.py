@@ -102,7 +102,7 @@ def run_agent(exchange: Exchange, name: str = "") -> bool:
     return not letters.stopped
 
 
-def _open(exchange: Exchange, ledger: Ledger, scratch: Path, name: str) -> tuple[list[Job], list[tuple[str, str]]]:
+def _open(exchange: Exchange, ledger: Ledger, scratch: Path, name: str) -> tuple[list[Job], list[local.Place]]:
     content = exchange.get(PARCEL)
     if content is None:
         raise RunError("the exchange of this job holds no parcel: the job was cancelled or is over")
