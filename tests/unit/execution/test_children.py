@@ -85,7 +85,8 @@ SECONDS = 30.0
     ("words", "early"),
     [
         ([*RUN, "nothing"], True), ([*RUN, "smoke", "--help"], False), (["plan", *RUN[1:], "smoke"], False),
-        (["--launcher", "processes", *RUN, "nothing"], False), (["ls", "samplers"], False), (["ingest"], False), (["runn"], False),
+        (["--launcher", "local", *RUN, "nothing"], False), (["ls", "samplers"], False), (["ingest"], False),
+        (["runn"], False),
     ],
 )  # fmt: skip
 def test_the_fork_server_is_started_early_by_a_first_run_only(tmp_path, monkeypatch, words, early):
