@@ -74,7 +74,7 @@ def nightly(
         return conclude(chosen, entries, out, open_runs=open_runs, accept=accept, ended=ended)
 
 
-def _entries(chosen: Suite, ledger: Ledger, place: tuple[str, str]) -> list[SuiteCommand]:
+def _entries(chosen: Suite, ledger: Ledger, place: local.Place) -> list[SuiteCommand]:
     """All commands of a suite, planned before anything is run; an error names the command."""
     measure, absent = rates.measured(ledger, place), absent_data()
     found = []

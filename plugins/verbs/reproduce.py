@@ -97,14 +97,14 @@ def reproduce(
     return replace(result, notes=(), exit_code=int(any(failed)))
 
 
-def _places(devices: str, workers: int | None) -> tuple[str, list[tuple[str, str]]]:
+def _places(devices: str, workers: int | None) -> tuple[str, list[local.Place]]:
 
     kind, named = chosen_devices(devices)
     return kind, local.slots(named, workers)
 
 
 def _fields(
-    needed: Mapping[Setup, str], budget: str, seeds: str | None, kind: str, place: tuple[str, str], *, yes: bool
+    needed: Mapping[Setup, str], budget: str, seeds: str | None, kind: str, place: local.Place, *, yes: bool
 ) -> dict[str, PlannedCells]:
     """The runs by task, protocol and chains, all planned before anything is run."""
     ledger = Ledger(context.current().results)
@@ -132,7 +132,7 @@ def _fields(
 
 
 def _plan(
-    side: Setup, budget: str, seeds: Sequence[int] | None, kind: str, ledger: Ledger, place: tuple[str, str]
+    side: Setup, budget: str, seeds: Sequence[int] | None, kind: str, ledger: Ledger, place: local.Place
 ) -> list[Planned]:
     """The runs of a side as published and, at the paper's length, those of its declared sweep."""
     registry, task = context.plugins(), f"{side.task}@{side.protocol}"
@@ -152,7 +152,7 @@ def _plan(
 def _execute(
     name: str,
     found: PlannedCells,
-    places: Sequence[tuple[str, str]],
+    places: Sequence[local.Place],
     retry: bool,
     limit: float | None,
     *,
