@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import multiprocessing
 import os
 import signal
 import tempfile
+import threading
 from collections.abc import Callable
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
+import harness
 from harness.contracts.plugin_errors import format_error
+from harness.system.cpp import CompilerError, built
 from harness.system.errors import BenchError, RunError, UsageError
 from harness.system.memory import memory_limit
 
@@ -82,11 +87,24 @@ def born(target: Callable[..., None], *arguments: Any) -> tuple[Any, Connection]
             raise RunError(f"no worker can be started ({format_error(error)}); {hint}") from error
 
 
+@functools.cache
+def _compile_meanwhile() -> None:
+    """Begin to compile the core's own C++, where it is not in the cache: most runs need some of it."""
+
+    def compile_all() -> None:
+        with contextlib.suppress(CompilerError, OSError):  # a run that needs it says so
+            for path in sorted(Path(harness.__file__).parent.rglob("*.cpp")):
+                built(path.read_text(encoding="utf-8"))
+
+    threading.Thread(target=compile_all, daemon=True).start()
+
+
 def _born(target: Callable[..., None], arguments: tuple[Any, ...]) -> tuple[Any, Connection]:
     context = forkserver_context()
     ours, theirs = context.Pipe()
     with theirs:
         process = context.Process(target=target, args=(*arguments, theirs), daemon=True)
-        process.start()
+        _compile_meanwhile()
+        process.start()  # waits until the fork server has imported torch
     atexit.unregister(_end_unused)
     return process, ours

@@ -9,13 +9,17 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
+from pathlib import Path
 
 import pytest
 from support import bench_words
 
+import harness
 from harness.cli.app import run
 from harness.runs import children
+from harness.system.cpp import built
 from harness.system.errors import RunError, UsageError
 
 
@@ -127,3 +131,19 @@ def until(condition):
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("compiler", [True, False])
+def test_what_every_run_may_need_is_compiled_while_torch_is_imported(tmp_path, monkeypatch, compiler):
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
+    if not compiler:
+        monkeypatch.setenv("PATH", "")
+    built.cache_clear()
+    before = set(threading.enumerate())
+    children._compile_meanwhile.__wrapped__()
+    for thread in set(threading.enumerate()) - before:
+        thread.join()
+    sources = [*Path(harness.__file__).parent.rglob("*.cpp")]
+    assert len(sources) == 3
+    assert len([*tmp_path.rglob("*.so")]) == compiler * len(sources)
+    built.cache_clear()
