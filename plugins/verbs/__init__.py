@@ -23,6 +23,7 @@ def bench_verbs() -> list[Info]:
         ),
         Info("replay", "plugins.verbs.replay:replay", "Repeat a run and compare bit for bit."),
         Info("rescore", "plugins.verbs.rescore:rescore", "Compute new or changed metrics from the kept draws."),
+        Info("score", "plugins.verbs.score:score", "Score draws or predictions that other software made."),
         Info("truth", "plugins.verbs.truth:truth", "Compute the truth of a task by long HMC and store it."),
         Info("gc", "plugins.verbs.gc:gc", "List or delete unreferenced files in the results folder."),
         Info("check", "plugins.verbs.check:check", "Check samplers, schedules and tasks against the laws."),

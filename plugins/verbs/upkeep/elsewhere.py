@@ -1,0 +1,128 @@
+"""Draws and predictions that were made elsewhere, measured by the task in a worker and written as an attempt."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import torch
+
+from harness import Cost, DataError, Outcome, RunError, Sampler, Streams, Task, Trajectory, UsageError, param
+from harness.analysis.diagnostics import calibration
+from harness.results import environment
+from harness.results.ledger.attempt import Attempt, now
+from harness.results.ledger.ledger import Ledger
+from harness.results.records import AttemptResult, Status
+from harness.runs import truths
+from harness.runs.failure import writing
+from harness.runs.session import curve_arrays, metric_values
+from harness.runs.worker import Job, prepare
+from plugins.verbs.upkeep.submission import Declared, Submission, read
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from harness.results.spec import RunSpec
+    from harness.runs.subprocess_call import Send
+
+    Array = NDArray[np.float64]
+
+BLOCK = 1024
+"""Draws given to an observer at once."""
+HOLD_SECONDS = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elsewhere(Sampler):
+    """Stands for a method that ran in other software. It makes no step here, so its runs cannot be repeated."""
+
+    declared: str = param("", "", "software and settings, as they were declared")
+
+    def init(self, *_: Any) -> NoReturn:
+        """Raise `RunError`."""
+        raise RunError("these draws were made by other software: the run cannot be repeated here")
+
+    def step(self, *_: Any) -> NoReturn:
+        """Raise `RunError`."""
+        self.init()
+
+
+def measure(job: Job, declared: Declared, _send: Send) -> str:
+    """Measure a file as the run of a job and write the attempt; returns its name."""
+    prepare(job)
+    (spec,) = job.specs
+    began = time.perf_counter()
+    found, ledger, task = read(declared.path), Ledger(job.results), truths.task_with_truth(job.results, spec)
+    outcome, cost = _outcome(task, spec, found, declared)
+    draws = found.draws
+    with ledger.hold(spec.key, HOLD_SECONDS), writing():
+        attempt = Attempt.create(ledger.runs, spec, environment.collect("cpu", job.distributions))
+        steps = 0 if draws is None else len(draws)
+        if draws is not None:
+            parts = [draws] if found.log_weights is None else [draws, found.log_weights[:, :, None]]
+            attempt.append_draws(np.concatenate(parts, axis=2).astype(np.float32))
+            weighted = found.log_weights is not None
+            attempt.seal_draws(spec.chains, draws.shape[2], np.arange(1, steps + 1), weighted=weighted)
+        attempt.save_arrays("curves", curve_arrays(outcome))
+        attempt.save_arrays("arrays", outcome.arrays)
+        attempt.conclude(
+            AttemptResult(
+                run_key=spec.key, status=Status.DONE, started=attempt.started(), finished=now(),
+                seconds_observing=time.perf_counter() - began, block_runs=1, steps_done=spec.steps,
+                passes_per_step=cost.per_step, passes=declared.passes, draws_kept=steps, draws_stored=steps,
+                draws_stride=int(steps > 0), truth=truths.checksum(task) or None,
+                metrics=metric_values(task, outcome.metrics),
+            )
+        )  # fmt: skip
+    return attempt.id
+
+
+def _outcome(task: Task, spec: RunSpec, found: Submission, declared: Declared) -> tuple[Outcome, Cost]:
+    name = spec.task.name
+    streams = [Streams(spec.seed, 0, (name,))]
+    if found.probabilities is not None:
+        problem = task.build(streams, "cpu")
+        if not hasattr(problem, "labels"):
+            raise UsageError(f"{name} predicts nothing: send draws")
+        return _scores(found.probabilities, problem.labels["test"], task, name), Cost(0.0, declared.passes)
+    assert found.draws is not None
+    steps, chains, dim = found.draws.shape
+    problem = task.build([Streams(spec.seed, chain, (name,)) for chain in range(chains)], "cpu")
+    if dim != problem.dim:
+        raise DataError(f"{declared.path}: the draws have {dim} coordinates, {name} has {problem.dim}")
+    cost = Cost(declared.warmup, (declared.passes - declared.warmup) / steps)
+    on, off = np.ones(steps, dtype=bool), np.zeros(steps, dtype=bool)
+    trajectory = Trajectory(np.ones(steps), np.ones(steps), on, on, np.zeros(steps, dtype=np.int64), off)
+    observer = problem.observer(slice(0, chains), trajectory, cost)
+    logs = np.zeros((steps, chains)) if found.log_weights is None else found.log_weights
+    weights = _tensor(np.exp(logs - logs.max()), task)
+    for start in range(0, steps, BLOCK):
+        part = slice(start, start + BLOCK)
+        observer.observe(
+            _tensor(found.draws[part], task), weights[part], np.arange(start + 1, min(start + BLOCK, steps) + 1)
+        )
+    return observer.outcome(), cost
+
+
+def _tensor(array: Array, task: Task) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array)).to(getattr(torch, task.dtype))
+
+
+def _scores(probabilities: Array, labels: Tensor, task: Task, name: str) -> Outcome:
+    """The metrics of averaged predictions that a task reports."""
+    classes = labels.cpu().numpy()
+    if probabilities.shape[0] != len(classes) or probabilities.shape[1] <= classes.max():
+        shape = f"{probabilities.shape[0]} rows of {probabilities.shape[1]} classes"
+        raise DataError(f"{shape} are predicted; {name} has {len(classes)} test rows of {classes.max() + 1} classes")
+    values: Mapping[str, float] = {
+        "test_error": float(calibration.error_rate(probabilities, classes)) * 100,
+        "nll": float(calibration.nll(probabilities, classes)),
+        "ece": float(calibration.ece(probabilities, classes)),
+        "brier": float(calibration.brier(probabilities, classes)),
+    }
+    arrays = {"probabilities": probabilities.astype(np.float32), "classes": classes}
+    return Outcome({metric.name: values.get(metric.name) for metric in task.metrics}, arrays=arrays)

@@ -1,0 +1,113 @@
+"""Files of draws and predictions that were made elsewhere. They are data: no pickle, nothing in them is executed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness import DataError, UsageError
+
+Array = NDArray[np.float64]
+
+ELSEWHERE = "plugins.verbs.upkeep.elsewhere:Elsewhere"
+"""The class that stands for the sampler of such a run."""
+LARGEST = 2**33
+"""Bytes of a file; what is in it must fit into memory several times."""
+ROUNDING = 1e-3
+"""By which the predicted probabilities of a row may miss 1."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What a file holds: draws (n, C, D) with log_weights (n, C) or None; or probabilities (M, K) of the test rows."""
+
+    draws: Array | None = None
+    log_weights: Array | None = None
+    probabilities: Array | None = None
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the sender says of a file: data passes of a chain in all, and those before the first draw."""
+
+    path: Path
+    passes: float
+    warmup: float
+
+
+def read(path: Path) -> Submission:
+    """The arrays of a .npz, .safetensors or .parquet file; `DataError` where it is none, or they do not fit."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise DataError(f"{path} has {path.stat().st_size:,} bytes; at most {LARGEST:,} are read")
+        arrays = _READERS[path.suffix](path)
+    except KeyError:
+        raise UsageError(f"{path}: the name ends in none of {', '.join(_READERS)}") from None
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        raise DataError(f"{path} cannot be read: {str(error).partition(chr(10))[0]}") from error
+    known = {name: np.asarray(arrays[name], dtype=np.float64) for name in SHAPES if name in arrays}
+    for name, array in known.items():
+        if array.ndim != len(SHAPES[name].split(",")):
+            raise DataError(f"{path}: {name} has shape {array.shape}, not ({SHAPES[name]})")
+    if ("draws" in known) == ("probabilities" in known):
+        raise DataError(f"{path} must hold draws (chain, draw, coordinate) or probabilities (row, class), and not both")
+    if "probabilities" in known:
+        return Submission(probabilities=_checked(path, known["probabilities"]))
+    draws, logs = known["draws"], known.get("log_weights")
+    if logs is not None and logs.shape != draws.shape[:2]:
+        raise DataError(f"{path}: log_weights has shape {logs.shape}, the draws are of (chain, draw) {draws.shape[:2]}")
+    return Submission(draws.swapaxes(0, 1), None if logs is None else logs.T)
+
+
+SHAPES = {"draws": "chain, draw, coordinate", "log_weights": "chain, draw", "probabilities": "row, class"}
+
+
+def _checked(path: Path, probabilities: Array) -> Array:
+    wrong = ~(np.isfinite(probabilities) & (probabilities >= 0)).all(axis=1)
+    wrong |= np.abs(probabilities.sum(axis=1) - 1) > ROUNDING
+    if wrong.any():
+        raise DataError(
+            f"{path}: the probabilities of row {int(wrong.argmax())} are not positive numbers that add up to 1"
+        )
+    return probabilities
+
+
+def _npz(path: Path) -> dict[str, Any]:
+    with np.load(path, allow_pickle=False) as found:
+        return {name: found[name] for name in found.files if name in SHAPES}
+
+
+def _safetensors(path: Path) -> dict[str, Any]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise ValueError(str(error)) from error
+
+
+def _parquet(path: Path) -> dict[str, Any]:
+    """Columns chain, draw, then a column for each coordinate; or a column for each class, a row for each test row."""
+    import polars as pl
+
+    try:
+        frame = pl.read_parquet(path)
+        if "chain" not in frame.columns or "draw" not in frame.columns:
+            return {"probabilities": frame.to_numpy()}
+        frame = frame.sort("chain", "draw")
+        chains = frame["chain"].n_unique()
+        values = frame.drop("chain", "draw", *(["log_weight"] if "log_weight" in frame.columns else []))
+        found: dict[str, Any] = {"draws": values.to_numpy().reshape(chains, -1, values.width)}
+        if "log_weight" in frame.columns:
+            found["log_weights"] = frame["log_weight"].to_numpy().reshape(chains, -1)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise ValueError(str(error)) from error
+    return found
+
+
+_READERS = {".npz": _npz, ".safetensors": _safetensors, ".parquet": _parquet}
