@@ -6,13 +6,13 @@ is first used.
 
 from __future__ import annotations
 
-import ast
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
-_STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-_HOME = {alias.name: node.module for node in _STUB.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+_STUB = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+_HOME = {name: module for module, name in re.findall(r"^from (\S+) import (\w+) as \2$", _STUB, re.MULTILINE)}
 
 __all__ = list(_HOME)
 
@@ -20,7 +20,7 @@ __all__ = list(_HOME)
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'harness' has no attribute {name!r}")
-    module = importlib.import_module(str(_HOME[name]))
+    module = importlib.import_module(_HOME[name])
     if not hasattr(module, name):  # a module within a package
         return importlib.import_module(f"{_HOME[name]}.{name}")
     return getattr(module, name)

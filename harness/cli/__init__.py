@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 GLOBAL = {
@@ -10,9 +11,13 @@ GLOBAL = {
 }  # fmt: skip
 """Options of `bench` itself -> whether they take a value; `main` accepts them anywhere in the command."""
 
+GARBAGE = 50_000
+"""New objects after which Python looks for garbage: at 700, its default, a twentieth of a short command goes there."""
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: run the command, turn every known error into one message and its exit code."""
+    gc.set_threshold(GARBAGE)
     try:
         from harness.cli.app import run
 

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import math
-import os
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.contracts.data import DataFile
@@ -26,8 +23,8 @@ from harness.contracts.registry import Offer, Registry, load
 from harness.contracts.sampler import Sampler
 from harness.results.spec import ENGINE, RunSpec
 from harness.runs.source import content_hash
+from harness.system import cache
 from harness.system.errors import BenchError, PluginError, RunError, UsageError
-from harness.system.files import SEAL, read_json, seal_holds, sealed, write_json
 
 if TYPE_CHECKING:
     from harness.contracts.schedule import Trajectory
@@ -229,12 +226,11 @@ def _cached(offer: Offer, kind: str, params: Mapping[str, Any] | None = None, *a
     target = offer.target
     key = json.dumps([FORMAT, ENGINE, target, content_hash(target), kind, dict(params or {})], sort_keys=True)
     if key not in _known:  # a plan of a thousand seeds asks as many times
-        path = _folder() / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
-        text = _read(path)
+        text = cache.read("facts", key)
         if text is None:
             asked = f"{target} ({offer.distribution})", kind, arguments or (target, params or {})
             text = _ours(*asked) if offer.distribution == HARNESS else _outside(*asked)
-            _write(path, text)
+            cache.keep("facts", key, text)
         _known[key] = text
     return json.loads(_known[key])
 
@@ -273,28 +269,6 @@ def _number(constant: str) -> float:
 
 _known: dict[str, str] = {}
 """What this process has read or worked out, as JSON: each who asks gets an object of its own."""
-
-
-def _folder() -> Path:
-    import platformdirs
-
-    return Path(os.environ.get("BENCH_CACHE") or platformdirs.user_cache_dir("sgmcmc-bench")) / "facts"
-
-
-def _read(path: Path) -> str | None:
-    """The text of a fact; None where the file is missing, or is not what was written."""
-    record = read_json(path) or {}
-    fact = record.get("fact")
-    return fact if isinstance(fact, str) and SEAL in record and seal_holds(record) else None
-
-
-def _write(path: Path, text: str) -> None:
-    """Best effort: a cache that cannot be written only costs time."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, sealed({"fact": text}), sync=False)
-    except OSError:
-        return
 
 
 def lacking(registry: Registry, method: str, task: str, protocol: str, metric: str | None = None) -> str:

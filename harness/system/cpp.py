@@ -13,6 +13,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from harness.system.cache import folder
 from harness.system.files import write_whole
 
 COMPILERS = ("g++", "c++", "clang++")
@@ -44,12 +45,12 @@ def built(source: str) -> ctypes.CDLL:
     real = Path(compiler).resolve()
     made_by = [str(real), real.stat().st_size, real.stat().st_mtime_ns, FLAGS, os.getuid(), _processor()]
     key = hashlib.sha256(f"{made_by}\n{source}".encode()).hexdigest()
-    cached = _folder() / f"{key[:32]}.so"
+    cached = folder("compiled") / f"{key[:32]}.so"
     with suppress(OSError):
         if _holds(cached):
             return ctypes.CDLL(str(cached))
-    with tempfile.TemporaryDirectory(prefix="sgmcmc-bench-") as folder:
-        made = Path(folder, "block.so")
+    with tempfile.TemporaryDirectory(prefix="sgmcmc-bench-") as place:
+        made = Path(place, "block.so")
         try:
             command = [compiler, *FLAGS, "-x", "c++", "-", "-o", str(made)]
             subprocess.run(command, input=source, check=True, capture_output=True, text=True, timeout=PATIENCE)
@@ -64,12 +65,6 @@ def built(source: str) -> ctypes.CDLL:
             raise CompilerError(f"{compiler} failed: {error.stderr.strip()[-1000:]}") from error
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CompilerError(f"{compiler}: {error}") from error
-
-
-def _folder() -> Path:
-    import platformdirs
-
-    return Path(os.environ.get("BENCH_CACHE") or platformdirs.user_cache_dir("sgmcmc-bench")) / "compiled"
 
 
 def _holds(path: Path) -> bool:

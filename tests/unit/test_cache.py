@@ -1,0 +1,57 @@
+"""The cache of texts: what is not what was kept is not used, and a folder that cannot be written costs time only."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.results import papers
+from harness.system import cache
+
+PAPER = """
+[paper]
+id = "p"
+[[settings]]
+method = "m"
+task = "t"
+protocol = "x"
+[settings.values]
+b = {value = 1, provenance = "ours", source = "here"}
+a = {value = 1e400, provenance = "ours", source = "here"}
+"""
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    papers._parsed.cache_clear()
+    return tmp_path / "cache"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda old: old[:0], lambda old: old[:1] + old[-1:], lambda old: old[:-9], lambda old: old.replace(b"t", b"d")],
+)
+def test_a_text_that_is_not_what_was_kept_is_not_used(place, spoil):
+    cache.keep("words", "key", "text")
+    assert cache.read("words", "key") == "text"
+    assert cache.read("words", "other") is None
+    (file,) = place.rglob("*.json")
+    file.write_bytes(spoil(file.read_bytes()))
+    assert cache.read("words", "key") is None
+
+
+def test_a_folder_that_cannot_be_written_costs_time_only(place):
+    place.write_text("a file")
+    cache.keep("words", "key", "text")
+    assert cache.read("words", "key") is None
+    assert papers._parsed(PAPER)["paper"]["id"] == "p"
+
+
+@pytest.mark.parametrize("more", ["", "[other]\nwhen = 2026-01-01\n"])
+def test_a_papers_file_is_the_same_from_the_cache(place, more):
+    first = papers._parsed(PAPER + more)
+    assert len([*place.rglob("*.json")]) == (not more)
+    papers._parsed.cache_clear()
+    again = papers._parsed(PAPER + more)
+    assert repr(again) == repr(first)
+    assert [*again["settings"][0]["values"]] == ["b", "a"]
