@@ -15,7 +15,8 @@ from harness.results.ledger.ledger import KEY, Ledger
 from harness.system.errors import DataError
 from harness.system.files import aside, parse_json, sweep, write_whole
 
-HOLD_SECONDS = 60.0
+HOLD_SECONDS = 1.0
+"""How long to wait for a worker that has the run. It may have it for days."""
 _ATTEMPT = re.compile(rf"attempt-({KEY.pattern})-([0-9]{{8}}T[0-9]{{9}}-[0-9a-f]{{6}})\.tar")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
 

@@ -70,9 +70,12 @@ class Submitted:
         """For messages: the launcher and the engine's name of it."""
         return f"{self.record['launcher']} job {self.name}"
 
-    def listen(self, ledger: Ledger, listen: Listener) -> None:
-        """Take in what the agent has sent since: attempts first, then the messages that speak of them."""
-        names = self.exchange.names()
+    def listen(self, ledger: Ledger, listen: Listener) -> bool:
+        """Take in what the agent has sent since: attempts first, then the messages that speak of them.
+
+        False if an attempt has to wait, because a worker of this machine has its run.
+        """
+        names, taken = self.exchange.names(), True
         log = self.exchange.get(LOG) if names.get(LOG, "") != self._seen.get(LOG, "") else None
         for name, version in names.items():
             named = parcels.named_attempt(name)
@@ -80,8 +83,10 @@ class Submitted:
                 content = self.exchange.get(name)
                 if content is not None and self._take(ledger, named, content, listen):
                     self._seen[name] = version
+                else:
+                    taken = False
         if log is None:
-            return
+            return taken
         self._seen[LOG] = names[LOG]
         found = json.loads(log)
         if found["agent"] != self.log.get("agent"):
@@ -92,6 +97,7 @@ class Submitted:
             listen(kind, payload)
         for payload in found["progress"].values():
             listen("progress", payload)
+        return taken
 
     def _take(self, ledger: Ledger, named: tuple[str, str], content: bytes, listen: Listener) -> bool:
         try:
@@ -235,9 +241,8 @@ def follow(jobs: Sequence[Submitted], ledger: Ledger, listen: Listener) -> Launc
                 listen("stopping", {"message": f"{job.label}: its exchange cannot be reached ({error}); waiting"})
                 continue
             why = job.over(states.get(job.ident), asked=asking)
-            if why is None:
+            if why is None or not job.listen(ledger, hear):
                 continue
-            job.listen(ledger, hear)
             left.remove(job)
             if why and not job.log.get("ended"):
                 done = sum(key in outcome.statuses for key in job.keys)

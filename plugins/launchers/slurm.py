@@ -41,7 +41,10 @@ class Slurm(Launcher):
 
     def exchange(self, folder: Path) -> Exchange:
         """The folder that the user named, or the one in the results folder."""
-        return FolderExchange(Path(self.folder).expanduser() / folder.name if self.folder else folder)
+        chosen = Path(self.folder).expanduser()
+        if self.folder and not chosen.is_absolute():
+            raise UsageError(f"launcher.folder = {self.folder!r} is not an absolute path")
+        return FolderExchange(chosen / folder.name if self.folder else folder)
 
     def submit(self, folders: Sequence[Path]) -> list[str]:
         """Submit one array."""

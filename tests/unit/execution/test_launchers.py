@@ -266,6 +266,24 @@ def test_an_unfinished_attempt_is_brought_up_to_date(ledger, tmp_path):
     assert ledger.standing(key).status == "done"
 
 
+def test_an_attempt_whose_run_a_worker_has_here_waits_for_it(ledger, tmp_path, monkeypatch):
+    monkeypatch.setattr(parcel, "HOLD_SECONDS", 0.0)
+    there = Ledger(tmp_path / "there")
+    there.prepare()
+    attempt, key = concluded(there), spec(0).key
+    (waiting,) = submit(ledger, Told(), job(ledger, 0))
+    waiting.exchange.put(parcel.attempt_name(key, attempt), parcel.pack(parcel.attempt_files(attempt)))
+    waiting.exchange.put(LOG, json.dumps({"agent": "a", "ended": True, "progress": {}, "messages": []}).encode())
+    with ledger.hold(key, 0):
+        assert not waiting.listen(ledger, lambda *_: None)
+        other = threading.Thread(target=follow, args=(ledger, [waiting]))
+        other.start()
+        time.sleep(0.3)
+        assert ledger.standing(key).attempt is None
+    other.join()
+    assert ledger.standing(key).status == "done"
+
+
 def archive(*members):
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as made:
