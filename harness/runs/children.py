@@ -26,6 +26,8 @@ GIB_TO_RUN = 4
 """Of address space that a worker with torch needs; measured on two cores: 3 to 4."""
 SOCKET_PATH = 107
 """Most bytes of a socket's path on Linux: sun_path of unix(7), without the zero at its end."""
+COUNTING = Path(harness.__file__).parent / "analysis/diagnostics/counting.cpp"
+"""What observers of all tasks but networks need, and whose compilation takes as long as a smoke run."""
 
 
 def start_early() -> None:
@@ -89,14 +91,13 @@ def born(target: Callable[..., None], *arguments: Any) -> tuple[Any, Connection]
 
 @functools.cache
 def _compile_meanwhile() -> None:
-    """Begin to compile the core's own C++, where it is not in the cache: most runs need some of it."""
+    """Begin to compile `COUNTING`, where it is not in the cache."""
 
-    def compile_all() -> None:
-        with contextlib.suppress(CompilerError, OSError):  # a run that needs it says so
-            for path in sorted(Path(harness.__file__).parent.rglob("*.cpp")):
-                built(path.read_text(encoding="utf-8"))
+    def work() -> None:
+        with contextlib.suppress(CompilerError, OSError):  # observers do without
+            built(COUNTING.read_text(encoding="utf-8"))
 
-    threading.Thread(target=compile_all, daemon=True).start()
+    threading.Thread(target=work, daemon=True).start()
 
 
 def _born(target: Callable[..., None], arguments: tuple[Any, ...]) -> tuple[Any, Connection]:
