@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,8 @@ from harness import Exchange, FolderExchange, JobState, Launcher, RunError, Usag
 NAMESPACE = "sgmcmc-bench"
 EVERY_SECONDS = 1.0
 ANSWER_SECONDS = 30.0
+REACH_SECONDS = 5.0
+CURRENT = Path("/tmp/ray/ray_current_cluster")  # noqa: S108 - Ray's own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,15 +81,18 @@ class Ray(Launcher):
 
     def connected(self) -> Any:
         """The module ray, connected to the cluster; `RunError` where it cannot be reached."""
+        known = sys.modules.get("ray")
+        if known is not None and known.is_initialized():
+            return known
+        _check_reachable(self.address)
         try:
             import ray
         except ImportError as error:
             raise UsageError('--launcher ray needs ray; run pip install "sgmcmc-bench[ray]"') from error
-        if not ray.is_initialized():
-            try:
-                ray.init(address=self.address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
-            except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-                raise RunError(f"no Ray cluster at {self.address!r}: {error}") from error
+        try:
+            ray.init(address=self.address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
+        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+            raise RunError(f"no Ray cluster at {self.address!r}: {error}") from error
         return ray
 
 
@@ -204,6 +210,23 @@ class _Job:
                     seen[name] = names[name]
         except OSError:
             return  # the next time
+
+
+def _check_reachable(address: str) -> None:
+    """Raise `RunError` where nothing listens at the address of a cluster: Ray itself tries again for minutes.
+
+    An `auto` address is that of RAY_ADDRESS or of the last cluster that was started on this machine, there or not.
+    """
+    found = address if address != "auto" else os.environ.get("RAY_ADDRESS", "")
+    if not found and CURRENT.exists():
+        found = CURRENT.read_text().strip()
+    host, _, port = found.removeprefix("ray://").rpartition(":")
+    if not port.isdigit():
+        return  # Ray knows, or says what is wrong
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
+    except OSError as error:
+        raise RunError(f"no Ray cluster at {found}: {error}; start one, or --set launcher.address=HOST:PORT") from error
 
 
 def _actor(ray: Any, name: str) -> Any:
