@@ -141,7 +141,7 @@ def placed_set(folder: Path, manifest: str) -> dict[str, Any]:
     return record if digests and all(_holds(folder / name, digest) for name, digest in digests.items()) else {}
 
 
-def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+def write_folder(folder: Path, files: Mapping[str, bytes | Iterable[bytes]]) -> None:
     """Make a new folder with these files, by path below it: it is there as a whole or not at all.
 
     Raises `FileExistsError` where there is something of that name. The parent must exist.
