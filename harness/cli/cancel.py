@@ -29,5 +29,5 @@ def cancel(
     check_known("job", job or [], {each.name for each in found})
     ended = [each for each in found if not job or each.name in job]
     remote.cancel(ended)
-    remote.follow(ended, ledger, lambda _kind, _payload: None)
+    remote.follow(ended, ledger, lambda _kind, _payload: None, cancelled=True)
     return Result(notes=[f"{context.count(len(ended), 'job')} ended"])

@@ -85,7 +85,7 @@ def _elsewhere(
         return LaunchSummary(detached=True)
     try:
         with Progress(blocks, places) as progress:
-            outcome = remote.follow(found, ledger, progress.listen)
+            outcome = remote.follow(found, ledger, progress.listen, {p.spec.key for p in missing})
     except KeyboardInterrupt:
         context.say(leave)
         raise

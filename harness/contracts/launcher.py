@@ -26,7 +26,7 @@ class Exchange(Protocol):
     """Files by name, each written and read whole."""
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a file, or replace it; raises `OSError`."""
+        """Write a file, or replace it; raises `OSError`. Only `PARCEL` makes an exchange that is not there."""
 
     def get(self, name: str) -> bytes | None:
         """The content of a file, None where there is none; raises `OSError`."""
@@ -46,7 +46,8 @@ class FolderExchange:
 
     def put(self, name: str, content: bytes) -> None:
         """Write a file aside and rename it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        if name == PARCEL:
+            self.folder.mkdir(parents=True, exist_ok=True)
         write_whole(self.folder / name, content)
 
     def get(self, name: str) -> bytes | None:
@@ -121,3 +122,7 @@ class Launcher(Configurable, ABC):
     @abstractmethod
     def cancel(self, names: Sequence[str]) -> None:
         """End jobs, waiting or running ones; those that have ended are none. Agents get SIGTERM and some time."""
+
+    def forget(self, folder: Path, name: str) -> None:
+        """Delete the exchange of a job that is over, and what else was made for it; `name` may be unknown, ""."""
+        self.exchange(folder).clear()

@@ -11,13 +11,15 @@ import contextlib
 import json
 import os
 import secrets
+import shutil
 import signal
 import socket
+import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,7 @@ from harness.runs import local, parcel
 from harness.runs.worker import Job
 from harness.system.errors import BenchError, DataError, RunError
 from harness.system.files import write_whole
+from harness.system.locks import lock_folder
 
 FORMAT = 1
 """Of a parcel for an agent. A newer one is refused."""
@@ -41,6 +44,7 @@ EVERY_SECONDS = 2.0
 """Between two looks at the exchange, and at most between two letters."""
 LAST_SECONDS = 600.0
 """How long an agent tries to send its last letters where the exchange cannot be reached."""
+SCRATCH = "sgmcmc-bench-job-"
 QUIET = frozenset({"progress", "checkpoint", "end"})
 """Messages that are not repeated word by word."""
 
@@ -83,13 +87,14 @@ def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) ->
 def run_agent(exchange: Exchange, name: str = "") -> bool:
     """Do the runs of the exchange's parcel; whether it is done with them, and was not stopped before.
 
-    `name` is what the engine calls the job. Errors are sent as messages.
+    `name` is what the engine calls the job. Errors are sent as messages. An agent whose exchange has no parcel any more
+    was forgotten: it ends, and sends nothing.
     """
     letters = Letters(exchange, name)
     try:
-        with tempfile.TemporaryDirectory(prefix="sgmcmc-bench-job-") as scratch:
-            letters.ledger = Ledger(Path(scratch) / "results")
-            jobs, places = _open(exchange, letters.ledger, Path(scratch), name)
+        with scratch_folder() as scratch:
+            letters.ledger = Ledger(scratch / "results")
+            jobs, places = _open(exchange, letters.ledger, scratch, name)
             with letters:
                 try:
                     local.launch(jobs, places, letters.hear)
@@ -100,6 +105,19 @@ def run_agent(exchange: Exchange, name: str = "") -> bool:
         if not isinstance(error, Exception):
             raise
     return not letters.stopped
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A new folder below TMPDIR, locked and deleted at the end; those that killed processes left there are deleted."""
+    for left in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*"):
+        with contextlib.suppress(OSError, BenchError), lock_folder(left, 0.0):
+            shutil.rmtree(left, ignore_errors=True)
+    with (
+        tempfile.TemporaryDirectory(prefix=SCRATCH, ignore_cleanup_errors=True) as name,
+        lock_folder(Path(name), parcel.HOLD_SECONDS),  # makes it again where one that looks for others' was faster
+    ):
+        yield Path(name)
 
 
 def _open(exchange: Exchange, ledger: Ledger, scratch: Path, name: str) -> tuple[list[Job], list[local.Place]]:
@@ -164,7 +182,7 @@ class Letters:
         self.ledger: Ledger | None = None
         self._log: dict[str, Any] = {
             "agent": secrets.token_hex(8), "job": name, "host": socket.gethostname(), "pid": os.getpid(),
-            "ended": False, "messages": [], "progress": {},
+            "ended": False, "stopped": False, "messages": [], "progress": {},
         }  # fmt: skip
         self._changed: set[str] = set()
         self._lock = threading.Lock()
@@ -199,17 +217,21 @@ class Letters:
     def _post(self) -> None:
         while not self._over.wait(EVERY_SECONDS):
             with contextlib.suppress(OSError):  # the next time
-                if self.exchange.get(STOP) is not None and not self.stopped:
+                names = self.exchange.names()
+                if (STOP in names or PARCEL not in names) and not self.stopped:
                     self.stopped = True
                     os.kill(os.getpid(), signal.SIGTERM)
                 self._send()
 
     def _end(self) -> None:
         """Send the rest. It waits for an exchange that cannot be reached, for some time."""
-        self._log["ended"] = not self.stopped
+        self._log |= {"ended": not self.stopped, "stopped": self.stopped}
         deadline = time.monotonic() + LAST_SECONDS
         while True:
             try:
+                if PARCEL not in self.exchange.names():
+                    sys.stderr.write("the exchange of this job holds no parcel: the job was cancelled or is over\n")
+                    return None
                 return self._send()
             except OSError as error:
                 if time.monotonic() > deadline:

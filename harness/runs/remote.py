@@ -12,7 +12,7 @@ import math
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from harness.contracts.launcher import LOG, PARCEL, STOP, Exchange, JobState, Launcher
 from harness.results.ledger.attempt import now
 from harness.results.ledger.ledger import Ledger
+from harness.results.records import FINAL
 from harness.runs import parcel as parcels
 from harness.runs.agent import make_parcel
 from harness.runs.local import LaunchSummary, Listener
@@ -108,10 +109,12 @@ class Submitted:
             listen("failed", {"message": f"{self.label}: {error}", "exit_code": error.exit_code, "held": False})
         return True
 
-    def over(self, state: JobState | None, *, asked: bool) -> str | None:
+    def over(self, state: JobState | None, *, asked: bool, cancelled: bool = False) -> str | None:
         """Why the job is over: "" where its agent said so, None where it is not."""
         if self.log.get("ended"):
             return ""
+        if cancelled and self.log.get("stopped"):
+            return "it was cancelled"
         if not asked:
             return None
         self.state = state
@@ -122,7 +125,7 @@ class Submitted:
 
     def forget(self, ledger: Ledger) -> None:
         """Delete the record and the exchange."""
-        self.exchange.clear()
+        self.launcher.forget(ledger.root / FOLDER / self.ident, self.name)
         _path(ledger, self.ident).unlink(missing_ok=True)
 
 
@@ -158,14 +161,14 @@ def submit(name: str, launcher: Launcher, jobs: Sequence[Job], ledger: Ledger, m
         settings = dict(vars(launcher))
         about = {"launcher": name, "settings": settings, "by": f"{getpass.getuser()} on {socket.gethostname()}"}
         records = {}
-        for part in share_out(left, launcher.jobs):
-            folder = ledger.root / FOLDER / secrets.token_hex(8)
-            keys = [spec.key for job in part for spec in job.specs]
-            records[folder] = {**about, "name": "", "keys": keys, "since": now()}
-            parcel = make_parcel(part, {**settings, "devices": launcher.devices}, ledger)
-            launcher.exchange(folder).put(PARCEL, parcel)
-            write_json(_path(ledger, folder.name), records[folder])
         try:
+            for part in share_out(left, launcher.jobs):
+                folder = ledger.root / FOLDER / secrets.token_hex(8)
+                keys = [spec.key for job in part for spec in job.specs]
+                records[folder] = {**about, "name": "", "keys": keys, "since": now()}
+                write_json(_path(ledger, folder.name), records[folder])
+                parcel = make_parcel(part, {**settings, "devices": launcher.devices}, ledger)
+                launcher.exchange(folder).put(PARCEL, parcel)
             names = launcher.submit(list(records)) if records else []
         except BaseException:
             _settle(ledger, make)
@@ -214,13 +217,26 @@ def _work(block: Job) -> int:
     return sum(spec.chains * spec.steps for spec in block.specs)
 
 
-def follow(jobs: Sequence[Submitted], ledger: Ledger, listen: Listener) -> LaunchSummary:
-    """Take in what the agents of jobs send until all are over."""
+def follow(
+    jobs: Sequence[Submitted],
+    ledger: Ledger,
+    listen: Listener,
+    wanted: Collection[str] | None = None,
+    *,
+    cancelled: bool = False,
+) -> LaunchSummary:
+    """Take in what the agents of jobs send until all are over; only what is `wanted`, run keys, is listened to.
+
+    Several commands may follow a job: the first one deletes its record, and the others find its runs in the ledger.
+    """
     outcome = LaunchSummary()
     left = list(jobs)
     asked, silent = -math.inf, list[str]()
 
     def hear(kind: str, payload: dict[str, Any]) -> None:
+        about = payload.get("key") or payload.get("block")
+        if wanted is not None and about is not None and about not in wanted:
+            return
         outcome.hear(kind, payload)
         listen(kind, payload)
 
@@ -240,19 +256,33 @@ def follow(jobs: Sequence[Submitted], ledger: Ledger, listen: Listener) -> Launc
             except OSError as error:
                 listen("stopping", {"message": f"{job.label}: its exchange cannot be reached ({error}); waiting"})
                 continue
-            why = job.over(states.get(job.ident), asked=asking)
-            if why is None or not job.listen(ledger, hear):
+            why = job.over(states.get(job.ident), asked=asking, cancelled=cancelled)
+            forgotten = not _path(ledger, job.ident).exists()
+            if (why is None and not forgotten) or not job.listen(ledger, hear):
                 continue
             left.remove(job)
-            if why and not job.log.get("ended"):
-                done = sum(key in outcome.statuses for key in job.keys)
-                runs = f"{done} of its {len(job.keys)} runs ended"
-                text = f"{job.label} is over ({why}); {runs}; repeat the command to resume"
-                hear("failed", {"message": text, "exit_code": 1, "held": False})
-            job.forget(ledger)
+            _close(job, why or "another command ended it", ledger, outcome, hear)
+                continue
+            left.remove(job)
+            _close(job, why or "another command ended it", ledger, outcome, hear)
         if left:
             time.sleep(LOOK_SECONDS)
     return outcome
+
+
+def _close(job: Submitted, why: str, ledger: Ledger, outcome: LaunchSummary, hear: Listener) -> None:
+    """Forget a job that is over. Runs that another command took in count; if some have no result, say why."""
+    done = 0
+    for key in job.keys:
+        if outcome.statuses.get(key) not in FINAL and (standing := ledger.standing(key)).cached:
+            hear("finished", {"key": key, "status": standing.status, "reason": standing.reason})
+            done += 1
+        else:
+            done += outcome.statuses.get(key) in FINAL
+    if not job.log.get("ended") and done < len(job.keys):
+        text = f"{job.label} is over ({why}); {done} of its {len(job.keys)} runs ended; repeat the command to resume"
+        hear("failed", {"message": text, "exit_code": 1, "held": False})
+    job.forget(ledger)
 
 
 def read_log(job: Submitted) -> dict[str, Any]:
@@ -269,10 +299,7 @@ def ask(jobs: Sequence[Submitted]) -> tuple[dict[str, JobState], list[str]]:
     """What became of jobs, by ident, with one question for all jobs of a launcher; and why one cannot be asked."""
     found: dict[str, JobState] = {}
     problems: list[str] = []
-    groups: dict[str, list[Submitted]] = {}
-    for job in jobs:
-        groups.setdefault(json.dumps([job.record["launcher"], job.record["settings"]], sort_keys=True), []).append(job)
-    for group in groups.values():
+    for group in _groups(jobs):
         try:
             states = group[0].launcher.states([job.name for job in group])
         except RunError as error:
@@ -282,13 +309,22 @@ def ask(jobs: Sequence[Submitted]) -> tuple[dict[str, JobState], list[str]]:
     return found, problems
 
 
+def _groups(jobs: Sequence[Submitted]) -> Iterable[list[Submitted]]:
+    """Jobs by their launcher and its settings."""
+    groups: dict[str, list[Submitted]] = {}
+    for job in jobs:
+        groups.setdefault(json.dumps([job.record["launcher"], job.record["settings"]], sort_keys=True), []).append(job)
+    return groups.values()
+
+
 def cancel(jobs: Sequence[Submitted]) -> None:
     """End jobs; what they have sent is taken in the next time that it is looked for."""
     for job in jobs:
         with suppress(OSError):
             job.exchange.put(STOP, b"")
+    for group in _groups(jobs):
         with suppress(BenchError):
-            job.launcher.cancel([job.name])
+            group[0].launcher.cancel([job.name for job in group])
 
 
 def _path(ledger: Ledger, ident: str) -> Any:

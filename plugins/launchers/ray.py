@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import Exchange, FolderExchange, JobState, Launcher, RunError, UsageError, param, run_agent
+from harness.runs.agent import scratch_folder
 
 NAMESPACE = "sgmcmc-bench"
 EVERY_SECONDS = 1.0
@@ -105,7 +105,8 @@ class Box:
 
     def put(self, name: str, content: bytes) -> None:
         """Write a file."""
-        self._ask("put", name, content, make=True)
+        if self._ask("put", name, content, make=name == "job.tar") is None:
+            raise OSError(f"the box of job {self.name} is gone")
 
     def get(self, name: str) -> bytes | None:
         """The content of a file."""
@@ -150,8 +151,9 @@ class _Box:
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
 
-    def put(self, name: str, content: bytes) -> None:
+    def put(self, name: str, content: bytes) -> bool:
         self.files[name] = content
+        return True
 
     def get(self, name: str) -> bytes | None:
         return self.files.get(name)
@@ -176,16 +178,17 @@ class _Job:
     def _work(self) -> None:
         box = Box(Ray(), self.name)
         seen: dict[str, str] = {}
-        with tempfile.TemporaryDirectory(prefix="sgmcmc-bench-ray-") as path:
-            here = FolderExchange(Path(path))
+        with scratch_folder() as path:
+            here = FolderExchange(path)
             for name in box.names():
                 content = box.get(name)
                 if content is not None and name != "log.json":
                     here.put(name, content)
             seen.update(here.names())
             with subprocess.Popen(
-                [sys.executable, "-m", "plugins.launchers.ray", path, self.name], start_new_session=True
-            ) as agent:
+                [sys.executable, "-m", "plugins.launchers.ray", str(path), self.name],
+                stdin=subprocess.PIPE, start_new_session=True,
+            ) as agent:  # fmt: skip
                 running = True
                 while running:
                     running = agent.poll() is None
@@ -198,7 +201,11 @@ class _Job:
 
     def _carry(self, here: FolderExchange, box: Box, seen: dict[str, str]) -> None:
         try:
-            if box.get("stop") is not None and "stop" not in here.names():
+            there = box.names()
+            if "job.tar" not in there:
+                self.stopping = True
+                return
+            if "stop" in there and "stop" not in here.names():
                 here.put("stop", b"")
                 seen["stop"] = here.names()["stop"]
             names = dict(here.names())
@@ -236,5 +243,12 @@ def _actor(ray: Any, name: str) -> Any:
         return None
 
 
+def _end_with_the_actor() -> None:
+    """An agent whose actor is gone can send nothing any more."""
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 if __name__ == "__main__":
+    threading.Thread(target=_end_with_the_actor, daemon=True).start()
     run_agent(FolderExchange(Path(sys.argv[1])), sys.argv[2])

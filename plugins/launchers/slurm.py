@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from harness import Exchange, FolderExchange, JobState, Launcher, RunError, Usag
 AHEAD_SECONDS = 90
 """Before the time limit, at which Slurm sends a signal: agents need up to a minute for their checkpoints."""
 QUESTION_SECONDS = 60
+LOGS = "slurm"
+"""The folder of submitit's files, beside the exchanges."""
 RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT"})
 QUEUED = frozenset(
     {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESIZING", "RESV_DEL_HOLD"}
@@ -59,7 +63,7 @@ class Slurm(Launcher):
         more = {name: value or True for name, value in more.items()}
         given = {"partition": self.partition, "account": self.account, "qos": self.qos, "mem": self.memory}
         try:
-            executor = submitit.SlurmExecutor(folder=paths[0].parent / "slurm")
+            executor = submitit.SlurmExecutor(folder=paths[0].parent / LOGS)
             executor.update_parameters(
                 job_name="sgmcmc-bench",
                 time=self._minutes(),
@@ -77,10 +81,16 @@ class Slurm(Launcher):
             raise RunError(f"Slurm does not take the jobs: {_words(error)}") from error
 
     def states(self, names: Sequence[str]) -> Mapping[str, JobState]:
-        """What `squeue` says of this user's jobs, ended ones among them for some minutes."""
-        lines = _ask(
-            ["squeue", "--noheader", "--array", "--states=all", f"--user={os.getuid()}", "--format=%i|%T|%r|%N"]
-        )
+        """What `squeue` says of the jobs, ended ones among them for some minutes. They may be another user's."""
+        arrays = ",".join(sorted({name.partition("_")[0] for name in names}))
+        try:
+            lines = _ask(
+                ["squeue", "--noheader", "--array", "--states=all", f"--jobs={arrays}", "--format=%i|%T|%r|%N"]
+            )
+        except RunError as error:
+            if "Invalid job id" not in str(error):  # what it says where it knows none of them any more
+                raise
+            lines = []
         found = {}
         for line in lines:
             name, state, reason, node = line.split("|", 3)
@@ -93,6 +103,17 @@ class Slurm(Launcher):
         """`scancel`, which sends SIGTERM, and SIGKILL some time later."""
         if names:
             _ask(["scancel", *names])
+
+    def forget(self, folder: Path, name: str) -> None:
+        """Delete the files of submitit too: those of the job, and with the last exchange all."""
+        super().forget(folder, name)
+        place = self.exchange(folder)
+        parent = place.folder.parent if isinstance(place, FolderExchange) else folder.parent
+        with suppress(OSError):
+            if not any(path.is_dir() and path.name != LOGS for path in parent.iterdir()):
+                shutil.rmtree(parent / LOGS, ignore_errors=True)
+            for path in (parent / LOGS).glob(f"{name}_*") if name else ():
+                path.unlink()
 
     def _minutes(self) -> int:
         match = re.fullmatch(r"(\d{1,5})([mhd])", self.time)

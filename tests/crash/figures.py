@@ -22,11 +22,12 @@ def machine():
     return {"cpu": here["cpu"], "cores": here["cores"], "system": here["platform"], "versions": versions}
 
 
-def write(path, report):
+def write(path, report, marks=(BEGIN, END)):
     """Replace what stands between the two marks of a Markdown file."""
-    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    path.write_text(f"{before}{BEGIN}\n{markdown(report)}{END}{after}", encoding="utf-8")
+    begin, end = marks
+    before, _, rest = path.read_text(encoding="utf-8").partition(begin)
+    _, _, after = rest.partition(end)
+    path.write_text(f"{before}{begin}\n{markdown(report)}{end}{after}", encoding="utf-8")
 
 
 def markdown(report):

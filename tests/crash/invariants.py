@@ -127,13 +127,14 @@ def _leftovers(scene, found):
     """Files that no format names; those of attempts that were ended while they wrote are `bench gc`'s."""
     known = re.compile(
         r"(results\.settled\.json|results\.duckdb(\.wal)?(\.(damaged|foreign|older)-\w+(\.wal)?)?|ledger\.json|"
-        r"runs|locks|nights|rates)"
+        r"runs|locks|nights|rates|jobs)"
     )
     for path in scene.results.glob(".*"):
         os.utime(path, (0, 0))  # `gc` waits a minute before it takes these for abandoned
     listed = {str(item.path.relative_to(scene.results)) for item in garbage.find(Ledger(scene.results))}
     extra = {path.name for path in scene.results.iterdir() if not known.fullmatch(path.name)}
     found += sorted(extra - listed)
+    found += sorted(str(path.relative_to(scene.results)) for path in scene.results.glob("jobs/*"))
     for attempt in scene.results.glob("runs/*/*/*"):
         concluded = Attempt(attempt).result() is not None
         for path in attempt.iterdir():

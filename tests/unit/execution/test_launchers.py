@@ -23,6 +23,7 @@ from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
 from harness.runs import agent, parcel, remote
 from harness.runs.worker import Job
+from plugins.launchers.slurm import Slurm
 
 WORDS = ["run", "--sampler", "sgld,sghmc", "--task", "mixture5", "--seeds", "0-1", "--chains", "2", "--budget"]
 PLAIN = ["--set", "run.compile=plain"]
@@ -152,6 +153,22 @@ def test_a_refusal_leaves_nothing(ledger):
     assert not list((ledger.root / "jobs").iterdir())
 
 
+@pytest.mark.parametrize("where", ["put", "write_json"])
+def test_a_submission_that_a_full_disk_or_ctrl_c_ends_leaves_nothing(where, ledger, monkeypatch):
+    calls = []
+
+    def fails_at_the_second(*arguments, before=FolderExchange.put if where == "put" else remote.write_json):
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        before(*arguments)
+
+    monkeypatch.setattr(FolderExchange if where == "put" else remote, where, fails_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        submit(ledger, Told(), job(ledger, 0), job(ledger, 1))
+    assert not list((ledger.root / "jobs").iterdir())
+
+
 def test_a_job_whose_submission_was_cut_off_is_taken_up_only_if_it_runs(ledger):
     launcher = Told()
     submit(ledger, launcher, job(ledger, 0), job(ledger, 1))
@@ -167,7 +184,7 @@ def test_a_job_whose_submission_was_cut_off_is_taken_up_only_if_it_runs(ledger):
 
 def follow(ledger, jobs):
     heard = []
-    outcome = remote.follow(jobs, ledger, lambda kind, payload: heard.append((kind, payload.get("message"))))
+    outcome = remote.follow(jobs, ledger, lambda _kind, payload: heard.append((kind, payload.get("message"))))
     return outcome, heard
 
 
@@ -189,6 +206,83 @@ def test_a_job_that_is_over_without_a_word_fails_its_runs_and_no_other(ledger):
         f"told job {first.name} is over (NODE_FAIL); 0 of its 1 runs ended; repeat the command to resume"
     ]
     assert not list((ledger.root / "jobs").iterdir())
+
+
+def test_of_two_commands_that_wait_for_a_job_each_learns_what_became_of_its_runs(ledger):
+    launcher = Told()
+    (waiting,) = submit(ledger, launcher, job(ledger, 0, 1))
+    concluded(ledger, 0)
+    waiting.forget(ledger)
+    outcome, heard = follow(ledger, [waiting])
+    assert outcome.statuses == {spec(0).key: "done"}
+    assert [message for kind, message in heard if kind == "failed"] == [
+        "told job 0 is over (another command ended it); 1 of its 2 runs ended; repeat the command to resume"
+    ]
+    concluded(ledger, 1)
+    (waiting,) = remote.submitted(ledger, make_one(launcher)) or [waiting]
+    assert follow(ledger, [waiting])[0].exit_code == 0
+
+
+def test_a_command_hears_of_its_own_runs_only(ledger):
+    launcher = Told()
+    (shared,) = submit(ledger, launcher, job(ledger, 0, 1))
+    messages = [["finished", {"key": spec(seed).key, "status": "done", "block": spec(0).key}] for seed in (0, 1)]
+    shared.exchange.put(LOG, json.dumps({"agent": "a", "ended": True, "progress": {}, "messages": messages}).encode())
+    heard = []
+    remote.follow([shared], ledger, lambda _kind, payload: heard.append(payload["key"]), {spec(1).key})
+    assert heard == [spec(1).key]
+
+
+def test_runs_that_a_job_broke_off_are_not_counted_as_ended(ledger):
+    (one,) = submit(ledger, Told(), job(ledger, 0))
+    messages = [["suspended", {"key": spec(0).key, "status": "preempted"}]]
+    log = {"agent": "a", "ended": False, "stopped": True, "progress": {}, "messages": messages}
+    one.exchange.put(LOG, json.dumps(log).encode())
+    heard = []
+    remote.follow([one], ledger, lambda _kind, payload: heard.append(payload.get("message")), cancelled=True)
+    assert Told.asked == [["0"]]  # the agent's word is enough
+    assert heard[-1].startswith("told job 0 is over (it was cancelled); 0 of its 1 runs ended")
+
+
+SQUEUE = """#!/bin/sh
+echo "$@" >> "$0.asked"
+case "$*" in
+*--jobs=7*) printf '7_0|RUNNING|None|n1\\n7_1|PENDING|Priority|\\n7_2|NODE_FAIL|None|n2\\n' ;;
+*--jobs=8*) echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1 ;;
+*) echo "slurm_load_jobs error: Unable to contact slurm controller" >&2; exit 1 ;;
+esac
+"""
+
+
+def test_slurm_is_asked_once_for_arrays_of_any_user(tmp_path, monkeypatch):
+    squeue = tmp_path / "squeue"
+    squeue.write_text(SQUEUE)
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    found = Slurm().states(["7_0", "7_1", "7_2", "7_9"])
+    assert found == {
+        "7_0": JobState("running", "n1"), "7_1": JobState("queued", "", "Priority"),
+        "7_2": JobState("ended", "n2", "NODE_FAIL"),
+    }  # fmt: skip
+    asked = (tmp_path / "squeue.asked").read_text().splitlines()
+    assert len(asked) == 1
+    assert "--user" not in asked[0]
+    assert Slurm().states(["8_0"]) == {}
+    with pytest.raises(RunError, match=r"does not answer: .*Unable to contact"):
+        Slurm().states(["9_0"])
+
+
+def test_submitits_files_go_with_the_jobs(tmp_path):
+    slurm, logs = Slurm(), tmp_path / "slurm"
+    folders = [tmp_path / name for name in "ab"]
+    for path in (*folders, logs):
+        path.mkdir()
+    for name in ("7_0_submitted.pkl", "7_0_0_log.out", "7_1_submitted.pkl", "7_submission.sh"):
+        (logs / name).write_text("")
+    slurm.forget(folders[0], "7_0")
+    assert sorted(path.name for path in logs.iterdir()) == ["7_1_submitted.pkl", "7_submission.sh"]
+    slurm.forget(folders[1], "")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_job_that_the_engine_forgets_is_given_up_after_some_questions(ledger):
@@ -324,8 +418,38 @@ def test_an_agent_refuses_other_versions_and_newer_parcels_by_name(ledger, tmp_p
     monkeypatch.undo()
     agent.run_agent(exchange, "5")
     assert "of a newer version" in failure(exchange)
-    agent.run_agent(FolderExchange(tmp_path / "empty"), "5")
-    assert "was cancelled or is over" in failure(FolderExchange(tmp_path / "empty"))
+
+
+def test_an_agent_whose_job_was_forgotten_ends_and_makes_no_exchange_anew(ledger, tmp_path, capsys, monkeypatch):
+    agent.run_agent(FolderExchange(tmp_path / "none"), "5")
+    assert not (tmp_path / "none").exists()
+    assert "was cancelled or is over" in capsys.readouterr().err
+    exchange = FolderExchange(tmp_path / "x")
+    exchange.put(PARCEL, agent.make_parcel([job(ledger, 0)], {"devices": ["cpu"], "workers": 1}, ledger))
+    monkeypatch.setattr(agent, "EVERY_SECONDS", 0.05)
+    asked = threading.Event()
+    monkeypatch.setattr(agent.os, "kill", lambda *_: asked.set())
+
+    def launch(_jobs, _places, hear):
+        exchange.clear()
+        assert asked.wait(10)
+        hear("finished", {"key": spec(0).key, "status": "done"})
+
+    monkeypatch.setattr(agent.local, "launch", launch)
+    agent.run_agent(exchange, "5")
+    assert not exchange.folder.exists()
+
+
+def test_what_a_killed_agent_left_on_its_disk_is_deleted_by_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    left = tmp_path / f"{agent.SCRATCH}dead" / "results"
+    left.mkdir(parents=True)
+    with agent.scratch_folder() as one:
+        assert not left.parent.exists()
+        with agent.scratch_folder() as other:
+            assert one.is_dir()
+            assert other.is_dir()
+    assert not list(tmp_path.iterdir())
 
 
 def failure(exchange):
@@ -343,14 +467,15 @@ def test_what_an_agent_says_arrives_when_the_exchange_is_back(tmp_path, ledger, 
             super().put(name, content)
 
     away = threading.Event()
-    away.set()
     letters = agent.Letters(Away(tmp_path / "x"), "5")
+    letters.exchange.put(PARCEL, b"")
+    away.set()
     letters.ledger = ledger
     attempt = concluded(ledger)
     threading.Timer(0.5, away.clear).start()
     with letters:
         letters.hear("finished", {"key": spec(0).key, "status": "done"})
-    assert sorted(letters.exchange.names()) == [parcel.attempt_name(spec(0).key, attempt), LOG]
+    assert sorted(letters.exchange.names()) == [parcel.attempt_name(spec(0).key, attempt), PARCEL, LOG]
     assert json.loads(letters.exchange.get(LOG))["ended"]
 
 

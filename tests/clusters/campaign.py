@@ -1,0 +1,243 @@
+"""Faults of clusters, round after round: a command whose runs are on one is disturbed, given again, and judged.
+
+    PYTHONPATH=tests python -m clusters.campaign slurm ray --rounds 50 --out clusters.json --write RELIABILITY.md
+
+or `nox -s clusters`. Rounds that stand in --out are not played again. Exits with 1 where anything did not hold, and
+with 5 where no cluster can be started here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+from clusters import faults
+from clusters.processes import environment_of, kill, running
+from clusters.ray_cluster import Ray
+from clusters.slurm_cluster import Slurm
+from crash.figures import machine, write
+from crash.invariants import COUNTS, judge
+from crash.scene import Scene
+from crash.workload import PLAIN, Command, References, Site
+
+CLUSTERS = {"slurm": Slurm, "ray": Ray}
+COMMANDS = (
+    Command(("sghmc", "sgld"), "mixture5", (0, 1), 2, ("--budget", "steps=40000", *PLAIN, "run.thin=20")),
+    Command(("msgld", "sgld"), "mixture25", (3, 4), 2, ("--budget", "steps=30000", *PLAIN, "run.thin=10")),
+)
+MARKS = ("<!-- clusters: begin -->", "<!-- clusters: end -->")
+SETTLE_SECONDS = 40.0
+
+
+class ClusterScene(Scene):
+    """A round on a cluster. `scratch` is where its nodes have their temporary files."""
+
+    cluster = None
+    cluster_mark = ""
+    scratch = Path()
+    words = ()
+
+    def start(self, words=None, **more):
+        return super().start(self.words if words is None else words, **more)
+
+    def scratch_is(self, folder):
+        """Give the nodes another disk; None: the usual one."""
+        usual = Path(os.environ["TMPDIR"])
+        self.scratch = folder or usual
+        if self.cluster.name == "slurm":
+            self.site.environment["TMPDIR"] = str(self.scratch)
+            return
+        os.environ["TMPDIR"] = str(self.scratch)
+        for node in list(self.cluster.nodes):
+            self.cluster.kill_node(node)
+            self.cluster.start_node()
+        os.environ["TMPDIR"] = str(usual)
+
+
+def play(name, cluster, command, references, folder, seed):
+    """One round in `folder`: the fault, the same command once more, the judgement. Returns its record."""
+    began = time.monotonic()
+    (folder / "logs").mkdir(parents=True)
+    rng = random.Random(f"{seed} {name}")
+    site = Site(folder / "results", folder / "logs", f"{os.getpid()}-{rng.getrandbits(48):x}")
+    site.environment = dict(cluster.environment)
+    scene = ClusterScene(site, command, references.of(command), rng)
+    scene.cluster, scene.cluster_mark = cluster, os.environ["CRASH_MARK"]
+    scene.scratch = Path(os.environ["TMPDIR"])
+    scene.words = [*command.words, *cluster.words]
+    complaints = {kind: [] for kind in COUNTS}
+    try:
+        faults.FAULTS[cluster.name][name](scene)
+        scene.keep_finished()
+        _once_more(scene)
+        _settled(scene)
+        complaints = judge(scene)
+    except Exception:  # noqa: BLE001 - what stops a round is a complaint about it, and the next one is played
+        complaints["other"] += [*scene.violations, traceback.format_exc()]
+    finally:
+        _clear(scene)
+    events = [path.read_text(errors="replace") for path in scene.results.glob("runs/*/*/*/events.jsonl")]
+    return {
+        "fault": f"{cluster.name}: {name}", "seed": seed, "command": " ".join(scene.words), "strikes": scene.strikes,
+        "stages": scene.stages, "notes": scene.notes, "runs": len(scene.reference.runs),
+        "resumed": sum('"resumed"' in text for text in events), "finished_before": len(scene.finished),
+        "commands": len(scene.processes), "longest_end": round(scene.longest_end, 2),
+        "seconds": round(time.monotonic() - began, 1), "complaints": complaints,
+        "right": not any(complaints.values()),
+    }  # fmt: skip
+
+
+def _once_more(scene):
+    """The command again, twice where the first still hears of jobs that are lost."""
+    for last in (False, True):
+        process = scene.start()
+        code = faults.attend(scene, process)
+        if code == 0 or last:
+            break
+        said = process.stderr()
+        scene.check(code == 1 and faults.AGAIN in said, f"the same command ended with {code}: {said[-3000:]}")
+        scene.notes.append(f"given twice: {said[-500:]}")
+    rows = json.loads(process.stdout() or "[]")
+    statuses = {row["run_key"]: row["status"] for row in rows}
+    expected = {key: status for key, (status, *_) in scene.reference.runs.items()}
+    scene.check((code, statuses) == (0, expected), f"{code}: {statuses}, not {expected}: {process.stderr()[-3000:]}")
+
+
+def _settled(scene):
+    """Nothing is left of the jobs after a while: in the queue, as processes, as files."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while left := _left(scene):
+        if time.monotonic() > deadline:
+            for text in left:
+                scene.check(False, f"left behind: {text}")
+            break
+        scene.cluster.hurry()
+        time.sleep(1)
+    scene.gone()
+
+
+def _left(scene):
+    found = [f"in the queue: {line}" for line in scene.cluster.jobs()]
+    found += [f"still alive: {running().get(pid)}" for pid in {*faults.agents(scene), *faults.workers(scene)}]
+    found += [str(path) for path in scene.results.glob("jobs/*")]
+    return found + [str(path) for path in scene.scratch.glob("sgmcmc-bench-*")]
+
+
+def _clear(scene):
+    """End what is left, so that the next round does not have it."""
+    scene.bury()
+    scene.cluster.cancel()
+    for pid in {*faults.agents(scene), *faults.workers(scene)}:
+        kill(pid, signal.SIGKILL)
+    for path in scene.scratch.glob("sgmcmc-bench-*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def schedule(cluster, rounds, seed, names=("",)):
+    """The faults of the rounds, in another order each time around."""
+    rng = random.Random(f"{seed} {cluster}")
+    some = [fault for fault in faults.FAULTS[cluster] if any(name in fault for name in names)]
+    found = []
+    while some and len(found) < rounds:
+        found += rng.sample(some, len(some))
+    return found[:rounds]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("clusters", nargs="*", choices=[[], *CLUSTERS], default=list(CLUSTERS))
+    parser.add_argument("--rounds", type=int, default=4, help="on each cluster; the long form has 50")
+    parser.add_argument("--seed", type=int, default=0, help="decides faults, commands and moments")
+    parser.add_argument(
+        "--out", type=Path, help="the record of every round, as JSON; what stands there is not repeated"
+    )
+    parser.add_argument("--write", type=Path, help="a Markdown file whose figures are replaced")
+    parser.add_argument("--fault", nargs="+", default=[""], help="only faults whose name has one of these in it")
+    asked = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.exit(run(asked))
+
+
+def run(asked):
+    """All rounds on all clusters; 1 where something did not hold."""
+    report = {"began": time.time(), "seed": asked.seed, "seconds": 0.0, "machine": machine(), "rounds": []}
+    if asked.out and asked.out.exists():
+        report = json.loads(asked.out.read_text())
+    reasons = {name: CLUSTERS[name].missing() for name in asked.clusters}
+    for name, reason in reasons.items():
+        if reason:
+            sys.stderr.write(f"skipped: {name}: {reason}\n")
+            continue
+        _rounds(name, asked, report)
+    if all(reasons.values()):
+        return 5
+    if asked.write and report["rounds"]:
+        write(asked.write, report, MARKS)
+    wrong = sum(not record["right"] for record in report["rounds"])
+    sys.stderr.write(f"{len(report['rounds'])} rounds, {wrong} with complaints\n")
+    return int(wrong > 0)
+
+
+def _rounds(name, asked, report):
+    folder = Path(tempfile.mkdtemp(prefix=f"clusters-{name}-"))
+    (folder / "tmp").mkdir()
+    os.environ |= {
+        "CRASH_MARK": f"cluster-{folder.name}", "TMPDIR": str(folder / "tmp"), "BENCH_CHECKPOINT_SECONDS": "0.3",
+        "OMP_NUM_THREADS": "1",
+    }  # fmt: skip
+    references = References(folder)
+    rng = random.Random(f"{asked.seed} {name} commands")
+    plan = [
+        (i, fault, rng.choice(COMMANDS))
+        for i, fault in enumerate(schedule(name, asked.rounds, asked.seed, asked.fault))
+    ]
+    played = {(record["fault"], record["seed"]) for record in report["rounds"]}
+    left = [entry for entry in plan if (f"{name}: {entry[1]}", asked.seed * 1000 + entry[0]) not in played]
+    for _, _, command in left:
+        references.of(command)
+    cluster = CLUSTERS[name](folder / "cluster")
+    cluster.start()
+    try:
+        for number, fault, command in left:
+            began = time.time()
+            place = folder / f"{number:03d}"
+            record = play(fault, cluster, command, references, place, asked.seed * 1000 + number)
+            report["rounds"].append(record | {"round": number})
+            report["seconds"] += time.time() - began
+            _tell(report["rounds"][-1], place)
+            if asked.out:
+                asked.out.write_text(json.dumps(report, indent=1))
+            if record["right"]:
+                shutil.rmtree(place)
+    finally:
+        cluster.stop()
+        for pid in running():
+            if environment_of(pid).get("CRASH_MARK") == os.environ["CRASH_MARK"] and pid != os.getpid():
+                kill(pid, signal.SIGKILL)
+    if all(record["right"] for record in report["rounds"]):
+        shutil.rmtree(folder)
+
+
+def _tell(record, place):
+    said = "right" if record["right"] else f"WRONG, in {place}"
+    sys.stderr.write(
+        f"{record['round']:3d} {record['seconds']:6.1f} s {said}: {record['fault']} ({', '.join(record['stages'])}) "
+        f"{' | '.join(record['notes'])}\n"
+    )
+    for kind in COUNTS:
+        for text in record["complaints"][kind][:5]:
+            sys.stderr.write(f"       {kind}: {text[:1800]}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    main()
