@@ -262,9 +262,6 @@ def follow(
                 continue
             left.remove(job)
             _close(job, why or "another command ended it", ledger, outcome, hear)
-                continue
-            left.remove(job)
-            _close(job, why or "another command ended it", ledger, outcome, hear)
         if left:
             time.sleep(LOOK_SECONDS)
     return outcome

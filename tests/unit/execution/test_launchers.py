@@ -184,7 +184,7 @@ def test_a_job_whose_submission_was_cut_off_is_taken_up_only_if_it_runs(ledger):
 
 def follow(ledger, jobs):
     heard = []
-    outcome = remote.follow(jobs, ledger, lambda _kind, payload: heard.append((kind, payload.get("message"))))
+    outcome = remote.follow(jobs, ledger, lambda kind, payload: heard.append((kind, payload.get("message"))))
     return outcome, heard
 
 
