@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 
 import nox
+import nox.command
 from packaging.requirements import Requirement
 
 nox.needs_version = ">=2025.2.9"
@@ -56,6 +57,22 @@ def crash(session: nox.Session) -> None:
     session.install(".")
     words = ["--write", "RELIABILITY.md", "--out", f"{session.create_tmp()}/crash.json", *session.posargs]
     session.run("python", "-m", "crash.campaign", *words, env=ONE_THREAD | {"PYTHONPATH": "tests"})
+
+
+@nox.session
+def clusters(session: nox.Session) -> None:
+    """Faults on a Slurm and a Ray that are started here, four rounds on each; `-- --rounds 50 --write RELIABILITY.md`
+    is the long form. A cluster that cannot be started is skipped with the reason: Slurm needs root and its packages.
+    """
+    try:
+        session.install(".[slurm,ray]")
+    except nox.command.CommandFailed:
+        session.skip("submitit or ray cannot be installed here")
+    campaign, environment = ("python", "-m", "clusters.campaign"), ONE_THREAD | {"PYTHONPATH": "tests"}
+    if reasons := session.run(*campaign, "--missing", env=environment, silent=True):
+        session.skip(str(reasons).strip())
+    words = ["--out", f"{session.create_tmp()}/clusters.json", *session.posargs]
+    session.run(*campaign, *words, env=environment)
 
 
 @nox.session

@@ -10,11 +10,13 @@ import tarfile
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 from specs import made as spec
 
+import harness
 from harness import DataError, FolderExchange, JobState, Launcher, RunError
 from harness.cli.app import run
 from harness.contracts.launcher import LOG, PARCEL
@@ -49,26 +51,38 @@ def contents(folder):
 
 def test_jobs_give_the_same_numbers_as_a_command_of_its_own_whatever_ends_them(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("BENCH_CHECKPOINT_SECONDS", "0.3")
-    words = [*WORDS, "steps=40000", *PLAIN]
+    words = [*WORDS, "steps=24000", *PLAIN]
     assert bench(tmp_path / "own", *words) == 0
     submitted = tmp_path / "jobs"
-    assert bench(submitted, *words, *LOCALLY, "--detach") == 0
-    (job,) = rows(submitted, capsys)
+    job = detached(submitted, words, capsys)
     assert (job["launcher"], job["status"], job["runs"]) == ("local", "running", 4)
-    wait_for(lambda: any(submitted.glob("jobs/*/attempt-*.tar")))
     assert bench(submitted, "cancel") == 0
     assert not list((submitted / "jobs").iterdir())
     ledger = Ledger(submitted)
     stopped = [ledger.standing(key) for key in ledger.all_keys()]
     assert {standing.status for standing in stopped} <= {"preempted", "orphaned"}
     assert any(standing.attempt.last_step() for standing in stopped)
-    capsys.readouterr()
+    killed = detached(submitted, words, capsys)
+    os.kill(int(killed["job"].partition("-")[0]), signal.SIGKILL)
+    assert bench(submitted, *words, *LOCALLY) == 1
+    said = capsys.readouterr().err
+    assert "is over (it ended)" in said
+    assert "repeat the command to resume" in said
     assert bench(submitted, *words, *LOCALLY) == 0
-    assert "4 done" in capsys.readouterr().err
     assert contents(submitted) == contents(tmp_path / "own")
+    assert {ledger.standing(key).status for key in ledger.all_keys()} == {"done"}
+    assert all(len(ledger.attempts(key)) == 1 for key in ledger.all_keys())
     events = [event for key in ledger.all_keys() for event in ledger.standing(key).attempt.events()]
     assert any(event["event"] == "resumed" and event["job"] for event in events)
     assert not list((submitted / "jobs").iterdir())
+
+
+def detached(folder, words, capsys):
+    """Submit a job; its row of `bench status`, once it has sent a checkpoint."""
+    assert bench(folder, *words, *LOCALLY, "--detach") == 0
+    wait_for(lambda: any(folder.glob("jobs/*/attempt-*.tar")))
+    (job,) = rows(folder, capsys)
+    return job
 
 
 def rows(folder, capsys):
@@ -82,23 +96,6 @@ def wait_for(what):
     while not what():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def test_an_agent_that_is_killed_fails_its_runs_and_the_same_command_goes_on(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("BENCH_CHECKPOINT_SECONDS", "0.3")
-    words = [*WORDS, "steps=40000", *PLAIN, *LOCALLY]
-    assert bench(tmp_path, *words, "--detach") == 0
-    (job,) = rows(tmp_path, capsys)
-    wait_for(lambda: any(tmp_path.glob("jobs/*/attempt-*.tar")))
-    os.kill(int(job["job"].partition("-")[0]), signal.SIGKILL)
-    assert bench(tmp_path, *words) == 1
-    said = capsys.readouterr().err
-    assert "is over (it ended)" in said
-    assert "repeat the command to resume" in said
-    assert bench(tmp_path, *words) == 0
-    ledger = Ledger(tmp_path)
-    assert {ledger.standing(key).status for key in ledger.all_keys()} == {"done"}
-    assert all(len(ledger.attempts(key)) == 1 for key in ledger.all_keys())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -502,11 +499,15 @@ def test_wrong_words_are_refused_before_anything_is_submitted(words, message, tm
     assert not list(tmp_path.glob("jobs/*"))
 
 
-def test_a_profile_is_a_file(tmp_path, capsys):
+def test_a_profile_is_a_file_and_the_launcher_of_the_documentation_works(tmp_path, capsys):
+    page = (Path(harness.__file__).parents[1] / "docs" / "clusters.md").read_text(encoding="utf-8")
+    (tmp_path / "anywhere.py").write_text(page.partition("```python\n")[2].partition("```")[0])
     profile = tmp_path / "cluster.toml"
-    profile.write_text('launcher = "local"\nworkers = 2\n')
-    assert bench(tmp_path / "r", *WORDS, "smoke", "--launcher", str(profile)) == 0
-    assert "1 local job" in capsys.readouterr().err
+    profile.write_text('launcher = "anywhere"\njobs = 1\ncommand = "env A=1"\n')
+    plugin = ["--plugin", str(tmp_path / "anywhere.py")]
+    assert run([*plugin, "--results", str(tmp_path / "r"), *WORDS, "smoke", "--launcher", str(profile)]) == 0
+    assert "1 anywhere job" in capsys.readouterr().err
+    assert not list((tmp_path / "r" / "jobs").iterdir())
     for text in ("workers = 2", "launcher = 3", '[launcher]\nname = "local"', "launcher = "):
         profile.write_text(text)
         assert bench(tmp_path / "s", *WORDS, "smoke", "--launcher", str(profile)) == 2
