@@ -169,6 +169,13 @@ def submit(name: str, launcher: Launcher, jobs: Sequence[Job], ledger: Ledger, m
                 write_json(_path(ledger, folder.name), records[folder])
                 parcel = make_parcel(part, {**settings, "devices": launcher.devices}, ledger)
                 launcher.exchange(folder).put(PARCEL, parcel)
+        except BaseException:
+            for folder in records:
+                with suppress(OSError, BenchError):
+                    launcher.forget(folder, "")
+                _path(ledger, folder.name).unlink(missing_ok=True)
+            raise
+        try:
             names = launcher.submit(list(records)) if records else []
         except BaseException:
             _settle(ledger, make)

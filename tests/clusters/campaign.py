@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests python -m clusters.campaign slurm ray --rounds 50 --out clusters.json --write RELIABILITY.md
 
-or `nox -s clusters`. Rounds that stand in --out are not played again. Exits with 1 where anything did not hold. A cluster
-that cannot be started here is skipped.
+or `nox -s clusters`. Rounds that stand in --out are not played again. Exits with 1 where anything did not hold.
+A cluster that cannot be started here is skipped.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def main():
     asked = parser.parse_args()
     if asked.missing:
         reasons = [f"{name}: {CLUSTERS[name].missing()}" for name in asked.clusters]
-        print("" if any(reason.endswith(": ") for reason in reasons) else "; ".join(reasons), end="")
+        sys.stdout.write("" if any(reason.endswith(": ") for reason in reasons) else "; ".join(reasons))
         return
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(run(asked))
@@ -208,8 +208,8 @@ def _rounds(name, asked, report):
     for _, _, command in left:
         references.of(command)
     cluster = CLUSTERS[name](folder / "cluster")
-    cluster.start()
     try:
+        cluster.start()
         for number, fault, command in left:
             began = time.time()
             place = folder / f"{number:03d}"

@@ -6,6 +6,7 @@ import importlib.util
 import shutil
 import signal
 import tempfile
+from pathlib import Path
 
 from clusters.processes import kill, running
 
@@ -40,6 +41,8 @@ class Ray:
     def start(self):
         from ray.cluster_utils import Cluster
 
+        (Path(tempfile.gettempdir()) / "ray").mkdir(exist_ok=True)  # where Ray notes the address
+        (Path(os.environ["TMPDIR"]) / "ray").mkdir(exist_ok=True)
         self.place = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
         head = {"num_cpus": 0, "include_dashboard": False, "temp_dir": self.place}
         self.cluster = Cluster(initialize_head=True, head_node_args=head)
@@ -51,8 +54,15 @@ class Ray:
 
         if ray.is_initialized():
             ray.shutdown()
-        self.cluster.shutdown()
+        if self.cluster is not None:
+            self.cluster.shutdown()
         shutil.rmtree(self.place, ignore_errors=True)
+
+    def restart(self):
+        """The cluster dies as a whole, and another is started."""
+        self.stop()
+        self.nodes.clear()
+        self.start()
 
     def connected(self):
         import ray
