@@ -61,10 +61,10 @@ def plugins() -> Registry:
 def store() -> Store:
     """The store of this command's results folder, updated with new runs; problems are printed as notes."""
     from harness.results.ledger.ledger import Ledger
-    from harness.results.store import Store
+    from harness.results.store import store_of
 
     Ledger(_current.results).check_version()
-    found = Store(_current.results)
+    found = store_of(_current.results)
     for note in found.refresh(plugins().papers()):
         say(f"note: {note}")
     return found

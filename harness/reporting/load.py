@@ -18,7 +18,7 @@ from harness.reporting.rendering import figures
 from harness.reporting.report import Result
 from harness.reporting.requests import FILTERS, build, find_report, request_for, why_empty
 from harness.results.ledger.ledger import Ledger
-from harness.results.store import Store
+from harness.results.store import Store, store_of
 from harness.system.errors import DataError, UsageError
 from harness.system.text import words
 
@@ -48,7 +48,7 @@ from result join (
 
 
 def load(path: str | Path | None = None, *, plugins: Sequence[str] = (), **filters: Filter) -> Results:
-    """Read a results folder, with the runs that are new in it; nothing in it changes but its database.
+    """Read a results folder, with the runs that are new in it, or an exported one; nothing changes but the database.
 
         results = harness.load("bench-results", task="mixture25", method=["sgld", "csgld"])
         results.metrics.filter(pl.col("is_primary"))
@@ -64,7 +64,7 @@ def load(path: str | Path | None = None, *, plugins: Sequence[str] = (), **filte
     Ledger(folder).check_version()
     if not folder.is_dir():
         raise DataError(f"there is no results folder {folder}; `bench run` makes one, in ./bench-results by default")
-    store, registry = Store(folder), all_plugins(tuple(plugins))
+    store, registry = store_of(folder), all_plugins(tuple(plugins))
     for note in store.refresh(registry.papers(), replace=False):
         warnings.warn(note, stacklevel=2)
     return Results(store, registry, request_for(store, registry, _words(filters)))

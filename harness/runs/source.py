@@ -23,7 +23,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
@@ -54,6 +54,18 @@ def content_hash(target: str) -> str:
 
     PluginError where a module does not parse, or a declared file does not exist.
     """
+    found, versions = made_of(target)
+    total = hashlib.sha256()
+    for name, path in sorted(found.items()):
+        total.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    for line in versions:
+        total.update(line.encode())
+    return total.hexdigest()
+
+
+@functools.cache
+def made_of(target: str) -> tuple[Mapping[str, Path], Sequence[str]]:
+    """The files of `content_hash` by name, and its lines of versions."""
     start = target.partition(":")[0]
     packages = _plugin_packages()
     own = {start.partition(".")[0], *packages}
@@ -81,13 +93,8 @@ def content_hash(target: str) -> str:
                 queue.append(module)
             elif foreign:
                 installed.add(top)
-    total = hashlib.sha256()
-    for name, path in sorted(found.items()):
-        total.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     distributions = {packages[top] for name in found if (top := name.partition(".")[0].partition("/")[0]) in packages}
-    for line in _versions(distributions, installed):
-        total.update(line.encode())
-    return total.hexdigest()
+    return found, [*_versions(distributions, installed)]
 
 
 @functools.cache

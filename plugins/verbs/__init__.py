@@ -27,6 +27,7 @@ def bench_verbs() -> list[Info]:
         Info("truth", "plugins.verbs.truth:truth", "Compute the truth of a task by long HMC and store it."),
         Info("gc", "plugins.verbs.gc:gc", "List or delete unreferenced files in the results folder."),
         Info("merge", "plugins.verbs.merge:merge", "Copy the attempts of other results folders into this one."),
+        Info("export", "plugins.verbs.export:export", "Write the finished runs as Parquet files, to share them."),
         Info("check", "plugins.verbs.check:check", "Check samplers, schedules and tasks against the laws."),
         Info("new", "plugins.verbs.new:new", "Write a package with a sampler, schedule, task or report."),
         Info("docs", "plugins.verbs.pages.verb:docs", "Write the pages of samplers from their docstrings and laws."),

@@ -29,7 +29,7 @@ def merge(folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", hel
 
     Examples:
         bench merge ../theirs/bench-results
-        bench --results all merge part-1 part-2
+        bench merge part-1/bench-results part-2/bench-results
     """
     ledger = Ledger(context.current().results)
     ledger.prepare()

@@ -75,6 +75,8 @@ class Ledger:
     def prepare(self) -> None:
         """Make the folders; raise `DataError` where the folder cannot hold results."""
         self.check_version()
+        if (self.root / "manifest.json").exists() and not self.runs.exists():
+            raise DataError(f"{self.root} is an exported folder, which is read-only; choose another by --results DIR")
         try:
             self.runs.mkdir(parents=True, exist_ok=True)
             self.locks.mkdir(exist_ok=True)

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from harness.results.store.store import Store
 
-__all__ = ["Store"]
+__all__ = ["Store", "store_of"]
+
+
+def store_of(folder: Path) -> Store:
+    """The store of a results folder, or of an exported one, which is read-only. It is still to be refreshed."""
+    from harness.results.store.published import MANIFEST, Published
+
+    exported = (folder / MANIFEST).is_file() and not (folder / "runs").exists()
+    return Published(folder) if exported else Store(folder)

@@ -1,13 +1,15 @@
 """Results as Parquet: what a repository keeps of runs, without their arrays, and reads back as if it were a store.
 
-The five files are a set: manifest.json has their checksums, and a set that does not match them is refused. Sets that
-earlier versions wrote have no manifest; of those no file may be missing.
+A set has one file for each table, or several: TABLE.parquet, or TABLE-SHARD.parquet with the rows of some attempts.
+manifest.json has their checksums, and a set that does not match them is refused. Sets that earlier versions wrote have
+no manifest, and one file for each of the tables of `_TABLES`; of those no file may be missing.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,17 +25,35 @@ from harness.system.files import read_bytes, read_set, write_set
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_COUNTED = "with counted as (select * from result where run_key in (select unnest(?::varchar[])))"
+_CHOSEN = "with chosen as (select * from attempt where attempt in (select unnest(?::varchar[])))"
 _TABLES = {
-    "run": ("select run.* from run semi join counted using (run_key)", "run_key"),
-    "attempt": ("select attempt.* from attempt semi join counted using (attempt)", "attempt"),
-    "metric": ("select metric.* from metric semi join counted using (attempt)", "attempt, name"),
-    "environment": ("select environment.* from environment semi join counted using (environment)", "environment"),
-    "plugin": ("select plugin.* from plugin semi join counted using (environment)", "environment, distribution"),
+    "run": ("select run.* from run semi join chosen using (run_key)", "run_key"),
+    "attempt": ("from chosen", "attempt"),
+    "metric": ("select metric.* from metric semi join chosen using (attempt)", "attempt, name"),
+    "environment": ("select environment.* from environment semi join chosen using (environment)", "environment"),
+    "plugin": ("select plugin.* from plugin semi join chosen using (environment)", "environment, distribution"),
 }
-"""Table -> what is kept of it, and its order: of each run the attempt that counts. Curves, events and files are not."""
+"""Table -> what is kept of it for some attempts, and its order."""
+ALL_TABLES = {
+    **_TABLES,
+    "task_version": (
+        """select task_version.* from task_version semi join (from run semi join chosen using (run_key)) as asked on
+        asked.task = task_version.task and asked.task_version = task_version.version
+        and asked.task_source = task_version.source and asked.task_data = task_version.data""",
+        "task, version, source, data",
+    ),
+    "curve_points": ("select curve_points.* from curve_points semi join chosen using (attempt)", "attempt, name"),
+    "artifact": ("select artifact.* from artifact semi join chosen using (attempt)", "attempt, file"),
+    "event": ("select event.* from event semi join chosen using (attempt)", "attempt, i"),
+}
+"""The same, of an exported folder."""
+FILE = re.compile(rf"({'|'.join(ALL_TABLES)})(?:-[0-9a-f]{{16}})?\.parquet")
 MANIFEST = "manifest.json"
-_KEYS = {"run": "run_key", "attempt": "attempt", "environment": "environment", "plugin": "environment, distribution"}
+_KEYS = {
+    "run": "run_key", "attempt": "attempt", "environment": "environment", "plugin": "environment, distribution",
+    "task_version": "task, version, source, data",
+}  # fmt: skip
+"""Tables whose rows several sets or shards may have, with their keys."""
 
 
 class Published(Store):
@@ -46,12 +66,28 @@ class Published(Store):
         super().__init__(folder)
         self.papers = list(paper_files)
         self.more = more
+        self.obstacle = f"{self.results} is an exported folder, which is read-only"
+
+    def refresh(self, papers: Iterable[Path] = (), *, replace: bool = True) -> list[str]:
+        """Read the files once, for all queries to come, with these papers; nothing is written."""
+        self.papers = list(papers)
+        self._instead = self._closing.enter_context(self._filled())
+        return []
 
     @contextmanager
     def _reading(self) -> Iterator[DuckDBPyConnection]:
+        if self._instead is not None:
+            with super()._reading() as db:
+                yield db
+        else:
+            with self._filled() as db:
+                yield db
+
+    @contextmanager
+    def _filled(self) -> Iterator[DuckDBPyConnection]:
         with connection.in_memory() as db:
-            for table, content in self._files().items():
-                _load(db, table, content, self.results)
+            for table, contents in self._files().items():
+                load(db, table, contents, self.results)
             if self.more is not None:
                 _add(db, self.more)
             rows, notes = papers.read(self.papers)
@@ -65,16 +101,10 @@ class Published(Store):
 
         The caller holds `files.alone(folder)`.
         """
-        import pyarrow.parquet
-
         keys = sorted(set(run_keys))
         with self.reading() as db:
-            found = _rows(db, keys)
-        contents: dict[str, bytes] = {}
-        for table, rows in found.items():
-            in_memory = io.BytesIO()
-            pyarrow.parquet.write_table(rows, in_memory, compression="zstd")
-            contents[_file(table)] = in_memory.getvalue()
+            found = rows_of(db, _counting(db, keys), _TABLES)
+        contents = {f"{table}.parquet": parquet(rows) for table, rows in found.items()}
         try:
             write_set(folder, contents, MANIFEST)
         except OSError as error:
@@ -84,12 +114,12 @@ class Published(Store):
         """The runs in the folder itself."""
         import pyarrow.parquet
 
-        content = self._files().get("run")
-        return set(pyarrow.parquet.read_table(io.BytesIO(content))["run_key"].to_pylist()) if content else set()
+        contents = self._files().get("run", [])
+        return {key for c in contents for key in pyarrow.parquet.read_table(io.BytesIO(c))["run_key"].to_pylist()}
 
-    def _files(self) -> dict[str, bytes]:
-        """The content of each table's file; none where the folder has no set."""
-        names = {_file(table): table for table in _TABLES}
+    def _files(self) -> dict[str, list[bytes]]:
+        """The contents of each table's files; none where the folder has no set."""
+        names = {f"{table}.parquet": table for table in _TABLES}
         try:
             found = read_set(self.results, MANIFEST)
             if found is None:
@@ -98,21 +128,44 @@ class Published(Store):
             raise _broken(self.results, str(error)) from error
         if not found and self.more is None:
             raise DataError(f"{self.results} contains no published results; `bench reproduce --export` writes them")
-        if found and (missing := sorted(names.keys() - found.keys())):
-            raise _broken(self.results, f"{', '.join(missing)} is missing")
-        return {table: found[name] for name, table in names.items() if found}
+        tables = by_table(found)
+        if found and (missing := [name for name, table in names.items() if table not in tables]):
+            raise _broken(self.results, f"{', '.join(sorted(missing))} is missing")
+        return tables
 
 
-def _rows(db: DuckDBPyConnection, keys: list[str]) -> dict[str, Any]:
-    """What is kept of these runs, as Arrow tables."""
+def by_table(files: Mapping[str, bytes]) -> dict[str, list[bytes]]:
+    """The contents of files that are of tables, by table, in the order of their names."""
+    tables: dict[str, list[bytes]] = {}
+    for name in sorted(files):
+        if match := FILE.fullmatch(name):
+            tables.setdefault(match[1], []).append(files[name])
+    return tables
+
+
+def rows_of(db: DuckDBPyConnection, attempts: list[str], tables: Iterable[str] = ALL_TABLES) -> dict[str, Any]:
+    """What is kept of these attempts, as Arrow tables."""
     return {
-        table: db.sql(f"{_COUNTED} {query} order by {order}", params=[keys]).to_arrow_table()
-        for table, (query, order) in _TABLES.items()
+        table: db.sql(
+            f"{_CHOSEN} {ALL_TABLES[table][0]} order by {ALL_TABLES[table][1]}", params=[attempts]
+        ).to_arrow_table()
+        for table in tables
     }
 
 
-def _file(table: str) -> str:
-    return f"{table}.parquet"
+def parquet(rows: Any) -> bytes:
+    """An Arrow table as the content of a file; equal tables give equal bytes."""
+    import pyarrow.parquet
+
+    in_memory = io.BytesIO()
+    pyarrow.parquet.write_table(rows, in_memory, compression="zstd")
+    return in_memory.getvalue()
+
+
+def _counting(db: DuckDBPyConnection, keys: list[str]) -> list[str]:
+    """The attempts that count, of these runs."""
+    query = "select attempt from result where run_key in (select unnest(?::varchar[])) order by attempt"
+    return [attempt for (attempt,) in db.execute(query, [keys]).fetchall()]
 
 
 def _broken(folder: Path, why: str) -> DataError:
@@ -122,17 +175,23 @@ def _broken(folder: Path, why: str) -> DataError:
     )
 
 
-def _load(db: DuckDBPyConnection, table: str, content: bytes, folder: Path) -> None:
+def load(db: DuckDBPyConnection, table: str, contents: Iterable[bytes], folder: Path) -> None:
+    """Put the rows of a table's files into an open database; of rows with one key the latest run's record counts."""
     import duckdb
-    import pyarrow.parquet
+    import pyarrow as pa
+    from pyarrow import parquet as files
 
+    key = _KEYS.get(table, "")
+    latest = "recorded_by desc" if table == "run" else key
+    once = f"qualify row_number() over (partition by {key} order by {latest}) = 1" if key else ""
     try:
-        db.register("incoming", pyarrow.parquet.read_table(pyarrow.BufferReader(content)))
-        db.execute(f"insert into {table} by name select * from incoming")  # noqa: S608 - one of the tables above
+        found = [files.read_table(pa.BufferReader(content)) for content in contents]
+        db.register("incoming", pa.concat_tables(found, promote_options="default"))
+        db.execute(f"insert into {table} by name select * from incoming {once}")  # noqa: S608 - one of the tables above
         if table == "run":
             db.execute("update run set budget = replace(budget, 'gradients=', 'passes=')")
-    except (OSError, pyarrow.ArrowException, duckdb.Error) as error:
-        raise _broken(folder, f"{_file(table)} cannot be read: {str(error).splitlines()[0]}") from error
+    except (OSError, pa.ArrowException, duckdb.Error) as error:
+        raise _broken(folder, f"a file of {table} cannot be read: {str(error).splitlines()[0]}") from error
     db.unregister("incoming")
 
 
@@ -140,13 +199,14 @@ def _add(db: DuckDBPyConnection, more: Store) -> None:
     """The concluded runs of another store; what both have is in the newer's words."""
     keys = [row["run_key"] for row in more.rows("select run_key from result order by run_key")]
     with more.reading() as other:
-        found = _rows(other, keys)
+        put(db, rows_of(other, _counting(other, keys), _TABLES))
+
+
+def put(db: DuckDBPyConnection, found: dict[str, Any]) -> None:
+    """Put the rows of attempts into an open database, in place of those that it has of them."""
     for table, rows in found.items():
         db.register("incoming", rows)
-        if table == "metric":
-            db.execute("delete from metric where attempt in (select attempt from incoming)")
-        else:
-            key = _KEYS[table]
-            db.execute(f"delete from {table} where ({key}) in (select ({key}) from incoming)")  # noqa: S608 - named above
+        key = _KEYS.get(table, "attempt")
+        db.execute(f"delete from {table} where ({key}) in (select ({key}) from incoming)")  # noqa: S608 - named above
         db.execute(f"insert into {table} by name select * from incoming")  # noqa: S608 - named above
         db.unregister("incoming")

@@ -1,0 +1,29 @@
+"""`bench export`: finished runs as Parquet files, to be committed, or put on any static host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli import context
+from harness.reporting.report import Result
+from plugins.verbs.upkeep.export import export as write
+
+
+def export(
+    out: Annotated[Path, typer.Option("--out", help="The folder; what it has is kept, what is new is added.")],
+) -> Result:
+    """Write the finished runs of this results folder (--results) as Parquet files, without their draws.
+
+    All commands that read results read the folder: bench --results DIR report leaderboard. Its files are named by
+    their content: after some more runs the same command adds files and leaves the others alone.
+
+    Examples:
+        bench export --out published
+        bench export --out ../our-repository/results
+    """
+    fresh, written, kept = write(context.store(), out)
+    done = f"{context.count(fresh, 'attempt')} exported to {out}: {written} shards written, {kept} left as they were"
+    return Result(notes=[done])

@@ -1,0 +1,162 @@
+"""`bench export`: Parquet shards named by their content, which all commands read as a results folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import fabricated
+import numpy as np
+import pytest
+
+import harness
+from harness.cli.app import run
+from harness.results.ledger import rescored
+from harness.results.ledger.attempt import Attempt
+from harness.results.spec import recorded_key
+from plugins.verbs.upkeep.export import _documents_of
+
+READING = (
+    ["ls", "runs", "--json"], ["report", "leaderboard", "--json"], ["report", "convergence", "--json"],
+    ["compare", "sgld", "csgld", "--json"], ["sql", "from run_metric order by all", "--json"],
+    ["sql", "from curve order by all", "--json"], ["show", fabricated.run_key(0), "--json"],
+)  # fmt: skip
+
+
+def bench(results, *words):
+    return run(["--results", str(results), *map(str, words)])
+
+
+def answer(capsys, results, words):
+    capsys.readouterr()
+    assert bench(results, *words) == 0
+    return capsys.readouterr().out
+
+
+def tree(folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def results(tmp_path):
+    folder = tmp_path / "results"
+    for seed, method in enumerate(("sgld", "sgld", "csgld", "csgld")):
+        fabricated.concluded(folder, seed % 2, number=seed, method=method, points=4)
+    fabricated.concluded(folder, 2, status="error", reason="no memory", metrics=[])
+    fabricated.unfinished(folder, 3)
+    return folder
+
+
+@pytest.fixture
+def exported(results, tmp_path):
+    assert bench(results, "export", "--out", tmp_path / "out") == 0
+    return tmp_path / "out"
+
+
+def test_every_reading_command_answers_as_of_the_results_folder(results, exported, capsys):
+    shutil.rmtree(next((results / "runs").glob(f"*/{fabricated.run_key(3)}")))  # unfinished: it is not exported
+    (results / "results.duckdb").unlink()
+    before = tree(exported)
+    for words in READING:
+        assert answer(capsys, exported, words) == answer(capsys, results, words), words
+    assert harness.load(exported).metrics.equals(harness.load(results).metrics)
+    assert tree(exported) == before
+
+
+def test_the_same_runs_give_the_same_bytes_and_later_ones_add_shards(results, exported, tmp_path):
+    first = tree(exported)
+    assert bench(results, "export", "--out", exported) == 0
+    assert bench(results, "export", "--out", tmp_path / "again") == 0
+    assert tree(exported) == tree(tmp_path / "again") == first
+    fabricated.concluded(results, 5, number=7, points=4)
+    assert bench(results, "export", "--out", exported) == 0
+    second = tree(exported)
+    assert {n for n in first if n != "manifest.json"} < second.keys()
+    assert all(second[name] == content for name, content in first.items() if name != "manifest.json")
+    assert bench(exported, "sql", "from result") == 0
+
+
+def test_an_attempt_that_changed_replaces_its_shard(results, exported):
+    (folder,) = (results / "runs").glob(f"*/{fabricated.run_key(0)}/*")
+    rescored.write(Attempt(folder), [{**Attempt(folder).result()["metrics"][0], "value": 0.125}], {}, {})
+    before = tree(exported)
+    (results / "results.duckdb").unlink()
+    assert bench(results, "export", "--out", exported) == 0
+    assert len(tree(exported)) == len(before)
+    assert 0.125 in harness.load(exported).metrics["value"].to_list()
+    assert harness.load(exported).metrics.equals(harness.load(results).metrics)
+
+
+def test_exports_of_two_people_into_one_folder_are_a_union(results, exported, tmp_path):
+    """In either order, and of an exported folder as of a results folder."""
+    other = tmp_path / "other"
+    fabricated.concluded(other, 8, number=8, points=4)
+    for folder, order in (("x", (results, other)), ("y", (other, exported))):
+        for source in order:
+            assert bench(source, "export", "--out", tmp_path / folder) == 0
+    one, two = (harness.load(tmp_path / folder) for folder in "xy")
+    assert one.metrics.equals(two.metrics)
+    assert len(one.runs) == 6
+    assert _documents_of(tree(tmp_path / "x"), None) == _documents_of(tree(tmp_path / "y"), None)
+
+
+def test_the_run_keys_can_be_computed_from_what_is_exported(exported):
+    documents = _documents_of(tree(exported), None)
+    specs = [json.loads(text) for (_, file), text in documents.items() if file == "spec.json"]
+    keys = set(harness.load(exported).runs["run_key"])
+    assert {recorded_key(spec) for spec in specs} == keys
+    assert len(keys) == 5
+
+
+@pytest.mark.parametrize("damage", ["altered", "missing", "manifest", "no table"])
+def test_damage_is_named(exported, damage, capsys):
+    path = next(exported.glob("metric-*.parquet"))
+    if damage == "altered":
+        path.write_bytes(b"x")
+    elif damage == "missing":
+        path.unlink()
+    elif damage == "manifest":
+        (exported / "manifest.json").write_text("{}")
+    else:
+        from harness.system.files import sealed
+
+        files = json.loads((exported / "manifest.json").read_text())["files"]
+        (exported / "manifest.json").write_text(
+            json.dumps(sealed({"files": {n: d for n, d in files.items() if n != path.name}}))
+        )
+    assert bench(exported, "report", "leaderboard") == 4
+    assert str(exported) in capsys.readouterr().err
+
+
+def test_an_exported_folder_is_not_written_to(exported, capsys):
+    before = tree(exported)
+    run_words = ["run", "--sampler", "sgld", "--task", "mixture5", "--budget", "steps=20", "--seeds", "0"]
+    for words in (run_words, ["rescore"], ["merge", exported]):
+        assert bench(exported, *words) == 4, words
+        assert "exported folder" in capsys.readouterr().err
+    assert tree(exported) == before
+
+
+def test_a_folder_with_other_files_is_left_alone(results, tmp_path, capsys):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "thesis.tex").write_text("")
+    assert bench(results, "export", "--out", tmp_path / "home") == 4
+    assert "has other files" in capsys.readouterr().err
+    assert [*tree(tmp_path / "home")] == ["thesis.tex"]
+
+
+def test_an_interrupted_export_is_the_old_set_or_the_new_one(results, exported, monkeypatch):
+    before = harness.load(exported).metrics
+    fabricated.concluded(results, 5, number=7, points=4)
+    from plugins.verbs.upkeep import export as module
+
+    def fail(*_):
+        raise OSError(28, "No space left on device", "manifest.json")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "write_json", fail)
+        assert bench(results, "export", "--out", exported) == 4
+    assert harness.load(exported).metrics.equals(before)
+    assert bench(results, "export", "--out", exported) == 0
+    assert len(harness.load(exported).runs) == 6
+    assert np.isfinite(harness.load(exported).metrics["value"].to_numpy()).all()
