@@ -115,6 +115,11 @@ class Slurm(Launcher):
             for path in (parent / LOGS).glob(f"{name}_*") if name else ():
                 path.unlink()
 
+    def __post_init__(self) -> None:
+        """Check the settings, the time among them."""
+        super().__post_init__()
+        self._minutes()
+
     def _minutes(self) -> int:
         match = re.fullmatch(r"(\d{1,5})([mhd])", self.time)
         if not match or not int(match[1]):

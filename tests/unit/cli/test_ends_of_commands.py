@@ -133,14 +133,14 @@ def test_a_rate_is_measured_once_for_all_seeds(tmp_path, monkeypatch):
 
     speeds = iter([100.0, 900.0])
     monkeypatch.setattr(local, "measure", lambda *_: next(speeds))
-    ledger = Ledger(tmp_path)
+    ledger, (place,) = Ledger(tmp_path), local.slots(["cpu"], 1)
 
     def steps(seeds, measure):
         asked = request(["sgld"], ["mixture5"], seeds, None, "seconds=30", None, None, None)
         return {item.spec.steps for item in plan(context.plugins(), asked, ledger, measure)}
 
     with pytest.raises(UsageError, match="`bench run` measures it"):
-        steps("0", rates.known(tmp_path, "cpu"))
-    assert steps("0-1", rates.measured(ledger, ("cpu", "cpu-0"))) == {3000}
-    assert steps("0-4", rates.measured(ledger, ("cpu", "cpu-0"))) == {3000}
-    assert steps("5", rates.known(tmp_path, "cpu")) == {3000}
+        steps("0", rates.known(tmp_path, place))
+    assert steps("0-1", rates.measured(ledger, place)) == {3000}
+    assert steps("0-4", rates.measured(ledger, place)) == {3000}
+    assert steps("5", rates.known(tmp_path, place)) == {3000}
