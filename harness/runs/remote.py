@@ -168,7 +168,7 @@ def submit(name: str, launcher: Launcher, jobs: Sequence[Job], ledger: Ledger, m
                 records[folder] = {**about, "name": "", "keys": keys, "since": now()}
                 write_json(_path(ledger, folder.name), records[folder])
                 parcel = make_parcel(part, {**settings, "devices": launcher.devices}, ledger)
-                launcher.exchange(folder).put(PARCEL, parcel)
+                _hand_over(launcher.exchange(folder), parcel)
         except BaseException:
             for folder in records:
                 with suppress(OSError, BenchError):
@@ -184,6 +184,13 @@ def submit(name: str, launcher: Launcher, jobs: Sequence[Job], ledger: Ledger, m
             write_json(_path(ledger, folder.name), {**record, "name": called})
         mine = {folder.name for folder in records}
         return [*before, *(job for job in submitted(ledger, make) if job.ident in mine)]
+
+
+def _hand_over(exchange: Exchange, parcel: bytes) -> None:
+    try:
+        exchange.put(PARCEL, parcel)
+    except OSError as error:
+        raise RunError(f"the exchange of a job cannot be written: {error}") from error
 
 
 def _settle(ledger: Ledger, make: Make) -> None:

@@ -21,6 +21,8 @@ from harness.runs.agent import scratch_folder
 NAMESPACE = "sgmcmc-bench"
 EVERY_SECONDS = 1.0
 ANSWER_SECONDS = 30.0
+START_SECONDS = 180.0
+"""For an actor to start; on a busy machine it took 40."""
 REACH_SECONDS = 5.0
 CURRENT = Path("/tmp/ray/ray_current_cluster")  # noqa: S108 - Ray's own
 
@@ -140,7 +142,8 @@ class Box:
         if actor is None:
             return None
         try:
-            return ray.get(getattr(actor, what).remote(*arguments), timeout=ANSWER_SECONDS)
+            seconds = START_SECONDS if make else ANSWER_SECONDS
+            return ray.get(getattr(actor, what).remote(*arguments), timeout=seconds)
         except ray.exceptions.RayError as error:
             raise OSError(f"the box of job {self.name}: {str(error).strip().partition(chr(10))[0]}") from error
 

@@ -166,6 +166,16 @@ def test_a_submission_that_a_full_disk_or_ctrl_c_ends_leaves_nothing(where, ledg
     assert not list((ledger.root / "jobs").iterdir())
 
 
+def test_an_exchange_that_cannot_be_written_is_a_refusal(ledger, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(FolderExchange, "put", full)
+    with pytest.raises(RunError, match=r"exchange of a job cannot be written: .*No space left"):
+        submit(ledger, Told(), job(ledger, 0))
+    assert not list((ledger.root / "jobs").iterdir())
+
+
 def test_a_job_whose_submission_was_cut_off_is_taken_up_only_if_it_runs(ledger):
     launcher = Told()
     submit(ledger, launcher, job(ledger, 0), job(ledger, 1))
