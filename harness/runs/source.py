@@ -63,7 +63,6 @@ def content_hash(target: str) -> str:
     return total.hexdigest()
 
 
-@functools.cache
 def made_of(target: str) -> tuple[Mapping[str, Path], Sequence[str]]:
     """The files of `content_hash` by name, and its lines of versions."""
     start = target.partition(":")[0]
