@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import shutil
 import tarfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +14,7 @@ from pathlib import Path
 from harness.results.ledger.attempt import FILE_NAMES, WORK, Attempt, result_damage
 from harness.results.ledger.ledger import KEY, Ledger
 from harness.system.errors import DataError
-from harness.system.files import aside, parse_json, sweep, write_whole
+from harness.system.files import aside, parse_json, write_whole
 
 HOLD_SECONDS = 1.0
 """How long to wait for a worker that has the run. It may have it for days."""
@@ -82,7 +83,8 @@ def place(ledger: Ledger, key: str, attempt_id: str, files: Mapping[str, bytes])
         raise DataError(f"what was sent of attempt {attempt_id} of run {key[:12]} is none: {wrong or 'no spec.json'}")
     _check(attempt_id, files)
     with ledger.hold(key, HOLD_SECONDS):
-        sweep(attempt.path)
+        for left in attempt.path.parent.glob(f".{attempt_id}.*"):  # of a killed command: nobody else may write here
+            shutil.rmtree(left, ignore_errors=True)
         new = aside(attempt.path)
         new.mkdir()
         try:

@@ -345,6 +345,9 @@ def test_an_attempt_arrives_whole_once_or_not_at_all(ledger, tmp_path):
     with pytest.raises(DataError, match=r"evil\.py"):
         parcel.place(ledger, key, attempt.id, files | {"evil.py": b""})
     assert ledger.attempts(key) == []
+    killed = ledger.folder(key) / f".{attempt.id}.0123456789abcdef"
+    killed.mkdir(parents=True)
+    (killed / ".draws.part.0123456789abcdef").write_bytes(b"1")  # of a command that was killed meanwhile
     assert parcel.place(ledger, key, attempt.id, files)
     assert not parcel.place(ledger, key, attempt.id, files)
     assert ledger.standing(key).status == "done"
