@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ from harness.runs.agent import scratch_folder
 NAMESPACE = "sgmcmc-bench"
 EVERY_SECONDS = 1.0
 ANSWER_SECONDS = 30.0
+LEAVE_SECONDS = 5.0
+"""For an actor to delete its folder; an agent that goes on for longer deletes it itself."""
 START_SECONDS = 180.0
 """For an actor to start; on a busy machine it took 40."""
 REACH_SECONDS = 5.0
@@ -125,8 +129,12 @@ class Box:
         ray = self.launcher.connected()
         for kind in ("job", "box"):
             actor = _actor(ray, f"{kind}-{self.name}")
-            if actor is not None:
-                ray.kill(actor)
+            if actor is None:
+                continue
+            if kind == "job":
+                with suppress(ray.exceptions.RayError):
+                    ray.get(actor.leave.remote(), timeout=LEAVE_SECONDS)
+            ray.kill(actor)
 
     def _ask(self, what: str, *arguments: Any, make: bool = False) -> Any:
         ray = self.launcher.connected()
@@ -170,13 +178,19 @@ class _Job:
 
     def __init__(self, name: str) -> None:
         self.name, self.over, self.stopping = name, "", False
-        threading.Thread(target=self._work, daemon=True).start()
+        self.worker = threading.Thread(target=self._work, daemon=True)
+        self.worker.start()
 
     def where(self) -> tuple[str, str]:
         return os.uname().nodename, self.over
 
     def stop(self) -> None:
         self.stopping = True
+
+    def leave(self) -> None:
+        """Returns when the agent has ended and its folder is deleted."""
+        self.stopping = True
+        self.worker.join()
 
     def _work(self) -> None:
         box = Box(Ray(), self.name)
@@ -249,6 +263,7 @@ def _actor(ray: Any, name: str) -> Any:
 def _end_with_the_actor() -> None:
     """An agent whose actor is gone can send nothing any more."""
     sys.stdin.buffer.read()
+    shutil.rmtree(sys.argv[1], ignore_errors=True)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
