@@ -72,7 +72,7 @@ def archive(
 
     Examples:
         bench archive --out results.tar --author "Ada Lovelace"
-        bench archive --out results.tar --author "Ada Lovelace" --author "Alan Turing" --title "Our samplers"
+        bench archive --out results.tar --author "Ada Lovelace" --title "Our samplers"
     """
     if not re.fullmatch(r"[A-Za-z0-9_][\w.+-]*\.tar", out.name, re.ASCII):
         raise UsageError(f"--out {out}: the name must be of letters, digits, '.', '_', '+' and '-', and end in .tar")
