@@ -8,14 +8,13 @@ import signal
 import subprocess
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 from clusters.processes import environment_of, kill, parent_of, running
+from crash.surroundings import CLOCK
 
 STAGES = ("submitting", "starting", "running", "running", "running", "ending")
 ATTEND_SECONDS = 420.0
 AGAIN = "repeat the command to resume"
-FAKED = ("LD_PRELOAD", "FAKETIME", "FAKETIME_DONT_FAKE_MONOTONIC", "DONT_FAKE_MONOTONIC")
 
 
 def attend(scene, process):
@@ -282,15 +281,13 @@ def exchange_disk(scene):
 
 
 def clock(scene):
-    """The clock of the command's machine, or of the nodes, is five minutes off."""
-    library = next((path for path in LIBRARIES if Path(path).exists()), None)
-    if library is None:
-        scene.notes.append("no libfaketime here")
-        return
+    """The clock of the command's machine, and perhaps that of the nodes, is five minutes off, as Python code reads it."""
+    file = scene.site.logs / "clock"
+    file.write_text(str(scene.rng.choice([-300, 300])))
     scene.strikes += 1
-    faked = dict(zip(FAKED, (library, scene.rng.choice(["-5m", "+5m"]), "1", "1"), strict=True))
     before = dict(scene.site.environment)
-    scene.site.environment |= faked
+    path = os.pathsep.join([str(CLOCK), *filter(None, [os.environ.get("PYTHONPATH")])])
+    scene.site.environment |= {"PYTHONPATH": path, "CRASH_CLOCK": str(file)}
     ends(scene, scene.start([*scene.words, "--detach"]), (0,))
     if scene.rng.random() < 0.5:
         scene.site.environment = before
@@ -298,9 +295,6 @@ def clock(scene):
     scene.check(code == 0, f"bench status: {shown.stderr()}")
     ends(scene, scene.start(), (0,))
     scene.site.environment = before
-
-
-LIBRARIES = [f"/usr/lib/{arch}-linux-gnu/faketime/libfaketime.so.1" for arch in ("x86_64", "aarch64")]
 
 
 def box(scene):

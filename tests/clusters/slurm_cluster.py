@@ -104,8 +104,9 @@ class Slurm:
         return done.stdout if done.returncode == 0 else ""
 
     def jobs(self):
-        """What is in the queue: lines of name, state, reason."""
-        return [line for line in self.ask("squeue", "--noheader", "--array", "--format=%i %T %r").splitlines() if line]
+        """What is in the queue: lines of name, state, reason. A job that is COMPLETING has ended; Slurm cleans up."""
+        lines = self.ask("squeue", "--noheader", "--array", "--format=%i %T %r").splitlines()
+        return [line for line in lines if line and " COMPLETING " not in line]
 
     def hurry(self):
         """Start jobs at once that were queued again: Slurm would have them wait for two minutes."""
