@@ -281,7 +281,7 @@ def exchange_disk(scene):
 
 
 def clock(scene):
-    """The clock of the command's machine, and perhaps that of the nodes, is five minutes off, as Python code reads it."""
+    """The clock that Python reads is five minutes off: the command's, and perhaps that of the nodes."""
     file = scene.site.logs / "clock"
     file.write_text(str(scene.rng.choice([-300, 300])))
     scene.strikes += 1
