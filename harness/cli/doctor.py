@@ -18,6 +18,7 @@ from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import NETWORK, Ledger, filesystem
 from harness.results.store import Store
 from harness.system.errors import BenchError
+from harness.system.locks import excludes, leased
 
 IMPORTED = ("torch", "torchvision", "duckdb", "polars", "pyarrow", "scipy", "matplotlib", "safetensors")
 ENOUGH = 2 * 2**30
@@ -82,9 +83,8 @@ def _results() -> Iterator[Answer]:
         return
     yield _space(place)
     kind = filesystem(place)
-    local = kind not in NETWORK
-    remedy = "" if local else f"runs are refused there, kernel locks are unreliable: {elsewhere}"
-    yield "file system", "ok" if local else "warning", kind or "unknown", remedy
+    shared = kind in NETWORK or leased(results) or not excludes(place)
+    yield "file system", "ok", f"{kind or 'unknown'}, runs are held by {'leases' if shared else 'kernel locks'}", ""
     yield from _database(results)
 
 
@@ -106,7 +106,7 @@ def _database(results: Path) -> Iterator[Answer]:
     except BenchError as error:
         yield "results database", "problem", str(error), "bench ingest --rebuild"
     else:
-        yield "results database", "ok", f"{row['n']} attempts", ""
+        yield "results database", "ok", f"{row['n']} attempts in {store.path}", ""
 
 
 def _data() -> Iterator[Answer]:

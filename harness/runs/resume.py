@@ -13,7 +13,7 @@ from harness.engine.stepping.execution_mode import LARGE
 from harness.results.environment import is_whole
 from harness.results.ledger.attempt import DRAWN, Attempt
 from harness.results.ledger.ledger import Ledger
-from harness.results.records import RESUMABLE
+from harness.results.records import PAUSED, RESUMABLE
 from harness.results.spec import RunSpec, recorded_key
 from harness.runs import truths
 from harness.runs.failure import setting_up
@@ -94,9 +94,10 @@ def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tupl
     before = standing.unfinished or standing.resumable
     if before is None or not _is_ours(before, spec, here):
         return Attempt.create(ledger.runs, spec, here), None
-    if standing.resumable:
+    lapsed = ledger.leased and not standing.resumable and before.last_event() not in PAUSED  # its worker may be alive
+    if standing.resumable or lapsed:
         attempt = Attempt.create(ledger.runs, spec, here)
-        attempt.take_over(before)
+        attempt.take_over(before, copy=lapsed)
     else:
         attempt = before
         failed = _half_taken(ledger, attempt, spec, here)

@@ -155,6 +155,7 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
     stack.enter_context(device_held(job.device, job.shares))
     specs: list[RunSpec] = []
     locks: dict[str, tuple[Lock, Lock]] = {}
+    ledger.watch(spec.key for spec in job.specs)
     deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
     for spec in sorted(job.specs, key=lambda spec: spec.key):  # in one order, so that two launchers cannot cross
         try:

@@ -3,6 +3,8 @@
 The holder deletes a lock file when it gives the lock back. Whoever locks a file that has lost its name in the meantime
 tries again, so two processes never hold the lock of one name. If a process deletes or replaces the file or folder,
 `Lock.lost` tells its holder. The next process takes over what a killed holder left.
+
+In a results folder whose ledger.json says so, leases take the place of the kernel locks on lock files.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
-from harness.system.errors import DataError, RunError
-from harness.system.files import read_json
+from harness.system import leases
+from harness.system.errors import DataError, RunError, why
+from harness.system.files import parse_json, read_json, read_record
 
 RETRY_SECONDS = 0.1
 """Between two attempts to take a lock."""
@@ -38,10 +42,22 @@ class LostError(DataError):
     """The folder that a worker writes to is no longer the one that it locked."""
 
 
-@dataclass(frozen=True)
-class Lock:
+class Lock(Protocol):
     """A file or folder that this process holds."""
 
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+
+    def lost(self) -> bool:
+        """Whether this process no longer holds what is at the path."""
+
+    def check(self) -> None:
+        """Raise `LostError` where it is lost."""
+
+
+@dataclass(frozen=True)
+class _KernelLock:
     path: Path
     descriptor: int
 
@@ -61,13 +77,56 @@ class Lock:
             )
 
 
+@dataclass(frozen=True)
+class _Leased:
+    """A lock file that is a lease, or the folder that it stands for, open as `descriptor`."""
+
+    path: Path
+    lease: leases.Lease
+    descriptor: int | None = None
+
+    def lost(self) -> bool:
+        if self.lease.lost():
+            return True
+        try:
+            return self.descriptor is not None and not os.path.samestat(os.lstat(self.path), os.fstat(self.descriptor))
+        except FileNotFoundError:
+            return True
+        except OSError:  # out of reach: the lease tells when that is for too long
+            return False
+
+    def check(self) -> None:
+        if self.lost():
+            what = (
+                f"the lease {self.lease.path} {self.lease.reason}" if self.lease.reason else f"{self.path} was deleted"
+            )
+            raise LostError(
+                f"{what}; the worker stopped and wrote no more. Repeat the command to resume from the latest checkpoint"
+            )
+
+
+@contextmanager
+def _leased_file(path: Path, patience: float) -> Iterator[Lock]:
+    lease = leases.take(path, patience)
+    if lease is None:
+        raise HeldError(f"{path.stem} is held by {holder(path)}")
+    try:
+        yield _Leased(path, lease)
+    finally:
+        leases.give_back(lease)
+
+
 @contextmanager
 def lock_file(path: Path, patience: float) -> Iterator[Lock]:
     """Hold the lock file at `path`, waiting up to `patience` seconds; raises `HeldError` with the holder's name."""
+    if leased(path.parent.parent):
+        with _leased_file(path, patience) as file:
+            yield file
+        return
     lock = _locked(path, os.O_RDWR | os.O_CREAT, patience)
     if lock is None:
         raise HeldError(f"{path.stem} is held by {holder(path)}")
-    with _given_back(lock, path.unlink):
+    with _given_back(lock, path.unlink, lock.descriptor):
         record = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
@@ -80,17 +139,27 @@ def lock_file(path: Path, patience: float) -> Iterator[Lock]:
 
 
 @contextmanager
-def lock_folder(path: Path, patience: float) -> Iterator[Lock]:
-    """Hold a folder itself, which is made if it is missing and deleted if it ends up empty; raises `HeldError`."""
+def lock_folder(path: Path, patience: float, file: Lock | None = None) -> Iterator[Lock]:
+    """Hold a folder itself, which is made if it is missing and deleted if it ends up empty; raises `HeldError`.
+
+    Where its lock `file` is a lease, that alone holds the folder.
+    """
+    if isinstance(file, _Leased):
+        path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        leased_folder = _Leased(path, file.lease, descriptor)
+        with _given_back(leased_folder, path.rmdir, descriptor):
+            yield leased_folder
+        return
     lock = _locked(path, os.O_DIRECTORY, patience)
     if lock is None:
         raise HeldError(f"{path} is held by another process, whose lock file was deleted; wait until it has stopped")
-    with _given_back(lock, path.rmdir):
+    with _given_back(lock, path.rmdir, lock.descriptor):
         yield lock
 
 
 @contextmanager
-def _given_back(lock: Lock, delete: Callable[[], None]) -> Iterator[None]:
+def _given_back(lock: Lock, delete: Callable[[], None], descriptor: int) -> Iterator[None]:
     """Delete the locked file, unless another process replaced it, and release the lock."""
     try:
         yield
@@ -98,17 +167,17 @@ def _given_back(lock: Lock, delete: Callable[[], None]) -> Iterator[None]:
         with suppress(OSError):
             if not lock.lost():
                 delete()
-        os.close(lock.descriptor)
+        os.close(descriptor)
 
 
-def _locked(path: Path, flags: int, patience: float) -> Lock | None:
+def _locked(path: Path, flags: int, patience: float) -> _KernelLock | None:
     """The lock of a file or folder; None if another process holds it for longer than `patience` seconds."""
     folder = path if flags & os.O_DIRECTORY else path.parent
     deadline = time.monotonic() + patience
     while True:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            lock = Lock(path, os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666))
+            lock = _KernelLock(path, os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666))
         except FileNotFoundError:  # its last holder deleted the folder just now
             pass
         except OSError as error:
@@ -192,6 +261,9 @@ def held(path: Path) -> bool:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
+    if path.suffix == ".lock" and leased(path.parent.parent):
+        os.close(descriptor)
+        return leases.held(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -200,4 +272,29 @@ def held(path: Path) -> bool:
         return False
     finally:
         os.close(descriptor)
+    return False
+
+
+def leased(results: Path) -> bool:
+    """Whether the lock files of a results folder are leases: its ledger.json says so. Raises `RunError`."""
+    try:
+        return parse_json(read_record(results / "ledger.json")).get("locks") == "leases"
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+    except OSError as error:
+        raise RunError(f"{results} is out of reach ({why(error)}); repeat the command once it can be read") from error
+
+
+def excludes(folder: Path) -> bool:
+    """Whether a kernel lock on a folder keeps a second descriptor out."""
+    with ExitStack() as stack:
+        for _ in range(2):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
     return False

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -112,11 +113,17 @@ class Attempt:
             if arrays is not None:
                 yield arrays
 
-    def take_over(self, other: Attempt) -> None:
-        """Go on from where another attempt stopped: its checkpoints and draws become this one's."""
-        for name in WORK:
+    def take_over(self, other: Attempt, *, copy: bool = False) -> None:
+        """Go on from where another attempt stopped: its checkpoints and draws become this one's.
+
+        They are copied where its worker may still write to it. Digests tell a file that changed meanwhile.
+        """
+        for name in reversed(WORK) if copy else WORK:  # draws that come after a checkpoint are cut off
             with suppress(FileNotFoundError):
-                (other.path / name).replace(self.path / name)
+                if copy:
+                    shutil.copyfile(other.path / name, self.path / name)
+                else:
+                    (other.path / name).replace(self.path / name)
         self.event("took over", attempt_before=other.id)
 
     def append_draws(self, draws: np.ndarray) -> None:

@@ -5,24 +5,30 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.results.ledger.attempt import Attempt
 from harness.results.records import CONTINUABLE, FAILED, FINAL, PAUSED, RESUMABLE, Status
+from harness.system import leases
 from harness.system.errors import DataError, RunError, why
 from harness.system.files import read_json, write_json
-from harness.system.locks import Lock, held, lock_file, lock_folder
+from harness.system.locks import Lock, excludes, held, leased, lock_file, lock_folder
 from harness.system.text import is_text
 
 LAYOUT = 1
+LEASED_LAYOUT = 2
+"""Of a folder whose lock files are leases: versions that know only kernel locks refuse it."""
 KEY = re.compile(r"[0-9a-f]{64}")
 """A run's key, whole."""
 TRASH = ".trash"
 """Where `bench gc` puts attempts before it deletes them."""
-NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "lustre", "gpfs", "fuse.sshfs", "beegfs"})
+NETWORK = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "lustre", "gpfs", "fuse.sshfs", "beegfs", "ceph", "9p", "wekafs"}
+)
+"""File systems that may be mounted on several machines; their kernel locks may hold on one only."""
 
 
 @dataclass(frozen=True)
@@ -82,16 +88,12 @@ class Ledger:
             self.locks.mkdir(exist_ok=True)
             if not (self.root / "ledger.json").exists():
                 write_json(self.root / "ledger.json", {"layout": LAYOUT})
+            if not self.leased and (filesystem(self.root) in NETWORK or not excludes(self.locks)):
+                write_json(self.root / "ledger.json", {"layout": LEASED_LAYOUT, "locks": "leases"})
             with tempfile.TemporaryFile(dir=self.root) as probe:  # it has no name: nothing is left of it
                 probe.write(b"\0" * 4096)
         except OSError as error:
             raise DataError(f"cannot write results to {self.root}: {why(error)}") from error
-        kind = filesystem(self.root)
-        if kind in NETWORK:
-            raise DataError(
-                f"{self.root} is on a network file system ({kind}), whose locks are unreliable; "
-                "choose a local folder by --results DIR or BENCH_RESULTS"
-            )
 
     def check_version(self) -> None:
         """Raise `DataError` where a newer version of sgmcmc-bench wrote this folder, or it cannot be one of results."""
@@ -107,9 +109,9 @@ class Ledger:
                 )
         record = read_json(self.root / "ledger.json")
         layout = record.get("layout") if record else LAYOUT
-        if not isinstance(layout, int) or layout > LAYOUT:
+        if not isinstance(layout, int) or layout > LEASED_LAYOUT:
             raise DataError(
-                f"{self.root} was written by a newer version (layout {layout}, this one knows {LAYOUT}); "
+                f"{self.root} was written by a newer version (layout {layout}, this one knows {LEASED_LAYOUT}); "
                 "upgrade sgmcmc-bench, or choose another folder by --results DIR"
             )
 
@@ -130,8 +132,20 @@ class Ledger:
         part = self.folder(key).parent
         if part.is_symlink():
             raise RunError(f"{part} is a link, which is not followed; put the folder itself there, or delete the link")
-        with lock_file(self.lock(key), patience) as file, lock_folder(self.folder(key), patience) as folder:
+        with lock_file(self.lock(key), patience) as file, lock_folder(self.folder(key), patience, file) as folder:
             yield file, folder
+
+    @property
+    def leased(self) -> bool:
+        """Whether runs are held by leases, as on a network file system, and not by kernel locks."""
+        return leased(self.root)
+
+    def watch(self, keys: Iterable[str]) -> None:
+        """Look at the leases of runs that are to be held: those of dead holders then expire at the same time."""
+        if self.leased:
+            for key in keys:
+                with suppress(OSError):
+                    leases.watch(self.lock(key))
 
     def held(self, key: str) -> bool:
         """Whether a process holds the run now."""

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results.ledger.ledger import TRASH
+from harness.results.ledger.ledger import NETWORK, TRASH, filesystem
 from harness.results.records import TABLES
 from harness.results.store import connection, schema
 from harness.results.store.changes import Known, News, damaged_since, known, news
 from harness.results.store.connection import Busy, Damaged, Foreign, Refused
 from harness.results.store.ingest import Redone, batches, forget, ingest
 from harness.results.store.scan_cache import keep, look
+from harness.system import cache
 from harness.system.errors import DataError, UsageError
 from harness.system.files import aside
+from harness.system.locks import leased
 from harness.system.text import is_text
 
 if TYPE_CHECKING:
@@ -33,12 +37,12 @@ READING = ("SELECT", "EXPLAIN", "PRAGMA", "MULTI")
 class Store:
     """The database of a results folder. Each call opens it, uses it and closes it.
 
-    results   folder with runs/, locks/ and results.duckdb
+    results   folder with runs/, locks/ and, unless it is shared by machines, results.duckdb
     """
 
     def __init__(self, results: Path) -> None:
         self.results = results
-        self.path = results / "results.duckdb"
+        self.path = index(results)
         self._instead: DuckDBPyConnection | None = None  # what is read where the database cannot be, in memory
         self._closing = ExitStack()
         self.obstacle = ""
@@ -234,10 +238,30 @@ class Store:
             return Foreign("is from another version of DuckDB")
 
 
+def index(results: Path) -> Path:
+    """Where the database of a results folder is: in it, or, where machines share it, in a cache folder of this one.
+
+    DuckDB relies on kernel locks. The name is of the folder's path and inode, so another folder has another database.
+    """
+    if not leased(results):
+        return results / "results.duckdb"
+    name = hashlib.sha256(f"{results.resolve()}\0{results.stat().st_ino}".encode()).hexdigest()[:16]
+    place = cache.folder("index")
+    if filesystem(place) in NETWORK:  # as home folders of clusters often are
+        place = Path(tempfile.gettempdir()) / f"sgmcmc-bench-{os.getuid()}"
+        if place.exists() and place.stat().st_uid != os.getuid():
+            raise DataError(f"{place} belongs to another user; name a folder on a local disk by BENCH_CACHE")
+    return place / name / "results.duckdb"
+
+
 def _fill(path: Path, found: News, redone: Redone | None = None) -> None:
     """Put news into the database at `path`. It is opened for each batch: until it is closed, DuckDB keeps in memory
     what it has written.
     """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(f"{path.parent} cannot be made: {error.strerror}") from error
     papers = found.papers
     several = batches(found.records)
     for batch in itertools.chain([next(several, [])], several):

@@ -36,7 +36,7 @@ _LEFT_IN_ATTEMPT = re.compile(_ASIDE)
 _KEY = KEY.pattern
 _LEFT = {
     "": re.compile(rf"\.(ledger\.json|results\.settled\.json|results\.duckdb)\.{ENDING}(\.wal)?"),
-    "locks": re.compile(rf"\.{_KEY}\.notice\.{ENDING}"),
+    "locks": re.compile(rf"\.{_KEY}\.(notice|lock)\.{ENDING}"),
     "truths": re.compile(rf"\.[\w-]+\.json\.{ENDING}"),
     FIGURES: re.compile(rf"\.[\w-]+\.{_KEY}\.json\.{ENDING}"),
     "rates": re.compile(rf"\.{_KEY}-[\w-]+\.json\.{ENDING}"),
@@ -80,6 +80,7 @@ def remove(ledger: Ledger, found: Sequence[Garbage], *, failed: bool = False) ->
     for item in found:
         if item.run:
             by_run.setdefault(item.run, set()).add(item.path)
+    ledger.watch(by_run)
     for key, paths in by_run.items():
         try:
             with ledger.hold(key, LOCK_TIMEOUT_SECONDS):
