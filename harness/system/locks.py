@@ -97,11 +97,10 @@ class _Leased:
 
     def check(self) -> None:
         if self.lost():
-            what = (
-                f"the lease {self.lease.path} {self.lease.reason}" if self.lease.reason else f"{self.path} was deleted"
-            )
+            reason = self.lease.reason
+            lost = f"the lease {self.lease.path} {reason}" if reason else f"{self.path} was deleted or replaced"
             raise LostError(
-                f"{what}; the worker stopped and wrote no more. Repeat the command to resume from the latest checkpoint"
+                f"{lost}; the worker stopped and wrote no more. Repeat the command to resume from the latest checkpoint"
             )
 
 

@@ -42,7 +42,7 @@ def answered(number):
 REFUSING = {"refused": answered(errno.ENOTSUP), "no locks": answered(errno.ENOLCK), "ignored": lambda *_: None}
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(leases, "BEAT_SECONDS", 0.2)
     monkeypatch.setattr(leases, "LEASE_SECONDS", 1.5)
@@ -50,7 +50,7 @@ def quick(monkeypatch):
 
 
 @pytest.fixture(params=["refused"])
-def ledger(tmp_path, monkeypatch, quick, request):
+def ledger(tmp_path, monkeypatch, request):
     """A results folder whose kernel locks do not work: BENCH_TEST_SHARED names one, else flock is made to fail."""
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     made = Ledger(Path(os.environ.get("BENCH_TEST_SHARED") or tmp_path) / tmp_path.name / "results")
@@ -91,7 +91,7 @@ def test_a_folder_whose_kernel_locks_do_not_exclude_is_one_of_leases(ledger):
         assert (file.lost(), folder.lost(), ledger.held(KEY)) == (False, False, True)
         folder.check()
     assert not ledger.held(KEY)
-    assert os.listdir(ledger.locks) == []
+    assert not list(ledger.locks.iterdir())
 
 
 def test_a_local_folder_has_kernel_locks_and_one_that_names_leases_has_those(tmp_path, monkeypatch):
@@ -199,7 +199,7 @@ def test_a_folder_out_of_reach_is_told_and_has_no_kernel_lock_instead(ledger, mo
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr("harness.system.locks.read_record", unreachable)
-    with pytest.raises(RunError, match="out of reach.*repeat the command"), ledger.hold(KEY, 0):
+    with pytest.raises(RunError, match=r"out of reach.*repeat the command"), ledger.hold(KEY, 0):
         pass
 
 
@@ -224,7 +224,7 @@ def test_many_processes_take_turns(ledger):
     crowd = [subprocess.Popen(words, stderr=subprocess.PIPE, text=True) for _ in range(3)]
     errors = [process.communicate(timeout=120)[1] for process in crowd]
     assert [process.returncode for process in crowd] == [0] * 3, errors
-    assert os.listdir(ledger.locks) == []
+    assert not list(ledger.locks.iterdir())
 
 
 def test_a_lease_that_came_meanwhile_is_put_back(ledger, monkeypatch):
@@ -236,7 +236,7 @@ def test_a_lease_that_came_meanwhile_is_put_back(ledger, monkeypatch):
     monkeypatch.setattr(leases, "_state", lambda place: answers.pop() if answers else real(place))
     leases._remove(path, before)
     assert path.read_text() == "new"
-    assert os.listdir(ledger.locks) == [path.name]
+    assert list(ledger.locks.iterdir()) == [path]
 
 
 @pytest.fixture
@@ -277,7 +277,7 @@ def test_two_workers_of_one_run_overlap_and_one_result_counts(ledger, job, monke
     store = Store(ledger.root)
     store.refresh()
     assert len(store.rows("select * from attempt where concluded")) == 2
-    assert len(store.rows("select * from run where status = 'done'")) == 1
+    assert len(store.rows("select * from result")) == 1
 
 
 def test_the_index_is_on_a_local_disk_for_each_machine(ledger, job, tmp_path, monkeypatch):
@@ -295,7 +295,7 @@ def test_the_index_is_on_a_local_disk_for_each_machine(ledger, job, tmp_path, mo
     assert not list(ledger.root.glob("results.*"))
 
 
-def test_the_doctor_says_how_runs_are_held_and_where_the_index_is(ledger, job, monkeypatch):
+def test_the_doctor_says_how_runs_are_held_and_where_the_index_is(ledger, monkeypatch):
     monkeypatch.setattr("harness.cli.context.current", lambda: SimpleNamespace(results=ledger.root))
     Store(ledger.root).refresh()
     rows = {check: found for check, _, found, _ in _results()}
