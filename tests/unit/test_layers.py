@@ -68,7 +68,6 @@ def test_every_public_name_is_there():
 WORDS = {"autocorrelation", "curves", "ood", "schedules", "trajectory"}
 """Names of reports that are also words of the core."""
 MEANT = {
-    "results/ledger/ledger.py names local": "a word of messages",
     "contracts/sampler.py names sgd": "the optimiser that most samplers are at T = 0",
     "runs/plan.py names cycles": "more cycles than steps are refused when planning",
     "runs/settings.py names constant": "the schedule where none is named",

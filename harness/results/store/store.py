@@ -250,7 +250,7 @@ def index(results: Path) -> Path:
     if filesystem(place) in NETWORK:  # as home folders of clusters often are
         place = Path(tempfile.gettempdir()) / f"sgmcmc-bench-{os.getuid()}"
         if place.exists() and place.stat().st_uid != os.getuid():
-            raise DataError(f"{place} belongs to another user; name a folder on a local disk by BENCH_CACHE")
+            raise DataError(f"{place} belongs to another user; name a folder of your own by BENCH_CACHE")
     return place / name / "results.duckdb"
 
 
