@@ -341,7 +341,7 @@ FAULTS = {
     "slurm": BOTH | {
         "the controller dies and comes back": controller,
         "no controller": no_controller,
-        "a clock five minutes off": clock,  # Ray crashes where datetime is replaced
+        "a clock five minutes off": clock,  # commands on Ray died of it, and why is not known
         "jobs are queued again": requeue,
         "the time limit": time_limit,
         "a full disk of the exchanges": exchange_disk,
