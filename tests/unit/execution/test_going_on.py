@@ -138,7 +138,7 @@ def test_a_kill_while_checkpoints_change_hands_loses_nothing(ledger, tmp_path, m
         block.checkpoint()
     _advance(block, Stop(), print, 1e-6)
 
-    def killed(attempt, other):
+    def killed(attempt, other, **_):
         for name in WORK[:moved]:
             (other.path / name).replace(attempt.path / name)
         raise KeyboardInterrupt
