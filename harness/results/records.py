@@ -173,6 +173,29 @@ class Artifact:
     bytes: int | None = entry("size; NULL where the file is gone", at="")
 
 
+class Level(StrEnum):
+    """How far the numbers of an attempt were verified, from least to most."""
+
+    REPORTED = "reported"
+    RESCORED = "rescored"
+    REPLAYED = "replayed"
+    RUN_HERE = "run here"
+
+
+ELSEWHERE = "elsewhere"
+"""Protocol of rows that other software made and `bench score` measured: they cannot be replayed."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """One row an attempt of an exported folder: what the owner of the folder did to verify it."""
+
+    attempt: str = entry("attempt that it is of")
+    level: str = entry(f"{', '.join(Level)}: {Level.RUN_HERE} is by the owner of the folder")
+    how: str = entry("what was compared, and the outcome")
+    salt: str = entry("text that chose which runs `bench verify` replayed; empty where it chose none")
+
+
 @dataclass(frozen=True)
 class Event:
     """One row a line of events.jsonl."""
@@ -312,6 +335,7 @@ TABLES: Mapping[str, Table] = {
     "curve_points": _table(CurvePoints),
     "artifact": _table(Artifact),
     "event": _table(Event),
+    "verification": _table(Verification, "attempt", of=""),
     "paper": _table(Paper, "paper", of="papers"),
     "reported_value": _table(ReportedValue, of="papers"),
     "claim": _table(Claim, of="papers"),

@@ -155,7 +155,7 @@ def of_database(store: Store, papers: Iterable[Path]) -> list[Damage]:
         with connection.reading(store.path) as db:
             if os.path.lexists(store.path) and not connection.is_filled(db, store.path):
                 raise DataError(f"{store.path} has no tables; `bench ingest` makes them")
-            have, there = known(db), _prints(db)
+            have, there = known(db), prints(db)
     except Older as state:
         raise DataError(f"{store.path} {state}; `bench ingest` rebuilds it") from state
     except Damaged as state:
@@ -196,10 +196,11 @@ def _different(there: Prints, have: Known, found: News) -> dict[str, set[Key]]:
 def _rebuilt(found: News) -> Prints:
     with connection.in_memory() as db:
         ingest(db, found)
-        return _prints(db)
+        return prints(db)
 
 
-def _prints(db: DuckDBPyConnection) -> Prints:
+def prints(db: DuckDBPyConnection) -> Prints:
+    """What each attempt, run and the like has in each table."""
     found: Prints = {}
     for table, names in _KEYS.items():
         key, row = ", ".join(names), ", ".join(columns_of(table))

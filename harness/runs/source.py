@@ -44,7 +44,11 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 def source_hash(target: str) -> str:
     """`content_hash`, or that of older code that the package declares to give the same numbers."""
-    found = content_hash(target)
+    return numbers_of(target, content_hash(target))
+
+
+def numbers_of(target: str, found: str) -> str:
+    """The hash in run keys of code with the hash `found`: that of older code, where the installed package says so."""
     return _equal(target.partition(":")[0].partition(".")[0]).get(found, found)
 
 
@@ -55,9 +59,14 @@ def content_hash(target: str) -> str:
     PluginError where a module does not parse, or a declared file does not exist.
     """
     found, versions = made_of(target)
+    return hash_of({name: path.read_bytes() for name, path in found.items()}, versions)
+
+
+def hash_of(files: Mapping[str, bytes], versions: Iterable[str]) -> str:
+    """The hash of files by name and of lines of versions."""
     total = hashlib.sha256()
-    for name, path in sorted(found.items()):
-        total.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    for name, content in sorted(files.items()):
+        total.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
     for line in versions:
         total.update(line.encode())
     return total.hexdigest()

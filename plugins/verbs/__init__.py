@@ -27,6 +27,7 @@ def bench_verbs() -> list[Info]:
         Info("truth", "plugins.verbs.truth:truth", "Compute the truth of a task by long HMC and store it."),
         Info("gc", "plugins.verbs.gc:gc", "List or delete unreferenced files in the results folder."),
         Info("merge", "plugins.verbs.merge:merge", "Copy the attempts of other results folders into this one."),
+        Info("verify", "plugins.verbs.verify:verify", "Check somebody's results: keys, rows, draws, replays."),
         Info("export", "plugins.verbs.export:export", "Write the finished runs as Parquet files, to share them."),
         Info("archive", "plugins.verbs.archive:archive", "Write results, code and a citation as one file."),
         Info("check", "plugins.verbs.check:check", "Check samplers, schedules and tasks against the laws."),

@@ -13,6 +13,7 @@ from harness.cli import context, options
 from harness.contracts.hook_validation import NAME
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import Ledger
+from harness.results.records import ELSEWHERE
 from harness.results.spec import Component, Origin
 from harness.runs.plan import RunRequest, data_files, expand, parse_seeds, parse_settings
 from harness.runs.plugin_metadata import task_facts
@@ -20,8 +21,6 @@ from harness.runs.subprocess_call import call
 from harness.runs.worker import Job
 from harness.system.errors import UsageError
 
-PROTOCOL = "elsewhere"
-"""Of these rows: reports never put rows of different protocols into one table."""
 SOURCE = hashlib.sha256(b"made elsewhere").hexdigest()
 STEPS = {"schedule": "constant", "schedule.step_size": "1", "run.burn_in": "0", "run.compile": "plain"}
 
@@ -56,7 +55,7 @@ def score(
         bench score mixture25 draws.npz --name my-sampler --passes 6000 --warmup 1000 --seed 0
         bench score notmnist predictions.npz --name my-sampler --passes 200 --seed 0
     """
-    from plugins.verbs.upkeep.submission import ELSEWHERE, Declared, read
+    from plugins.verbs.upkeep.submission import TARGET, Declared, read
 
     if not NAME.fullmatch(name):
         raise UsageError(f"--name {name!r:.80} must match {NAME.pattern}")
@@ -75,8 +74,8 @@ def score(
     spec = replace(
         plain,
         method=name,
-        sampler=Component(name=name, target=ELSEWHERE, source=SOURCE, params={"declared": about}),
-        protocol=PROTOCOL,
+        sampler=Component(name=name, target=TARGET, source=SOURCE, params={"declared": about}),
+        protocol=ELSEWHERE,
         budget=f"passes={passes:g}",
         origins=origins,
     )

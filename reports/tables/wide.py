@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from harness import UNGATED, Column, FieldScore, Group, Table, number, settings_from, typical, with_interval
+from harness import UNGATED, Column, FieldScore, Group, Level, Table, number, settings_from, typical, with_interval
 from reports.reproduction.reported import PaperScore, own_settings
 
 Cost = Callable[[Group], Sequence[float | None]]
@@ -184,16 +184,19 @@ def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes:
         found = score.standing(group, ranked_by).rank
         return str(found.tier) if found else "-"
 
+    foreign = any(group.level != Level.RUN_HERE for group in score.groups)
+    levels: dict[str, Cell] = {"verified": lambda group: str(group.level)} if foreign else {}
     cells: dict[str, Cell] = {
         "rank": rank_cell(score, ranked_by),
         "tier": tier,
         "method": lambda group: label(score, group),
         "seeds": lambda group: str(len(group.runs)),
         "status": lambda group: score.standing(group, ranked_by).short,
+        **levels,
         **columns,
         "settings": chosen_by,
     }
-    left = {"method", "status", "paper", "settings"}
+    left = {"method", "status", "verified", "paper", "settings"}
     shape = [Column(name, name, "left" if name in left else "right") for name in cells]
     groups = score.ordered(ranked_by)
     rows = [{**{name: cell(group) for name, cell in cells.items()}, "group": group.key} for group in groups]

@@ -337,7 +337,7 @@ def test_runs_that_an_export_leaves_out_are_counted(tmp_path, capsys):
 
 
 def test_nothing_published_is_no_set_of_no_runs(tmp_path, capsys):
-    with pytest.raises(DataError, match="contains no published results"):
+    with pytest.raises(DataError, match="contains no exported results"):
         Published(tmp_path).rows("select * from run")
     assert run(["--results", str(tmp_path / "none"), "reproduce", "--export", str(tmp_path / "out")]) == 4
     assert "nothing was written" in capsys.readouterr().err

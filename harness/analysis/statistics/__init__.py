@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from harness.analysis.statistics.intervals import Interval, as_values, bootstrap_interval, mean_interval, t_multiplier
 from harness.analysis.statistics.ranks import Direction, Rank, rank_methods, rank_replicates, tukey_multiplier
-from harness.analysis.statistics.tests import PERMUTATION_SEEDS, PairedTest, holm, paired_t, paired_test, sign_flip
+from harness.analysis.statistics.tests import (
+    PERMUTATION_SEEDS,
+    PairedTest,
+    holm,
+    paired_t,
+    paired_test,
+    same_mean,
+    sign_flip,
+)
 
 __all__ = [
     "PERMUTATION_SEEDS",
@@ -20,6 +28,7 @@ __all__ = [
     "paired_test",
     "rank_methods",
     "rank_replicates",
+    "same_mean",
     "sign_flip",
     "t_multiplier",
     "tukey_multiplier",

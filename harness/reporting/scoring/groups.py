@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.results.papers import SWEPT, USER
-from harness.results.records import FINAL, Status, Value
+from harness.results.records import ELSEWHERE, FINAL, Level, Status, Value
 
 CHANGED = (USER, SWEPT)
 """Provenances of settings that differ from the published ones."""
@@ -112,7 +112,8 @@ class Group:
     """Runs that differ only in seed. `settings` holds every resolved setting by its dotted name, sources and data by
     their hashes; `readings` what was measured, by metric and then by version, the newest first; `task_code`
     is there where there are runs of several versions of the task's code or data; `given` is what the task handed to the
-    sampler at no cost; `tuned` is the study that settings are from, with its cost.
+    sampler at no cost; `tuned` is the study that settings are from, with its cost; `level` is that of the run that was
+    verified least.
     """
 
     key: str
@@ -130,6 +131,13 @@ class Group:
     task_code: TaskCode | None = None
     given: Mapping[str, str] = field(default_factory=dict)
     tuned: str = ""
+    level: Level = Level.RUN_HERE
+
+    @property
+    def verified(self) -> bool:
+        """Whether it may rank: its runs were made or replayed here, or scored here where they cannot be replayed."""
+        least = Level.RESCORED if self.protocol == ELSEWHERE else Level.REPLAYED
+        return [*Level].index(self.level) >= [*Level].index(least)
 
     @functools.cached_property
     def done(self) -> Runs:

@@ -26,7 +26,7 @@ from harness.reporting.scoring.groups import (
 )
 from harness.reporting.scoring.labels import SHORT
 from harness.results.papers import TUNED, settle
-from harness.results.records import Value, columns_of
+from harness.results.records import ELSEWHERE, Level, Value, columns_of
 from harness.results.spec import GIVEN, SETTINGS
 from harness.results.store import Store
 from harness.runs.source import source_hash
@@ -62,6 +62,11 @@ _ORIGINS = """
 select group_key, origins from chosen join run using (group_key, run_key, seed)
 group by group_key, origins order by group_key, max(seed)
 """
+_LEVELS = f"""
+select group_key, list(distinct coalesce(level,
+    case when protocol = '{ELSEWHERE}' then '{Level.RESCORED}' else '{Level.RUN_HERE}' end)) as levels
+from chosen join run using (group_key, run_key, seed) left join verification using (attempt) group by group_key
+"""  # noqa: S608 - words of ours
 _ABOUT = [name for name in columns_of("metric") if name not in ("attempt", "value")]
 _CHOICES = "select * from choice where stated is not null"
 _READINGS = f"""
@@ -97,6 +102,7 @@ def load_groups(store: Store, request: Request, *, trials: bool = False) -> list
         origins: dict[str, dict[str, Any]] = {}
         for key, text in db.execute(_ORIGINS).fetchall():
             _merge(origins.setdefault(key, {}), json.loads(text))
+        levels = {key: min(map(Level, found), key=[*Level].index) for key, found in db.execute(_LEVELS).fetchall()}
         rows = _dicts(db, _GROUPS)
         codes = _codes(db.execute(_CODES).fetchall(), request)
         choices: dict[tuple[str, str, str], dict[str, Any]] = {}
@@ -112,6 +118,7 @@ def load_groups(store: Store, request: Request, *, trials: bool = False) -> list
             origins[key],
             choices.get((row["name"], row["task"], row["protocol"]), {}),
             codes.get(_code(row)),
+            levels[key],
             details,
         )
         for row in rows
@@ -236,6 +243,7 @@ def _group(
     origins: Mapping[str, Any],
     choices: Mapping[str, Any],
     task_code: TaskCode | None,
+    level: Level,
     details: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]],
 ) -> Group:
     key = row["group_key"]
@@ -256,6 +264,7 @@ def _group(
         runs=Runs(numbers, lambda: [Run(**row, metrics=_Metrics(readings, row["seed"])) for row in details()[key]]),
         readings=readings,
         task_code=task_code,
+        level=level,
     )
 
 

@@ -47,6 +47,7 @@ def flat_record(group: Group, label: str, estimate: Estimate, standing: RankStat
         "rank_high": rank.high if rank else None,
         "tier": rank.tier if rank else None,
         "status": standing.status,
+        "verified": str(group.level),
         "untuned": ", ".join(settings_from(group, "untuned")) or None,
         "tuned": group.tuned or None,
         "given": ", ".join(group.given) or None,

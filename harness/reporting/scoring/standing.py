@@ -31,10 +31,10 @@ def standings(
 ) -> dict[str, RankStatus]:
     """The rank status of each group of a field by one metric, by group key.
 
-    Unranked are groups with a diverged or failed seed, with fewer than five seeds, without a value in some seed, and
-    those that the gate finds biased or cannot judge. `gates` is empty for a metric that a wrong law cannot inflate. A
-    group without a gate is judged only where the others have none either (no truth is known). The rest is ranked, with
-    intervals over seeds and tiers.
+    Unranked are groups with a diverged or failed seed, with fewer than five seeds, without a value in some seed, those
+    that the gate finds biased or cannot judge, and those of another machine that were not replayed. `gates` is empty
+    for a metric that a wrong law cannot inflate. A group without a gate is judged only where the others have none
+    either (no truth is known). The rest is ranked, with intervals over seeds and tiers.
     """
     truth_known = any(gate is not None for gate in gates.values())
     newest = max((e.version for e in estimates.values() if e is not None), default=0)
@@ -43,6 +43,7 @@ def standings(
         gate = gates.get(group.key)
         reason = (
             _failure(group)
+            or ("" if group.verified else f"{group.level}: not replayed by the owner of these results (RULES.md 9)")
             or (f"biased: {gate.reason}" if gate is not None and gate.verdict == "biased" else "")
             or ("unranked: fewer than five seeds" if len(group.runs) < MINIMUM_SEEDS else "")
             or ("unranked: equal seconds are not equal cost" if group.budget.startswith("seconds=") else "")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.results import papers
+from harness.results.records import Level
 from harness.results.store import connection
 from harness.results.store.changes import News
 from harness.results.store.ingest import ingest
@@ -47,13 +48,19 @@ ALL_TABLES = {
     "event": ("select event.* from event semi join chosen using (attempt)", "attempt, i"),
 }
 """The same, of an exported folder."""
-FILE = re.compile(rf"({'|'.join(ALL_TABLES)})(?:-[0-9a-f]{{16}})?\.parquet")
+VERIFICATION = "verification"
+FILE = re.compile(rf"({'|'.join([*ALL_TABLES, VERIFICATION])})(?:-[0-9a-f]{{16}})?\.parquet")
 MANIFEST = "manifest.json"
+MOST_BYTES = 2**33
+"""Of a table before compression: a small file can state any size."""
 _KEYS = {
     "run": "run_key", "attempt": "attempt", "environment": "environment", "plugin": "environment, distribution",
     "task_version": "task, version, source, data",
 }  # fmt: skip
 """Tables whose rows several sets or shards may have, with their keys."""
+_REPORTED = f"""
+insert into {VERIFICATION} select attempt, '{Level.REPORTED}', '', '' from attempt anti join {VERIFICATION}
+using (attempt)"""  # noqa: S608 - names of ours
 
 
 class Published(Store):
@@ -88,6 +95,7 @@ class Published(Store):
         with connection.in_memory() as db:
             for table, contents in self._files().items():
                 load(db, table, contents, self.results)
+            db.execute(_REPORTED)
             if self.more is not None:
                 _add(db, self.more)
             rows, notes = papers.read(self.papers)
@@ -127,7 +135,7 @@ class Published(Store):
         except (OSError, ValueError) as error:
             raise _broken(self.results, str(error)) from error
         if not found and self.more is None:
-            raise DataError(f"{self.results} contains no published results; `bench reproduce --export` writes them")
+            raise DataError(f"{self.results} contains no exported results; `bench export` writes them")
         tables = by_table(found)
         if found and (missing := [name for name, table in names.items() if table not in tables]):
             raise _broken(self.results, f"{', '.join(sorted(missing))} is missing")
@@ -185,7 +193,11 @@ def load(db: DuckDBPyConnection, table: str, contents: Iterable[bytes], folder: 
     latest = "recorded_by desc" if table == "run" else key
     once = f"qualify row_number() over (partition by {key} order by {latest}) = 1" if key else ""
     try:
-        found = [files.read_table(pa.BufferReader(content)) for content in contents]
+        opened = [files.ParquetFile(pa.BufferReader(content)) for content in contents]
+        total = sum(f.metadata.row_group(i).total_byte_size for f in opened for i in range(f.metadata.num_row_groups))
+        if total > MOST_BYTES:
+            raise _broken(folder, f"the files of {table} state {total:,} bytes, at most {MOST_BYTES:,} are read")
+        found = [file.read() for file in opened]
         db.register("incoming", pa.concat_tables(found, promote_options="default"))
         db.execute(f"insert into {table} by name select * from incoming {once}")  # noqa: S608 - one of the tables above
         if table == "run":

@@ -58,8 +58,8 @@ class Record:
         return self.rows["event"][-1] if self.rows["event"] else None
 
 
-def read(results: Path, path: str) -> Record:
-    """The attempt in the directory `path` below `results`; raises `Malformed` where it is not whole.
+def read(results: Path, path: str, *, curves: bool = True) -> Record:
+    """The attempt in the directory `path` below `results`, with or without curves; `Malformed` where it is not whole.
 
     The status of an unfinished attempt is left "orphaned": whether a worker has it, the lock says.
     """
@@ -87,8 +87,9 @@ def read(results: Path, path: str) -> Record:
             raise Malformed("spec.json is altered: its checksum does not match result.json")
         record.rows["metric"] = _metrics(record, result)
         record.rows["artifact"] = _artifacts(record, result, attempt.path)
-        record.curves = _curves(record, attempt.path / CURVES, result.get("files", {}).get(CURVES))
-        _take_rescored(record, attempt.path)
+        if curves:
+            record.curves = _curves(record, attempt.path / CURVES, result.get("files", {}).get(CURVES))
+        _take_rescored(record, attempt.path, curves=curves)
     record.rows["attempt"] = [row(columns_of("attempt"), result, "result.json", **given)]
     return record
 
@@ -104,15 +105,16 @@ def _document(attempt: Attempt, name: str) -> tuple[bytes, dict[str, Any]]:
         raise Malformed(f"{name} cannot be read: {error}") from None
 
 
-def _take_rescored(record: Record, folder: Path) -> None:
+def _take_rescored(record: Record, folder: Path, *, curves: bool) -> None:
     """Replace the result's metrics and curves by those computed again from the kept draws."""
     newer, damage = rescored.read(folder)
     try:
         if newer is not None:
             files = newer["files"]
             metrics = _metrics(record, newer)
-            curves = [curve for file in files for curve in _curves(record, folder / file, files[file])]
-            record.rows["metric"], record.curves = metrics, curves
+            if curves:
+                record.curves = [curve for file in files for curve in _curves(record, folder / file, files[file])]
+            record.rows["metric"] = metrics
             record.rows["artifact"] += _artifacts(record, {"files": files}, folder)
     except Malformed as malformed:
         damage = str(malformed)

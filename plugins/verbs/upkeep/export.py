@@ -3,6 +3,10 @@
 A shard is one file for each table, and `document-SHARD.parquet` with spec.json, result.json and rescored.json as they
 were written. SHARD is a checksum of the shard's content. An export adds shards with what the folder lacks. It replaces
 a shard only where an attempt in it has changed, as by `bench rescore`; nothing else is taken away.
+
+`verification-SHARD.parquet` says what the owner of the folder did to verify each attempt: those from a results folder
+were run here. What another exported folder says is not taken over: its attempts are reported, until `bench verify`
+finds more.
 """
 
 from __future__ import annotations
@@ -12,13 +16,24 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.results.ledger import rescored
-from harness.results.records import columns_of
+from harness.results.records import ELSEWHERE, Level, Verification, columns_of
 from harness.results.store import Store, connection
-from harness.results.store.published import ALL_TABLES, FILE, MANIFEST, by_table, load, parquet, put, rows_of
+from harness.results.store.published import (
+    ALL_TABLES,
+    FILE,
+    MANIFEST,
+    VERIFICATION,
+    by_table,
+    load,
+    parquet,
+    put,
+    rows_of,
+)
 from harness.runs.source import content_hash, made_of, source_hash
 from harness.system.errors import BenchError, DataError
 from harness.system.files import (
@@ -43,30 +58,40 @@ _OF_ATTEMPT = [name for name in ALL_TABLES if "attempt" in columns_of(name)]
 _OWN = re.compile(rf"{FILE.pattern}|document-[0-9a-f]{{16}}\.parquet|source-[0-9a-f]{{64}}\.json")
 
 
-def export(store: Store, folder: Path) -> tuple[int, int, int]:
+def export(
+    store: Store,
+    folder: Path,
+    verified: Mapping[str, Verification] | None = None,
+) -> tuple[int, int, int]:
     """Add the finished attempts of a store to a folder: how many were new or changed, shards written, shards kept.
+
+    With `verified`, only the attempts in it, with what is said there of them.
 
     Raises `DataError` where the folder has other things, is damaged, or cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with alone(folder):
-            return _export(store, folder)
+            return _export(store, folder, verified)
     except OSError as error:
         raise DataError(f"{error.filename or folder} cannot be written: {error.strerror or error}") from error
 
 
-def _export(store: Store, folder: Path) -> tuple[int, int, int]:
+def _export(store: Store, folder: Path, verified: Mapping[str, Verification] | None) -> tuple[int, int, int]:
     old = _present(folder)
     shards = _shards(old, folder)
     with connection.in_memory() as db, store.reading() as other:
         for table, contents in by_table(old).items():
             load(db, table, contents, folder)
         before, now = _states(db), _states(other)
+        if verified is not None:
+            now = {attempt: state for attempt, state in now.items() if attempt in verified}
         fresh = sorted(attempt for attempt, state in now.items() if before.get(attempt) != state)
-        stale = {shard for shard, attempts in shards.items() if attempts & set(fresh)}
         put(db, rows_of(other, fresh))
-        documents = _documents_of(old, stale) | _documents(store, other, fresh)
+        found = _verified(store, other, fresh) if verified is None else verified
+        fresh = sorted({*fresh, *_put_levels(db, found)})
+        stale = {shard for shard, attempts in shards.items() if attempts & set(fresh)}
+        documents = documents_of(old, stale) | _documents(store, other, fresh)
         todo = sorted(set(fresh).union(*(shards[shard] for shard in stale)))
         digests = {name: hashlib.sha256(c).hexdigest() for name, c in old.items() if _shard(name) not in stale}
         written = 0
@@ -140,12 +165,38 @@ def _states(db: DuckDBPyConnection) -> dict[str, tuple[Any, ...]]:
     return {attempt: tuple(sorted(states.items())) for attempt, states in total.items() if "attempt" in states}
 
 
+def _verified(store: Store, db: DuckDBPyConnection, attempts: list[str]) -> dict[str, Verification]:
+    """What an export says of attempts: those of a results folder were run here, or scored here."""
+    if _is_exported(store):
+        return {attempt: Verification(attempt, Level.REPORTED, "", "") for attempt in attempts}
+    query = "select attempt from attempt join run using (run_key) where protocol = $1"
+    scored = {attempt for (attempt,) in db.execute(query, [ELSEWHERE]).fetchall()}
+    return {a: Verification(a, Level.RESCORED if a in scored else Level.RUN_HERE, "", "") for a in attempts}
+
+
+def _put_levels(db: DuckDBPyConnection, verified: Mapping[str, Verification]) -> list[str]:
+    """Put what is said of attempts into an open database; those of which it said something else before."""
+    import pyarrow as pa
+
+    before = {row[0]: row for row in db.execute(f"from {VERIFICATION}").fetchall()}
+    changed = [v for v in verified.values() if before.get(v.attempt) != (v.attempt, str(v.level), v.how, v.salt)]
+    if changed:
+        put(db, {VERIFICATION: pa.Table.from_pylist([{**asdict(v), "level": str(v.level)} for v in changed])})
+    return [v.attempt for v in changed]
+
+
+def _is_exported(store: Store) -> bool:
+    return (store.results / MANIFEST).exists() and not (store.results / "runs").exists()
+
+
 def _shard_files(
     db: DuckDBPyConnection, attempts: list[str], documents: Mapping[tuple[str, str], str]
 ) -> dict[str, bytes]:
     import pyarrow as pa
 
     contents = {table: parquet(rows) for table, rows in rows_of(db, attempts).items()}
+    levels = f"from {VERIFICATION} where attempt in (select unnest(?::varchar[])) order by attempt"
+    contents[VERIFICATION] = parquet(db.sql(levels, params=[attempts]).to_arrow_table())
     own = set(attempts)
     kept = sorted((attempt, file, text) for (attempt, file), text in documents.items() if attempt in own)
     names = ("attempt", "file", "content")
@@ -155,7 +206,7 @@ def _shard_files(
     return {f"{table}-{total[:16]}.parquet": content for table, content in contents.items()}
 
 
-def _documents_of(files: Mapping[str, bytes], shards: set[str] | None) -> dict[tuple[str, str], str]:
+def documents_of(files: Mapping[str, bytes], shards: set[str] | None) -> dict[tuple[str, str], str]:
     """The records in exported files: (attempt, file) -> text. Of all shards, or of some."""
     import pyarrow as pa
     from pyarrow import parquet as reading
@@ -173,9 +224,9 @@ def _documents_of(files: Mapping[str, bytes], shards: set[str] | None) -> dict[t
 
 def _documents(store: Store, db: DuckDBPyConnection, attempts: list[str]) -> dict[tuple[str, str], str]:
     """The records of attempts of a store, a results folder or an exported one."""
-    if (store.results / MANIFEST).exists() and not (store.results / "runs").exists():
+    if _is_exported(store):
         chosen = set(attempts)
-        there = _documents_of(read_set(store.results, MANIFEST) or {}, None)
+        there = documents_of(read_set(store.results, MANIFEST) or {}, None)
         return {key: text for key, text in there.items() if key[0] in chosen}
     query = "select attempt, path from attempt where attempt in (select unnest(?::varchar[]))"
     found: dict[tuple[str, str], str] = {}

@@ -24,7 +24,7 @@ from harness.system.errors import DataError, UsageError
 from harness.system.files import SEAL, read_json
 from plugins.verbs.upkeep.bitwise import FILES, Difference, differing_arrays, differing_results
 from plugins.verbs.upkeep.stored_spec import code, installed, offer, recorded_spec
-from plugins.verbs.upkeep.submission import ELSEWHERE
+from plugins.verbs.upkeep.submission import TARGET
 
 KINDS = ("sampler", "schedule", "task")
 RERUN = "plugins.verbs.upkeep.rerun:rerun"
@@ -93,7 +93,7 @@ def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> ReplayRequ
     if stored is None:
         raise DataError(f"{attempt.path}: {damage or 'there is no result.json'}; the run's command repeats it")
     spec, record = recorded_spec(attempt), read_json(attempt.path / "spec.json") or {}
-    if spec.sampler.target == ELSEWHERE:
+    if spec.sampler.target == TARGET:
         raise UsageError(f"run {spec.key[:12]} was made by other software and scored here: it cannot be repeated")
     offers = {kind: offer(registry, kind, getattr(spec, kind), attempt) for kind in KINDS}
     sampler, schedule, task = (installed(offers[kind], getattr(spec, kind)) for kind in KINDS)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.results.ledger.ledger import Ledger
+from harness.runs.limit import interrupted_after
 from harness.runs.session import Session
 from harness.runs.subprocess_call import Send
 from harness.runs.worker import PROGRESS_SECONDS, Job, device_held, prepare
@@ -29,20 +30,22 @@ def rerun(job: Job, folder: Path, send: Send) -> dict[str, Any]:
         ledger = Ledger(folder)
         ledger.prepare()
         for session in Session.open_all(ledger, job.specs, job, send):
-            found = _advance(session, send)
+            found = _advance(session, send, job.timeout)
     (attempt,) = ledger.attempts(job.specs[0].key)
     return {"last_finite": None, "trace": None, **found, "attempt": attempt.path}
 
 
-def _advance(session: Session, send: Send) -> dict[str, Any]:
+def _advance(session: Session, send: Send, timeout: float | None) -> dict[str, Any]:
     told = time.monotonic()
     trace = None
     try:
-        while not session.finished:
-            session.advance()
-            if time.monotonic() - told > PROGRESS_SECONDS:
-                send("progress", session.progress())
-                told = time.monotonic()
+        with interrupted_after(timeout):
+            while not session.finished:
+                session.check_time(timeout)
+                session.advance()
+                if time.monotonic() - told > PROGRESS_SECONDS:
+                    send("progress", session.progress())
+                    told = time.monotonic()
         session.conclude()
     except DataError:
         raise

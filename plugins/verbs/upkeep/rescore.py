@@ -41,11 +41,12 @@ BLOCK = 1024
 
 @dataclass(frozen=True)
 class Asked:
-    """An attempt, its run with the current code, and the metrics to compute."""
+    """An attempt, its run with the current code, the metrics to compute, and whether to write them."""
 
     path: Path
     spec: RunSpec
     metrics: tuple[str, ...]
+    write: bool = True
 
 
 def rescore(job: Job, asked: Sequence[Asked], send: Send) -> None:
@@ -83,7 +84,7 @@ def _one(item: Asked, code: Mapping[str, Any], results: Path) -> dict[str, Any]:
         after[name] = record if name in item.metrics or name not in before else before[name]
     after = {name: {**record, "primary": name == task.metrics[0].name} for name, record in after.items()}
     stored = truths.checksum(task)
-    written = after != before or stored != (truth_of(attempt) or "")
+    written = item.write and (after != before or stored != (truth_of(attempt) or ""))
     if written:
         about = {"task": item.spec.task.name, "task_source": item.spec.task.source, "distributions": dict(code)}
         about |= {"truth": stored} if stored else {}

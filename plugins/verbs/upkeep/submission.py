@@ -13,7 +13,7 @@ from harness import DataError, UsageError
 
 Array = NDArray[np.float64]
 
-ELSEWHERE = "plugins.verbs.upkeep.elsewhere:Elsewhere"
+TARGET = "plugins.verbs.upkeep.elsewhere:Elsewhere"
 """The class that stands for the sampler of such a run."""
 LARGEST = 2**33
 """Bytes of a file; what is in it must fit into memory several times."""

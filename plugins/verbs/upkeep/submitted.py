@@ -1,0 +1,194 @@
+"""A folder of results that somebody sent, opened for `bench verify`: its rows, records, draws and sources.
+
+Nothing in the folder changes and nothing of it is executed. A results folder is exported aside, so that both kinds are
+read alike; of an exported folder the records of each attempt are laid out aside, where they are checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from harness.results import verification
+from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.ledger import KEY, Ledger
+from harness.results.records import TABLES
+from harness.results.spec import KEY_VERSION, recorded_key
+from harness.results.store import Store, connection, reader
+from harness.results.store.changes import News
+from harness.results.store.ingest import ingest
+from harness.results.store.published import MANIFEST, Published
+from harness.runs.source import hash_of, numbers_of
+from harness.system.columns import Malformed
+from harness.system.errors import DataError
+from harness.system.files import parse_json, read_set, write_folder
+from plugins.verbs.upkeep.export import DOCUMENTS, documents_of, export
+from plugins.verbs.upkeep.lookup import NAME
+
+COMPARED = ("run", "attempt", "metric", "environment", "plugin", "task_version")
+"""Tables that must be what the records say. Files and events are not kept, and curves are compared with a replay."""
+_SOURCE = re.compile(r"source-([0-9a-f]{64})\.json")
+Refused = dict[str, str]
+"""Attempt or file -> why it is not taken."""
+
+
+@dataclass
+class Submitted:
+    """An opened folder.
+
+    store     its rows; what it says of its own verification is not used
+    documents (attempt, file) -> text of spec.json, result.json and rescored.json
+    places    attempt -> directory with its records, and with its draws where the folder has them
+    sources   hash in run keys -> {"target": ..., "files": {name: text}}, each found to have that hash
+    refused   attempts and files that are damaged or altered
+    """
+
+    store: Store
+    documents: Mapping[tuple[str, str], str]
+    places: dict[str, Attempt] = field(default_factory=dict)
+    sources: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    refused: Refused = field(default_factory=dict)
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Submitted]:
+    """The folder, checked. Raises `DataError` where it is neither a results folder nor a whole exported one."""
+    if not folder.is_dir():
+        raise DataError(f"there is no folder {folder}")
+    Ledger(folder).check_version()
+    with TemporaryDirectory(prefix="bench-verify-") as aside:
+        if (folder / "runs").is_dir():
+            exported, refused = _exported(folder, Path(aside) / "exported")
+        else:
+            exported, refused = folder, {}
+        store = Published(exported)
+        store.refresh()
+        files = read_set(exported, MANIFEST) or {}
+        found = Submitted(store, documents_of(files, None), refused=refused)
+        _lay_out(found, Path(aside) / "records")
+        for name, content in files.items():
+            if match := _SOURCE.fullmatch(name):
+                _take_source(found, name, match[1], content)
+        if exported is not folder:
+            found.places = {a: Attempt(folder / place.path.relative_to(Path(aside) / "records"))
+                            for a, place in found.places.items()}  # fmt: skip
+        yield found
+
+
+def _exported(folder: Path, out: Path) -> tuple[Path, Refused]:
+    """The whole attempts of a results folder, exported; and what is wrong with the others."""
+    ledger = Ledger(folder)
+    refused: Refused = {}
+    for key in ledger.all_keys():
+        for attempt in ledger.attempts(key) if KEY.fullmatch(key) else ():
+            for damage in verification.of_attempt(key, attempt):
+                if not (damage.path.name == verification.DRAWS and damage.what == "is missing"):
+                    refused.setdefault(attempt.id, f"{damage.path.name} {damage.what}")
+    store = Store(folder)
+    store.read_runs()
+    if not store.rows("select 1 from attempt where concluded limit 1"):
+        raise DataError(f"{folder} has no finished runs")
+    export(store, out)
+    return out, refused
+
+
+def _lay_out(found: Submitted, folder: Path) -> None:
+    """Lay out the records of each attempt as a results folder has them, and compare its rows with them."""
+    texts: dict[str, dict[str, bytes]] = {}
+    for (attempt, file), text in found.documents.items():
+        if file in DOCUMENTS:
+            texts.setdefault(attempt, {})[file] = text.encode()
+    rows = found.store.rows("""select attempt, run_key, path, document from attempt left join environment
+    using (environment) where concluded order by attempt""")
+    records = []
+    for row in rows:
+        try:
+            records.append(_record(folder, row, texts.get(row["attempt"], {})))
+        except (Malformed, ValueError) as error:
+            found.refused.setdefault(row["attempt"], str(error))
+        else:
+            found.places[row["attempt"]] = Attempt(folder / row["path"])
+    with connection.in_memory() as db, found.store.reading() as theirs:
+        ingest(db, News(records))
+        have, said = verification.prints(db), verification.prints(theirs)
+    for record in records:
+        for table in COMPARED:
+            for row in record.rows.get(table, ()):
+                key = tuple(row[name] for name in TABLES[table].key or ("attempt",))
+                if said[table].get(key) != have[table][key]:
+                    found.refused.setdefault(record.attempt, f"its row in {table} is not what its records say")
+
+
+def _record(folder: Path, row: Mapping[str, Any], files: dict[str, bytes]) -> reader.Record:
+    """Lay out one attempt and read it. Raises `Malformed` or `ValueError` where it is not whole."""
+    name, key = row["attempt"], row["run_key"]
+    if not NAME.fullmatch(name) or not KEY.fullmatch(key) or row["path"] != f"runs/{key[:2]}/{key}/{name}":
+        raise Malformed("its row names another attempt, run or place")
+    if "spec.json" not in files:
+        raise Malformed("its spec.json is missing")
+    spec = parse_json(files["spec.json"])
+    if spec.get("key_version") == KEY_VERSION and recorded_key(spec) != key:
+        raise Malformed("spec.json is altered: its parts do not match the run's key")
+    environment = {"environment.json": row["document"].encode()} if row["document"] else {}
+    (folder / row["path"]).parent.mkdir(parents=True, exist_ok=True)
+    write_folder(folder / row["path"], files | environment)
+    return reader.read(folder, row["path"], curves=False)
+
+
+def _take_source(found: Submitted, name: str, digest: str, content: bytes) -> None:
+    try:
+        record = parse_json(content)
+        files, target = dict(record["files"]), str(record["target"])
+        own = hash_of({file: str(text).encode() for file, text in files.items()}, map(str, record["versions"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        found.refused[name] = f"is no record of code: {error}"
+        return
+    if digest in (own, numbers_of(target, own)):
+        found.sources[digest] = {"target": target, "files": files}
+    else:
+        found.refused[name] = "the code in it has another hash than its name"
+
+
+def refuse_known(found: Submitted, board: Path) -> None:
+    """Refuse attempts at runs that a board has from somebody else: the first one that was taken in stays."""
+    files = read_set(board, MANIFEST) if (board / MANIFEST).exists() else None
+    if not files:
+        return
+    there, here = (
+        {attempt: text for (attempt, file), text in documents.items() if file == "result.json"}
+        for documents in (documents_of(files, None), found.documents)
+    )
+    store = Published(board)
+    runs = {row["run_key"]: row["attempt"] for row in store.rows("select run_key, attempt from attempt")}
+    for row in found.store.rows("select run_key, attempt from attempt"):
+        first, own = runs.get(row["run_key"], row["attempt"]), row["attempt"]
+        if first != own:
+            found.refused.setdefault(own, f"{board} has run {row['run_key'][:12]} already, as attempt {first}")
+        elif there.get(own, here.get(own)) != here.get(own):
+            found.refused.setdefault(own, f"{board} has this attempt with another result.json")
+
+
+def code_of(found: Submitted, folder: Path) -> tuple[list[str], list[str]]:
+    """Write the submitted modules of samplers, schedules and tasks that stand alone; their files, and notes on others.
+
+    Nothing is executed. Modules of built-in plugins, and of packages, are not written: packages have to be installed.
+    """
+    written: dict[str, str] = {}
+    notes = []
+    for digest, record in sorted(found.sources.items()):
+        target, files = record["target"], record["files"]
+        if target.partition(".")[0] in ("plugins", "tasks"):
+            continue
+        (module,) = files if len(files) == 1 else ("",)
+        if not re.fullmatch(r"[A-Za-z_]\w*", module) or module != target.partition(":")[0]:
+            notes.append(f"{target} is not one file: install its package to have it replayed")
+        elif written.setdefault(module, digest) != digest and files[module] != (folder / f"{module}.py").read_text():
+            notes.append(f"{target} was submitted in two versions; the first is executed")
+        else:
+            (folder / f"{module}.py").write_text(files[module])
+    return [str(folder / f"{module}.py") for module in written], notes

@@ -1,0 +1,99 @@
+"""`bench verify`: how far somebody's results can be trusted; and to take them into a leaderboard."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli import context, options
+from harness.contracts.registry import registry
+from harness.reporting.report import Result, table
+from harness.results.ledger.heartbeats import ranges
+from harness.runs.worker import Job
+from harness.system.text import harmless
+
+if TYPE_CHECKING:
+    from plugins.verbs.upkeep.verify import Verdict
+
+COLUMNS = ["method", "task", "protocol", "group", "seeds", "verified", "how"]
+
+
+def verify(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A results folder, or an exported one.")],
+    into: Annotated[
+        Path | None, typer.Option("--into", help="Add what is not refused to this exported folder, with its level.")
+    ] = None,
+    salt: Annotated[
+        str,
+        typer.Option("--salt", help="What the sender could not know, such as the merge commit; default: random."),
+    ] = "",
+    replays: Annotated[int, typer.Option("--replays", min=0, max=1000, help="Runs of each row to repeat.")] = 1,
+    timeout: Annotated[str, typer.Option("--timeout", help="Time limit of each of them: 2h, 30m, 90s or 90.")] = "1h",
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Execute samplers that the folder contains. It is a stranger's code.")
+    ] = False,
+) -> Result:
+    """Check a folder of results: keys, checksums, rows; compute metrics again from draws, and repeat some runs.
+
+    Each row becomes reported, rescored, or replayed; leaderboards rank from replayed on. Runs to repeat are chosen by
+    SHA-256(salt:run key). In the same environment their bits must be equal; on another machine the numbers of the row
+    and of the repeated runs must have the same mean (t test at 1 %, by Holm over the row's numbers). Nothing in the
+    folder is executed without --execute. Exit code 1 if a row is refused, 4 if a file is damaged or altered.
+
+    Examples:
+        bench verify ../theirs/bench-results
+        bench verify submissions/their-sampler --into board --salt 4f2a9c1
+        bench verify submissions/their-sampler --replays 5 --execute
+    """
+    from plugins.verbs.upkeep import submitted
+    from plugins.verbs.upkeep.export import export
+    from plugins.verbs.upkeep.verify import Verifier, rows_of
+
+    limit = options.duration(timeout, "--timeout")
+    here, salt = context.current(), salt or secrets.token_hex(8)
+    with ExitStack() as stack:
+        found = stack.enter_context(submitted.opened(folder))
+        if into is not None:
+            submitted.refuse_known(found, into)
+        files, notes = here.plugins, [f"runs were chosen by the salt {salt}"] if replays else []
+        if execute:
+            aside = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-verify-code-")))
+            code, more = submitted.code_of(found, aside)
+            files, notes = (*files, *code), [*notes, *more]
+            context.say(f"note: {folder} contains {context.count(len(code), 'module')}, whose code is executed now")
+        plugins = registry(files)
+        names = tuple(sorted({plugin.distribution for plugin in plugins.plugins if plugin.packaged}))
+        job = Job([], here.results, "cpu", "cpu", 1, files, names, timeout=limit)
+        verifier, rows, verdicts = Verifier(found, job, plugins), rows_of(found), []
+        for i, row in enumerate(rows):
+            context.say(f"{i + 1} of {len(rows)}: {row[0]['method']} on {row[0]['task']}")
+            verdicts.append(verifier.verdict(row, salt, replays))
+        if into is not None:
+            levels = {k: v for one in verdicts if not one.refused for k, v in one.records(salt).items()}
+            fresh, written, kept = export(found.store, into, levels)
+            done = f"{context.count(fresh, 'attempt')} taken into {into}: {written} shards written, {kept} left"
+            notes.append(done)
+    return _answer(verdicts, found.refused, notes)
+
+
+def _answer(verdicts: Sequence[Verdict], refused: Mapping[str, str], notes: list[str]) -> Result:
+    rows = [
+        {
+            **{name: one.attempts[0][name] for name in ("method", "task", "protocol")},
+            "group": one.attempts[0]["group_key"], "seeds": ranges(row["seed"] for row in one.attempts),
+            "verified": "refused" if one.refused else str(one.level), "how": one.how,
+            "attempts": [row["attempt"] for row in one.attempts],
+        }
+        for one in verdicts
+    ]  # fmt: skip
+    damaged = [{"file": harmless(name), "refused": harmless(why)} for name, why in sorted(refused.items())]
+    shown = [table([{**row, "group": row["group"][:8]} for row in rows], COLUMNS)] if rows else []
+    shown += [table(damaged, ["file", "refused"])] if damaged else []
+    wrong = any(one.refused for one in verdicts)
+    return Result(shown, [*rows, *damaged], notes=notes, exit_code=4 if damaged else int(wrong))
