@@ -239,7 +239,8 @@ class Simulation:
         recorder = run.observer
         assert isinstance(recorder, Recorder)
         whiten = self.target.law.whiten
-        return self._sample(start.numpy() @ whiten, recorder.draws().numpy() @ whiten, recorder)
+        with np.errstate(over="ignore"):  # a chain on its way to infinity: the statistics say so
+            return self._sample(start.numpy() @ whiten, recorder.draws().numpy() @ whiten, recorder)
 
     def _sample(self, start: Array, z: Array, recorder: Recorder) -> Sample:
         weights = torch.cat(recorder.weights).numpy()
