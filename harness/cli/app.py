@@ -223,7 +223,17 @@ def options(
     if not launcher and (detach or launcher_setting):
         raise UsageError("--detach and --set launcher.NAME=VALUE go with --launcher NAME")
     how = context.Launching(launcher, tuple(launcher_setting or ()), detach) if launcher else None
-    context.set_current(context.Context(folder.absolute(), tuple(plugin or ()), shown, chosen, how))
+    context.set_current(context.Context(_place(folder), tuple(plugin or ()), shown, chosen, how))
+
+
+def _place(folder: Path) -> Path:
+    """The results folder, absolute; of one on a web server the copy in the cache."""
+    if not str(folder).startswith(("http:", "https:")):
+        return folder.absolute()
+    from harness.results.store import web
+
+    url = web.address(folder)
+    return web.fetched(url) if url else folder.absolute()
 
 
 def _format(name: str) -> str:

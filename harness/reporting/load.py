@@ -18,7 +18,7 @@ from harness.reporting.rendering import figures
 from harness.reporting.report import Result
 from harness.reporting.requests import FILTERS, build, find_report, request_for, why_empty
 from harness.results.ledger.ledger import Ledger
-from harness.results.store import Store, store_of
+from harness.results.store import Store, store_of, web
 from harness.system.errors import DataError, UsageError
 from harness.system.text import words
 
@@ -53,14 +53,16 @@ def load(path: str | Path | None = None, *, plugins: Sequence[str] = (), **filte
         results = harness.load("bench-results", task="mixture25", method=["sgld", "csgld"])
         results.metrics.filter(pl.col("is_primary"))
 
-    path     the results folder; default: BENCH_RESULTS, else ./bench-results
+    path     the results folder, or the web address of an exported one; default: BENCH_RESULTS, else ./bench-results
     plugins  files, as `bench --plugin FILE` takes them
     filters  task (also TASK@PROTOCOL), method, protocol, budget, chains: only runs of these
 
     Problems in single runs are warnings. Raises `DataError` where there is no such folder or a newer version wrote it,
     `UsageError` for an unknown name. A database of another version is left as it is, and the runs are read instead.
     """
-    folder = Path(path or os.environ.get("BENCH_RESULTS") or "bench-results").absolute()
+    place = path or os.environ.get("BENCH_RESULTS") or "bench-results"
+    url = web.address(place)
+    folder = web.fetched(url) if url else Path(place).absolute()
     Ledger(folder).check_version()
     if not folder.is_dir():
         raise DataError(f"there is no results folder {folder}; `bench run` makes one, in ./bench-results by default")

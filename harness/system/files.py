@@ -95,7 +95,7 @@ def write_set(folder: Path, files: Mapping[str, bytes], manifest: str = "", **ab
             path = folder / name
             with _naming(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                if not _holds(path, digests[name]):
+                if not holds(path, digests[name]):
                     new[path] = aside(path, digests[name][:16] if manifest else "")
                     new[path].unlink(missing_ok=True)
                     _write(new[path], content)
@@ -104,7 +104,7 @@ def write_set(folder: Path, files: Mapping[str, bytes], manifest: str = "", **ab
         if manifest:
             write_json(folder / manifest, sealed({**about, FILES: digests}))
     except BaseException:
-        replaced = manifest and _digests(read_json(folder / manifest)) == digests  # the new set counts already
+        replaced = manifest and listed_digests(read_json(folder / manifest)) == digests  # the new set counts already
         for written in () if replaced else new.values():
             with suppress(OSError):
                 written.unlink()
@@ -123,7 +123,7 @@ def read_set(folder: Path, manifest: str) -> dict[str, bytes] | None:
     """
     if not os.path.lexists(folder / manifest):
         return None
-    digests = _digests(read_json(folder / manifest))
+    digests = listed_digests(read_json(folder / manifest))
     if not digests:
         raise ValueError(f"{manifest} is damaged")
     found = {name: _member(folder / name, digest) for name, digest in digests.items()}
@@ -137,8 +137,8 @@ def read_set(folder: Path, manifest: str) -> dict[str, bytes] | None:
 def placed_set(folder: Path, manifest: str) -> dict[str, Any]:
     """A manifest, where each file of its set is in place as it was written; {} where one is not."""
     record = read_json(folder / manifest) or {}
-    digests = _digests(record)
-    return record if digests and all(_holds(folder / name, digest) for name, digest in digests.items()) else {}
+    digests = listed_digests(record)
+    return record if digests and all(holds(folder / name, digest) for name, digest in digests.items()) else {}
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes | Iterable[bytes]]) -> None:
@@ -220,17 +220,17 @@ def _naming(path: Path) -> Iterator[None]:
 
 def _finish(folder: Path, manifest: str) -> None:
     """Put the files of a set in place if it was complete when its writer was killed."""
-    for name, digest in _digests(read_json(folder / manifest)).items():
+    for name, digest in listed_digests(read_json(folder / manifest)).items():
         path = folder / name
         written = aside(path, digest[:16])
-        if not _holds(path, digest) and _holds(written, digest):
+        if not holds(path, digest) and holds(written, digest):
             with _naming(path):
                 written.replace(path)
         sweep(path)
     sweep(folder / manifest)
 
 
-def _digests(record: Mapping[str, Any] | None) -> dict[str, str]:
+def listed_digests(record: Mapping[str, Any] | None) -> dict[str, str]:
     """The checksums of a manifest, by name; {} if it is damaged or names a file outside its folder."""
     digests = (record or {}).get(FILES)
     if record is None or not seal_holds(record) or not isinstance(digests, dict):
@@ -249,7 +249,8 @@ def _member(path: Path, digest: str) -> bytes | None:
     return None
 
 
-def _holds(path: Path, digest: str) -> bool:
+def holds(path: Path, digest: str) -> bool:
+    """Whether an ordinary file has this checksum."""
     try:
         return _sha256(read_bytes(path)) == digest
     except OSError:

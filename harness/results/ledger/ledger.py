@@ -99,8 +99,6 @@ class Ledger:
         """Raise `DataError` where a newer version of sgmcmc-bench wrote this folder, or it cannot be one of results."""
         if not is_text(str(self.root)):  # DuckDB and JSON take nothing else
             raise DataError(f"{self.root!s} is not UTF-8; choose another folder by --results DIR or BENCH_RESULTS")
-        if not self.root.exists() and {"http:", "https:"} & set(self.root.parts):
-            raise DataError("results cannot be read from a web address; download the folder, and give --results DIR")
         if self.root.exists() and not self.root.is_dir():
             raise DataError(f"{self.root} is a file; choose a folder by --results DIR or BENCH_RESULTS")
         for folder in (self.runs, self.locks, self.root / "rates", self.root / "truths", self.root / "nights"):

@@ -160,10 +160,3 @@ def test_an_interrupted_export_is_the_old_set_or_the_new_one(results, exported, 
     assert bench(results, "export", "--out", exported) == 0
     assert len(harness.load(exported).runs) == 6
     assert np.isfinite(harness.load(exported).metrics["value"].to_numpy()).all()
-
-
-def test_a_web_address_is_refused_with_what_to_do(capsys):
-    assert bench("https://example.org/results", "ls", "runs") == 4
-    assert "download the folder" in capsys.readouterr().err
-    with pytest.raises(harness.DataError, match="download the folder"):
-        harness.load("http://example.org/results")
