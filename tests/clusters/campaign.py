@@ -154,7 +154,7 @@ def schedule(cluster, rounds, seed, names=("",)):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("clusters", nargs="*", choices=[[], *CLUSTERS], default=list(CLUSTERS))
+    parser.add_argument("clusters", nargs="*", choices=[[], *CLUSTERS], default=[], help="all by default")
     parser.add_argument("--rounds", type=int, default=4, help="on each cluster; the long form has 50")
     parser.add_argument("--seed", type=int, default=0, help="decides faults, commands and moments")
     parser.add_argument(
@@ -164,6 +164,7 @@ def main():
     parser.add_argument("--fault", nargs="+", default=[""], help="only faults whose name has one of these in it")
     parser.add_argument("--missing", action="store_true", help="only say why no cluster can be started here")
     asked = parser.parse_args()
+    asked.clusters = asked.clusters or list(CLUSTERS)
     if asked.missing:
         reasons = [f"{name}: {CLUSTERS[name].missing()}" for name in asked.clusters]
         sys.stdout.write("" if any(reason.endswith(": ") for reason in reasons) else "; ".join(reasons))

@@ -65,9 +65,7 @@ def _httpfs() -> Iterator[Fetch]:
         try:
             db.load_extension("httpfs")
         except duckdb.Error as error:
-            raise DataError(
-                f"web addresses are read by DuckDB's extension httpfs, which is not there: {HOW}"
-            ) from error
+            raise DataError(f"DuckDB's extension httpfs reads web addresses, and is not installed: {HOW}") from error
 
         def fetch(url: str, most: int) -> bytes:
             try:

@@ -523,3 +523,12 @@ def test_a_profile_is_a_file_and_the_launcher_of_the_documentation_works(tmp_pat
     for text in ("workers = 2", "launcher = 3", '[launcher]\nname = "local"', "launcher = "):
         profile.write_text(text)
         assert bench(tmp_path / "s", *WORDS, "smoke", "--launcher", str(profile)) == 2
+
+
+def test_the_campaign_on_clusters_needs_no_arguments(monkeypatch, capsys):
+    from clusters.campaign import main
+
+    monkeypatch.setattr("sys.argv", ["campaign", "--missing"])
+    main()
+    said = capsys.readouterr().out
+    assert not said or said.startswith("slurm: ")
