@@ -20,12 +20,18 @@ def run_command(row: Mapping[str, Any], seeds: Iterable[int], *more: str) -> str
     origins = json.loads(row["origins"])
     words = ["--sampler", row["method"], "--schedule", row["schedule"], "--task", f"{row['task']}@{row['protocol']}"]
     words += ["--budget", row["budget"], "--chains", str(row["chains"]), "--seeds", ",".join(map(str, seeds)), *more]
-    tuned = [str(origin["source"]) for origin in origins.values() if origin["provenance"] == TUNED]
-    if study := next((found[1] for source in tuned if (found := re.match(r"study (\S+): ", source))), ""):
-        words += ["--settings", study]
-    given = {name: origin["value"] for name, origin in origins.items() if origin["provenance"] in CHANGED}
-    words += ["--set", *(f"{name}={_argument(value)}" for name, value in given.items())] if given else []
+    study, given = asked(origins)
+    words += ["--settings", study] if study else []
+    words += ["--set", *(f"{name}={value}" for name, value in given.items())] if given else []
     return f"bench run {shlex.join(words)}"
+
+
+def asked(origins: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, str]]:
+    """The study ("" for none) and the settings, as texts, that a command names, by the origins of all settings."""
+    tuned = [str(origin["source"]) for origin in origins.values() if origin["provenance"] == TUNED]
+    study = next((found[1] for source in tuned if (found := re.match(r"study (\S+): ", source))), "")
+    given = {name: _argument(o["value"]) for name, o in origins.items() if o["provenance"] in CHANGED}
+    return study, given
 
 
 def _argument(value: Any) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,14 @@ from numpy.typing import NDArray
 
 from harness.analysis.statistics import holm, same_mean
 from harness.contracts.registry import Registry
+from harness.reporting.commands import asked
 from harness.results.ledger.attempt import Attempt
 from harness.results.records import ELSEWHERE, FINAL, Level, Status, Verification
 from harness.results.spec import RunSpec
 from harness.results.store import reader
 from harness.results.store.reader import Record
+from harness.runs import studies
+from harness.runs.plan import RunRequest, expand
 from harness.runs.subprocess_call import call
 from harness.runs.worker import Job
 from harness.system.errors import BenchError, RunError
@@ -47,6 +50,10 @@ mixture5 and blr-heart, it refuses up to 1 % of honest rows, and finds a joint e
 of rows, by 10 in 27 to 100 %. With one repeated run it finds the latter in 3 to 18 %.
 """
 DRAWS = "draws.safetensors"
+COUNTED = ("steps_done", "passes", "passes_per_step", "draws_kept")
+"""Of a result, what no rounding changes."""
+BY_CHOICE = ("draws_stored", "draws_stride")
+"""Of a result, what `--draws` decides."""
 RESCORE = "plugins.verbs.upkeep.rescore:rescore"
 UNLIKE = ("id", "code", "cores")
 """Entries in which the environments of equal bits may differ."""
@@ -83,9 +90,12 @@ class Repeated:
 
 
 def rows_of(found: Submitted) -> list[list[Row]]:
-    """The whole attempts of the folder, by row of a leaderboard: attempts that differ in nothing but the seed."""
-    query = """select attempt, run_key, group_key, method, task, protocol, seed, status from attempt join run
-    using (run_key) where concluded order by task, protocol, method, group_key, seed, attempt"""
+    """The attempts that count, by row of a leaderboard: they differ in nothing but the seed.
+
+    Trials of `bench tune`, and attempts beside the one that counts, are left out: nothing would verify them.
+    """
+    query = """select attempt, run_key, group_key, method, task, protocol, seed, status from result
+    order by task, protocol, method, group_key, seed"""
     groups: dict[str, list[Row]] = {}
     for row in found.store.rows(query):
         if row["attempt"] not in found.refused:
@@ -132,16 +142,16 @@ class Verifier:
             done.append(f"not replayed: {obstacle}")
         return Verdict(rows, level, "; ".join(done))
 
-    def _replay(self, rows: Sequence[Row], asked: Sequence[Row], replays: int) -> str:
+    def _replay(self, rows: Sequence[Row], order: Sequence[Row], replays: int) -> str:
         """Repeat runs of a row; how they agree. `BenchError` says why they cannot be compared.
 
         If the bits differ, at least five runs are repeated, or all there are: one says little about a mean.
         """
-        if not asked:
+        if not order:
             raise RunError("no run of it ended")
-        again = {row["seed"]: self._repeated(row) for row in asked[:replays]}
+        again = {row["seed"]: self._repeated(row) for row in order[:replays]}
         if any(one.difference for one in again.values()):
-            again |= {row["seed"]: self._repeated(row) for row in asked[replays:REPEATED]}
+            again |= {row["seed"]: self._repeated(row) for row in order[replays:REPEATED]}
         seeds = f"seed{'s' * (len(again) > 1)} {', '.join(map(str, sorted(again)))} replayed"
         if not any(one.difference for one in again.values()):
             return f"{seeds} with the same bits"
@@ -163,26 +173,43 @@ class Verifier:
     def _repeated(self, row: Row) -> Repeated:
         """Repeat one run and compare it; `Contradiction` where it differs in the environment that it was made in."""
         attempt = self.found.places[row["attempt"]]
-        asked = replays.request(attempt, self.plugins, anyway=False)
-        if asked.stored.get("truth"):
+        run = replays.request(attempt, self.plugins, anyway=False)
+        self._check_labels(run.spec)
+        if run.stored.get("truth"):
             raise RunError("its metrics were computed with a truth that `bench truth` computed there")
         with tempfile.TemporaryDirectory(prefix="bench-verify-") as folder:
             results = Path(folder)
             job = replace(
-                self.job, specs=[asked.spec], results=results, device=asked.device, slot=asked.device, data=asked.data
+                self.job, specs=[run.spec], results=results, device=run.device, slot=run.device, data=run.data
             )
             made = Path(call(replays.RERUN, job, results, listen=lambda *_: None)["attempt"])
             record = reader.read(results, str(made.relative_to(results)))
             result, environment = Attempt(made).result() or {}, read_json(made / "environment.json") or {}
         if result.get("status") not in FINAL:
             raise RunError(f"seed {row['seed']} ends here with {result.get('status')}: {result.get('reason')}")
-        apart = [f"{d.entry}: {d.stored}, here {d.again}" for d in differing_results(asked.stored, result)]
-        difference = apart[0] if apart else self._differing_curves(attempt, record)
+        apart = {d.entry: d for d in differing_results(run.stored, result) if d.entry not in BY_CHOICE}
+        texts = [f"{entry}: {d.stored}, here {d.again}" for entry, d in apart.items()]
+        difference = texts[0] if apart else self._differing_curves(attempt, record)
+        if result["status"] == row["status"] == Status.DONE and (wrong := [e for e in COUNTED if e in apart]):
+            raise Contradiction(f"seed {row['seed']} has another {texts[[*apart].index(wrong[0])]}")
         if difference and _kind(read_json(attempt.path / "environment.json") or {}) == _kind(environment):
             raise Contradiction(f"seed {row['seed']} has other numbers in the same environment: {difference}")
         if difference and result["status"] != row["status"]:
             raise RunError(f"seed {row['seed']} is {row['status']} there and {result['status']} on this machine")
         return Repeated(record, difference)
+
+    def _check_labels(self, spec: RunSpec) -> None:
+        """Raise where method, budget and origins of settings, which no key holds, are not those of this run."""
+        study, given = asked({name: asdict(origin) for name, origin in spec.origins.items()})
+        found = studies.load(self.plugins, self.job.results, study) if study else None
+        wanted = RunRequest(
+            [spec.method], [f"{spec.task.name}@{spec.protocol}"], [spec.seed], spec.chains, spec.budget,
+            {"schedule": spec.schedule.name, **given}, device=spec.execution.device,
+        )  # fmt: skip
+        meant = {(one.key, one.budget) for one, _ in expand(self.plugins, wanted, study=found)}
+        if (spec.key, spec.budget) not in meant:
+            said = f"method ({spec.method}), budget ({spec.budget}) and settings"
+            raise RunError(f"what its record says of {said} gives another run")
 
     def _differing_curves(self, attempt: Attempt, record: Record) -> str:
         """The first curve of the submission that is not the one of the repeated run; "" if there is none."""
@@ -220,7 +247,7 @@ class Verifier:
 
     def _rescore(self, rows: Sequence[Row]) -> int:
         """How many runs of a row could be measured again from their draws; `Contradiction` where a metric differs."""
-        asked: list[Asked] = []
+        found: list[Asked] = []
         seeds: dict[Path, int] = {}
         for row in rows:
             attempt = self.found.places[row["attempt"]]
@@ -230,12 +257,12 @@ class Verifier:
                 except BenchError:  # a replay says why its code is not there
                     continue
                 names = tuple(metric["name"] for metric in (attempt.result() or {})["metrics"])
-                asked.append(Asked(attempt.path, spec, names, write=False))
+                found.append(Asked(attempt.path, spec, names, write=False))
                 seeds[attempt.path] = row["seed"]
         told: list[tuple[str, Row]] = []
-        if asked:
-            job = replace(self.job, specs=[one.spec for one in asked])
-            call(RESCORE, job, asked, listen=lambda kind, what: told.append((kind, what)))
+        if found:
+            job = replace(self.job, specs=[one.spec for one in found])
+            call(RESCORE, job, found, listen=lambda kind, what: told.append((kind, what)))
         for kind, what in told:
             for change in what["changes"] if kind == "rescored" else ():
                 before, after = change["before"], change["after"]

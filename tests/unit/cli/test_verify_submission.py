@@ -176,6 +176,38 @@ def test_of_another_machine_the_numbers_need_the_same_mean(sent, verify, tmp_pat
     assert "Holm" in row["how"]
 
 
+def test_a_forged_cost_of_another_machine_is_found(sent, verify, tmp_path):
+    other_machine(sent)
+    forge(sent, lambda record: record.update(passes=record["passes"] / 10))
+    code, (row,), _ = verify(exported(sent, tmp_path / "out"))
+    assert (code, row["verified"]) == (1, "refused")
+    assert "another passes" in row["how"]
+
+
+@pytest.mark.parametrize(("label", "value"), [("budget", "paper"), ("method", "psgld")])
+def test_a_label_that_does_not_give_the_run_is_not_ranked(sent, verify, tmp_path, label, value):
+    for path in sent.glob("runs/*/*/*/spec.json"):
+        record = json.loads(path.read_text())
+        path.write_text(json.dumps({**record, label: value}))
+        result = json.loads((path.parent / "result.json").read_text())
+        files = {**result["files"], "spec.json": hashlib.sha256(path.read_bytes()).hexdigest()}
+        seal(path.parent / "result.json", {**result, "files": files})
+    code, (row,), said = verify(exported(sent, tmp_path / "out"))
+    assert (code, row["verified"]) == (0, "reported"), said
+    assert "gives another run" in row["how"]
+
+
+def test_of_several_attempts_the_one_that_counts_is_verified(sent, verify, tmp_path):
+    for path in [*sent.glob("runs/*/*/*")]:
+        later = path.with_name(f"29990101T000000{path.name[-7:]}")
+        shutil.copytree(path, later)
+        record = json.loads((later / "result.json").read_text()) | {"attempt": later.name}
+        better(record)
+        seal(later / "result.json", record)
+    code, (row,), said = verify(exported(sent, tmp_path / "out"), "--into", tmp_path / "board")
+    assert (code, row["verified"], len(row["attempts"])) == (1, "refused", 5), said
+
+
 def test_two_seeds_of_another_machine_stay_reported(sent, verify, tmp_path):
     other_machine(sent)
     forge(sent, lambda record: better(record, 1.01))
