@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from harness.results.store import connection
 from harness.results.store.published import MANIFEST
 from harness.system import cache
 from harness.system.errors import DataError
@@ -21,7 +22,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 MOST_FILES = 10_000
 MOST_BYTES = 2**30
 """Of a file: a shard has 50 MB at most."""
-HOW = "install it once by `python -c \"import duckdb; duckdb.sql('install httpfs')\"`, or download the folder"
 
 
 def address(folder: Path | str) -> str:
@@ -60,12 +60,7 @@ def _httpfs() -> Iterator[Fetch]:
     """A function that gets the content at an address, of so many bytes at most."""
     import duckdb
 
-    settings = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-    with duckdb.connect(config={**settings, "allow_community_extensions": "false"}) as db:
-        try:
-            db.load_extension("httpfs")
-        except duckdb.Error as error:
-            raise DataError(f"DuckDB's extension httpfs reads web addresses, and is not installed: {HOW}") from error
+    with connection.fetching() as db:
 
         def fetch(url: str, most: int) -> bytes:
             try:

@@ -26,7 +26,7 @@ from harness.results.store.published import MANIFEST, Published
 from harness.runs.source import hash_of, numbers_of
 from harness.system.columns import Malformed
 from harness.system.errors import DataError
-from harness.system.files import parse_json, read_set, write_folder
+from harness.system.files import parse_json, read_set, write_folder, write_whole
 from plugins.verbs.upkeep.export import DOCUMENTS, documents_of, export
 from plugins.verbs.upkeep.lookup import NAME
 
@@ -190,5 +190,5 @@ def code_of(found: Submitted, folder: Path) -> tuple[list[str], list[str]]:
         elif written.setdefault(module, digest) != digest and files[module] != (folder / f"{module}.py").read_text():
             notes.append(f"{target} was submitted in two versions; the first is executed")
         else:
-            (folder / f"{module}.py").write_text(files[module])
+            write_whole(folder / f"{module}.py", str(files[module]).encode())
     return [str(folder / f"{module}.py") for module in written], notes

@@ -19,6 +19,7 @@ import pytest
 from harness.cli.app import run
 from harness.system.files import SEAL, sealed
 
+ROOT = Path(__file__).parents[3]
 TASK = ["--task", "gaussian2d", "--budget", "smoke", "--seeds", "0-4"]
 
 
@@ -29,10 +30,11 @@ def bench(results, *words):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
-    sampler = re.search(r"```python\n(# my_sampler.py.*?)```", Path("README.md").read_text(), re.DOTALL)[1]
-    (folder / "my_sampler.py").write_text(f"open({str(folder / 'ran')!r}, 'a').close()\n{sampler}")
+    sampler = re.search(r"```python\n(# my_sampler.py.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
+    sampler = sampler.replace("my_sampler", "sent_sampler")  # this process knows the module from now on
+    (folder / "sent_sampler.py").write_text(f"open({str(folder / 'ran')!r}, 'a').close()\n{sampler}")
     words = ["run", "--sampler", "sgld,leimkuhler-matthews", *TASK]
-    assert run(["--results", str(folder / "r"), "--plugin", str(folder / "my_sampler.py"), *words]) == 0
+    assert run(["--results", str(folder / "r"), "--plugin", str(folder / "sent_sampler.py"), *words]) == 0
     (folder / "ran").unlink()
     return folder
 
@@ -285,7 +287,7 @@ def test_a_board_keeps_what_it_has_of_a_run(sent, verify, tmp_path):
 
 
 def test_a_strangers_code_runs_only_when_asked(made, verify, tmp_path):
-    words = ["bench", "--results", str(made / "r"), "--plugin", str(made / "my_sampler.py")]
+    words = ["bench", "--results", str(made / "r"), "--plugin", str(made / "sent_sampler.py")]
     subprocess.run([*words, "export", "--out", tmp_path / "out"], check=True)
     (made / "ran").unlink(missing_ok=True)
     code, rows, said = verify(tmp_path / "out")
@@ -334,7 +336,7 @@ def test_folders_that_are_none(sent, verify, tmp_path, kind):
 
 def steps(job):
     """The commands of a job in the workflow file, without the installation."""
-    text = (Path(__file__).parents[3] / "docs" / "examples" / "leaderboard.yml").read_text()
+    text = (ROOT / "docs" / "examples" / "leaderboard.yml").read_text()
     (body,) = re.findall(rf"^  {job}:\n(.*?)(?=^  \w|\Z)", text, re.MULTILINE | re.DOTALL)
     return [textwrap.dedent(block) for block in re.findall(r"run: \|\n((?: {10}.*\n)+)", body)]
 
