@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,15 +20,36 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+AVERAGED: Mapping[Metric, Callable[[Array, NDArray[np.int64]], float]] = {
+    Metric("test_error", "min", "%", "test error of the posterior mean of the predicted probabilities"): (
+        lambda mean, labels: 100 * calibration.error_rate(mean, labels)
+    ),
+    Metric("nll", "min", "nats", "negative log-likelihood of a test row under the posterior mean"): calibration.nll,
+    Metric("ece", "min", "1", "expected calibration error of the posterior mean, 15 bins of equal width"): (
+        calibration.ece
+    ),
+    Metric("brier", "min", "1", "Brier score of the posterior mean, summed over the classes"): calibration.brier,
+    Metric("lppd", "max", "nats", "log pointwise predictive density of a test row, minus nll"): calibration.lppd,
+    Metric("aurc", "min", "1", "area under the risk-coverage curve of the posterior mean"): calibration.aurc,
+    Metric(
+        "selective_accuracy", "max", "%", f"accuracy of the posterior mean on the {calibration.COVERAGE} % of the rows "
+        "where its largest probability is largest"
+    ): lambda mean, labels: 100 * calibration.selective_accuracy(mean, labels),
+}
+"""Metrics of the posterior mean of the probabilities (M, K) and the true classes (M,), and how each is computed."""
+
 PREDICTIVE_METRICS = (
-    Metric("test_error", "min", "%", "test error of the posterior mean of the predicted probabilities"),
-    Metric("nll", "min", "nats", "negative log-likelihood of a test row under the posterior mean"),
-    Metric("ece", "min", "1", "expected calibration error of the posterior mean, 15 bins of equal width"),
-    Metric("brier", "min", "1", "Brier score of the posterior mean, summed over the classes"),
+    *AVERAGED,
     Metric("single_test_error", "min", "%", "test error of a single draw, mean over the draws"),
     Metric("single_nll", "min", "nats", "negative log-likelihood of a test row, mean over the draws"),
 )
 """What `PredictiveObserver` reports: a task that uses it lists these among its metrics."""
+
+
+def averaged_scores(mean: Array, labels: NDArray[np.int64]) -> dict[str, float]:
+    """The metrics `AVERAGED` by name."""
+    return {metric.name: float(score(mean, labels)) for metric, score in AVERAGED.items()}
+
 
 RECORDED = 600
 """Most draws of a chain that curves are of, evenly spaced; means are over all of them."""
@@ -135,10 +156,7 @@ class PredictiveObserver(Observer):
         mean, labels = self.means()["test"], self.labels.cpu().numpy()
         singles = (self.tensors["single"] / self.tensors["weight"]).tolist()
         values = {
-            "test_error": 100 * calibration.error_rate(mean, labels),
-            "nll": calibration.nll(mean, labels),
-            "ece": calibration.ece(mean, labels),
-            "brier": calibration.brier(mean, labels),
+            **averaged_scores(mean, labels),
             "single_test_error": 100 * singles[0],
             "single_nll": singles[1],
         }

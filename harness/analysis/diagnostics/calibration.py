@@ -12,6 +12,8 @@ Array = NDArray[np.float64]
 Classes = NDArray[np.int64]
 
 BINS = 15
+COVERAGE = 80
+"""Percent of the inputs, the most confident, that selective accuracy is of."""
 
 
 def error_rate(probabilities: ArrayLike, classes: ArrayLike) -> float:
@@ -25,6 +27,11 @@ def nll(probabilities: ArrayLike, classes: ArrayLike) -> float:
     p, y = _checked(probabilities, classes)
     with np.errstate(divide="ignore"):
         return float(-np.log(_of_truth(p, y)).mean())
+
+
+def lppd(probabilities: ArrayLike, classes: ArrayLike) -> float:
+    """Log pointwise predictive density, mean_i log p_i[y_i] where p is the mean over the draws: minus `nll`."""
+    return -nll(probabilities, classes)
 
 
 def brier(probabilities: ArrayLike, classes: ArrayLike) -> float:
@@ -55,6 +62,31 @@ def top_accuracy(probabilities: ArrayLike, classes: ArrayLike, k: int) -> float:
     """Share of inputs whose true class is among the k most probable; among equals, the true class is last."""
     p, y = _checked(probabilities, classes)
     return float(((p >= _of_truth(p, y)[:, None]).sum(axis=1) <= k).mean())
+
+
+def aurc(probabilities: ArrayLike, classes: ArrayLike) -> float:
+    """Area under the risk-coverage curve, as a mean: error rate of the k most confident inputs against coverage k/n.
+
+    The curve runs from coverage 1/n to 1, by the trapezoidal rule, and is divided by 1 - 1/n. Inputs of equal
+    confidence count with their expectation over all orders.
+
+    Source: Y. Geifman, R. El-Yaniv, "Selective Classification for Deep Neural Networks", NeurIPS 2017.
+    """
+    risks = 1 - _selective_accuracies(*_checked(probabilities, classes))
+    return float(np.convolve(risks, [0.5, 0.5], "valid").mean() if len(risks) > 1 else risks[0])
+
+
+def selective_accuracy(probabilities: ArrayLike, classes: ArrayLike, percent: int = COVERAGE) -> float:
+    """Accuracy on the most confident `percent` of the inputs, rounded up; equals as in `aurc`."""
+    p, y = _checked(probabilities, classes)
+    return float(_selective_accuracies(p, y)[-(-percent * len(y) // 100) - 1])
+
+
+def _selective_accuracies(p: Array, y: Classes) -> Array:
+    """Accuracy of the k inputs with the largest of their probabilities, for k = 1 to n."""
+    _, place, counts = np.unique(-p.max(axis=1), return_inverse=True, return_counts=True)
+    expected = np.bincount(place, weights=p.argmax(axis=1) == y) / counts
+    return expected.repeat(counts).cumsum() / np.arange(1, len(y) + 1)
 
 
 def _checked(probabilities: ArrayLike, classes: ArrayLike) -> tuple[Array, Classes]:

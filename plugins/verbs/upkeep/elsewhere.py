@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -11,7 +10,7 @@ import numpy as np
 import torch
 
 from harness import Cost, DataError, Outcome, RunError, Sampler, Streams, Task, Trajectory, UsageError, param
-from harness.analysis.diagnostics import calibration
+from harness.contracts.predictions import averaged_scores
 from harness.results import environment
 from harness.results.ledger.attempt import Attempt, now
 from harness.results.ledger.ledger import Ledger
@@ -118,11 +117,6 @@ def _scores(probabilities: Array, labels: Tensor, task: Task, name: str) -> Outc
     if probabilities.shape[0] != len(classes) or probabilities.shape[1] <= classes.max():
         shape = f"{probabilities.shape[0]} rows of {probabilities.shape[1]} classes"
         raise DataError(f"{shape} are predicted; {name} has {len(classes)} test rows of {classes.max() + 1} classes")
-    values: Mapping[str, float] = {
-        "test_error": float(calibration.error_rate(probabilities, classes)) * 100,
-        "nll": float(calibration.nll(probabilities, classes)),
-        "ece": float(calibration.ece(probabilities, classes)),
-        "brier": float(calibration.brier(probabilities, classes)),
-    }
+    values = averaged_scores(probabilities, classes)
     arrays = {"probabilities": probabilities.astype(np.float32), "classes": classes}
     return Outcome({metric.name: values.get(metric.name) for metric in task.metrics}, arrays=arrays)

@@ -11,6 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from harness.cli.app import run
+from harness.contracts.predictions import AVERAGED
 from tasks.synthetic.mixture25 import Mixture25
 
 WORDS = ["--name", "exact", "--passes", "2000", "--warmup", "1000", "--seed"]
@@ -144,5 +145,5 @@ def test_predictions_are_scored_as_the_tasks_own_are(bench, tmp_path):
     assert code == 0, said
     wanted = {metric["name"]: metric["value"] for metric in own}
     for row in rows:
-        if row["metric"] in ("test_error", "nll", "ece", "brier"):
+        if row["metric"] in {metric.name for metric in AVERAGED}:
             assert row["value"] == pytest.approx(wanted[row["metric"]], rel=1e-5)

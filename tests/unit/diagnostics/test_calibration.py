@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss, top_k_accuracy_score
 
-from harness.analysis.diagnostics.calibration import brier, ece, error_rate, nll, top_accuracy
+from harness.analysis.diagnostics.calibration import (
+    aurc,
+    brier,
+    ece,
+    error_rate,
+    lppd,
+    nll,
+    selective_accuracy,
+    top_accuracy,
+)
 
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.5, 0.25, 0.25], [0.2, 0.2, 0.6]])
 Y = np.array([0, 2, 0, 2])
@@ -40,3 +49,39 @@ def test_impossible_truth_is_infinitely_unlikely_and_wrong_shapes_are_refused():
     assert nll([[1.0, 0.0]], [1]) == np.inf
     with pytest.raises(ValueError, match=r"got \(2,\) and \(1,\)"):
         nll([0.5, 0.5], [0])
+
+
+def test_lppd_is_the_log_of_the_mean_over_draws():
+    draws = np.array([[[0.9, 0.1], [0.5, 0.5]], [[0.3, 0.7], [0.1, 0.9]]])
+    assert lppd(draws.mean(0), [0, 1]) == pytest.approx((np.log(0.6) + np.log(0.7)) / 2)
+
+
+def test_risk_coverage_by_hand():
+    # By confidence: 0.7 right, then two of 0.6, one of them right, then 0.5 right.
+    assert selective_accuracy(P, Y, 25) == 1
+    assert selective_accuracy(P, Y, 50) == pytest.approx(1.5 / 2)
+    assert selective_accuracy(P, Y, 51) == pytest.approx(2 / 3)
+    assert selective_accuracy(P, Y, 100) == pytest.approx(1 - error_rate(P, Y))
+    # Error rates 0, 1/4, 1/3, 1/4 of the first one, two, three and four.
+    assert aurc(P, Y) == pytest.approx((0 / 2 + 1 / 4 + 1 / 3 + 1 / 4 / 2) / 3)
+
+
+def test_the_order_of_equals_does_not_matter_and_counts_by_its_expectation():
+    p, y = np.repeat([[0.8, 0.2]], 4, axis=0), np.array([0, 0, 0, 1])
+    assert aurc(p, y) == pytest.approx(0.25)
+    assert aurc(p, y[::-1]) == aurc(p, y)
+    assert selective_accuracy(p, y, 50) == selective_accuracy(p, y[::-1], 50) == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize("n", [1, 2, 50])
+def test_all_right_and_all_wrong(n):
+    p, y = drawn(n)
+    right = p.argmax(1)
+    assert (aurc(p, right), selective_accuracy(p, right)) == (0, 1)
+    assert aurc(p, (right + 1) % 10) == pytest.approx(1)
+    assert selective_accuracy(p, (right + 1) % 10) == 0
+
+
+def test_confidence_that_orders_the_errors_is_worth_more():
+    p = np.array([[c, 1 - c] for c in (0.9, 0.8, 0.7, 0.6)])
+    assert aurc(p, [0, 0, 1, 1]) < aurc(p, [1, 1, 0, 0])

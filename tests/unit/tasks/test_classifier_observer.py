@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from harness.analysis.diagnostics.calibration import brier, ece, nll
+from harness.analysis.diagnostics.calibration import aurc, brier, ece, nll, selective_accuracy
 from harness.contracts import predictions
 from harness.contracts.schedule import Trajectory
 from harness.contracts.task import Cost
@@ -85,6 +85,9 @@ def test_scores_are_of_the_weighted_mean_over_draws_and_chains():
     assert found["nll"] == pytest.approx(nll(mean["test"], y))
     assert found["ece"] == pytest.approx(ece(mean["test"], y))
     assert found["brier"] == pytest.approx(brier(mean["test"], y))
+    assert found["lppd"] == pytest.approx(np.log(mean["test"][np.arange(TEST), y]).mean())
+    assert found["aurc"] == pytest.approx(aurc(mean["test"], y))
+    assert found["selective_accuracy"] == pytest.approx(100 * selective_accuracy(mean["test"], y))
     entropies = {name: -(p * np.log(p)).sum(1) for name, p in mean.items()}
     assert found["entropy_strange"] == pytest.approx(entropies["strange"].mean())
     assert found["low_entropy_mass_strange"] == (entropies["strange"] < 0.5).mean()
