@@ -29,11 +29,16 @@ AVERAGED: Mapping[Metric, Callable[[Array, NDArray[np.int64]], float]] = {
         calibration.ece
     ),
     Metric("brier", "min", "1", "Brier score of the posterior mean, summed over the classes"): calibration.brier,
-    Metric("lppd", "max", "nats", "log pointwise predictive density of a test row, minus nll"): calibration.lppd,
+    Metric(
+        "lppd", "max", "nats", "log-likelihood of a test row under the posterior mean (LPPD): minus nll"
+    ): calibration.lppd,
     Metric("aurc", "min", "1", "area under the risk-coverage curve of the posterior mean"): calibration.aurc,
     Metric(
-        "selective_accuracy", "max", "%", f"accuracy of the posterior mean on the {calibration.COVERAGE} % of the rows "
-        "where its largest probability is largest"
+        "selective_accuracy",
+        "max",
+        "%",
+        f"accuracy of the posterior mean on the {calibration.COVERAGE} % of the rows "
+        "where its largest probability is largest",
     ): lambda mean, labels: 100 * calibration.selective_accuracy(mean, labels),
 }
 """Metrics of the posterior mean of the probabilities (M, K) and the true classes (M,), and how each is computed."""

@@ -58,7 +58,9 @@ class Loop:
     `streams` has one entry a row, run after run; `mode` is how steps are executed (see `stepping`); `weights`
     is "equal", or "step-size" for draws that weigh as much as the step that made them, times the sampler's weights.
     `observer` makes the runs' observers in place of the problem's own.
-    `advance_block` does one block; `position` counts finished steps.
+    `warm_start` has an optimiser and its trajectory: the chains start at the positions where it ends, on the
+    minibatches that follow. Only its cost is part of the run.
+    `advance_block` does one block; `position` counts finished steps, those of the warm start up to 0.
     """
 
     def __init__(
@@ -74,19 +76,27 @@ class Loop:
         device: str = "cpu",
         draw_stride: int = 1,
         observer: Callable[[slice, Trajectory, Cost], Observer] | None = None,
+        warm_start: tuple[Sampler, Trajectory] | None = None,
+        problem: Problem | None = None,
     ) -> None:
         self.task = task
+        self.streams = streams
         self.sampler = sampler
         self.trajectory = trajectory
         self.by_step_size = weights == "step-size"
         self.device = device
         self.dtype: torch.dtype = getattr(torch, task.dtype)
-        self.problem: Problem = task.build(streams, device)
-        if mode == "network":
+        self.problem: Problem = task.build(streams, device) if problem is None else problem
+        if mode == "network" and problem is None:
             self.problem.compile_network()
         self.stepper = stepper(mode, self.problem.dim, device, opaque=task.opaque)
         self.clock = Clock()
-        self.position = 0
+        self.warm: Loop | None = None
+        if warm_start:
+            self.warm = Loop(task, *warm_start, streams, chains, mode=mode, device=device, problem=self.problem)
+            self.warm.clock = self.clock
+        self.first = -len(self.warm.trajectory) if self.warm else 0
+        self.position = self.first
         self.h = torch.from_numpy(trajectory.step_size).to(device, self.dtype)
         self.T = torch.from_numpy(trajectory.temperature).to(device, self.dtype)
         self.theta = self.problem.initial().to(self.dtype)
@@ -94,10 +104,10 @@ class Loop:
             self.problem, task.terms(), shape=self.theta.shape, owner=type(sampler).__name__
         )
         carried = _copies(self.problem.state())
-        self.state, at_start = self._init_state(task, streams)
+        self.state, at_start = self._init_state()
         slots, per_step, weighted = self._probe(task, len(streams))
         self.problem.load(carried)
-        self.cost = Cost(at_start, per_step)
+        self.cost = Cost(at_start + (self.warm.spent(-self.first) if self.warm else 0.0), per_step)
         self.lost_at = torch.zeros(len(streams), dtype=torch.int64, device=device)
         self.noise = ChainNoise([s.fastest("noise", device, self.dtype) for s in streams], slots)
         length = min(self.noise.block_length(self.problem.dim), self.problem.block_limit or len(trajectory))
@@ -106,10 +116,19 @@ class Loop:
         make, weighted = observer or self.problem.observer, weighted or self.by_step_size
         self.runs = [
             RunState(rows, make(rows, seen, cost), draw_stride, sampler.particles, weighted=weighted)
-            for rows in (slice(r, r + chains) for r in range(0, len(streams), chains))
+            for rows in (slice(r, r + chains) for r in range(0, len(streams) if problem is None else 0, chains))
         ]
+        if self.warm:
+            self.warm.runs = self.runs
 
-    def _init_state(self, task: Task, streams: Sequence[Streams]) -> tuple[State, float]:
+    def spent(self, steps: int) -> float:
+        """Data passes of a chain by the end of so many steps."""
+        if self.warm and steps <= 0:
+            return self.warm.spent(steps - self.first)
+        return self.cost.at_start + steps * self.cost.per_step
+
+    def _init_state(self) -> tuple[State, float]:
+        streams = self.streams
         noise = DirectNoise([s.torch("sampler-init", self.device) for s in streams], self.dtype)
         potential = self.potential.on(self._peek_batch(), self.theta.shape)
         h, T = self.h[0].clone(), self.T[0].clone()  # a view would lead to the whole trajectory
@@ -129,7 +148,7 @@ class Loop:
                 raise self._broken(f"init: state {name!r} is on {leaf.device}, theta on {self.theta.device}")
         if self.stepper.in_place:
             state = {name: leaf.clone() for name, leaf in state.items()}  # none may be theta, or another entry
-        return state, _passes(counted, task)
+        return state, _passes(counted, self.task)
 
     def _check_init(self, counted: tuple[int, int]) -> None:
         """The gradients of `init` are those of a step at most, and the full ones that were declared."""
@@ -186,6 +205,9 @@ class Loop:
 
     def advance_block(self) -> None:
         """Do the block that starts at `position`."""
+        if self.warm and self.position < 0:
+            self._advance_warm_start(self.warm)
+            return
         start, stop = self.position, self.ends[self.position]
         began = time.perf_counter()
         if start and self.sampler.refresh_every and start % self.sampler.refresh_every == 0:
@@ -212,6 +234,18 @@ class Loop:
         self.clock.sampling += sampled - began - compiling
         self._observe(done, start, stop)
         self.clock.observing += time.perf_counter() - sampled
+
+    def _advance_warm_start(self, warm: Loop) -> None:
+        warm.advance_block()
+        self.position = self.first + warm.position
+        for run in self.runs:
+            if run.divergence and run.divergence.seen_at > 0:
+                run.divergence = replace(run.divergence, seen_at=self.position)
+        if self.position == 0:
+            self.theta = torch.empty_like(self.theta).copy_(warm.theta)
+            carried = _copies(self.problem.state())
+            self.state, _ = self._init_state()
+            self.problem.load(carried)
 
     def _refresh(self) -> None:
         with torch.no_grad():
@@ -289,6 +323,10 @@ class Loop:
 
     def checkpoint(self, run: RunState) -> dict[str, Tensor]:
         """All that `run` needs to go on from `position`, as tensors that a safetensors file can hold."""
+        if self.warm and self.position < 0:
+            tensors = self.warm.checkpoint(run)
+            tensors["counters"][0] += self.first
+            return tensors
         self._look()
         rows = run.rows
         tensors = {"theta": self.theta[rows], "noise": self.noise.state()[rows]}
@@ -309,6 +347,10 @@ class Loop:
         if len(positions) != 1:
             raise ValueError(f"checkpoints of one block differ in position: {sorted(positions)}")
         self.position = positions.pop()
+        if self.warm and self.position < 0:
+            self.warm.restore(checkpoints)
+            self.warm.position -= self.first
+            return
         joined = {
             name: torch.cat([c[name] for c in checkpoints])
             for name in checkpoints[0]

@@ -102,6 +102,27 @@ class RunSpec:
     thin: int = entry(
         "every thin-th draw is kept", least=1, setting=("int", 1, "every how many draws one is kept", "[1, inf)")
     )
+    warm_start: str | None = entry(
+        "optimiser whose last positions are the first ones of the chains; NULL: none",
+        None,
+        when="set",
+        setting=("str", None, "sampler, an optimiser, that makes the first positions; none: the task does"),
+    )
+    warm_passes: float | None = entry(
+        "data passes of the warm start",
+        None,
+        when="set",
+        setting=("float", None, "data passes of the warm start, part of the budget", "(0, inf)"),
+    )
+    warm_step_size: float | None = entry(
+        "step size of the warm start",
+        None,
+        when="set",
+        setting=("float", None, "step size of the warm start; none: the optimiser's own for the task", "(0, inf)"),
+    )
+    warm_source: str | None = entry(
+        "SHA-256 of the source of the warm start's optimiser", None, when="set", at="sampler.warm_source"
+    )
     seed: int = entry("seed of the run", least=0)
     chains: int = entry("chains of the run", least=1)
     execution: Execution

@@ -17,7 +17,7 @@ from harness.contracts.registry import Offer, Registry
 from harness.engine.stepping.execution_mode import COMPILED_FROM, LARGE, choose
 from harness.results.ledger.ledger import Ledger, RunStatus
 from harness.results.spec import Component, Execution, RunSpec, budget_label
-from harness.runs import plugin_metadata, studies
+from harness.runs import plugin_metadata, studies, warm_start
 from harness.runs.settings import Pair, Settings, find_pair, resolve
 from harness.runs.source import source_hash
 from harness.system.errors import UsageError
@@ -117,7 +117,8 @@ def plan(registry: Registry, request: RunRequest, ledger: Ledger, measure: Measu
     for spec, pair in expand(registry, request, measure, study):
         if spec.key not in planned:
             task = plugin_metadata.task_facts(pair.task, spec.task.params)
-            passes = _passes(pair, spec.sampler.params, spec.task.params, spec.steps)
+            warm = (registry.find("samplers", spec.warm_start), spec.warm_passes or 0.0) if spec.warm_start else None
+            passes = _passes(pair, spec.sampler.params, spec.task.params, spec.steps, warm)
             standing, block = ledger.standing(spec.key), task["max_block"][spec.execution.device]
             if not standing.cached:
                 plugin_metadata.check_steps(pair.sampler, spec, task["steps_per_epoch"])
@@ -156,6 +157,7 @@ def make_spec(
         seed=seed,
         chains=chains,
         execution=Execution(device=device, dtype=task["dtype"], **how),
+        warm_source=source_hash(settings.warm_start.target) if settings.warm_start else None,
         **{**run, "burn_in": burn_in},
         method=pair.method.name,
         budget=budget,
@@ -170,16 +172,41 @@ def data_files(task: Mapping[str, Any]) -> tuple[DataFile, ...]:
 
 def passes_per_step(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any]) -> float:
     """Cost of a step in passes through the data."""
-    sampler = plugin_metadata.sampler_facts(pair.sampler, sampler_params)
-    task = plugin_metadata.task_facts(pair.task, task_params)
+    return _per_step(pair.sampler, sampler_params, pair.task, task_params)
+
+
+def _per_step(
+    sampler_offer: Offer, sampler_params: Mapping[str, Any], task_offer: Offer, task_params: Mapping[str, Any]
+) -> float:
+    sampler = plugin_metadata.sampler_facts(sampler_offer, sampler_params)
+    task = plugin_metadata.task_facts(task_offer, task_params)
     share = task["batch_terms"] / task["terms"]
     refreshing = 1 / sampler["refresh_every"] if sampler["refresh_every"] else 0
     return float(sampler["gradients_per_step"] * share + sampler["full_gradients_per_step"] + refreshing)
 
 
-def _passes(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any], steps: int) -> float:
-    """Cost of a run in passes through the data, the full gradients of `init` included."""
-    return _at_start(pair, sampler_params) + steps * passes_per_step(pair, sampler_params, task_params)
+WarmStart = tuple[Offer, float] | None
+"""The optimiser of a warm start, and its length in data passes as it was asked for."""
+
+
+def _passes(
+    pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any], steps: int, warm: WarmStart
+) -> float:
+    """Cost of a run in passes through the data, the full gradients of `init` and the warm start included."""
+    before = _full_at_start(pair, sampler_params) + _warm_passes(pair, task_params, warm)
+    return before + steps * passes_per_step(pair, sampler_params, task_params)
+
+
+def _warm_passes(pair: Pair, task_params: Mapping[str, Any], warm: WarmStart) -> float:
+    """Cost of the steps of a warm start in data passes."""
+    if warm is None:
+        return 0.0
+    per_step = _per_step(warm[0], {}, pair.task, task_params)
+    return warm_start.length(warm[1], per_step) * per_step
+
+
+def _warm(settings: Settings) -> WarmStart:
+    return (settings.warm_start, settings.run["warm_passes"]) if settings.warm_start else None
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -226,9 +253,9 @@ def _part(offer: Offer, params: Mapping[str, Any]) -> Component:
 
 def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings], float] | None, device: str) -> int:
     """Length of the run in steps, from a budget's name or "steps=N", "passes=N" (through the data), "seconds=N"."""
-    named = _named_steps(pair, settings)
+    named = _named_passes(pair, settings)
     if budget in named:
-        return named[budget]
+        return max(1, _affordable(named[budget], pair, settings))
     kind, equals, text = budget.partition("=")
     if not equals or kind not in ("steps", "passes", "seconds"):
         known = [*named, "steps=N", "passes=N", "seconds=N"]
@@ -243,14 +270,17 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings
     else:
         if rate is None:
             raise UsageError(f"--budget {budget!r} needs a measured speed; `bench run` measures it")
-        steps = int(amount * rate(settings))
+        warm = _warm_passes(pair, settings.task_params, _warm(settings))
+        before = warm / passes_per_step(pair, settings.sampler_params, settings.task_params)
+        steps = int(amount * rate(settings) - before)
         how = _machine(pair, settings, device)
         if settings.run["compile"] is None and choose(None, steps, **how) == "compiled":
             least = COMPILED_FROM if device == "cpu" and how["dim"] < LARGE else 1
-            steps = max(least, int(amount * rate(replace(settings, run={**settings.run, "compile": "compiled"}))))
+            compiled = replace(settings, run={**settings.run, "compile": "compiled"})
+            steps = max(least, int(amount * rate(compiled) - before))
     if not 1 <= steps <= MAX_STEPS:
         size = "less than one step" if steps < 1 else f"more than {MAX_STEPS:,} steps"
-        at_start = _at_start(pair, settings.sampler_params)
+        at_start = _full_at_start(pair, settings.sampler_params)
         spent = f" after the {at_start} data passes that {pair.sampler.name} spends at the start" if at_start else ""
         raise UsageError(f"--budget {budget!r} is {size}{spent}")
     return steps
@@ -288,28 +318,41 @@ def _label(budget: str, steps: int, pair: Pair, settings: Settings) -> str:
     names = [name for name, length in _named_steps(pair, settings).items() if length == steps and name not in own]
     if names:
         return names[0]
-    passes = _passes(pair, settings.sampler_params, settings.task_params, steps)
+    passes = _passes(pair, settings.sampler_params, settings.task_params, steps, _warm(settings))
     return f"passes={passes:.10g}" if budget.startswith("steps=") else budget
 
 
 def _named_steps(pair: Pair, settings: Settings) -> dict[str, int]:
-    """The protocol's budgets in steps of this sampler: all samplers get the same data passes, not the same steps."""
+    """The protocol's budgets in steps of this sampler, but those that a warm start uses up."""
+    named = _named_passes(pair, settings)
+    warm = _warm_passes(pair, settings.task_params, _warm(settings))
+    return {name: max(1, _affordable(passes, pair, settings)) for name, passes in named.items() if passes > warm}
+
+
+def _named_passes(pair: Pair, settings: Settings) -> dict[str, float]:
+    """The protocol's budgets in data passes: all samplers get the same, not the same steps."""
     task = plugin_metadata.task_facts(pair.task, settings.task_params)
     share = task["batch_terms"] / task["terms"]
-    return {
-        name: max(1, _affordable(gradients * share, pair, settings))
-        for name, gradients in pair.protocol["budgets"].items()
-    }
+    return {name: gradients * share for name, gradients in pair.protocol["budgets"].items()}
 
 
-def _at_start(pair: Pair, params: Mapping[str, Any]) -> int:
+def _full_at_start(pair: Pair, params: Mapping[str, Any]) -> int:
     return int(plugin_metadata.sampler_facts(pair.sampler, params)["full_gradients_at_start"])
 
 
 def _affordable(passes: float, pair: Pair, settings: Settings) -> int:
-    """Steps that these data passes allow after the full gradients of `init`; a rounding error does not cost one."""
+    """Steps that these data passes allow after those before the first step; a rounding error does not cost one.
+
+    `UsageError` where a warm start takes all of them.
+    """
+    warm = _warm_passes(pair, settings.task_params, _warm(settings))
+    if settings.warm_start and warm >= passes:
+        raise UsageError(
+            f"run.warm_passes = {settings.run['warm_passes']:g}: the warm start takes {warm:g} data passes and the "
+            f"whole budget is {passes:g}; lower run.warm_passes or raise the budget"
+        )
     return int(
-        (passes - _at_start(pair, settings.sampler_params))
+        (passes - _full_at_start(pair, settings.sampler_params) - warm)
         / passes_per_step(pair, settings.sampler_params, settings.task_params)
         * (1 + 1e-12)
     )

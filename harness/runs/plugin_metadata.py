@@ -29,7 +29,7 @@ from harness.system.errors import BenchError, PluginError, RunError, UsageError
 if TYPE_CHECKING:
     from harness.contracts.schedule import Trajectory
 
-FORMAT = 9
+FORMAT = 10
 DTYPES = ("float32", "float64")
 CHECKED = 100_000
 """Steps that a sampler checks at once: as Python's numbers they take four times their memory."""
@@ -66,6 +66,8 @@ def resolve(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
 def sampler_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
     """Gradients a step, needs and stability limit (of h * curvature; None where not linear) of a sampler.
 
+    `optimiser`: it draws no noise, and can make a warm start.
+
     `never_compiled`: the reason of its exemption from the law `compiled`, None without one. `free_step`: h has no
     unit, and the limit is one of h itself.
     """
@@ -100,6 +102,7 @@ def _sampler(target: str, params: Mapping[str, Any]) -> dict[str, Any]:
         "refresh_every": _whole(sampler, "refresh_every", 0),
         "needs": sorted(sampler.needs),
         "never_compiled": sampler.exempt.get("compiled"),
+        "optimiser": sampler.limit_bias() == 0 and sampler.particles == 1 and not sampler.refresh_every,
         "stability_limit": _rounded(limit := working_limit(sampler)),
         "free_step": limit is not None and sampler.step_unit == 0,
     }

@@ -15,7 +15,7 @@ from harness.results.ledger.attempt import DRAWN, Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import PAUSED, RESUMABLE
 from harness.results.spec import RunSpec, recorded_key
-from harness.runs import truths
+from harness.runs import truths, warm_start
 from harness.runs.failure import setting_up
 from harness.runs.plugin_metadata import instance, trajectory
 from harness.runs.source import content_hash, source_hash
@@ -59,6 +59,7 @@ def _build(specs: Sequence[RunSpec], job: Job) -> Loop:
         weights=schedule.weights,
         device=job.device,
         draw_stride=_stride(job.draws, task.dim(), _size(path, spec, task)),
+        warm_start=warm_start.stage(spec, task, job.plugins),
     )
 
 

@@ -92,7 +92,7 @@ class Session:
     @staticmethod
     def measure(specs: Sequence[RunSpec], job: Job) -> float:
         """Steps a second of these runs together, over `job.measure_steps` steps done twice, the first to warm up."""
-        short = [replace(spec, steps=job.measure_steps, burn_in=0, thin=1) for spec in specs]
+        short = [replace(spec, steps=job.measure_steps, burn_in=0, thin=1, warm_start=None) for spec in specs]
         seconds = 0.0
         for _ in range(2):
             loop = build(short, job)
@@ -126,13 +126,14 @@ class Session:
         position = self.loop.position
         done = position - self._first_position
         seconds = max(self.loop.clock.sampling + self.loop.clock.observing, 1e-9)
+        path, before = self.loop.trajectory, self.loop.first
         return {
             "keys": [spec.key for spec in self.specs],
-            "position": position,
-            "steps": len(self.loop.trajectory),
+            "position": position - before,
+            "steps": len(path) - before,
             "rate": done / seconds,
             "seconds": seconds,
-            "step_size": float(self.loop.trajectory.step_size[min(position, len(self.loop.trajectory) - 1)]),
+            "step_size": float(path.step_size[min(max(position, 0), len(path) - 1)]),
         }
 
     def check_folders(self) -> None:
@@ -162,7 +163,7 @@ class Session:
     def suspend(self, reason: str) -> None:
         """Stop here: a checkpoint, where there is anything to keep, and an event; the same command resumes from it."""
         self.check_folders()
-        if self.loop.position:
+        if self.loop.position > self.loop.first:
             self.checkpoint()
         for attempt, spec in zip(self.attempts, self.specs, strict=True):
             with writing():
@@ -192,7 +193,7 @@ class Session:
                     outcome = run.observer.outcome() if run.divergence is None else None
                 except BaseException as error:  # noqa: BLE001 - whatever it was is the reason of this run
                     trace = traceback.format_exc()
-                    fail_all([attempt], [spec], error, trace, self.send, self.loop.position, self._share())
+                    fail_all([attempt], [spec], error, trace, self.send, self._steps(), self._share())
                 else:
                     written.append(pool.submit(self._conclude, run, attempt, spec, outcome))
         for future in written:
@@ -204,11 +205,16 @@ class Session:
         for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
             if run.divergence and attempt.result() is None:
                 self._conclude(run, attempt, spec, None)
-        fail_all(self.attempts, self.specs, error, trace, self.send, self.loop.position, self._share())
+        fail_all(self.attempts, self.specs, error, trace, self.send, self._steps(), self._share())
+
+    def _steps(self) -> int:
+        """Finished steps, without those of a warm start."""
+        return max(0, self.loop.position)
 
     def _conclude(self, run: RunState, attempt: Attempt, spec: RunSpec, outcome: Outcome | None) -> None:
         lost, cost = run.divergence, self.loop.cost
         reason = f"chain {lost.chain} of seed {spec.seed} became non-finite at step {lost.step}" if lost else None
+        reason = f"{reason} of the warm start" if lost and lost.seen_at <= 0 else reason
         steps = lost.seen_at if lost else self.loop.position
         stored_at = np.flatnonzero(self.loop.trajectory.keep)[:: run.stride or 1].repeat(run.particles) + 1
         with writing():
@@ -226,9 +232,9 @@ class Session:
                 finished=now(),
                 **self._share(),
                 block_runs=len(self.specs),
-                steps_done=steps,
+                steps_done=max(0, steps),
                 passes_per_step=cost.per_step,
-                passes=cost.at_start + steps * cost.per_step,
+                passes=self.loop.spent(steps),
                 draws_kept=run.kept,
                 draws_stored=stored,
                 draws_stride=run.stride,
@@ -246,7 +252,7 @@ class Session:
             if self.loop.position > self._first_position:
                 self.checkpoint()  # to resume from with more time
             raise OutOfTimeError(
-                f"stopped after {spent:.0f} s of work at step {self.loop.position} of {len(self.loop.trajectory)}: "
+                f"stopped after {spent:.0f} s of work at step {self._steps()} of {len(self.loop.trajectory)}: "
                 f"--timeout was {limit:g} s"
             )
 

@@ -18,7 +18,7 @@ from harness.contracts.parameters import Field, check, suggestions
 from harness.contracts.registry import Offer, Registry
 from harness.results import papers
 from harness.results.spec import FIELDS, GIVEN, Origin
-from harness.runs import plugin_metadata
+from harness.runs import plugin_metadata, warm_start
 from harness.runs.studies import Study
 from harness.system.errors import UsageError
 
@@ -60,6 +60,7 @@ class Settings:
     task_params: Mapping[str, Any]
     run: Mapping[str, Any]
     origins: Mapping[str, Origin]
+    warm_start: Offer | None = None
 
 
 def find_pair(registry: Registry, method_name: str, task_name: str, study: Study | None = None) -> Pair:
@@ -115,6 +116,7 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
         name: check(spec, origins[f"run.{name}"].value if f"run.{name}" in origins else spec.default, where="run")
         for name, spec in RUN_FIELDS.items()
     }
+    warm = _warm_start(registry, pair, task_params, run, origins)
     for name, value in {
         **_dotted("sampler", sampler_params),
         **_dotted("task", task_params),
@@ -123,7 +125,7 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
     }.items():
         if name in usual and origins[name].provenance == "user" and usual[name].value == value:
             origins[name] = usual[name]  # restating a default does not override it
-    return Settings(schedule, sampler_params, schedule_params, task_params, run, dict(sorted(origins.items())))
+    return Settings(schedule, sampler_params, schedule_params, task_params, run, dict(sorted(origins.items())), warm)
 
 
 Layer = dict[str, Origin]
@@ -215,6 +217,34 @@ def _untuned_step(
     text = f"{UNTUNED} of the stability limit {limit:.4g}"
     text += "" if sampler["free_step"] else f" / curvature {curvature:.4g}"
     origins["schedule.step_size"] = Origin(UNTUNED * limit / curvature, "untuned", text)
+
+
+def _warm_start(
+    registry: Registry, pair: Pair, task_params: Mapping[str, Any], run: dict[str, Any], origins: dict[str, Origin]
+) -> Offer | None:
+    """The optimiser of the warm start; `run` and `origins` gain its step size, where none is given its own."""
+    name, passes, size = (run[key] for key in ("warm_start", "warm_passes", "warm_step_size"))
+    if name is None:
+        if passes is not None or size is not None:
+            which = "warm_step_size" if passes is None else "warm_passes"
+            raise UsageError(f"run.{which} is a setting of a warm start; leave it out, or add run.warm_start=OPTIMISER")
+        return None
+    offer = warm_start.find(registry, name)
+    if passes is None:
+        raise UsageError(f"run.warm_start = {name} needs its length; give it by --set run.warm_passes=20")
+    if size is None:
+        own = find_pair(registry, name, f"{pair.task.name}@{pair.protocol['name']}")
+        try:
+            found = resolve(registry, own, {f"task.{key}": value for key, value in task_params.items()})
+            size, origin = found.schedule_params["step_size"], found.origins["schedule.step_size"]
+        except (UsageError, KeyError):
+            raise UsageError(
+                f"no step size of {name} is known for a warm start on {pair.task.name}; "
+                "give one by --set run.warm_step_size=H"
+            ) from None
+        run["warm_step_size"] = size
+        origins["run.warm_step_size"] = Origin(size, origin.provenance, f"{name}: {origin.source}")
+    return offer
 
 
 def _refuse_unknown(pair: Pair, schedule: Offer, origins: Mapping[str, Origin]) -> None:

@@ -138,9 +138,10 @@ def paper_notes(score: PaperScore, metric: str) -> list[str]:
 
 
 def label(score: FieldScore, group: Group) -> str:
-    """The group's label, with what the task gives its sampler: "sgrld, given metric"."""
+    """The group's label, with its warm start and what the task gives its sampler: "sgrld, given metric"."""
     given = f", given {', '.join(group.given)}" if group.given else ""
-    return score.labels[group.key] + given
+    warm = f", started by {name}" if (name := group.settings.get("run.warm_start")) else ""
+    return score.labels[group.key] + warm + given
 
 
 def given_notes(score: FieldScore) -> list[str]:

@@ -278,7 +278,8 @@ def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
     for part in ("sampler", "schedule", "task"):
         found |= {f"{part}.{name}": value for name, value in json.loads(row[f"{part}_params"]).items()}
         found[f"{part} source"] = row[f"{part}_source"]
-    plain = {name: row[name] for name in SETTINGS if name in row}
+    plain = {name: row[name] for name in SETTINGS if row.get(name) is not None}
+    found |= {"warm start source": row["warm_source"]} if row["warm_source"] else {}
     found |= {f"run.{name}": value for name, value in {**plain, **json.loads(row["execution"])}.items()}
     return {**found, "task data": row["task_data"], "engine": row["engine"], "key version": row["key_version"]}
 

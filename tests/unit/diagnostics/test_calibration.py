@@ -75,7 +75,7 @@ def test_the_order_of_equals_does_not_matter_and_counts_by_its_expectation():
 
 @pytest.mark.parametrize("n", [1, 2, 50])
 def test_all_right_and_all_wrong(n):
-    p, y = drawn(n)
+    p, _ = drawn(n)
     right = p.argmax(1)
     assert (aurc(p, right), selective_accuracy(p, right)) == (0, 1)
     assert aurc(p, (right + 1) % 10) == pytest.approx(1)

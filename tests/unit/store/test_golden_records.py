@@ -31,6 +31,9 @@ SPECS = {
     "cuda": made(2, device="cuda", tf32=True),
     "cuda compiled": made(2, device="cuda", compile="compiled", cudnn_benchmark=True),
     "settings of a GPU, on a CPU": made(2, tf32=True, cudnn_benchmark=True),
+    "warm start": made(
+        4, warm_start="adam", warm_passes=20.0, warm_step_size=0.001, warm_source="e" * 64, steps=9
+    ),
     "origins": made(
         origins={
             "schedule.step_size": Origin(0.1, "paper", "csgmcmc: section 5.1"),

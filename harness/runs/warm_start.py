@@ -1,0 +1,59 @@
+"""Warm starts: a sampler's chains start at the positions where an optimiser ends, each in its own stream.
+
+The optimiser has its default hyperparameters, a constant step size and the temperature 0. Its gradients are part of the
+budget and of the cost. `Loop` runs it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harness.contracts.registry import Offer, Registry, registry
+from harness.runs import plugin_metadata
+from harness.runs.source import source_hash
+from harness.system.errors import RunError, UsageError
+
+if TYPE_CHECKING:
+    from harness.contracts.sampler import Sampler
+    from harness.contracts.schedule import Trajectory
+    from harness.contracts.task import Task
+    from harness.results.spec import RunSpec
+
+
+def find(plugins: Registry, name: str) -> Offer:
+    """The optimiser of that name; `UsageError` for a sampler that is none."""
+    offer = plugins.find("samplers", name)
+    if not plugin_metadata.sampler_facts(offer, {})["optimiser"]:
+        known = [
+            o.name for o in plugins.offers("samplers")
+            if o.distribution == offer.distribution and plugin_metadata.sampler_facts(o, {})["optimiser"]
+        ]  # fmt: skip
+        raise UsageError(f"run.warm_start = {name:.80} is not an optimiser; choose one of {', '.join(known)}")
+    return offer
+
+
+def length(passes: float, per_step: float) -> int:
+    """Steps that these data passes allow; `UsageError` where they are less than one."""
+    steps = int(passes / per_step * (1 + 1e-12))
+    if not steps:
+        raise UsageError(f"run.warm_passes = {passes:g} is less than the {per_step:g} data passes of one step")
+    return steps
+
+
+def stage(spec: RunSpec, task: Task, files: tuple[str, ...]) -> tuple[Sampler, Trajectory] | None:
+    """The optimiser of a run's warm start and its trajectory; `files` are one-off plugins. None without warm start."""
+    if not spec.warm_start or not spec.warm_passes:
+        return None
+    import numpy as np
+
+    from harness.contracts.schedule import Trajectory
+
+    offer = registry(files).find("samplers", spec.warm_start)
+    if source_hash(offer.target) != spec.warm_source:
+        raise RunError(f"the code of {offer.name} changed since this command was planned; give the command again")
+    optimiser: Sampler = plugin_metadata.instance(offer.target, {})
+    share = task.batch_terms() / task.terms()
+    steps = length(spec.warm_passes, optimiser.gradients_per_step * share + optimiser.full_gradients_per_step)
+    off = np.zeros(steps, dtype=bool)
+    step_sizes = np.full(steps, spec.warm_step_size)
+    return optimiser, Trajectory(step_sizes, np.zeros(steps), off, off, np.zeros(steps, dtype=np.int64), off)

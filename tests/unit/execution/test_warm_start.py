@@ -1,0 +1,212 @@
+"""Chains that start at the positions where an optimiser ends."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from support import run_loop
+
+from harness import DataTask, param
+from harness.cli.app import run as bench
+from harness.contracts.randomness import Streams
+from harness.contracts.registry import registry
+from harness.engine.loop import Loop
+from harness.results.ledger.ledger import Ledger
+from harness.runs.plan import RunRequest, plan
+from harness.runs.session import Session
+from harness.runs.worker import Job
+from harness.system.errors import UsageError
+from plugins.samplers.adam import Adam
+from plugins.samplers.hmc import HMC
+from plugins.samplers.sgd import SGD
+from plugins.samplers.sgld import SGLD
+from plugins.schedules.constant import Constant
+
+WARM = {"run.warm_start": "adam", "run.warm_passes": "200", "schedule.step_size": "0.01", "task.gradient_noise": "2"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Points(DataTask):
+    """The mean of 20 points in two dimensions, on batches of 3: 7 steps an epoch."""
+
+    batch: int = param(3, "[1, 20]", "rows in a minibatch", source="ours")
+    prior_precision = 1.0
+
+    def dim(self):
+        return 2
+
+    def arrays(self, part):
+        return {"x": np.random.default_rng(0).normal(3, 1, size=(20, 2))}
+
+    def log_likelihood(self, theta, rows):
+        return -((rows["x"] - theta[:, None]) ** 2).sum(2) / 2
+
+
+def path(step_size, steps, task, *, keep=True):
+    made = Constant(step_size=step_size).trajectory(steps, task.steps_per_epoch())
+    return made if keep else replace(made, keep=~made.keep, temperature=0 * made.temperature)
+
+
+def loop(sampler, steps, warm=None, chains=(0, 1, 2)):
+    """`steps` steps after `warm`, (optimiser, step size, steps)."""
+    task, streams = Points(), [Streams(5, chain, ("points",)) for chain in chains]
+    first = (warm[0], path(*warm[1:], task, keep=False)) if warm else None
+    return Loop(task, sampler, path(0.01, steps, task), streams, len(chains), warm_start=first)
+
+
+def at_zero(made):
+    while made.position < 0:
+        made.advance_block()
+    return made
+
+
+@pytest.mark.parametrize("optimiser", [Adam(), SGD()])
+def test_the_first_positions_are_those_of_a_run_of_the_optimiser(optimiser):
+    started = at_zero(loop(SGLD(), 10, (optimiser, 0.01, 40)))
+    assert torch.equal(started.theta, run_loop(loop(optimiser, 40)).theta)
+
+
+def test_minibatches_go_on_where_the_warm_start_ends():
+    """An optimiser that starts from itself is one run of both lengths."""
+    both = run_loop(loop(SGD(), 25, (SGD(), 0.01, 12)))
+    assert torch.equal(both.theta, run_loop(loop(SGD(), 37)).theta)
+
+
+def test_chains_start_apart_and_do_not_depend_on_each_other():
+    together = run_loop(loop(SGLD(), 10, (Adam(), 0.01, 40)))
+    for chain in range(3):
+        alone = run_loop(loop(SGLD(), 10, (Adam(), 0.01, 40), chains=(chain,)))
+        assert torch.equal(together.theta[chain], alone.theta[0])
+    assert len({tuple(row) for row in at_zero(loop(SGLD(), 10, (Adam(), 0.01, 40))).theta.tolist()}) == 3
+
+
+def test_the_noise_of_the_sampler_is_that_of_a_run_without_a_warm_start():
+    warm, plain = loop(SGLD(), 10, (Adam(), 0.01, 40)), loop(SGLD(), 10)
+    at_zero(warm)
+    assert torch.equal(warm.noise.draw(5, heated=True)[0], plain.noise.draw(5, heated=True)[0])
+
+
+def test_every_gradient_of_the_warm_start_counts():
+    made, plain = loop(HMC(leapfrog=3), 10, (Adam(), 0.01, 40)), loop(HMC(leapfrog=3), 10)
+    share = Points().batch_terms() / Points().terms()
+    assert 0 < share < 1
+    assert made.cost.at_start - plain.cost.at_start == pytest.approx(40 * share)
+    assert made.cost.per_step == plain.cost.per_step
+    assert [made.spent(steps) for steps in (-40, -10, 0)] == pytest.approx([0, 30 * share, 40 * share])
+
+
+@pytest.mark.parametrize("position", [-23, -1, 0, 4])
+def test_a_run_goes_on_from_any_step_with_the_same_bits(position):
+    warm = (Adam(), 0.01, 30)
+    whole, first, second = (loop(SGLD(), 10, warm) for _ in range(3))
+    for each in (whole, first, second):  # blocks of one step
+        each.ends, each.warm.ends = ({k: k + 1 for k in range(steps)} for steps in (10, 30))
+    run_loop(whole)
+    while first.position < position:
+        first.advance_block()
+    second.restore([first.checkpoint(first.runs[0])])
+    assert second.position == position
+    run_loop(second)
+    assert torch.equal(second.theta, whole.theta)
+    assert second.runs[0].kept == whole.runs[0].kept == 10
+
+
+def session(ledger, **given):
+    asked = RunRequest(["sgld"], ["mixture5"], seeds=[0], chains=2, budget="steps=3000", given={**WARM, **given})
+    specs = [planned.spec for planned in plan(registry(), asked, ledger)]
+    (made,) = Session.open_all(ledger, specs, Job(specs, ledger.root, "cpu", "cpu-0"), lambda *_: None)
+    return made
+
+
+def finish(block):
+    while not block.finished:
+        block.advance()
+    block.conclude()
+    return block.attempts[0].result()
+
+
+def test_a_stopped_warm_start_goes_on_from_its_checkpoint(ledger, tmp_path):
+    block = session(ledger, **{"run.warm_passes": "2500"})
+    block.advance()
+    assert block.loop.position == -1500
+    assert block.progress()["position"] == 1000
+    assert block.progress()["steps"] == 5500
+    block.suspend("cancelled")
+    resumed = session(ledger, **{"run.warm_passes": "2500"})
+    assert (resumed.loop.position, resumed.attempts[0].id) == (-1500, block.attempts[0].id)
+    other = Ledger(tmp_path / "whole")
+    other.prepare()
+    results = finish(resumed), finish(session(other, **{"run.warm_passes": "2500"}))
+    assert results[0]["files"]["draws.safetensors"] == results[1]["files"]["draws.safetensors"]
+    assert results[0]["passes"] == 2500 + 3000
+    assert results[0]["steps_done"] == 3000
+
+
+def test_a_chain_lost_in_the_warm_start_costs_what_was_done(ledger):
+    # a gradient of the warm start is infinite at once: the step is past all numbers
+    result = finish(session(ledger, **{"run.warm_step_size": "1e308", "run.warm_passes": "2500"}))
+    assert result["status"] == "diverged"
+    assert "of the warm start" in result["reason"]
+    assert (result["steps_done"], result["passes"]) == (0, 1000)
+
+
+def planned(tmp_path, sampler="sgld", task="mixture5", budget="passes=1000", **given):
+    asked = RunRequest([sampler], [task], seeds=[0], chains=1, budget=budget, given=given)
+    return plan(registry(), asked, Ledger(tmp_path))[0]
+
+
+def test_the_budget_pays_and_the_key_has_it(tmp_path):
+    plain, warm = planned(tmp_path, **{"schedule.step_size": "0.01"}), planned(tmp_path, **WARM)
+    same = planned(tmp_path, **{name: value for name, value in WARM.items() if "warm" not in name})
+    assert (plain.spec.steps, warm.spec.steps, warm.passes) == (1000, 800, 1000)
+    assert "warm_start" not in plain.spec.canonical()
+    assert len({warm.spec.key, same.spec.key, planned(tmp_path, **WARM, **{"run.warm_step_size": "0.1"}).spec.key}) == 3
+    assert warm.spec.warm_step_size == 1e-3
+    assert warm.spec.origins["run.warm_step_size"].source.startswith("adam: ")
+    assert planned(tmp_path, budget="steps=1000", **WARM).spec.budget == "passes=1200"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({**WARM, "run.warm_passes": "1000"}, "takes 1000 data passes and the whole budget is 1000"),
+        ({**WARM, "run.warm_passes": "0.5"}, "less than the 1 data passes of one step"),
+        ({**WARM, "run.warm_start": "hmc"}, "run.warm_start = hmc is not an optimiser; choose one of adam"),
+        ({**WARM, "run.warm_start": "adma"}, "did you mean adam"),
+        ({"run.warm_start": "adam"}, "needs its length"),
+        ({"run.warm_passes": "20"}, "a setting of a warm start"),
+        ({**WARM, "run.warm_passes": "-1"}, "outside (0, inf)"),
+    ],
+)
+def test_a_warm_start_that_cannot_be_is_refused(tmp_path, given, message):
+    with pytest.raises(UsageError) as refused:
+        planned(tmp_path, **given)
+    assert message in str(refused.value)
+
+
+def test_an_optimiser_without_a_known_step_size_asks_for_one(tmp_path):
+    with pytest.raises(UsageError, match=r"no step size of sgd is known .* run\.warm_step_size=H"):
+        planned(tmp_path, task="landsat", budget="smoke", **{"run.warm_start": "sgd", "run.warm_passes": "1"})
+
+
+def test_rows_and_runs_say_how_they_started(tmp_path, capsys):
+    where = ["--results", str(tmp_path / "r"), "--json"]
+    words = ["run", "--sampler", "sgld", "--task", "gaussian2d", "--budget", "passes=500", "--seeds", "0-4"]
+    assert bench([*where, *words]) == 0
+    assert bench([*where, *words, "--set", "run.warm_start=adam", "run.warm_passes=100"]) == 0
+    capsys.readouterr()
+    assert bench([*where[:2], "report", "leaderboard", "--columns", "method,status"]) == 0
+    assert "started by adam" in capsys.readouterr().out
+    assert bench([*where, "ls", "runs"]) == 0
+    runs = json.loads(capsys.readouterr().out)
+    assert {run["passes"] for run in runs} == {500.0}
+    shown = []
+    for run in runs:
+        assert bench([*where, "show", run["run_key"][:16]]) == 0
+        settings = {s["setting"]: s["value"] for s in json.loads(capsys.readouterr().out)[0]["settings"]}
+        shown.append([settings.get(f"run.{name}") for name in ("warm_start", "warm_passes", "warm_step_size")])
+    assert sorted(shown, key=str) == [["adam", "100", 0.001]] * 5 + [[None] * 3] * 5
