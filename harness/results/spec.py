@@ -194,6 +194,15 @@ def from_record(record: Mapping[str, Any]) -> RunSpec:
 
 def recorded_key(record: Mapping[str, Any]) -> str:
     """The key of the run that a stored record describes, computed again from its parts; "" where parts are missing."""
+    return _recorded(record)
+
+
+def recorded_group(record: Mapping[str, Any]) -> str:
+    """The same of its group, which has no seed."""
+    return _recorded(record, "seed")
+
+
+def _recorded(record: Mapping[str, Any], *without: str) -> str:
     try:
         parts = {name: record[name] for name in ("key_version", "engine")}
         for f in FIELDS:
@@ -202,8 +211,8 @@ def recorded_key(record: Mapping[str, Any]) -> str:
                 continue
             value = record[name]
             parts[name] = {n: v for n, v in value.items() if n != "target"} if name in PARTS else value
-        return _digest(parts)
-    except (KeyError, AttributeError, TypeError, ValueError):
+        return _digest({name: part for name, part in parts.items() if name not in without})
+    except (KeyError, AttributeError, TypeError, ValueError, RecursionError):
         return ""
 
 

@@ -12,7 +12,7 @@ from harness.results import environment
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt, checksum
 from harness.results.records import columns_of
-from harness.results.spec import KEY_VERSION, recorded_key
+from harness.results.spec import KEY_VERSION, recorded_group, recorded_key
 from harness.results.store import connection
 from harness.results.store.changes import Known, News, known, lacking, news
 from harness.results.store.connection import Busy, Damaged, Older, Refused
@@ -69,13 +69,20 @@ def of_attempt(key: str, attempt: Attempt) -> Iterator[Damage]:
         yield from _of_rescored(attempt)
 
 
+def spec_damage(spec: Mapping[str, Any], key: str) -> str:
+    """What is wrong with the record of a run of this key version; "" where nothing is."""
+    if recorded_key(spec) != key:
+        return "is altered: its parts do not match the run's key"
+    return "" if recorded_group(spec) == spec.get("group") else "is altered: its parts do not match the run's group"
+
+
 def _of_records(attempt: Attempt, key: str, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if not spec:
         yield "spec.json", "cannot be read"
     elif spec.get("key") != key:
         yield "spec.json", f"is of run {str(spec.get('key'))[:12]}, not of the folder's"
-    elif spec.get("key_version") == KEY_VERSION and recorded_key(spec) != key:
-        yield "spec.json", "is altered: its parts do not match the run's key"
+    elif spec.get("key_version") == KEY_VERSION and (what := spec_damage(spec, key)):
+        yield "spec.json", what
     try:
         whole = environment.is_whole(read_json(attempt.path / "environment.json") or {})
     except (TypeError, ValueError, RecursionError):

@@ -7,7 +7,7 @@ import io
 import re
 import shutil
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,19 +18,35 @@ from harness.system.files import aside, parse_json, write_whole
 
 HOLD_SECONDS = 1.0
 """How long to wait for a worker that has the run. It may have it for days."""
+BLOCK = 2**20
 _ATTEMPT = re.compile(rf"attempt-({KEY.pattern})-([0-9]{{8}}T[0-9]{{9}}-[0-9a-f]{{6}})\.tar")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
     """An archive of files by name; the same files give the same bytes."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for name, content in files.items():
-            about = tarfile.TarInfo(name)
-            about.size = len(content)
-            archive.addfile(about, io.BytesIO(content))
-    return stream.getvalue()
+    return b"".join(packed(files))
+
+
+def packed(files: Mapping[str, bytes | Path]) -> Iterator[bytes]:
+    """The same in blocks, of contents or of files that stay as they are."""
+    total = 0
+    for name, content in files.items():
+        about = tarfile.TarInfo(name)
+        about.size = len(content) if isinstance(content, bytes) else content.stat().st_size
+        header = about.tobuf(tarfile.PAX_FORMAT)
+        yield header
+        yield from [content] if isinstance(content, bytes) else _blocks(content)
+        yield b"\0" * (-about.size % tarfile.BLOCKSIZE)
+        total += len(header) + about.size + -about.size % tarfile.BLOCKSIZE
+    total += 2 * tarfile.BLOCKSIZE
+    yield b"\0" * (2 * tarfile.BLOCKSIZE + -total % tarfile.RECORDSIZE)
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as stream:
+        while block := stream.read(BLOCK):
+            yield block
 
 
 def unpack(content: bytes) -> dict[str, bytes]:

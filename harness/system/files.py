@@ -36,6 +36,9 @@ ENDING = "([0-9a-f]{16})"
 MAX_BYTES = 2**24
 """Limit of a record or a log: the worst of this size takes 400 MB when parsed. The longest so far has 0.1 MB."""
 
+MAX_MEMBER_BYTES = 2**30
+"""Of a file of a set: a shard of exported results has 50 MB at most."""
+
 
 def aside(path: Path, token: str = "") -> Path:
     """The path aside of `path`: with a random token unless one is given."""
@@ -243,7 +246,7 @@ def _member(path: Path, digest: str) -> bytes | None:
     """The content of a file of a set, in place or still aside (its writer was killed, or is still running)."""
     for place in (path, aside(path, digest[:16]), path):
         with suppress(OSError):
-            content = read_bytes(place)
+            content = read_bytes(place, MAX_MEMBER_BYTES)
             if _sha256(content) == digest:
                 return content
     return None

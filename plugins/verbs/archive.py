@@ -6,18 +6,19 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from harness.cli import context
 from harness.reporting.report import Result
+from harness.results.ledger.attempt import checksum
 from harness.results.store import Store
 from harness.results.store.published import MANIFEST, Published
-from harness.runs.parcel import pack, unpack
+from harness.runs.parcel import packed
 from harness.system.errors import DataError, UsageError
 from harness.system.files import write_whole
 from harness.system.text import is_text
@@ -78,39 +79,44 @@ def archive(
         raise UsageError(f"--out {out}: the name must be of letters, digits, '.', '_', '+' and '-', and end in .tar")
     if not all(text.strip() and is_text(text) for text in (title, *author)):
         raise UsageError("--author and --title need text")
-    store = context.store()
-    files = _files(store, out, [" ".join(name.split()) for name in author], " ".join(title.split()))
-    content = pack(files)
-    try:
-        write_whole(out, content)
-        found = unpack(out.read_bytes())
-    except OSError as error:
-        raise DataError(f"{out} cannot be written: {error.strerror or error}; choose another --out") from error
-    if found != files:
-        raise DataError(f"{out} is not what was written; check the disk, and repeat the command")
-    digest = hashlib.sha256(content).hexdigest()
-    return Result(notes=[f"wrote {out}: {len(content) / 1e6:,.1f} MB, SHA-256 {digest}"])
-
-
-def _files(store: Store, out: Path, authors: Sequence[str], title: str) -> Mapping[str, bytes]:
-    """The files of the archive by name, in order, after the exported results were read as a store."""
+    store, written = context.store(), hashlib.sha256()
     with tempfile.TemporaryDirectory() as place:
-        results = Path(place) / "results"
-        export(store, results)
-        exported = Published(results)
-        (counted,) = exported.rows("select count(*) as runs from run_status")
-        rows = exported.rows("select environment, document from environment order by environment")
-        members = {f"results/{path.name}": path.read_bytes() for path in sorted(results.iterdir())}
+        results, authors = Path(place) / "results", [" ".join(name.split()) for name in author]
+        files = _files(store, results, out, authors, " ".join(title.split()))
+        try:
+            write_whole(out, _told(written, packed(files)))
+            digest = checksum(out)
+        except OSError as error:
+            raise DataError(f"{out} cannot be written: {error.strerror or error}; choose another --out") from error
+    if digest != written.hexdigest():
+        raise DataError(f"{out} is not what was written; check the disk, and repeat the command")
+    return Result(notes=[f"wrote {out}: {out.stat().st_size / 1e6:,.1f} MB, SHA-256 {digest}"])
+
+
+def _told(total: Any, blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The blocks, each added to a checksum."""
+    for block in blocks:
+        total.update(block)
+        yield block
+
+
+def _files(store: Store, results: Path, out: Path, authors: Sequence[str], title: str) -> Mapping[str, bytes | Path]:
+    """The files of the archive by name, in order, after the exported results were read as a store."""
+    export(store, results)
+    exported = Published(results)
+    (counted,) = exported.rows("select count(*) as runs from run_status")
+    rows = exported.rows("select environment, document from environment order by environment")
+    members = {f"results/{path.name}": path for path in sorted(results.iterdir())}
     if not counted["runs"]:
         raise DataError(f"{store.results} has no finished run; `bench run` makes some")
     known = {"title": title, "bench": version("sgmcmc-bench"), "runs": counted["runs"]}
     quoted = {**known, "title": json.dumps(title, ensure_ascii=False)}
     names = "\n".join(f"  - name: {json.dumps(name, ensure_ascii=False)}" for name in authors)
-    about = hashlib.sha256(members[f"results/{MANIFEST}"]).hexdigest()[:12]
+    about = checksum(results / MANIFEST)[:12]
     texts = {
         "CITATION.cff": CITATION.format(**quoted, authors=names, version=about),
         "README.md": README.format(**known, file=out.name, folder=out.stem),
         "environments.json": json.dumps({row["environment"]: json.loads(row["document"]) for row in rows}, indent=1),
     }
-    whole = {name: text.encode() for name, text in texts.items()} | members
-    return {f"{out.stem}/{name}": content for name, content in whole.items()}
+    whole: dict[str, bytes | Path] = {name: text.encode() for name, text in texts.items()}
+    return {f"{out.stem}/{name}": content for name, content in {**whole, **members}.items()}

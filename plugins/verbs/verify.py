@@ -16,6 +16,7 @@ from harness.contracts.registry import registry
 from harness.reporting.report import Result, table
 from harness.results.ledger.heartbeats import ranges
 from harness.runs.worker import Job
+from harness.system.errors import UsageError
 from harness.system.text import harmless
 
 if TYPE_CHECKING:
@@ -56,12 +57,15 @@ def verify(
     from plugins.verbs.upkeep.verify import Verifier, rows_of
 
     limit = options.duration(timeout, "--timeout")
+    if into is not None and into.resolve() == folder.resolve():
+        raise UsageError(f"--into {into} is the folder that is verified")
     here, salt = context.current(), salt or secrets.token_hex(8)
     with ExitStack() as stack:
         found = stack.enter_context(submitted.opened(folder))
         if into is not None:
             submitted.refuse_known(found, into)
         files, notes = here.plugins, [f"runs were chosen by the salt {salt}"] if replays else []
+        notes += found.notes
         if execute:
             aside = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-verify-code-")))
             code, more = submitted.code_of(found, aside)

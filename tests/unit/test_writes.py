@@ -23,7 +23,6 @@ DECLARED = {
     "harness/system/leases.py: _made: open": "the lease is the file itself; the text is its name",
     "harness/system/leases.py: _remove: link": "a whole file gets its name back",
     "harness/results/ledger/attempt.py: Attempt.take_over: copyfile": "digests tell a part of a file from the whole",
-    "harness/runs/parcel.py: pack: open": "into memory",
     "plugins/launchers/local.py: Local.submit: open": "the output of a process, into the exchange of its job",
     "plugins/laws/samplers/restore.py: Resumption.__init__: write_text": "to its own process, in a temporary folder",
     "plugins/laws/samplers/restore.py: Resumption._prepare: save_file": "to its own process, in a temporary folder",

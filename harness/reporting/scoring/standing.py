@@ -36,8 +36,9 @@ def standings(
     for a metric that a wrong law cannot inflate. A group without a gate is judged only where the others have none
     either (no truth is known). The rest is ranked, with intervals over seeds and tiers.
     """
-    truth_known = any(gate is not None for gate in gates.values())
-    newest = max((e.version for e in estimates.values() if e is not None), default=0)
+    trusted = [group.key for group in field if group.verified]  # the others must not decide whether these rank
+    truth_known = any(gates.get(key) is not None for key in trusted)
+    newest = max((e.version for key in trusted if (e := estimates.get(key)) is not None), default=0)
     found: dict[str, RankStatus] = {}
     for group in field:
         gate = gates.get(group.key)

@@ -71,12 +71,13 @@ class RunStatus:
 
 
 class Ledger:
-    """The folder of results: `runs/`, `locks/`, and the layout's version in `ledger.json`."""
+    """The folder of results: `runs/`, `locks/`, `conflicts/` of merges, and the layout's version in `ledger.json`."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.runs = root / "runs"
         self.locks = root / "locks"
+        self.conflicts = root / "conflicts"
 
     def prepare(self) -> None:
         """Make the folders; raise `DataError` where the folder cannot hold results."""
@@ -101,7 +102,8 @@ class Ledger:
             raise DataError(f"{self.root!s} is not UTF-8; choose another folder by --results DIR or BENCH_RESULTS")
         if self.root.exists() and not self.root.is_dir():
             raise DataError(f"{self.root} is a file; choose a folder by --results DIR or BENCH_RESULTS")
-        for folder in (self.runs, self.locks, self.root / "rates", self.root / "truths", self.root / "nights"):
+        others = (self.root / name for name in ("rates", "truths", "nights"))
+        for folder in (self.runs, self.locks, self.conflicts, *others):
             if folder.is_symlink():
                 raise DataError(
                     f"{folder} is a link, which is not followed; put the folder itself there, or choose the results "

@@ -19,11 +19,14 @@ from harness.results.records import Level
 from harness.results.store import connection
 from harness.results.store.changes import News
 from harness.results.store.ingest import ingest
+from harness.results.store.reader import check_origins
 from harness.results.store.store import Store
+from harness.system.columns import Malformed
 from harness.system.errors import DataError
-from harness.system.files import read_bytes, read_set, write_set
+from harness.system.files import parse_json, read_bytes, read_set, write_set
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
 _CHOSEN = "with chosen as (select * from attempt where attempt in (select unnest(?::varchar[])))"
@@ -58,7 +61,12 @@ _KEYS = {
     "task_version": "task, version, source, data",
 }  # fmt: skip
 """Tables whose rows several sets or shards may have, with their keys."""
+_OBJECTS = {
+    "run": ("sampler_params", "schedule_params", "task_params", "execution", "origins"), "environment": ("document",),
+}  # fmt: skip
+"""Columns of JSON objects that reports read."""
 _REPORTED = f"""
+delete from {VERIFICATION} where level not in {tuple(map(str, Level))};
 insert into {VERIFICATION} select attempt, '{Level.REPORTED}', '', '' from attempt anti join {VERIFICATION}
 using (attempt)"""  # noqa: S608 - names of ours
 
@@ -120,10 +128,8 @@ class Published(Store):
 
     def run_keys(self) -> set[str]:
         """The runs in the folder itself."""
-        import pyarrow.parquet
-
         contents = self._files().get("run", [])
-        return {key for c in contents for key in pyarrow.parquet.read_table(io.BytesIO(c))["run_key"].to_pylist()}
+        return {key for content in contents for key in read_rows(content, ["run_key"])["run_key"].to_pylist()}
 
     def _files(self) -> dict[str, list[bytes]]:
         """The contents of each table's files; none where the folder has no set."""
@@ -183,27 +189,55 @@ def _broken(folder: Path, why: str) -> DataError:
     )
 
 
+def read_rows(content: bytes, columns: list[str] | None = None) -> pa.Table:
+    """The rows of a Parquet file. `ValueError` where they would take more than `MOST_BYTES`.
+
+    A few bytes can stand for any number of equal values, so texts are read as numbers into a list of different texts,
+    and their length is added up before they are written out.
+    """
+    import pyarrow as pa
+    from pyarrow import compute, parquet
+
+    about = parquet.read_metadata(pa.BufferReader(content))
+    groups = [about.row_group(i) for i in range(about.num_row_groups)]
+    values = sum(group.column(i).num_values for group in groups for i in range(group.num_columns))
+    total = max(8 * values, sum(group.total_byte_size for group in groups))
+    schema = about.schema.to_arrow_schema()
+    kinds = {pa.string(), pa.large_string(), pa.binary(), pa.large_binary()}
+    texts = [field.name for field in schema if field.type in kinds]
+    if total <= MOST_BYTES:
+        rows = parquet.read_table(pa.BufferReader(content), columns=columns, read_dictionary=texts)
+        for column in rows.columns:
+            for chunk in column.chunks if pa.types.is_dictionary(column.type) else ():
+                total += compute.sum(compute.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0
+    if total > MOST_BYTES:
+        raise ValueError(f"it states {total:,} bytes, at most {MOST_BYTES:,} are read")
+    return rows.cast(pa.schema([schema.field(name) for name in columns]) if columns else schema)
+
+
 def load(db: DuckDBPyConnection, table: str, contents: Iterable[bytes], folder: Path) -> None:
     """Put the rows of a table's files into an open database; of rows with one key the latest run's record counts."""
     import duckdb
     import pyarrow as pa
-    from pyarrow import parquet as files
 
     key = _KEYS.get(table, "")
     latest = "recorded_by desc" if table == "run" else key
     once = f"qualify row_number() over (partition by {key} order by {latest}) = 1" if key else ""
     try:
-        opened = [files.ParquetFile(pa.BufferReader(content)) for content in contents]
-        total = sum(f.metadata.row_group(i).total_byte_size for f in opened for i in range(f.metadata.num_row_groups))
-        if total > MOST_BYTES:
-            raise _broken(folder, f"the files of {table} state {total:,} bytes, at most {MOST_BYTES:,} are read")
-        found = [file.read() for file in opened]
+        found = [read_rows(content) for content in contents]
+        for name in _OBJECTS.get(table, ()):
+            for text in {
+                text for rows in found if name in rows.column_names for text in rows[name].unique().to_pylist()
+            }:
+                record = parse_json((text or "{}").encode())
+                if name == "origins":
+                    check_origins(record, name)
         db.register("incoming", pa.concat_tables(found, promote_options="default"))
         db.execute(f"insert into {table} by name select * from incoming {once}")  # noqa: S608 - one of the tables above
         if table == "run":
             db.execute("update run set budget = replace(budget, 'gradients=', 'passes=')")
-    except (OSError, pa.ArrowException, duckdb.Error) as error:
-        raise _broken(folder, f"a file of {table} cannot be read: {str(error).splitlines()[0]}") from error
+    except (OSError, ValueError, MemoryError, Malformed, pa.ArrowException, duckdb.Error) as error:
+        raise _broken(folder, f"a file of {table} cannot be read: {str(error).partition(chr(10))[0]}") from error
     db.unregister("incoming")
 
 

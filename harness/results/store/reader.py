@@ -130,14 +130,19 @@ _KNOWN = {"protocol", *(column.at[0] for column in _RUN.values() if column.at)}
 def _run(record: Record, spec: Mapping[str, Any]) -> Row:
     rest = {name: value for name, value in spec.items() if name not in _KNOWN}
     execution = dump({"device": "cpu", **rest})
-    for name, origin in pick(spec, "origins", dict, "spec.json").items():
-        known = isinstance(origin, dict) and "value" in origin
-        if not known or not all(isinstance(origin.get(key), str) for key in ("provenance", "source")):
-            raise Malformed(f"spec.json: the origin of {name!r:.40} is not value, provenance and source")
+    check_origins(pick(spec, "origins", dict, "spec.json"), "spec.json")
     for part in PARTS:
         pick(pick(spec, part, dict, "spec.json"), "params", dict, f"spec.json: {part}")
     found = row(_RUN, spec, "spec.json", recorded_by=record.attempt, execution=execution)
     return {**found, "budget": budget_label(found["budget"])}
+
+
+def check_origins(origins: Mapping[str, Any], where: str) -> None:
+    """Raise `Malformed` unless each origin of a setting is what reports take it to be."""
+    for name, origin in origins.items():
+        known = isinstance(origin, dict) and "value" in origin
+        if not known or not all(isinstance(origin.get(key), str) for key in ("provenance", "source")):
+            raise Malformed(f"{where}: the origin of {name!r:.40} is not value, provenance and source")
 
 
 def _environment_of(attempt: Attempt) -> bytes | None:

@@ -32,6 +32,7 @@ from harness.results.store.published import (
     load,
     parquet,
     put,
+    read_rows,
     rows_of,
 )
 from harness.runs.source import content_hash, made_of, source_hash
@@ -65,7 +66,7 @@ def export(
 ) -> tuple[int, int, int]:
     """Add the finished attempts of a store to a folder: how many were new or changed, shards written, shards kept.
 
-    With `verified`, only the attempts in it, with what is said there of them.
+    With `verified`, only the attempts in it that the folder lacks or has verified less, with their levels.
 
     Raises `DataError` where the folder has other things, is damaged, or cannot be written.
     """
@@ -85,6 +86,7 @@ def _export(store: Store, folder: Path, verified: Mapping[str, Verification] | N
             load(db, table, contents, folder)
         before, now = _states(db), _states(other)
         if verified is not None:
+            verified = _better(db, verified)
             now = {attempt: state for attempt, state in now.items() if attempt in verified}
         fresh = sorted(attempt for attempt, state in now.items() if before.get(attempt) != state)
         put(db, rows_of(other, fresh))
@@ -140,14 +142,13 @@ def _shard(name: str) -> str:
 def _shards(old: Mapping[str, bytes], folder: Path) -> dict[str, set[str]]:
     """Shard -> its attempts."""
     import pyarrow as pa
-    from pyarrow import parquet as files
 
     found = {}
     for name, content in old.items():
         if name.startswith("attempt"):
             try:
-                rows = files.read_table(pa.BufferReader(content), columns=["attempt"])
-            except (OSError, pa.ArrowException) as error:
+                rows = read_rows(content, ["attempt"])
+            except (OSError, ValueError, KeyError, pa.ArrowException) as error:
                 raise DataError(f"{folder / name} cannot be read: {error}") from error
             found[_shard(name)] = set(rows["attempt"].to_pylist())
     return found
@@ -172,6 +173,16 @@ def _verified(store: Store, db: DuckDBPyConnection, attempts: list[str]) -> dict
     query = "select attempt from attempt join run using (run_key) where protocol = $1"
     scored = {attempt for (attempt,) in db.execute(query, [ELSEWHERE]).fetchall()}
     return {a: Verification(a, Level.RESCORED if a in scored else Level.RUN_HERE, "", "") for a in attempts}
+
+
+def _better(db: DuckDBPyConnection, verified: Mapping[str, Verification]) -> dict[str, Verification]:
+    """The attempts that a folder lacks or that are verified further than it says: the others stay as they are there.
+
+    So nobody replaces rows or levels of others by sending their attempts, altered, once more.
+    """
+    have = dict(db.execute(f"select attempt, level from {VERIFICATION}").fetchall())  # noqa: S608 - a name of ours
+    order = [*map(str, Level)]
+    return {a: v for a, v in verified.items() if a not in have or order.index(v.level) > order.index(have[a])}
 
 
 def _put_levels(db: DuckDBPyConnection, verified: Mapping[str, Verification]) -> list[str]:
@@ -209,15 +220,14 @@ def _shard_files(
 def documents_of(files: Mapping[str, bytes], shards: set[str] | None) -> dict[tuple[str, str], str]:
     """The records in exported files: (attempt, file) -> text. Of all shards, or of some."""
     import pyarrow as pa
-    from pyarrow import parquet as reading
 
     found: dict[tuple[str, str], str] = {}
     for name, content in files.items():
         if name.startswith("document-") and (shards is None or _shard(name) in shards):
             try:
-                rows = reading.read_table(pa.BufferReader(content)).to_pylist()
-                found |= {(row["attempt"], row["file"]): row["content"] for row in rows}
-            except (OSError, pa.ArrowException, KeyError) as error:
+                for row in read_rows(content).to_pylist():
+                    found[str(row["attempt"]), str(row["file"])] = str(row["content"])
+            except (OSError, ValueError, pa.ArrowException, KeyError) as error:
                 raise DataError(f"{name} cannot be read: {error}") from error
     return found
 
@@ -227,7 +237,7 @@ def _documents(store: Store, db: DuckDBPyConnection, attempts: list[str]) -> dic
     if _is_exported(store):
         chosen = set(attempts)
         there = documents_of(read_set(store.results, MANIFEST) or {}, None)
-        return {key: text for key, text in there.items() if key[0] in chosen}
+        return {key: text for key, text in there.items() if key[0] in chosen and key[1] in DOCUMENTS}
     query = "select attempt, path from attempt where attempt in (select unnest(?::varchar[]))"
     found: dict[tuple[str, str], str] = {}
     for attempt, path in db.execute(query, [attempts]).fetchall():

@@ -11,7 +11,7 @@ from harness.system.errors import DataError, UsageError
 from harness.system.files import read_json
 
 KEY = re.compile(r"[0-9a-fA-F]{6,64}")
-NAME = re.compile(r"\d{8}T\d{6,}-[0-9a-f]{6}")
+NAME = re.compile(r"[0-9]{8}T[0-9]{6,12}-[0-9a-f]{6}")
 SHOWN = 5
 
 

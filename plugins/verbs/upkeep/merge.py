@@ -3,7 +3,8 @@
 An attempt is checked as `bench ingest --verify` checks it, copied aside while its checksums are computed, and renamed
 into place: after an interruption it is either whole or not there. The same attempt in both folders is one attempt. Of
 it, files that are missing here are added, and the later of two `rescored.json` stays; nothing else is replaced. An
-unfinished attempt is replaced by the same one further on.
+unfinished attempt is replaced by the same one further on. Of an attempt with two results, the one that ended later is
+among the runs, and the other is kept in `conflicts/`, which no command reads: so the order of merging does not matter.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -166,7 +168,11 @@ def _merge(attempt: Attempt, key: str, here: Ledger, found: Merged) -> None:
         return
     result, mine = (_bytes(folder.path / "result.json") for folder in (attempt, own))
     if result is not None and mine is not None and result != mine:
-        found.conflicts[key, attempt.id] = _row(key, own, attempt, "the attempt itself")
+        other, counts = sorted((own, attempt), key=_ended)
+        found.conflicts[key, attempt.id] = _row(key, counts, other, "the attempt itself")
+        _keep_both(attempt, own, key, files, here)
+        if counts is attempt:
+            found.changed.append(attempt.id)
         found.present += 1
         return
     before = found.completed
@@ -182,6 +188,29 @@ def _merge(attempt: Attempt, key: str, here: Ledger, found: Merged) -> None:
         found.changed.append(attempt.id)
     else:
         found.present += 1
+
+
+def _ended(attempt: Attempt) -> tuple[str, str]:
+    """By what it is decided which of two results of one attempt counts, whoever merges; a damaged one never does."""
+    result = attempt.result()
+    return (str(result.get("finished")), _bytes(attempt.path / "result.json") or "") if result else ("", "")
+
+
+def _keep_both(attempt: Attempt, own: Attempt, key: str, files: Mapping[str, str], here: Ledger) -> None:
+    """Put the result that counts among the runs and the other one into `conflicts/`, as whole folders."""
+    here.conflicts.mkdir(exist_ok=True)
+    theirs, mine = (
+        here.conflicts / f"{key[:12]}-{one.id}-{(_bytes(one.path / 'result.json') or '')[:12]}"
+        for one in (attempt, own)
+    )
+    with here.hold(key, PATIENCE):
+        if not theirs.is_dir():
+            write_folder(theirs, {name: _content(attempt.path / name, digest) for name, digest in files.items()})
+        if _ended(attempt) > _ended(own):
+            if mine.is_dir():  # an earlier merge was interrupted here: it is the same result
+                shutil.rmtree(mine)
+            own.path.rename(mine)
+            theirs.rename(own.path)
 
 
 def _same(attempt: Attempt, own: Attempt) -> bool:

@@ -41,17 +41,20 @@ BLOCK = 1024
 
 @dataclass(frozen=True)
 class Asked:
-    """An attempt, its run with the current code, the metrics to compute, and whether to write them."""
+    """An attempt, its run with the current code, the metrics to compute, and whether to write them: where they differ,
+    or always.
+    """
 
     path: Path
     spec: RunSpec
     metrics: tuple[str, ...]
     write: bool = True
+    always: bool = False
 
 
 def rescore(job: Job, asked: Sequence[Asked], send: Send) -> None:
     """Measure one attempt after the other; of each sends "refused" with the reason, or "rescored" with the values and
-    versions that changed and whether anything was written.
+    versions that changed, whether anything was written, and all that was measured.
     """
     prepare(job)
     here = environment.collect("cpu", job.distributions)
@@ -79,12 +82,13 @@ def _one(item: Asked, code: Mapping[str, Any], results: Path) -> dict[str, Any]:
     task = truths.task_with_truth(results, item.spec)
     outcome = _measure(item.spec, task, result, _draws(attempt, result))
     after = dict(before)
-    for record in map(document, metric_values(task, outcome.metrics)):
+    measured = [*map(document, metric_values(task, outcome.metrics))]
+    for record in measured:
         name = record["name"]
         after[name] = record if name in item.metrics or name not in before else before[name]
     after = {name: {**record, "primary": name == task.metrics[0].name} for name, record in after.items()}
     stored = truths.checksum(task)
-    written = item.write and (after != before or stored != (truth_of(attempt) or ""))
+    written = item.write and (item.always or after != before or stored != (truth_of(attempt) or ""))
     if written:
         about = {"task": item.spec.task.name, "task_source": item.spec.task.source, "distributions": dict(code)}
         about |= {"truth": stored} if stored else {}
@@ -98,7 +102,7 @@ def _one(item: Asked, code: Mapping[str, Any], results: Path) -> dict[str, Any]:
         for name, record in after.items()
         if _reading(old := before.get(name, {})) != _reading(record)
     ]  # fmt: skip
-    return {"changes": changes, "written": written}
+    return {"changes": changes, "written": written, "measured": measured}
 
 
 def _reading(record: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -99,8 +99,8 @@ def outdated(
 def truth_of(attempt: Attempt) -> str | None:
     """The stored truth that the metrics of a run were computed with."""
     newer, _ = rescored.read(attempt.path)
-    record = (newer or {}).get("code") or attempt.result() or {}
-    return record.get("truth")
+    record = (newer or {}).get("code") or attempt.result()
+    return record.get("truth") if isinstance(record, dict) else None
 
 
 def _on_disk(folder: Path) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,15 +42,7 @@ class Declared:
 
 def read(path: Path) -> Submission:
     """The arrays of a .npz, .safetensors or .parquet file; `DataError` where it is none, or they do not fit."""
-    try:
-        if path.stat().st_size > LARGEST:
-            raise DataError(f"{path} has {path.stat().st_size:,} bytes; at most {LARGEST:,} are read")
-        arrays = _READERS[path.suffix](path)
-    except KeyError:
-        raise UsageError(f"{path}: the name ends in none of {', '.join(_READERS)}") from None
-    except (OSError, ValueError, EOFError, MemoryError) as error:
-        raise DataError(f"{path} cannot be read: {str(error).partition(chr(10))[0]}") from error
-    known = {name: np.asarray(arrays[name], dtype=np.float64) for name in SHAPES if name in arrays}
+    known = _arrays(path)
     for name, array in known.items():
         if array.ndim != len(SHAPES[name].split(",")):
             raise DataError(f"{path}: {name} has shape {array.shape}, not ({SHAPES[name]})")
@@ -58,9 +51,39 @@ def read(path: Path) -> Submission:
     if "probabilities" in known:
         return Submission(probabilities=_checked(path, known["probabilities"]))
     draws, logs = known["draws"], known.get("log_weights")
-    if logs is not None and logs.shape != draws.shape[:2]:
-        raise DataError(f"{path}: log_weights has shape {logs.shape}, the draws are of (chain, draw) {draws.shape[:2]}")
+    if not draws.size:
+        raise DataError(f"{path}: there are no draws, of (chain, draw, coordinate) {draws.shape}")
+    if not np.isfinite(draws).all():
+        raise DataError(f"{path}: chain {np.argwhere(~np.isfinite(draws))[0][0]} has draws that are not finite")
+    if logs is not None:
+        _check_weights(path, logs, draws)
     return Submission(draws.swapaxes(0, 1), None if logs is None else logs.T)
+
+
+def _arrays(path: Path) -> dict[str, Array]:
+    """The known arrays of a file, as float64."""
+    reader = _READERS.get(path.suffix)
+    if reader is None:
+        raise UsageError(f"{path}: the name ends in none of {', '.join(_READERS)}")
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path} is not a file")
+    try:
+        _limited(path, path.stat().st_size)
+        arrays = {name: np.asarray(array) for name, array in reader(path).items() if name in SHAPES}
+    except DataError:
+        raise
+    except Exception as error:  # of a damaged archive, whatever its library has not foreseen
+        raise DataError(f"{path} cannot be read: {str(error).partition(chr(10))[0]}") from error
+    if wrong := [name for name, array in arrays.items() if array.dtype.kind not in "fiub"]:
+        raise DataError(f"{path}: {wrong[0]} is of type {arrays[wrong[0]].dtype}, not of numbers")
+    return {name: array.astype(np.float64) for name, array in arrays.items()}
+
+
+def _check_weights(path: Path, logs: Array, draws: Array) -> None:
+    if logs.shape != draws.shape[:2]:
+        raise DataError(f"{path}: log_weights has shape {logs.shape}, the draws are of (chain, draw) {draws.shape[:2]}")
+    if np.isnan(logs).any() or not np.isfinite(logs.max(axis=1)).all():
+        raise DataError(f"{path}: log_weights must be numbers or -inf, and not -inf for all draws of a chain")
 
 
 SHAPES = {"draws": "chain, draw, coordinate", "log_weights": "chain, draw", "probabilities": "row, class"}
@@ -76,7 +99,14 @@ def _checked(path: Path, probabilities: Array) -> Array:
     return probabilities
 
 
+def _limited(path: Path, size: int) -> None:
+    if size > LARGEST:
+        raise DataError(f"{path} has {size:,} bytes; at most {LARGEST:,} are read")
+
+
 def _npz(path: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(path) as archive:  # a few bytes can stand for any number of equal ones
+        _limited(path, sum(member.file_size for member in archive.infolist()))
     with np.load(path, allow_pickle=False) as found:
         return {name: found[name] for name in found.files if name in SHAPES}
 
@@ -96,11 +126,16 @@ def _parquet(path: Path) -> dict[str, Any]:
     import polars as pl
 
     try:
-        frame = pl.read_parquet(path)
+        lazy = pl.scan_parquet(path)
+        _limited(path, 8 * int(lazy.select(pl.len()).collect().item()) * len(lazy.collect_schema()))
+        frame = lazy.collect()
         if "chain" not in frame.columns or "draw" not in frame.columns:
             return {"probabilities": frame.to_numpy()}
         frame = frame.sort("chain", "draw")
-        chains = frame["chain"].n_unique()
+        sizes = frame.group_by("chain").agg(pl.len(), pl.col("draw").n_unique().alias("different"))
+        chains = len(sizes)
+        if sizes["len"].n_unique() != 1 or (sizes["len"] != sizes["different"]).any():
+            raise ValueError("the chains have different numbers of draws, or the same draw twice")
         values = frame.drop("chain", "draw", *(["log_weight"] if "log_weight" in frame.columns else []))
         found: dict[str, Any] = {"draws": values.to_numpy().reshape(chains, -1, values.width)}
         if "log_weight" in frame.columns:

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.results import verification
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import KEY, Ledger
-from harness.results.records import TABLES
-from harness.results.spec import KEY_VERSION, recorded_key
+from harness.results.records import TABLES, columns_of
+from harness.results.spec import KEY_VERSION
 from harness.results.store import Store, connection, reader
 from harness.results.store.changes import News
 from harness.results.store.ingest import ingest
@@ -26,9 +26,13 @@ from harness.results.store.published import MANIFEST, Published
 from harness.runs.source import hash_of, numbers_of
 from harness.system.columns import Malformed
 from harness.system.errors import DataError
-from harness.system.files import parse_json, read_set, write_folder, write_whole
+from harness.system.files import SEAL, parse_json, read_json, read_set, seal_holds, write_folder, write_whole
 from plugins.verbs.upkeep.export import DOCUMENTS, documents_of, export
 from plugins.verbs.upkeep.lookup import NAME
+from plugins.verbs.upkeep.stale_metrics import truth_of
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 COMPARED = ("run", "attempt", "metric", "environment", "plugin", "task_version")
 """Tables that must be what the records say. Files and events are not kept, and curves are compared with a replay."""
@@ -46,6 +50,7 @@ class Submitted:
     places    attempt -> directory with its records, and with its draws where the folder has them
     sources   hash in run keys -> {"target": ..., "files": {name: text}}, each found to have that hash
     refused   attempts and files that are damaged or altered
+    notes     what was not checked
     """
 
     store: Store
@@ -53,6 +58,7 @@ class Submitted:
     places: dict[str, Attempt] = field(default_factory=dict)
     sources: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     refused: Refused = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 @contextmanager
@@ -77,6 +83,7 @@ def opened(folder: Path) -> Iterator[Submitted]:
         if exported is not folder:
             found.places = {a: Attempt(folder / place.path.relative_to(Path(aside) / "records"))
                             for a, place in found.places.items()}  # fmt: skip
+        _check_truths(found, folder)
         yield found
 
 
@@ -109,19 +116,32 @@ def _lay_out(found: Submitted, folder: Path) -> None:
     for row in rows:
         try:
             records.append(_record(folder, row, texts.get(row["attempt"], {})))
-        except (Malformed, ValueError) as error:
+        except (Malformed, ValueError, RecursionError, OSError) as error:
             found.refused.setdefault(row["attempt"], str(error))
         else:
             found.places[row["attempt"]] = Attempt(folder / row["path"])
     with connection.in_memory() as db, found.store.reading() as theirs:
         ingest(db, News(records))
-        have, said = verification.prints(db), verification.prints(theirs)
-    for record in records:
         for table in COMPARED:
-            for row in record.rows.get(table, ()):
-                key = tuple(row[name] for name in TABLES[table].key or ("attempt",))
-                if said[table].get(key) != have[table][key]:
+            have, said = _rows(db, table), _rows(theirs, table)
+            for record in records:
+                keys = {tuple(row[name] for name in _key(table)) for row in record.rows.get(table, ())}
+                if any(said.get(key) != have.get(key) for key in keys | ({(record.attempt,)} & said.keys())):
                     found.refused.setdefault(record.attempt, f"its row in {table} is not what its records say")
+
+
+def _key(table: str) -> tuple[str, ...]:
+    return TABLES[table].key or ("attempt",)
+
+
+def _rows(db: DuckDBPyConnection, table: str) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
+    """The rows of a table by its key. The rows themselves: DuckDB's hash would not hinder a forger."""
+    found: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    key = ", ".join(_key(table))
+    query = f"select {key}, {', '.join(columns_of(table))} from {table} order by all"  # noqa: S608 - names of ours
+    for row in db.execute(query).fetchall():
+        found.setdefault(row[: len(_key(table))], []).append(row)
+    return found
 
 
 def _record(folder: Path, row: Mapping[str, Any], files: dict[str, bytes]) -> reader.Record:
@@ -132,12 +152,30 @@ def _record(folder: Path, row: Mapping[str, Any], files: dict[str, bytes]) -> re
     if "spec.json" not in files:
         raise Malformed("its spec.json is missing")
     spec = parse_json(files["spec.json"])
-    if spec.get("key_version") == KEY_VERSION and recorded_key(spec) != key:
-        raise Malformed("spec.json is altered: its parts do not match the run's key")
+    if spec.get("key_version") != KEY_VERSION:
+        raise Malformed(f"spec.json has key version {spec.get('key_version')!r:.20}; this version knows {KEY_VERSION}")
+    if what := verification.spec_damage(spec, key):
+        raise Malformed(f"spec.json {what}")
     environment = {"environment.json": row["document"].encode()} if row["document"] else {}
     (folder / row["path"]).parent.mkdir(parents=True, exist_ok=True)
     write_folder(folder / row["path"], files | environment)
-    return reader.read(folder, row["path"], curves=False)
+    record = reader.read(folder, row["path"], curves=False)
+    if record.notes:
+        raise Malformed(record.notes[0])
+    return record
+
+
+def _check_truths(found: Submitted, folder: Path) -> None:
+    """Compare the truths that `bench truth` stored in a results folder with their checksums; what is not checked."""
+    for name in sorted(path.name for path in (folder / "truths").glob("*.json")):
+        record = read_json(folder / "truths" / name)
+        if record is None or SEAL not in record or not seal_holds(record):
+            found.refused[f"truths/{name}"] = "is damaged: its checksum does not match"
+    if count := sum(bool(truth_of(place)) for place in found.places.values()):
+        found.notes.append(
+            f"note: metrics of {count} attempts were computed with a truth that `bench truth` made there; it is not "
+            "computed again here, so these metrics are neither rescored nor replayed"
+        )
 
 
 def _take_source(found: Submitted, name: str, digest: str, content: bytes) -> None:

@@ -8,6 +8,7 @@ of a chaotic chain; there the metrics of the row's runs and of the repeated ones
 from __future__ import annotations
 
 import hashlib
+import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from harness.analysis.statistics import holm, same_mean
 from harness.contracts.registry import Registry
 from harness.reporting.commands import asked
+from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.records import ELSEWHERE, FINAL, Level, Status, Verification
 from harness.results.spec import RunSpec
@@ -31,9 +33,10 @@ from harness.runs.subprocess_call import call
 from harness.runs.worker import Job
 from harness.system.errors import BenchError, RunError
 from harness.system.files import read_json
-from plugins.verbs.upkeep import replay as replays
+from plugins.verbs.upkeep import replay
 from plugins.verbs.upkeep.bitwise import differing_results
 from plugins.verbs.upkeep.rescore import Asked
+from plugins.verbs.upkeep.stale_metrics import truth_of
 from plugins.verbs.upkeep.stored_spec import installed, offer, recorded_spec
 from plugins.verbs.upkeep.submission import TARGET
 from plugins.verbs.upkeep.submitted import Submitted
@@ -54,6 +57,8 @@ COUNTED = ("steps_done", "passes", "passes_per_step", "draws_kept")
 """Of a result, what no rounding changes."""
 BY_CHOICE = ("draws_stored", "draws_stride")
 """Of a result, what `--draws` decides."""
+DESCRIBED = ("unit", "direction", "target", "primary")
+"""Of a metric, what reports take from the runs."""
 RESCORE = "plugins.verbs.upkeep.rescore:rescore"
 UNLIKE = ("id", "code", "cores")
 """Entries in which the environments of equal bits may differ."""
@@ -128,8 +133,9 @@ class Verifier:
         level = Level.REPORTED
         try:
             if count := self._rescore(rows):
-                level = Level.RESCORED
                 done.append(f"the metrics of {count} of {len(rows)} runs were computed again from their draws")
+                if count == sum(row["status"] == Status.DONE for row in rows):  # a row is no better than its worst run
+                    level = Level.RESCORED
             if rows[0]["protocol"] == ELSEWHERE:
                 return Verdict(rows, level, "; ".join([*done, "made by other software, which cannot be replayed"]))
             if not replays:
@@ -149,6 +155,8 @@ class Verifier:
         """
         if not order:
             raise RunError("no run of it ended")
+        replay.request(self.found.places[order[0]["attempt"]], self.plugins, anyway=False)
+        self._check_labels(rows)
         again = {row["seed"]: self._repeated(row) for row in order[:replays]}
         if any(one.difference for one in again.values()):
             again |= {row["seed"]: self._repeated(row) for row in order[replays:REPEATED]}
@@ -173,21 +181,29 @@ class Verifier:
     def _repeated(self, row: Row) -> Repeated:
         """Repeat one run and compare it; `Contradiction` where it differs in the environment that it was made in."""
         attempt = self.found.places[row["attempt"]]
-        run = replays.request(attempt, self.plugins, anyway=False)
-        self._check_labels(run.spec)
-        if run.stored.get("truth"):
+        run = replay.request(attempt, self.plugins, anyway=False)
+        if truth_of(attempt):
             raise RunError("its metrics were computed with a truth that `bench truth` computed there")
+        newer, _ = rescored.read(attempt.path)  # reports show its metrics and curves, which are of the kept draws
         with tempfile.TemporaryDirectory(prefix="bench-verify-") as folder:
             results = Path(folder)
             job = replace(
-                self.job, specs=[run.spec], results=results, device=run.device, slot=run.device, data=run.data
-            )
-            made = Path(call(replays.RERUN, job, results, listen=lambda *_: None)["attempt"])
-            record = reader.read(results, str(made.relative_to(results)))
+                self.job, specs=[run.spec], results=results, device=run.device, slot=run.device, data=run.data,
+                draws="all" if newer else self.job.draws,
+            )  # fmt: skip
+            made = Path(call(replay.RERUN, job, results, listen=lambda *_: None)["attempt"])
             result, environment = Attempt(made).result() or {}, read_json(made / "environment.json") or {}
+            if newer and result.get("status") == Status.DONE:
+                names = tuple(metric["name"] for metric in result["metrics"])
+                self._measure(job, [Asked(made, run.spec, names, always=True)])
+                result = _either(result, _shown(Attempt(made)), newer["metrics"])
+            record = reader.read(results, str(made.relative_to(results)))
         if result.get("status") not in FINAL:
             raise RunError(f"seed {row['seed']} ends here with {result.get('status')}: {result.get('reason')}")
-        apart = {d.entry: d for d in differing_results(run.stored, result) if d.entry not in BY_CHOICE}
+        stored = _shown(attempt)
+        if result["status"] == row["status"]:
+            _check_described(row["seed"], stored["metrics"], result["metrics"])
+        apart = {d.entry: d for d in differing_results(stored, result) if d.entry not in BY_CHOICE}
         texts = [f"{entry}: {d.stored}, here {d.again}" for entry, d in apart.items()]
         difference = texts[0] if apart else self._differing_curves(attempt, record)
         if result["status"] == row["status"] == Status.DONE and (wrong := [e for e in COUNTED if e in apart]):
@@ -198,23 +214,28 @@ class Verifier:
             raise RunError(f"seed {row['seed']} is {row['status']} there and {result['status']} on this machine")
         return Repeated(record, difference)
 
-    def _check_labels(self, spec: RunSpec) -> None:
-        """Raise where method, budget and origins of settings, which no key holds, are not those of this run."""
-        study, given = asked({name: asdict(origin) for name, origin in spec.origins.items()})
-        found = studies.load(self.plugins, self.job.results, study) if study else None
-        wanted = RunRequest(
-            [spec.method], [f"{spec.task.name}@{spec.protocol}"], [spec.seed], spec.chains, spec.budget,
-            {"schedule": spec.schedule.name, **given}, device=spec.execution.device,
-        )  # fmt: skip
-        meant = {(one.key, one.budget) for one, _ in expand(self.plugins, wanted, study=found)}
-        if (spec.key, spec.budget) not in meant:
-            said = f"method ({spec.method}), budget ({spec.budget}) and settings"
-            raise RunError(f"what its record says of {said} gives another run")
+    def _check_labels(self, rows: Sequence[Row]) -> None:
+        """Raise where method, budget and origins of settings, which no key holds, are not those of a row's runs."""
+        labelled: dict[str, list[RunSpec]] = {}
+        for row in rows:
+            spec = self._current(self.found.places[row["attempt"]])
+            origins = {name: asdict(origin) for name, origin in spec.origins.items()}
+            labelled.setdefault(json.dumps([spec.method, spec.budget, origins], sort_keys=True), []).append(spec)
+        for specs in labelled.values():
+            one = specs[0]
+            study, given = asked({name: asdict(origin) for name, origin in one.origins.items()})
+            found = studies.load(self.plugins, self.job.results, study) if study else None
+            wanted = RunRequest(
+                [one.method], [f"{one.task.name}@{one.protocol}"], [spec.seed for spec in specs], one.chains,
+                one.budget, {"schedule": one.schedule.name, **given}, device=one.execution.device,
+            )  # fmt: skip
+            meant = {(spec.key, spec.budget) for spec, _ in expand(self.plugins, wanted, study=found)}
+            if not {(spec.key, spec.budget) for spec in specs} <= meant:
+                said = f"method ({one.method}), budget ({one.budget}) and settings"
+                raise RunError(f"what its record says of {said} gives another run")
 
     def _differing_curves(self, attempt: Attempt, record: Record) -> str:
         """The first curve of the submission that is not the one of the repeated run; "" if there is none."""
-        if (attempt.path / "rescored.json").exists():  # its curves are of the kept draws
-            return ""
         own = self._curves([attempt.id])
         here = {curve.name: curve for curve in record.curves}
         for name in sorted(own.keys() | here.keys()):
@@ -247,39 +268,81 @@ class Verifier:
 
     def _rescore(self, rows: Sequence[Row]) -> int:
         """How many runs of a row could be measured again from their draws; `Contradiction` where a metric differs."""
-        found: list[Asked] = []
-        seeds: dict[Path, int] = {}
+        found: dict[Path, tuple[Row, Asked]] = {}
         for row in rows:
             attempt = self.found.places[row["attempt"]]
-            if row["status"] == Status.DONE and (attempt.path / DRAWS).exists():
+            if row["status"] == Status.DONE and (attempt.path / DRAWS).exists() and not truth_of(attempt):
                 try:
                     spec = self._current(attempt)
                 except BenchError:  # a replay says why its code is not there
                     continue
-                names = tuple(metric["name"] for metric in (attempt.result() or {})["metrics"])
-                found.append(Asked(attempt.path, spec, names, write=False))
-                seeds[attempt.path] = row["seed"]
-        told: list[tuple[str, Row]] = []
-        if found:
-            job = replace(self.job, specs=[one.spec for one in found])
-            call(RESCORE, job, found, listen=lambda kind, what: told.append((kind, what)))
-        for kind, what in told:
-            for change in what["changes"] if kind == "rescored" else ():
+                names = tuple(metric["name"] for metric in _shown(attempt)["metrics"])
+                found[attempt.path] = row, Asked(attempt.path, spec, names, write=False)
+        if not found:
+            return 0
+        with tempfile.TemporaryDirectory(
+            prefix="bench-verify-"
+        ) as folder:  # it has no truths, and neither had the runs
+            job = replace(self.job, specs=[one.spec for _, one in found.values()], results=Path(folder))
+            told = self._measure(job, [one for _, one in found.values()], refused=True)
+        for what in told:
+            row, _ = found[what["path"]]
+            _check_described(row["seed"], _shown(Attempt(what["path"]))["metrics"], what["measured"])
+            for change in what["changes"]:
                 before, after = change["before"], change["after"]
-                if change["version_before"] == change["version"] and not _close(before, after):
-                    seed = seeds[what["path"]]
+                if not _close(before, after):
+                    seed = row["seed"]
                     raise Contradiction(f"{change['metric']} of seed {seed} is {before}, and {after} by its draws")
-        return sum(kind == "rescored" for kind, _ in told)
+        return len(told)
+
+    def _measure(self, job: Job, asked: Sequence[Asked], *, refused: bool = False) -> list[dict[str, Any]]:
+        """What rescoring found, by attempt; `RunError` where one cannot be rescored, or it is left out (`refused`)."""
+        told: list[tuple[str, dict[str, Any]]] = []
+        call(RESCORE, job, [*asked], listen=lambda kind, what: told.append((kind, what)))
+        for kind, what in () if refused else told:
+            if kind == "refused":
+                raise RunError(f"its metrics are those of `bench rescore`, and of the repeated run: {what['reason']}")
+        return [what for kind, what in told if kind == "rescored"]
 
     def _current(self, attempt: Attempt) -> RunSpec:
         """The run of an attempt with the code that is there now."""
         spec = recorded_spec(attempt)
         sampler, schedule, task = (
             part if part.target == TARGET else installed(offer(self.plugins, kind, part, attempt), part)
-            for kind in replays.KINDS
+            for kind in replay.KINDS
             for part in (getattr(spec, kind),)
         )
         return replace(spec, sampler=sampler, schedule=schedule, task=task)
+
+
+def _shown(attempt: Attempt) -> dict[str, Any]:
+    """The result of an attempt with the metrics that reports show: those of `bench rescore`, where there are any."""
+    newer, _ = rescored.read(attempt.path)
+    result = attempt.result() or {}
+    return {**result, "metrics": (newer or result).get("metrics") or []}
+
+
+def _either(result: Row, measured: Row, reported: Sequence[Row]) -> Row:
+    """A result with each metric as the run or as its kept draws gave it: `bench rescore` may have replaced some."""
+    values = {metric["name"]: metric.get("value") for metric in reported}
+    pairs = zip(result["metrics"], measured["metrics"], strict=True)
+    return {**result, "metrics": [a if a["value"] == values.get(a["name"]) else b for a, b in pairs]}
+
+
+def _check_described(seed: int, reported: Sequence[Row], measured: Sequence[Row]) -> None:
+    """Raise where reported metrics are not those that the task measures here, or not described as it does.
+
+    A leaderboard takes the direction, the unit and the version of a metric from the runs.
+    """
+    there, here = ({metric["name"]: metric for metric in found} for found in (reported, measured))
+    for name in sorted(there.keys() | here.keys()):
+        versions = [found.get(name, {}).get("version", "none") for found in (there, here)]
+        if versions[0] != versions[1]:
+            raise RunError(f"metric {name} of seed {seed} has version {versions[0]}, and here {versions[1]}")
+        for what in DESCRIBED:
+            if there[name].get(what) != here[name].get(what):
+                said = f"{there[name].get(what)!r}, and here {here[name].get(what)!r}"
+                raise Contradiction(f"metric {name} of seed {seed} has {what} {said}")
 
 
 def _numbers(record: Record) -> dict[str, float | None]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import tarfile
+import tracemalloc
 
 import fabricated
 import pytest
 
 import harness
 from harness.cli.app import run
+from harness.runs.parcel import pack, packed, unpack
 
 AUTHOR = ["--author", "Ada Lovelace", "--author", 'O"Neil: x']
 
@@ -37,6 +40,29 @@ def test_an_archive_is_read_back_and_has_the_same_bytes(results, tmp_path):
     assert "3 runs" in (place / "README.md").read_text()
     assert '  - name: "O\\"Neil: x"\n' in (place / "CITATION.cff").read_text()
     assert run(["--results", str(place / "results"), "report", "leaderboard"]) == 0
+
+
+def test_files_are_packed_a_block_at_a_time(tmp_path):
+    """The same bytes as of contents in memory, of a file that is larger than what is held of it."""
+    (tmp_path / "large").write_bytes(bytes(2**24 + 5))
+    tracemalloc.start()
+    total = sum(map(len, packed({"a": b"text", "b": tmp_path / "large"})))
+    assert tracemalloc.get_traced_memory()[1] < 2**23
+    tracemalloc.stop()
+    files = {"a": b"text", "b": bytes(2**24 + 5)}
+    assert total == len(pack(files))
+    assert unpack(b"".join(packed({**files, "b": tmp_path / "large"}))) == files
+    assert pack({"x": bytes(9500)}) == by_tarfile({"x": bytes(9500)})
+
+
+def by_tarfile(files):
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archived:
+        for name, content in files.items():
+            about = tarfile.TarInfo(name)
+            about.size = len(content)
+            archived.addfile(about, io.BytesIO(content))
+    return stream.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -125,13 +125,37 @@ def test_other_numbers_of_one_run_are_reported_and_stay(tmp_path, theirs, capsys
     assert tables(mine) == tables(theirs)
 
 
-def test_one_attempt_with_two_results_is_reported(tmp_path, theirs):
-    finished(tmp_path / "mine", 0, value=0.75)
-    before = attempts(tmp_path / "mine")
-    found = merged(tmp_path / "mine", theirs)
-    ((_, row),) = found.conflicts.items()
-    assert (row["value"], row["value_other"], found.copied) == (0.75, 0.5, 2)
-    assert attempts(tmp_path / "mine").items() >= before.items()
+@pytest.mark.parametrize("later", ["theirs", "mine"])
+def test_of_one_attempt_with_two_results_the_later_counts_in_any_order(tmp_path, later):
+    """It was resumed in two places. Both stay, and both orders of merging give the same runs and tables."""
+    parts = {"mine": tmp_path / "mine", "theirs": tmp_path / "theirs"}
+    for name, value in (("mine", 0.75), ("theirs", 0.5)):
+        finished(parts[name], 0, value=value, finished=f"2026-01-02T03:0{5 + (name == later)}:00+00:00")
+    before = {name: attempts(part) for name, part in parts.items()}
+    for i, order in enumerate((["mine", "theirs"], ["theirs", "mine", "theirs"], ["mine", "theirs", "mine"])):
+        here = tmp_path / f"all{i}"
+        merged(here, parts[order[0]])
+        Store(here).refresh()
+        for name in order[1:]:
+            found = merged(here, parts[name])
+            Store(here).forget(found.changed)
+        assert attempts(here) == before[later]
+        assert tables(here) == tables(parts[later])
+        other = next(name for name in parts if name != later)
+        (kept,) = (here / "conflicts").iterdir()
+        contents = {f"{path.name}": path.read_bytes() for path in kept.iterdir()}
+        assert contents == {name.rpartition("/")[2]: content for name, content in before[other].items()}
+        found = merged(here, parts[other])
+        ((_, row),) = found.conflicts.items()
+        assert (row["value"], found.changed) == ({"mine": 0.75, "theirs": 0.5}[later], [])
+
+
+def test_a_result_that_is_damaged_here_is_replaced_by_the_whole_one(tmp_path, theirs):
+    (mine,) = finished(tmp_path / "mine", 0).parent.iterdir()
+    (mine / "result.json").write_text("{")
+    assert len(merged(tmp_path / "mine", theirs).conflicts) == 1
+    assert attempts(tmp_path / "mine") == attempts(theirs)
+    assert [path.name for path in (tmp_path / "mine" / "conflicts").iterdir()]
 
 
 def test_an_unfinished_attempt_is_replaced_by_its_end(tmp_path, theirs):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import zipfile
 
 import numpy as np
 import pytest
@@ -88,9 +89,53 @@ def trap():
     return stream.getvalue()
 
 
+def saved(array):
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def deflated(size):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("draws.npy", "w") as member:
+        np.lib.format.write_array_header_1_0(
+            member, {"descr": "<f8", "fortran_order": False, "shape": (1, size // 16, 2)}
+        )
+        for _ in range(size // 2**20):
+            member.write(bytes(2**20))
+    return stream.getvalue()
+
+
+def wrong_checksum():
+    stream = io.BytesIO()
+    np.savez(stream, draws=np.zeros((1, 9, 2)))
+    content = bytearray(stream.getvalue())
+    content[len(content) // 2 - 40] ^= 1
+    return bytes(content)
+
+
+def frame(**columns):
+    import polars as pl
+
+    stream = io.BytesIO()
+    pl.DataFrame(columns).write_parquet(stream)
+    return stream.getvalue()
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
+        ("a.npz", saved(np.zeros((1, 9, 2))), "cannot be read"),
+        ("a.npz", wrong_checksum(), "cannot be read"),
+        ("a.npz", {"draws": np.full((1, 9, 2), "1")}, "is of type <U1, not of numbers"),
+        ("a.npz", {"draws": np.full((1, 9, 2), 1j)}, "is of type complex128, not of numbers"),
+        ("a.npz", {"draws": np.full((2, 9, 2), np.nan)}, "chain 0 has draws that are not finite"),
+        ("a.npz", {"draws": np.zeros((1, 0, 2))}, "there are no draws"),
+        ("a.npz", {"draws": np.zeros((1, 9, 2)), "log_weights": np.full((1, 9), -np.inf)}, "log_weights must be"),
+        ("a.npz", {"draws": np.zeros((1, 9, 2)), "log_weights": np.full((1, 9), np.nan)}, "log_weights must be"),
+        ("a.parquet", frame(chain=[0, 0, 0, 1], draw=[0, 1, 2, 0], x=[0.0] * 4, y=[0.0] * 4), "different numbers"),
+        ("a.parquet", frame(chain=[0, 0], draw=[1, 1], x=[0.0] * 2, y=[0.0] * 2), "the same draw twice"),
+        ("a.parquet", frame(chain=[0, 0], draw=[0, 1], x=["a", "b"]), "not of numbers"),
         ("a.npz", trap(), "cannot be read"),
         ("a.npz", pickle.dumps(Trap()), "cannot be read"),
         ("a.npz", b"", "cannot be read"),
@@ -118,9 +163,23 @@ def test_a_file_that_cannot_be_used_is_refused_and_leaves_nothing(bench, tmp_pat
     assert not list(tmp_path.glob("r/runs/*/*/*"))
 
 
+def test_a_small_file_that_becomes_a_large_one_is_not_read(bench, tmp_path, monkeypatch):
+    from plugins.verbs.upkeep import submission
+
+    monkeypatch.setattr(submission, "LARGEST", 2**23)
+    (tmp_path / "a.npz").write_bytes(deflated(2**24))
+    (tmp_path / "a.parquet").write_bytes(frame(chain=[0] * 2**20, draw=[0] * 2**20, x=[0.0] * 2**20))
+    for name in ("a.npz", "a.parquet"):
+        assert (tmp_path / name).stat().st_size < 2**17
+        code, _, said = bench("score", "mixture25", tmp_path / name, *WORDS, 0)
+        assert code == 4
+        assert "at most 8,388,608 are read" in said
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--name", "a", "--passes", "nan", "--seed", "0"], "--passes"),
         (["--name", "Not a name", "--passes", "1", "--seed", "0"], "must match"),
         (["--name", "a", "--passes", "1", "--warmup", "2", "--seed", "0"], "is more than --passes"),
         (["--name", "a", "--passes", "1", "--seed", "0", "--set", "sampler.x=1"], "only settings of the task"),

@@ -15,8 +15,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from safetensors.numpy import load_file
 
 from harness.cli.app import run
+from harness.results.ledger import rescored
+from harness.results.ledger.attempt import Attempt
 from harness.system.files import SEAL, sealed
 
 ROOT = Path(__file__).parents[3]
@@ -286,6 +289,28 @@ def test_a_board_keeps_what_it_has_of_a_run(sent, verify, tmp_path):
     assert all("already, as attempt" in row["refused"] for row in rows), rows
 
 
+def test_the_rows_and_levels_of_a_board_are_not_replaced_by_less_verified_ones(sent, verify, tmp_path, capsys):
+    """Somebody sends attempts of others again, with other curves and as of another machine."""
+    board, copy = tmp_path / "board", tmp_path / "copy"
+    shutil.copytree(sent, copy)
+    assert verify(exported(sent, tmp_path / "first"), "--into", board)[0] == 0
+    before = {path.name: path.read_bytes() for path in board.iterdir()}
+    other_machine(copy)
+    for path in sorted(copy.glob("runs/*/*/*"))[2:]:
+        shutil.rmtree(path)
+    out = exported(copy, tmp_path / "second")
+
+    def smaller(rows):
+        kept = [{**row, "y": [y if y is None else y / 2 for y in row["y"]]} for row in rows.to_pylist()]
+        return type(rows).from_pylist(kept, rows.schema)
+
+    alter(out, "curve_points", smaller)
+    assert verify(out, "--into", board)[0] == 0
+    assert {path.name: path.read_bytes() for path in board.iterdir()} == before
+    assert ranks(board, capsys)["sgld"][:2] == (1, "replayed")
+    assert verify(board, "--into", board)[0] == 2
+
+
 def test_a_strangers_code_runs_only_when_asked(made, verify, tmp_path):
     words = ["bench", "--results", str(made / "r"), "--plugin", str(made / "sent_sampler.py")]
     subprocess.run([*words, "export", "--out", tmp_path / "out"], check=True)
@@ -334,6 +359,174 @@ def test_folders_that_are_none(sent, verify, tmp_path, kind):
     assert str(folder) in said
 
 
+def spoil_specs(paths, **changes):
+    """Change entries of spec.json that no key contains, with all checksums."""
+    for path in paths:
+        record = json.loads(path.read_text())
+        path.write_text(json.dumps({**record, **changes}))
+        result = json.loads((path.parent / "result.json").read_text())
+        files = {**result["files"], "spec.json": hashlib.sha256(path.read_bytes()).hexdigest()}
+        seal(path.parent / "result.json", {**result, "files": files})
+
+
+def measure_again(path, factor):
+    """Put rescored.json with the curves of the run, and its metrics times a factor, beside a result."""
+    attempt = Attempt(path)
+    curves = load_file(path / "curves.safetensors")
+    metrics = [{**m, "value": m["value"] and m["value"] * factor} for m in attempt.result()["metrics"]]
+    rescored.write(attempt, metrics, curves, {})
+
+
+def test_forged_metrics_beside_an_honest_result_are_found_by_a_replay(sent, verify, tmp_path):
+    """Reports show the metrics of rescored.json, so a replay has to compare these."""
+    for path in sent.glob("runs/*/*/*"):
+        measure_again(path, 0.1)
+    code, (row,), said = verify(exported(sent, tmp_path / "out"))
+    assert (code, row["verified"]) == (1, "refused"), (row, said)
+    assert "other numbers in the same environment: metric" in row["how"]
+
+
+def test_honest_metrics_of_bench_rescore_are_replayed(sent, verify, tmp_path):
+    name = json.loads(next(sent.glob("runs/*/*/*/result.json")).read_text())["metrics"][0]["name"]
+    assert bench(sent, "rescore", "--metric", name) == 0
+    assert [*sent.glob("runs/*/*/*/rescored.json")]
+    code, (row,), said = verify(exported(sent, tmp_path / "out"))
+    assert (code, row["verified"]) == (0, "replayed"), (row, said)
+    assert "same bits" in row["how"]
+
+
+def test_rows_cannot_be_put_into_the_group_of_others(sent, verify, tmp_path):
+    """A row is a group, of which some runs are repeated: a forged run must not choose its group."""
+    spoil_specs(sent.glob("runs/*/*/*/spec.json"), group="0" * 64)
+    for folder in (exported(sent, tmp_path / "out"), sent):
+        code, rows, said = verify(folder, "--replays", "0")
+        assert code == 4, said
+        assert {"parts do not match the run's group" in row["refused"] for row in rows} == {True}
+
+
+@pytest.mark.parametrize(
+    ("what", "value", "code", "level"),
+    [("direction", "max", 1, "refused"), ("unit", "better", 1, "refused"), ("version", 99, 0, "reported")],
+)
+def test_metrics_are_described_as_the_task_does(sent, verify, tmp_path, what, value, code, level):
+    forge(sent, lambda record: [metric.update({what: value}) for metric in record["metrics"]])
+    for folder, words in ((exported(sent, tmp_path / "out"), ()), (sent, ("--replays", "0"))):
+        found, (row,), said = verify(folder, *words)
+        assert (found, row["verified"]) == (code, level), (row, said)
+        assert what in row["how"]
+
+
+def test_a_row_is_rescored_if_all_its_runs_are(sent, verify):
+    """Also of a protocol whose rows rank from rescored on, of which the other runs may say anything."""
+    for path in sorted(sent.glob("runs/*/*/*/draws.safetensors"))[1:]:
+        path.unlink()
+    code, (row,), said = verify(sent, "--replays", "0")
+    assert (code, row["verified"]) == (0, "reported"), said
+    assert "1 of 5 runs" in row["how"]
+
+
+def test_the_labels_of_all_runs_of_a_row_are_checked(sent, verify, tmp_path):
+    """The sender cannot know which run is repeated, and a row is named after any of them."""
+    for path in sorted(sent.glob("runs/*/*/*/spec.json")):
+        copy = tmp_path / path.parents[1].name[:8]
+        shutil.copytree(sent, copy)
+        spoil_specs([copy / path.relative_to(sent)], method="psgld")
+        code, (row,), _ = verify(exported(copy, tmp_path / f"{copy.name}-out"), "--salt", "abc")
+        assert (code, row["verified"]) == (0, "reported")
+        assert "gives another run" in row["how"]
+
+
+def test_truths_that_were_computed_there_are_named_and_not_refused(sent, verify, tmp_path):
+    forge(sent, lambda record: record.update(truth="0" * 64))
+    (sent / "truths").mkdir()
+    (sent / "truths" / "a-0123.json").write_text(json.dumps(sealed({"mean": [0.0]})))
+    for folder in (sent, exported(sent, tmp_path / "out")):
+        code, (row,), said = verify(folder)
+        assert (code, row["verified"]) == (0, "reported"), said
+        assert "metrics of 5 attempts were computed with a truth" in said
+    (sent / "truths" / "a-0123.json").write_text(json.dumps({**sealed({"mean": [0.0]}), "mean": [1.0]}))
+    code, rows, _ = verify(sent, "--replays", "0")
+    assert code == 4
+    assert rows[-1] == {"file": "truths/a-0123.json", "refused": "is damaged: its checksum does not match"}
+
+
+def test_a_reported_row_does_not_decide_how_others_rank(made, sent, tmp_path, capsys):
+    board = exported(sent, tmp_path / "board")
+    words = ["bench", "--results", str(made / "r"), "--plugin", str(made / "sent_sampler.py"), "export", "--out"]
+    shutil.copytree(made / "r", tmp_path / "other", ignore=shutil.ignore_patterns("results.duckdb*", "locks"))
+    for path in (tmp_path / "other" / "runs").glob("*/*/*/spec.json"):
+        if json.loads(path.read_text())["method"] == "sgld":
+            shutil.rmtree(path.parents[1])
+    forge(tmp_path / "other", lambda record: [metric.update(version=99) for metric in record["metrics"]])
+    words[2] = str(tmp_path / "other")
+    subprocess.run([*words, tmp_path / "forged"], check=True)
+    assert bench(tmp_path / "forged", "export", "--out", board) == 0
+    found = ranks(board, capsys)
+    assert found["sgld"][:2] == (1, "run here")
+    assert found["leimkuhler-matthews"][:2] == (None, "reported")
+
+
+def test_an_unknown_level_is_none(sent, tmp_path, capsys):
+    out = exported(sent, tmp_path / "out")
+
+    def gold(rows):
+        return type(rows).from_pylist([{**row, "level": "gold"} for row in rows.to_pylist()], rows.schema)
+
+    alter(out, "verification", gold)
+    assert ranks(out, capsys)["sgld"][:2] == (None, "reported")
+
+
+@pytest.mark.parametrize(("name", "text"), [("origins", "x"), ("origins", '{"a": 1}'), ("task_params", "[1]")])
+def test_records_that_are_none_are_named_with_their_folder(sent, tmp_path, capsys, name, text):
+    out = exported(sent, tmp_path / "out")
+
+    def other(rows):
+        return type(rows).from_pylist([{**row, name: text} for row in rows.to_pylist()], rows.schema)
+
+    alter(out, "run", other)
+    assert bench(out, "report", "leaderboard") == 4
+    assert f"{out} is not a complete set of published results: a file of run cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["２0260102T030405000-abcdef", f"20260102T{'0' * 5000}-abcdef"])
+def test_names_of_attempts_are_ascii_and_short(sent, verify, tmp_path, name):
+    out = exported(sent, tmp_path / "out")
+
+    def renamed(rows):
+        (first, *_), old = rows["attempt"].to_pylist(), rows.to_pylist()
+        new = [
+            {n: v.replace(first, name) if isinstance(v, str) else v for n, v in row.items()}
+            if first in str(row)
+            else row
+            for row in old
+        ]
+        return type(rows).from_pylist(new, rows.schema)
+
+    alter(out, "attempt", renamed)
+    code, rows, said = verify(out, "--replays", "0")
+    assert code == 4, said
+    assert "internal error" not in said
+    assert any("names another attempt" in row.get("refused", "") for row in rows)
+
+
+def test_texts_that_stand_there_often_are_not_written_out(sent, verify, tmp_path):
+    """A dictionary makes gigabytes of equal texts a small file, whose header states the size of the dictionary."""
+    import pyarrow as pa
+
+    out = exported(sent, tmp_path / "out")
+
+    def bomb(_rows):
+        count = 200_000
+        texts = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array(["x" * 2**16]))
+        return pa.table({"attempt": pa.array(["a"] * count), "file": pa.array(["spec.json"] * count), "content": texts})
+
+    alter(out, "document", bomb)
+    assert next(out.glob("document-*")).stat().st_size < 2**20
+    code, _, said = verify(out)
+    assert code == 4
+    assert "at most 8,589,934,592 are read" in said
+
+
 def steps(job):
     """The commands of a job in the workflow file, without the installation."""
     text = (ROOT / "docs" / "examples" / "leaderboard.yml").read_text()
@@ -347,16 +540,33 @@ def test_the_workflow_checks_a_request_and_takes_in_what_was_merged(sent, tmp_pa
     subprocess.run([*git, "init", "-q", "--bare", remote], check=True)
     subprocess.run([*git, "clone", "-q", remote, repository], check=True, capture_output=True)
     repository.joinpath("README").touch()
-    for message in ("first", "submission"):
-        if message == "submission":
-            exported(sent, repository / "submissions" / "somebody")
+    told = {**os.environ, "GITHUB_SHA": "4f2a9c1"}
+
+    def commit(message, *paths):
+        for path in paths:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("")
         subprocess.run([*git, "add", "."], check=True, cwd=repository)
         subprocess.run([*git, "commit", "-qm", message], check=True, cwd=repository)
-    told = {**os.environ, "GITHUB_SHA": "4f2a9c1"}
-    for job, count in (("check", 1), ("board", 3)):
-        assert len(steps(job)) == count
-        for step in steps(job):
-            subprocess.run(["bash", "-e", "-c", step], check=True, cwd=repository, env=told, capture_output=True)
+
+    def step(text):
+        return subprocess.run(["bash", "-e", "-c", text], check=False, cwd=repository, env=told, capture_output=True)
+
+    commit("first")
+    subprocess.run([*git, "push", "-q", "-u", "origin", "main"], check=True, cwd=repository, capture_output=True)
+    exported(sent, repository / "submissions" / "somebody")
+    commit("submission")
+    commit("another merge before the job began", repository / "unrelated")
+    subprocess.run([*git, "push", "-q"], check=True, cwd=repository, capture_output=True)
+    assert [len(steps(job)) for job in ("check", "board")] == [2, 3]
+    assert b"may only change" in step(steps("check")[0]).stdout
+    subprocess.run([*git, "checkout", "-q", "HEAD^"], check=True, cwd=repository)
+    assert [step(text).returncode for text in steps("check")] == [0, 0]
+    subprocess.run([*git, "checkout", "-q", "main"], check=True, cwd=repository)
+    for text in steps("board"):
+        answer = step(text)
+        assert answer.returncode == 0, answer.stderr
+    assert b"taken into" not in step(steps("board")[0]).stderr, "nothing is verified twice"
     assert ranks(repository / "board", capsys)["sgld"][:2] == (1, "replayed")
     assert any("replayed" in page.read_text() for page in (repository / "public").rglob("*.html"))
     listed = ["git", "ls-tree", "-r", "--name-only", "main"]
