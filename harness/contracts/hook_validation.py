@@ -49,6 +49,8 @@ def _record(where: str, member: Any, kind: type[Any]) -> Any:
     for name, value in values.items():
         if type(value) is not str:
             raise PluginError(f"{where}: {name} is a {type(value).__name__}, not text")
+    if type(member.baseline) is not bool:
+        raise PluginError(f"{where}: baseline is a {type(member.baseline).__name__}, not true or false")
     name = values["name"]
     if not NAME.fullmatch(name) or len(name) > LONGEST:
         raise PluginError(f"{where}: name {name!r:.80} must match {NAME.pattern} and be at most {LONGEST} long")
@@ -57,8 +59,9 @@ def _record(where: str, member: Any, kind: type[Any]) -> Any:
             raise PluginError(f"{where}: {name!r}: target {values['target']!r:.80} is not 'package.module:Class'")
         if values["law"] and not TARGET.fullmatch(values["law"]):
             raise PluginError(f"{where}: {name!r}: law {values['law']!r:.80} is not 'package.module:Class'")
-        return Info(**values)
-    return Method(**values, settings=_settings(f"{where}: {name!r}", member.settings))
+        return Info(**values, baseline=member.baseline)
+    settings = _settings(f"{where}: {name!r}", member.settings)
+    return Method(**values, settings=settings, baseline=member.baseline)
 
 
 def _settings(where: str, settings: Any) -> dict[str, object]:

@@ -28,6 +28,7 @@ class Info:
 
     `law`, of samplers only, is "package.module:Class" of its `harness.SamplerLaw`; "" where it has none.
     `fill`, of reports only, is a command whose results the report shows, told to users for whom it is empty.
+    `baseline`, of samplers only, says that it is no sampler of the posterior: leaderboards show it without a rank.
     """
 
     name: str
@@ -35,17 +36,22 @@ class Info:
     summary: str = ""
     law: str = ""
     fill: str = ""
+    baseline: bool = False
 
 
 @dataclass(frozen=True)
 class Method:
-    """A named pairing of a sampler and a schedule: csgld = sgld x cyclical; `schedule` "" leaves it to the command."""
+    """A named pairing of a sampler and a schedule: csgld = sgld x cyclical; `schedule` "" leaves it to the command.
+
+    `baseline` is as in `Info`.
+    """
 
     name: str
     sampler: str
     schedule: str
     summary: str = ""
     settings: dict[str, object] = field(default_factory=dict)
+    baseline: bool = False
 
 
 @spec

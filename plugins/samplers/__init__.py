@@ -41,6 +41,13 @@ def bench_samplers() -> list[Info]:
             law="plugins.samplers.laws.contour:ContourLaw",
         ),
         Info("hmc", "plugins.samplers.hmc:HMC", "Hamiltonian Monte Carlo, full gradients, Metropolis"),
+        Info(
+            "laplace",
+            "plugins.baselines.laplace:Laplace",
+            "Laplace approximation with a diagonal Hessian, a baseline",
+            law="plugins.baselines.laws:LaplaceLaw",
+            baseline=True,
+        ),
         Info("msgld", "plugins.samplers.msgld:MSGLD", "SGLD with a momentum-biased drift (Kim et al. 2022)"),
         Info("msgld-corrected", "plugins.samplers.msgld_corrected:MSGLDCorrected", "msgld at (1 + a) T (ours)"),
         Info(
@@ -98,5 +105,12 @@ def bench_samplers() -> list[Info]:
             "plugins.samplers.sqnlmc:SQNLMC",
             "quasi-Newton Langevin, HAMCMC (Simsekli et al. 2016)",
             law="plugins.samplers.laws.second_order:SQNLMCLaw",
+        ),
+        Info(
+            "swag",
+            "plugins.baselines.swag:SWAG",
+            "Gaussian fitted to iterates of SGD (Maddox et al. 2019), a baseline",
+            law="plugins.baselines.laws:SWAGLaw",
+            baseline=True,
         ),
     ]

@@ -21,7 +21,7 @@ ORDER = (
     "sgnht", "contour-sgld", "sghmc-svrg", "baoab", "sgld-cv", "sgld-svrg", "santa", "resgld",
     "sgrld", "sqnlmc", "adamax-sgld", "casgld", "cmsgld", "pmsgld", "adadelta-sgld", "sgfs",
     "snapshot-sgd", "snapshot-sgdm", "adam", "relativistic-sghmc", "ngvi", "sgd", "sgdm", "hmc-persistent",
-    "sghmc-frictionless", "msgld-corrected",
+    "sghmc-frictionless", "msgld-corrected", "deep-ensemble", "laplace", "swag",
 )  # fmt: skip
 """The built-in methods: place k has colour k mod 8 and marker k div 8. A new one goes to the end."""
 

@@ -48,6 +48,7 @@ OTHERWISE = {
     "adam": NO_LAW,
     "contour-sgld": NOT_LINEAR | NO_PATH | {"potential": "exempt"},
     "hmc": NOT_LINEAR | NO_OPTIMISER,
+    "laplace": NO_LAW | {"potential": "exempt"},
     "ngvi": NO_LAW | NO_OPTIMISER,
     "relativistic-sghmc": NOT_LINEAR | NO_PATH,
     "resgld": NOT_LINEAR | NO_PATH,
@@ -60,6 +61,7 @@ OTHERWISE = {
     "sgld-svrg": {"potential": "exempt"},
     "sgnht": NOT_LINEAR | NO_PATH,
     "sqnlmc": NO_OPTIMISER,
+    "swag": NO_LAW | {"potential": "exempt", "scale": "exempt", "zero-temperature": "exempt"},
 }
 """Outcomes other than "passed", by sampler and law."""
 
@@ -75,8 +77,10 @@ def test_every_built_in_sampler_keeps_the_quick_laws(names):
 
 LONG_OTHERWISE = {
     "adadelta-sgld": {"whole-law": "exempt", "time-homogeneity": "exempt"},
+    "laplace": {"time-homogeneity": "skipped"},
     "ngvi": {"time-homogeneity": "skipped"},
     "santa": {"time-homogeneity": "exempt"},
+    "swag": {"time-homogeneity": "exempt"},
 }
 
 

@@ -113,7 +113,7 @@ class Group:
     their hashes; `readings` what was measured, by metric and then by version, the newest first; `task_code`
     is there where there are runs of several versions of the task's code or data; `given` is what the task handed to the
     sampler at no cost; `tuned` is the study that settings are from, with its cost; `level` is that of the run that was
-    verified least.
+    verified least; `baseline` says that the method is offered as no sampler of the posterior.
     """
 
     key: str
@@ -132,6 +132,7 @@ class Group:
     given: Mapping[str, str] = field(default_factory=dict)
     tuned: str = ""
     level: Level = Level.RUN_HERE
+    baseline: bool = False
 
     @property
     def verified(self) -> bool:

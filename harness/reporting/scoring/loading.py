@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness.contracts.hookspecs import Info, Method
 from harness.contracts.randomness import TUNING_SEED
 from harness.reporting.report import Request
 from harness.reporting.scoring.groups import (
@@ -109,6 +110,7 @@ def load_groups(store: Store, request: Request, *, trials: bool = False) -> list
         for choice in _dicts(db, _CHOICES):
             place = choice["method"], choice["task"], choice["protocol"]
             choices.setdefault(place, {})[choice["name"]] = choice
+    baselines = _baselines(request)
     details = functools.cache(lambda: _details(store, _DETAILS.format(**source), chosen))
     return [
         _group(
@@ -120,6 +122,7 @@ def load_groups(store: Store, request: Request, *, trials: bool = False) -> list
             codes.get(_code(row)),
             levels[key],
             details,
+            baseline=not baselines.isdisjoint((row["name"], row["sampler"])),
         )
         for row in rows
         for key in (row["group_key"],)
@@ -169,6 +172,13 @@ def _installed(request: Request, task: str) -> set[str]:
     """The hashes of a task's installed code; none if the request has no registry."""
     offers = request.registry.offers("tasks") if request.registry is not None else []
     return {source_hash(o.target) for o in offers if o.name == task}
+
+
+def _baselines(request: Request) -> set[str]:
+    """The samplers and methods that are offered as baselines; none if the request has no registry."""
+    known = request.registry
+    offers = [o for kind in ("samplers", "methods") for o in known.offers(kind)] if known is not None else []
+    return {offer.name for offer in offers if isinstance(offer.info, Info | Method) and offer.info.baseline}
 
 
 def _merge(known: dict[str, Any], record: dict[str, Any]) -> None:
@@ -245,6 +255,8 @@ def _group(
     task_code: TaskCode | None,
     level: Level,
     details: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]],
+    *,
+    baseline: bool,
 ) -> Group:
     key = row["group_key"]
     return Group(
@@ -265,6 +277,7 @@ def _group(
         readings=readings,
         task_code=task_code,
         level=level,
+        baseline=baseline,
     )
 
 

@@ -31,10 +31,10 @@ def standings(
 ) -> dict[str, RankStatus]:
     """The rank status of each group of a field by one metric, by group key.
 
-    Unranked are groups with a diverged or failed seed, with fewer than five seeds, without a value in some seed, those
-    that the gate finds biased or cannot judge, and those of another machine that were not replayed. `gates` is empty
-    for a metric that a wrong law cannot inflate. A group without a gate is judged only where the others have none
-    either (no truth is known). The rest is ranked, with intervals over seeds and tiers.
+    Unranked are baselines, groups with a diverged or failed seed, with fewer than five seeds, without a value in some
+    seed, those that the gate finds biased or cannot judge, and those of another machine that were not replayed. `gates`
+    is empty for a metric that a wrong law cannot inflate. A group without a gate is judged only where the others have
+    none either (no truth is known). The rest is ranked, with intervals over seeds and tiers.
     """
     trusted = [group.key for group in field if group.verified]  # the others must not decide whether these rank
     truth_known = any(gates.get(key) is not None for key in trusted)
@@ -44,6 +44,7 @@ def standings(
         gate = gates.get(group.key)
         reason = (
             _failure(group)
+            or ("baseline: not a sampler of the posterior" if group.baseline else "")
             or ("" if group.verified else f"{group.level}: not replayed by the owner of these results (RULES.md 9)")
             or (f"biased: {gate.reason}" if gate is not None and gate.verdict == "biased" else "")
             or ("unranked: fewer than five seeds" if len(group.runs) < MINIMUM_SEEDS else "")

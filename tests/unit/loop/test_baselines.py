@@ -1,0 +1,122 @@
+"""Baselines on a Gaussian: what their draws are, and that no leaderboard ranks them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from support import run_loop
+
+from harness.cli.app import run as bench
+from harness.contracts.registry import registry
+from harness.contracts.schedule import Trajectory
+from harness.engine.gaussian import GaussianTask
+from harness.runs.plan import RunRequest, plan
+from plugins.baselines.laplace import Laplace
+from plugins.baselines.swag import SWAG
+from plugins.laws.law import loop, trajectory
+
+
+def end(sampler, h, steps, *, T=1.0, variance=0.0, chains=400):
+    """Positions and state after so many steps on curvature 1 to 2, C x D."""
+    return run_loop(loop(sampler, GaussianTask(variance=variance), trajectory(np.full(steps, h), T), chains))
+
+
+@pytest.mark.parametrize("T", [0.5, 1.0])
+def test_laplace_is_exact_where_the_hessian_is_diagonal(T):
+    made = end(Laplace(), 0.1, 400, T=T)
+    exact = T / made.problem.curvature
+    ratio = (made.theta.square() / exact).mean().item()
+    assert ratio == pytest.approx(1, abs=5 * (2 / made.theta.numel()) ** 0.5)
+    precision = made.state["H"] / (1 - Laplace().decay ** 400)
+    assert torch.allclose(precision, made.problem.curvature.expand_as(precision), rtol=1e-6)
+
+
+def test_laplace_is_too_narrow_where_it_is_not():
+    """Variance T / H_ii, where the target has (H^-1)_ii."""
+    rho = 0.9
+    H = torch.tensor([[1, rho], [rho, 1]], dtype=torch.float64)
+
+    class Correlated:
+        def grad(self, x):
+            return x @ H
+
+    class Coins:
+        generator = torch.Generator().manual_seed(0)
+
+        def normal(self, like):
+            return torch.randn(like.shape, generator=self.generator, dtype=like.dtype)
+
+        def uniform(self, shape):
+            return torch.rand(shape, generator=self.generator, dtype=torch.float64)
+
+    sampler, noise, one = Laplace(decay=0.999), Coins(), torch.ones((), dtype=torch.float64)
+    theta = torch.zeros((500, 2), dtype=torch.float64)
+    state = sampler.init(theta, Correlated(), one, one, noise)
+    for _ in range(2000):
+        theta, state = sampler.step(theta, state, Correlated(), 0.1 * one, one, noise)
+    assert theta.var().item() == pytest.approx(1, rel=0.2)
+    assert torch.linalg.inv(H)[0, 0] > 5
+
+
+def test_swag_fits_the_snapshots():
+    """Mean and deviations by hand, every second step, K = 2; without noise theta is the mean."""
+    sampler, seen = SWAG(rank=2, every=2), []
+    made = loop(sampler, GaussianTask(variance=1.0), trajectory(np.full(9, 0.3), 0.0), 2)
+    made.ends = {k: k + 1 for k in range(9)}
+    while not made.finished:
+        made.advance_block()
+        seen.append((made.theta - made.state["offset"], made.theta.clone()))
+        if made.position == 1:
+            assert torch.equal(*seen[0])  # SGD before the first snapshot
+    taken = torch.stack([w for w, _ in seen[1::2]])
+    means = torch.stack([taken[: k + 1].mean(0) for k in range(4)])
+    assert torch.allclose(seen[-1][1], means[-1])
+    assert torch.allclose(made.state["squares"] / 4, taken.var(0, correction=0))
+    assert torch.allclose(made.state["deviations"], (taken - means)[-2:].movedim(0, 1))
+    assert made.state["snapshots"].tolist() == [[4], [4]]
+
+
+def planned(ledger, method, **request):
+    asked = RunRequest([method], ["gaussian2d"], seeds=[0], chains=5, budget="steps=300", **request)
+    return plan(registry(), asked, ledger)[0].spec
+
+
+def test_a_deep_ensemble_keeps_the_last_position_of_each_chain(ledger):
+    spec = planned(ledger, "deep-ensemble")
+    assert (spec.sampler.name, spec.thin) == ("adam", 10**9)
+    kept = Trajectory(
+        np.ones(300), np.ones(300), np.ones(300, bool), np.ones(300, bool), np.zeros(300, int), np.zeros(300, bool)
+    ).with_burn_in(spec.burn_in, spec.thin)
+    assert np.flatnonzero(kept.keep).tolist() == [299]
+    assert replace(spec, thin=1).key != spec.key
+
+
+def test_a_deep_ensemble_on_a_quadratic_is_a_point(tmp_path, capsys):
+    where = ["--results", str(tmp_path / "r"), "--json"]
+    words = ["--sampler", "deep-ensemble", "--task", "gaussian2d", "--budget", "passes=4000", "--chains", "4"]
+    given = ["--set", "schedule.step_size=0.01", "task.gradient_noise=0"]
+    assert bench([*where, "run", *words, "--seeds", "0", *given]) == 0
+    from safetensors.numpy import load_file
+
+    (path,) = (tmp_path / "r").glob("runs/*/*/*/draws.safetensors")
+    draws = load_file(path)["draws"]
+    assert draws.shape[:2] == (4, 1) or draws.shape[:2] == (1, 4)
+    assert np.ptp(draws.reshape(4, 2), axis=0) == pytest.approx([0, 0], abs=1e-3)
+    capsys.readouterr()
+
+
+def test_baselines_stand_on_leaderboards_without_a_rank(tmp_path, capsys):
+    where = ["--results", str(tmp_path / "r"), "--json"]
+    names = ["deep-ensemble", "laplace", "swag", "sgld"]
+    words = ["--sampler", ",".join(names), "--task", "gaussian2d", "--budget", "passes=400", "--seeds", "0-4"]
+    assert bench([*where, "run", *words, "--set", "schedule.step_size=0.05"]) == 0
+    capsys.readouterr()
+    assert bench([*where, "report", "leaderboard"]) == 0
+    rows = [row for row in json.loads(capsys.readouterr().out) if row["ranked_by"]]
+    assert {row["method"] for row in rows} == set(names)
+    for row in rows:
+        assert (row["status"] == "baseline: not a sampler of the posterior") == (row["method"] != "sgld")
