@@ -10,6 +10,7 @@ def bench_tasks() -> list[Info]:
     """The tasks of this package."""
     blr = "tasks.regression.blr"
     return [
+        Info("banana", "tasks.synthetic.curved:Banana", "a crescent in two dimensions (Haario et al. 1999)"),
         Info("bimodal1d", "tasks.synthetic.bimodal1d:Bimodal1D", "a quartic with two modes, in one dimension"),
         Info("blr-a9a", "tasks.regression.a9a.task:A9a", "Bayesian logistic regression, a9a, 32,561 x 124"),
         Info("blr-australian", f"{blr}:Australian", "Bayesian logistic regression, Australian credit, 690 x 15"),
@@ -17,6 +18,7 @@ def bench_tasks() -> list[Info]:
         Info("blr-heart", f"{blr}:Heart", "Bayesian logistic regression, Statlog heart disease, 270 x 14"),
         Info("cifar10", "tasks.vision.cifar:Cifar10", "CIFAR-10 by ResNet-18, 11.2 M weights (both papers)"),
         Info("cifar100", "tasks.vision.cifar:Cifar100", "CIFAR-100 by ResNet-18, 11.2 M weights (both papers)"),
+        Info("gaussian", "tasks.synthetic.gaussian:IllConditionedGaussian", "an ill-conditioned Gaussian, D = 10"),
         Info("gaussian2d", "tasks.synthetic.gaussian2d:Gaussian2D", "a correlated Gaussian in two dimensions"),
         Info("imagenet", "tasks.vision.imagenet:ImageNet", "ImageNet by ResNet-50, from a folder (Zhang et al. 2020)"),
         Info("landsat", "tasks.vision.landsat:Landsat", "satellite pictures by a 36-30-30-6 network (Kim et al. 2022)"),
@@ -26,4 +28,5 @@ def bench_tasks() -> list[Info]:
         Info("mnist-sparse", "tasks.vision.mnist_sparse:MnistSparse", "MNIST by a sparse network (Kim et al. 2022)"),
         Info("notmnist", "tasks.vision.notmnist:NotMNIST", "an MLP of MNIST meets other images (Zhang et al. 2020)"),
         Info("ravine", "tasks.regression.ravine:Ravine", "a regression with narrow ravines (Kim et al. 2022)"),
+        Info("rosenbrock", "tasks.synthetic.curved:Rosenbrock", "a narrow curved valley in two dimensions"),
     ]  # fmt: skip

@@ -31,7 +31,7 @@ class DensityTask(Task):
     """A density exp(-U(theta)): a subclass defines `dim`, `energy`, `protocols` and `metrics`, and `truth` if known.
 
     box             chains start uniformly on [-box, box]^D
-    gradient_noise  sd of the normal noise that each step adds to each coordinate of grad U
+    gradient_noise  sd of the noise, normal unless `unit_noise` is overridden, that each step adds to grad U
     """
 
     box: ClassVar[float] = 3.0
@@ -53,6 +53,10 @@ class DensityTask(Task):
         uniform = torch.rand(self.dim(), generator=generator, dtype=torch.float64, device=generator.device)
         return self.box * (2 * uniform - 1)
 
+    def unit_noise(self, generator: np.random.Generator, steps: int) -> NDArray[np.float64]:
+        """What `gradient_noise` multiplies, (steps, D): standard normal unless overridden; mean 0, variance about 1."""
+        return generator.standard_normal((steps, self.dim()))
+
     def observer(self, chains: int, trajectory: Trajectory, cost: Cost) -> Observer:
         """What turns the draws of a run into metrics: errors of moments against `truth`, unless overridden."""
         return moment_observer(self, trajectory, cost)
@@ -63,7 +67,7 @@ class DensityTask(Task):
 
 
 class DensityProblem(Problem):
-    """U(theta) + <tilt, theta>, the tilt N(0, gradient_noise^2 I) anew in each step; the full U has no tilt."""
+    """U(theta) + <tilt, theta>, the tilt gradient_noise `unit_noise` anew in each step; the full U has no tilt."""
 
     def __init__(self, task: DensityTask, streams: Sequence[Streams], device: str) -> None:
         self.task = task
@@ -77,7 +81,7 @@ class DensityProblem(Problem):
     def _draw_tilts(self, generator: np.random.Generator) -> Tensor:
         import torch
 
-        return torch.from_numpy(self.task.gradient_noise * generator.standard_normal((STRETCH, self.dim)))
+        return torch.from_numpy(self.task.gradient_noise * self.task.unit_noise(generator, STRETCH))
 
     def plain_energy(self, theta: Tensor) -> Tensor:
         """U (C,) without a tilt."""

@@ -92,6 +92,7 @@ class Sampler(Configurable):
                              multiplies a gradient that was divided by its size). Of hyperparameters, `param` has it
     particles                P, positions that an ensemble holds; `ensemble` hands them over, all of them are draws
     needs                    what it asks of a potential beyond gradients ("terms", "scores", "metric", "layout")
+    least_dimension          the fewest dimensions in which it can move; a task with fewer is refused at the plan
     adaptive                 state entries that the linear law holds fixed (psgld's V)
     zero_temperature         the optimiser that a step equals at T = 0: the name of one that is known ("sgd",
                              "heavy-ball", "adam", ...), or a function (sampler, theta, memory, g, h) -> (theta, memory)
@@ -112,6 +113,7 @@ class Sampler(Configurable):
     step_unit: ClassVar[int] = -1
     particles: ClassVar[int] = 1
     needs: ClassVar[frozenset[str]] = frozenset()
+    least_dimension: ClassVar[int] = 1
     adaptive: ClassVar[tuple[str, ...]] = ()
     zero_temperature: ClassVar[str | Callable[..., Any] | None] = "sgd"
     exempt: ClassVar[Mapping[str, str]] = {}

@@ -101,6 +101,7 @@ def _sampler(target: str, params: Mapping[str, Any]) -> dict[str, Any]:
         "full_gradients_at_start": _whole(sampler, "full_gradients_at_start", 0),
         "refresh_every": _whole(sampler, "refresh_every", 0),
         "needs": sorted(sampler.needs),
+        "least_dimension": _whole(sampler, "least_dimension", 1),
         "never_compiled": sampler.exempt.get("compiled"),
         "optimiser": sampler.limit_bias() == 0 and sampler.particles == 1 and not sampler.refresh_every,
         "stability_limit": _rounded(limit := working_limit(sampler)),

@@ -260,13 +260,19 @@ def _refuse_unknown(pair: Pair, schedule: Offer, origins: Mapping[str, Origin]) 
 
 def _given(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any]) -> dict[str, Origin]:
     """What the task gives the sampler at no cost, by "needs.NAME"; `UsageError` if it lacks something needed."""
-    needs = plugin_metadata.sampler_facts(pair.sampler, sampler_params)["needs"]
+    sampler = plugin_metadata.sampler_facts(pair.sampler, sampler_params)
+    needs = sampler["needs"]
     task = plugin_metadata.task_facts(pair.task, task_params)
     lacks = sorted(set(needs) - set(task["provides"]))
     if lacks:
         raise UsageError(
             f"{pair.sampler.name} needs {', '.join(lacks)} of a potential, which task {pair.task.name} "
             "does not provide; choose another task or sampler"
+        )
+    if task["dim"] < sampler["least_dimension"]:
+        raise UsageError(
+            f"{pair.sampler.name} moves in {sampler['least_dimension']} dimensions or more, and task {pair.task.name} "
+            f"has {task['dim']}; choose another task or sampler"
         )
     told = {name: task["given"].get(name, "as the task provides it") for name in needs if name not in WITH_GRADIENTS}
     return {f"needs.{name}": Origin(what, GIVEN, "the task") for name, what in told.items()}

@@ -22,6 +22,13 @@ PROPOSALS = 20_000
 FREEDOM = 10
 
 
+BORDER = 1e-9
+"""Share of the mass that the outermost points of a side may have."""
+
+FARTHEST = 48.0
+"""Sd."""
+
+
 @dataclass(frozen=True)
 class Estimate:
     """Mean and sd along the truth's K directions, of which the first D are the coordinates; their errors; the route."""
@@ -34,13 +41,25 @@ class Estimate:
 
 
 def quadrature(task: Task, truth: Truth) -> Estimate:
-    """The trapezoid rule on a grid over the stated mean +- 6 sd, fine for the curvature: exact but for rounding."""
+    """The trapezoid rule on a grid over the stated mean +- 6 sd, fine for the curvature: exact but for rounding.
+
+    A side with mass at its border is moved out, to 48 sd at most.
+    """
     curvature = task.curvature()
     step = truth.sd / 20 if curvature is None else np.full(task.dim(), 0.4 / np.sqrt(curvature))
-    axes = [np.arange(m - 6 * s, m + 6 * s, h) for m, s, h in zip(truth.mean, truth.sd, step, strict=True)]
-    points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
-    energy = energies(task, points)
-    mean, sd = _weighted(points @ truth.directions.T, np.exp(energy.min() - energy))
+    reach = np.full((task.dim(), 2), 6.0)
+    while True:
+        ends = truth.mean[:, None] + reach * [-1, 1] * truth.sd[:, None]
+        axes = [np.arange(*end, h) for end, h in zip(ends, step, strict=True)]
+        points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+        energy = energies(task, points)
+        mass = np.exp(energy.min() - energy).reshape([len(axis) for axis in axes])
+        border = np.array([[mass.take(side, axis).sum() for side in (0, -1)] for axis in range(task.dim())])
+        short = (border > BORDER * mass.sum()) & (reach < FARTHEST)
+        if not short.any():
+            break
+        reach = np.where(short, 2 * reach, reach)
+    mean, sd = _weighted(points @ truth.directions.T, mass.ravel())
     exact = np.zeros_like(mean)
     return Estimate(mean, sd, exact, exact, "quadrature")
 

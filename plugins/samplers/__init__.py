@@ -28,6 +28,9 @@ def bench_samplers() -> list[Info]:
             law="plugins.samplers.laws.biased_drift:AdamaxSGLDLaw",
         ),
         Info(
+            "amagold", "plugins.samplers.amagold:AMAGOLD", "SGHMC with an amortised Metropolis test (Zhang et al. 2020)"
+        ),
+        Info(
             "asgld",
             "plugins.samplers.asgld:ASGLD",
             "SGLD with a drift biased by Adam (Kim et al. 2022)",
@@ -40,6 +43,8 @@ def bench_samplers() -> list[Info]:
             "SGLD on a flattened landscape (Deng et al. 2020)",
             law="plugins.samplers.laws.contour:ContourLaw",
         ),
+        Info("entropy-mcmc", "plugins.samplers.entropy_mcmc:EntropyMCMC", "SGLD tied to an anchor (Li, Zhang 2024)"),
+        Info("ggmc", "plugins.samplers.ggmc:GGMC", "OBABO with a Metropolis test (Garriga-Alonso, Fortuin 2021)"),
         Info("hmc", "plugins.samplers.hmc:HMC", "Hamiltonian Monte Carlo, full gradients, Metropolis"),
         Info(
             "laplace",
@@ -48,6 +53,7 @@ def bench_samplers() -> list[Info]:
             law="plugins.baselines.laws:LaplaceLaw",
             baseline=True,
         ),
+        Info("mclmc", "plugins.samplers.mclmc:MCLMC", "microcanonical Langevin, full gradients (Robnik et al. 2023)"),
         Info("msgld", "plugins.samplers.msgld:MSGLD", "SGLD with a momentum-biased drift (Kim et al. 2022)"),
         Info("msgld-corrected", "plugins.samplers.msgld_corrected:MSGLDCorrected", "msgld at (1 + a) T (ours)"),
         Info(
@@ -56,6 +62,7 @@ def bench_samplers() -> list[Info]:
             "variational mixture by natural gradients (Lin et al. 2019)",
             law="plugins.samplers.laws.ngvi:NGVILaw",
         ),
+        Info("obabo", "plugins.samplers.obabo:OBABO", "Langevin by the OBABO splitting (Bussi, Parrinello 2007)"),
         Info(
             "pmsgld",
             "plugins.samplers.pmsgld:PMSGLD",
@@ -74,6 +81,7 @@ def bench_samplers() -> list[Info]:
             "SGHMC with bounded speed (Lu et al. 2017)",
         ),
         Info("resgld", "plugins.samplers.resgld:RESGLD", "replica-exchange SGLD (Deng et al. 2020)"),
+        Info("sa-sgld", "plugins.samplers.sa_sgld:SASGLD", "SGLD with steps adapted by a change of time (2025)"),
         Info(
             "santa",
             "plugins.samplers.santa:Santa",
@@ -93,6 +101,7 @@ def bench_samplers() -> list[Info]:
         Info("sgld", "plugins.samplers.sgld:SGLD", "stochastic gradient Langevin dynamics (Welling, Teh 2011)"),
         Info("sgld-cv", "plugins.samplers.sgld_cv:SGLDCV", "SGLD with control variates (Baker et al. 2019)"),
         Info("sgld-svrg", "plugins.samplers.sgld_cv:SGLDSVRG", "SGLD with variance reduction (Dubey et al. 2016)"),
+        Info("sglrw", "plugins.samplers.sglrw:SGLRW", "steps of fixed length, signs by the gradient (2026)"),
         Info(
             "sgnht",
             "plugins.samplers.sgnht:SGNHT",

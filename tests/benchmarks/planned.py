@@ -26,10 +26,12 @@ CASES = (
      "psgld blr-german 4000 4 task.batch=512"),
     ("sgnht on blr-australian, chains 2 -> 50", "sgnht blr-australian 4000 2", "sgnht blr-australian 4000 50"),
     ("sgld on ravine, another schedule", "sgld ravine 10000 4", "sgld ravine 20000 4 schedule=cyclical"),
-    ("santa on landsat, width 16 -> 128", "santa landsat 1500 1 task.width=16", "santa landsat 1500 1 task.width=128"),
+    ("santa on landsat, width 16 -> 128", "santa landsat 1500 1 schedule.step_size=1e-5 task.width=16",
+     "santa landsat 1500 1 schedule.step_size=1e-5 task.width=128"),
     ("sgld on landsat, batch 50 -> 400", "sgld landsat 1500 1", "sgld landsat 1500 1 task.batch=400"),
     ("sgdm on notmnist, width 50 -> 200", "sgdm notmnist 300 1 task.width=50", "sgdm notmnist 300 1 task.width=200"),
-    ("sgld on mnist-sparse, steps x 3", "sgld mnist-sparse 100 1", "sgld mnist-sparse 300 1"),
+    ("sgld on mnist-sparse, steps x 3", "sgld mnist-sparse 100 1 schedule.step_size=1e-7",
+     "sgld mnist-sparse 300 1 schedule.step_size=1e-7"),
 )  # fmt: skip
 """What differs; method, task, steps, chains and settings of the finished run; those of the one asked for."""
 

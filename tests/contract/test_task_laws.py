@@ -10,6 +10,8 @@ from tasks.regression.a9a.task import A9a
 from tasks.regression.blr import Australian, German, Heart
 from tasks.regression.ravine import Ravine
 from tasks.synthetic.bimodal1d import Bimodal1D
+from tasks.synthetic.curved import Banana, Rosenbrock
+from tasks.synthetic.gaussian import IllConditionedGaussian
 from tasks.synthetic.gaussian2d import Gaussian2D
 from tasks.synthetic.mixture2d import Mixture2D
 from tasks.synthetic.mixture5 import Mixture5
@@ -21,11 +23,15 @@ from tasks.vision.notmnist import NotMNIST
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 TASKS = {
+    "banana": Banana(),
     "bimodal1d": Bimodal1D(),
     "blr-a9a": A9a(),
+    "gaussian": IllConditionedGaussian(noise="correlated"),
+    "gaussian-100": IllConditionedGaussian(dimension=100, noise="student-t"),
     "gaussian2d": Gaussian2D(),
     "mixture2d": Mixture2D(),
     "ravine": Ravine(),
+    "rosenbrock": Rosenbrock(noise="skewed"),
     "ravine-0": Ravine(data_seed=0),
     "mixture5": Mixture5(),
     "mixture25": Mixture25(),
@@ -44,7 +50,18 @@ NETWORKS = {"notmnist", "landsat", "mnist-sparse"}
 ELSEWHERE = {"cifar10", "cifar100", "imagenet", "landsat", "mnist-sparse", "notmnist"}
 """Networks: on made-up images, in unit/tasks/test_convolutional.py, test_imagenet.py and test_dense.py."""
 
-DENSITIES = {"bimodal1d", "gaussian2d", "mixture2d", "mixture5", "mixture25", "mixture25-quiet"}
+DENSITIES = {
+    "banana",
+    "bimodal1d",
+    "gaussian",
+    "gaussian-100",
+    "gaussian2d",
+    "rosenbrock",
+    "mixture2d",
+    "mixture5",
+    "mixture25",
+    "mixture25-quiet",
+}
 SILENT = {
     "prior counted once": DENSITIES,
     "batch sizes agree": DENSITIES,

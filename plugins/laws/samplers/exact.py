@@ -92,7 +92,7 @@ def experiments(sampler: Sampler) -> list[Experiment] | None:
         first = float(own.path(sampler).step_size[0])
         if derive(sampler, first, own.T, own.curvatures, own.axes).linear:
             found.append(LinearPath(sampler, own))
-        elif _is_metropolis(sampler, first, own.T):
+        elif is_metropolis(sampler, first, own.T):
             found.append(Ranks(sampler, own))
         else:
             return None
@@ -108,7 +108,7 @@ def goes_cold(sampler: Sampler) -> bool:
     return True
 
 
-def _is_metropolis(sampler: Sampler, h: float, T: float) -> bool:
+def is_metropolis(sampler: Sampler, h: float, T: float) -> bool:
     """Whether it draws uniforms and sees the full potential."""
     asks = {slot.kind for slot in Probe(sampler, h, T, CURVATURES).slots}
     return "uniform" in asks and sampler.full_gradients_per_step > 0

@@ -63,6 +63,9 @@ FORGETTING = 500
 AHEAD = (*range(1, 257), 1_000, 2_000, 5_000, 20_000, 100_000, 150_000, 1_000_000)
 """Steps that a clock is set ahead by: every one of the first 256, so that nothing done at every n-th step is missed."""
 
+ROUNDING = 1e-12
+"""Relative difference of sums of the same numbers."""
+
 WATCHED = 12
 """Steps in which clocks are told from other entries."""
 
@@ -144,7 +147,12 @@ class Windows:
             gaps = (means - means.mean(0)) * count / (count - 1)
             errors = gaps.std(axis=1, ddof=1) / np.sqrt(chains)
             for w, (gap, error) in enumerate(zip(gaps.mean(1), errors, strict=True)):
-                p = float(2 * t.sf(abs(gap) / error, chains - 1)) if error != 0 else float(gap == 0)
+                fixed = max(abs(gap), error) < ROUNDING * abs(means).max()  # a step of one length, say
+                p = (
+                    float(2 * t.sf(abs(gap) / error, chains - 1))
+                    if error != 0 and not fixed
+                    else float(fixed or gap == 0)
+                )
                 found[f"{name} in window {w + 1} of {count} is off by {gap:.3g} +- {error:.2g}"] = p
         return found
 

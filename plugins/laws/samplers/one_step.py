@@ -176,11 +176,26 @@ def _weights_are_of_their_draws(sampler: Sampler, h: float) -> None:
             return
         draws.append(draw)
         weights.append(weight)
-    if not torch.equal(*draws) and torch.equal(*weights) and not bool((weights[0] == weights[0][0]).all()):
+    known = torch.equal(*weights) and not bool((weights[0] == weights[0][0]).all())
+    if known and not torch.equal(*draws) and not _are_lengths(sampler, probe, draw, state, weights[0]):
         raise Broken(
             "other noise in a step makes another draw with the same weight, though weights differ from draw to draw",
             "the weight of the draw before, or one that is computed before the step",
         )
+
+
+def _are_lengths(sampler: Sampler, probe: Probe, draw: Tensor, state: State, weights: Tensor) -> bool:
+    """Whether the weights are those of the step that leaves each draw: its answer to the gradient is in proportion.
+
+    Such a change of time may be known before the draw is.
+    """
+    problem = GaussianProblem(torch.tensor(CURVATURES, dtype=torch.float64))
+    moved = []
+    for slope in (0.0, 1.0):
+        potential = BoundPotential(problem, 1, {"slope": torch.full_like(draw, slope)})
+        moved.append(sampler.step(draw, dict(state), potential, probe.h, probe.T, ScriptedNoise())[0])
+    lengths = (moved[0] - moved[1]) / (weights - weights[0]).exp()[:, None]
+    return bool(lengths[0].all()) and distance(lengths, lengths[:1].expand_as(lengths)) < SAME
 
 
 def _normals_of(probe: Probe) -> list[int]:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from harness.contracts.sampler import Sampler, State
     from harness.contracts.task import Batch, Problem
 
-CHAINS = 3
+CHAINS = 32
+"""Enough that a Metropolis test does not refuse what all of them propose."""
+
 STEPS = 3
 ERRORS = (1.0, 1e3, 1e6)
 """Errors of the gradient to which a step should answer; one that goes by chance may answer to large ones alone."""

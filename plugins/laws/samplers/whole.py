@@ -29,6 +29,7 @@ from harness.system.errors import UsageError
 from plugins.laws import forms
 from plugins.laws.law import Broken, Law, Skip, distance, path_of, safe_x, streams, trajectory
 from plugins.laws.samplers import zero_temperature
+from plugins.laws.samplers.exact import is_metropolis
 from plugins.laws.simulation import CHAINS, COARSEST, DIM, Plan, Simulation, judged
 from plugins.laws.slow import Unsettled, slow_limit
 from plugins.laws.targets import GRID, Target
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 FEW = 2
 """For a sampler that weighs its draws or makes choices by the energy: among few coordinates it varies by as much as T,
-so swaps do happen and weights do matter within the length of a run."""
+so swaps do happen, proposals are accepted and weights do matter within the length of a run."""
 
 SHARE = 0.25
 """Of KEPT, in experiments other than the first: they see a variance that is 10 % off."""
@@ -86,6 +87,11 @@ def goes_by_energy(sampler: Sampler) -> bool:
     return potential.energy
 
 
+def is_tested(sampler: Sampler) -> bool:
+    """Whether it proposes by the minibatch and has a Metropolis test on all the data, which noise makes it fail."""
+    return bool(sampler.gradients_per_step and is_metropolis(sampler, COARSEST, 1.0))
+
+
 def other_settings(sampler: Sampler) -> Iterator[Sampler]:
     """The sampler with its numbers half as large again, and with two thirds of them; shares go towards 1 and back.
 
@@ -113,7 +119,7 @@ def simulations(sampler: Sampler) -> list[Simulation]:
     """All that is simulated of a sampler that has a stationary law."""
     law = law_of(type(sampler))
     claimed, frozen = law.variance(sampler), sampler.limit_bias()
-    few = goes_by_energy(sampler)
+    few, tested = goes_by_energy(sampler), is_tested(sampler)
     if claimed != frozen:
         return [
             Simulation(one, _biased(one, kind, T), Plan(1.0 if T == 1 else SHARE))
@@ -121,7 +127,7 @@ def simulations(sampler: Sampler) -> list[Simulation]:
             for one in [dataclasses.replace(sampler, **changes)]
             for kind, T in (("gaussian", 1.0), ("gaussian", 3.0), ("quartic", 1.0))
         ]
-    size = {"gaussian": FEW, "quartic": FEW, "correlated": FEW, "rotated": 10} if few else {}
+    size = {"gaussian": FEW, "quartic": FEW, "correlated": FEW, "rotated": 10} if few or tested else {}
     first = [("gaussian", T, 0.0) for T in TEMPERATURES] + [("quartic", T, 0.0) for T in TEMPERATURES]
     first += [("gaussian", 1.0, 1.0), ("quartic", 1.0, 1.0), ("correlated", 1.0, 0.0), ("rotated", 1.0, 1.0)]
     others = [("gaussian", 1.0, 0.0), ("quartic", 1.0, 1.0)]
@@ -132,7 +138,7 @@ def simulations(sampler: Sampler) -> list[Simulation]:
         Simulation(
             one,
             Target(kind, T, size.get(kind, DIM), V, ratio=law.variance(one) or 1.0),
-            *_adapted(sampler, *_size(one, primary=i == k == 0, few=few), primary=i == k == 0),
+            *_adapted(sampler, *_size(one, primary=i == k == 0, few=few or tested), primary=i == k == 0),
         )
         for i, one in enumerate(settings)
         for k, (kind, T, V) in enumerate(others if i else first)

@@ -1,4 +1,4 @@
-"""gaussian2d, bimodal1d and mixture2d: the potential is the density's, the metrics are what exact draws give."""
+"""Small densities in closed form: the potential is the density's, the metrics are what exact draws give."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from harness.contracts.randomness import Streams
 from harness.contracts.schedule import Trajectory
 from harness.contracts.task import Cost
 from tasks.synthetic.bimodal1d import GRID, Bimodal1D, cell_masses
+from tasks.synthetic.curved import Banana, Rosenbrock
+from tasks.synthetic.gaussian import IllConditionedGaussian
 from tasks.synthetic.gaussian2d import Gaussian2D
 from tasks.synthetic.mixture2d import Mixture2D
+from tasks.synthetic.noise import KINDS, SPREAD, rotation
 
 
 def observed(task, draws):
@@ -27,7 +30,14 @@ def observed(task, draws):
     return observer.outcome().metrics
 
 
-@pytest.mark.parametrize("task", [Gaussian2D(), Gaussian2D(rho=-0.4), Bimodal1D(), Mixture2D()])
+@pytest.mark.parametrize(
+    "task",
+    [
+        Gaussian2D(), Gaussian2D(rho=-0.4), Bimodal1D(), Mixture2D(), Banana(), Rosenbrock(),
+        IllConditionedGaussian(dimension=3, condition=50.0),
+    ],
+    ids=lambda task: type(task).__name__,
+)  # fmt: skip
 def test_the_potential_is_minus_the_log_density_but_for_a_constant(task):
     points = np.random.default_rng(0).normal(size=(6, task.dim()))
     problem = task.build([Streams(0, c) for c in range(6)], "cpu")
@@ -79,3 +89,60 @@ def test_exact_draws_of_the_mixture_meet_the_stated_targets():
     assert found["within_mode_covariance_ratio"] == pytest.approx(ratio, abs=5 / math.sqrt(n))
     share = targets["share_within_r"]
     assert found["share_within_r"] == pytest.approx(share, abs=5 * math.sqrt(share * (1 - share) / n))
+
+
+@pytest.mark.parametrize("task", [Banana(), Rosenbrock()], ids=["banana", "rosenbrock"])
+def test_the_truth_of_curved_densities_is_that_of_exact_draws(task):
+    n = 400_000
+    draws, truth = task.sample(n, np.random.default_rng(5)), task.truth()
+    assert np.abs((draws.mean(0) - truth.mean) / truth.sd).max() < 5 / math.sqrt(n)
+    along = draws @ truth.directions.T
+    z = (along - truth.directions @ truth.mean) / np.sqrt(
+        ((truth.directions @ truth.covariance) * truth.directions).sum(1)
+    )
+    for power, exact in ((2, np.ones(len(truth.z3))), (3, truth.z3), (4, truth.z4)):
+        error = (z**power).std(0) / math.sqrt(n)
+        assert np.abs((z**power).mean(0) - exact).max() < 6 * error.max()
+    below = (along[:, :, None] < truth.quantiles).mean(0)
+    assert np.abs(below - (np.arange(40) + 0.5) / 40).max() < 6 * 0.5 / math.sqrt(n)
+
+
+def test_moments_of_the_curved_densities_are_the_published_ones():
+    assert Banana().truth().covariance == pytest.approx(np.diag([100.0, 19.0]), abs=1e-9)
+    rosenbrock = Rosenbrock().truth()
+    assert rosenbrock.mean == pytest.approx([1, 2])
+    assert rosenbrock.covariance == pytest.approx(np.array([[1, 2], [2, 6.1]]))
+
+
+def test_the_condition_of_the_gaussian_is_the_one_that_was_asked_for():
+    for dim, condition in ((2, 1.0), (10, 1e4), (60, 1e6)):
+        task = IllConditionedGaussian(dimension=dim, condition=condition)
+        values = np.linalg.eigvalsh(task.truth().covariance)
+        assert values[-1] / values[0] == pytest.approx(condition, rel=1e-6)
+        assert task.curvature() == pytest.approx(1 / values[0], rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_noise_has_mean_zero_variance_one_and_its_kind(kind):
+    task = IllConditionedGaussian(dimension=4, gradient_noise=3.0, noise=kind)
+    n = 100_000
+    x = task.build([Streams(0, 0)], "cpu").draw_batches(n)["tilt"].numpy()[:, 0] / 3
+    assert np.abs(x.mean(0)).max() < 5 * x.std() / math.sqrt(n)
+    covariance = np.cov(x.T)
+    assert np.trace(covariance) / 4 == pytest.approx(1, abs=0.05)
+    even = np.linalg.eigvalsh(covariance)
+    wide = 0.3 if kind == "skewed" else 0.1  # the variance of its square is that of exp(4 xi)
+    alike = kind not in {"anisotropic", "correlated"}
+    assert even[-1] / even[0] == pytest.approx(1 if alike else SPREAD, rel=wide)
+    apart = np.abs(covariance - np.diag(np.diag(covariance))).max()
+    assert (apart > 0.1) == (kind == "correlated")
+    kurtosis = ((x**4).mean(0) / (x**2).mean(0) ** 2).mean()
+    heavy = kind in {"student-t", "laplace", "skewed"}
+    assert (kurtosis > 4) == heavy
+    assert ((x**3).mean() > 1) == (kind == "skewed")
+
+
+def test_the_rotation_is_orthogonal_and_fixed():
+    Q = rotation(7)
+    np.testing.assert_allclose(Q @ Q.T, np.eye(7), atol=1e-12)
+    assert (rotation(7) == Q).all()

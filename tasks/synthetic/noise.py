@@ -1,0 +1,78 @@
+"""Gradient noise of several kinds, for densities whose exact law is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from harness import MOMENT_METRICS, DensityTask, Protocol, param
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+SPREAD = 100.0
+"""Of anisotropic and correlated noise: its largest variance over its smallest."""
+
+FREEDOM = 5
+"""Degrees of freedom of the t distribution."""
+
+KINDS = ("isotropic", "anisotropic", "correlated", "student-t", "laplace", "skewed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyDensityTask(DensityTask):
+    """A density in closed form whose gradients have noise of a chosen kind: sigma n, n of mean 0, anew in each step.
+
+        isotropic    n_i = xi_i
+        anisotropic  n_i = s_i xi_i,   s_i^2 log-spaced over a factor of 100, of mean 1
+        correlated   n = Q (s xi),     Q a fixed rotation
+        student-t    n_i = t_5 / sqrt(5/3)
+        laplace      n_i = Laplace / sqrt(2)
+        skewed       n_i = (exp(xi_i) - sqrt(e)) / sqrt(e^2 - e), a centred log-normal
+
+    The variance of n_i is 1, on average over the coordinates where it differs; xi ~ N(0, I).
+
+    Source: the kinds of noise of SMILE (arXiv 2602.06500), whose sigma is 16.
+    """
+
+    metrics: ClassVar = MOMENT_METRICS
+    protocols: ClassVar = (
+        Protocol("noisy-gradients", "ours, after the analytic targets of SMILE (arXiv 2602.06500)",
+                 {"smoke": 1_500, "quick": 10_000, "paper": 50_000}),
+    )  # fmt: skip
+
+    gradient_noise: float = param(1.0, "[0, inf)", "sigma", source="ours; 16 in SMILE")  # type: ignore[misc]
+    noise: str = param("isotropic", choices=KINDS, meaning="kind of gradient noise", source="SMILE's")
+
+    def unit_noise(self, generator: np.random.Generator, steps: int) -> Array:
+        shape = (steps, self.dim())
+        if self.noise == "student-t":
+            return generator.standard_t(FREEDOM, shape) / np.sqrt(FREEDOM / (FREEDOM - 2))
+        if self.noise == "laplace":
+            return generator.laplace(size=shape) / np.sqrt(2)
+        xi = generator.standard_normal(shape)
+        if self.noise == "skewed":
+            return np.asarray((np.exp(xi) - np.exp(0.5)) / np.sqrt(np.e**2 - np.e))
+        if self.noise == "isotropic":
+            return xi
+        scaled = xi * scales(self.dim())
+        return scaled if self.noise == "anisotropic" else (scaled[:, None, :] * rotation(self.dim())).sum(axis=2)
+
+
+def scales(dim: int) -> Array:
+    """s (D,): squares log-spaced over SPREAD, of mean 1."""
+    squares = np.geomspace(1, SPREAD, dim)
+    return np.asarray(np.sqrt(squares / squares.mean()))
+
+
+def rotation(dim: int, seed: int = 0) -> Array:
+    """A fixed orthogonal matrix (D, D), uniform among them for the seeds."""
+    from scipy.stats import ortho_group
+
+    if dim == 1:
+        return np.ones((1, 1))
+    return np.asarray(ortho_group.rvs(dim, random_state=np.random.default_rng(seed)))

@@ -1,0 +1,216 @@
+"""The samplers of the field since 2020: closed forms, equations apart from `step`, exactness where it is claimed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from kernels import Line, stepped
+
+from harness import UsageError
+from harness.engine.gaussian import GaussianProblem
+from harness.engine.linear import stationary_variance
+from harness.engine.stability import stability_limit
+from harness.engine.stepping.potential import BoundPotential
+from plugins.samplers import microcanonical
+from plugins.samplers.amagold import AMAGOLD
+from plugins.samplers.entropy_mcmc import EntropyMCMC
+from plugins.samplers.ggmc import GGMC
+from plugins.samplers.obabo import OBABO
+from plugins.samplers.sa_sgld import SASGLD
+from plugins.samplers.sglrw import SGLRW
+
+SHAPE = (4, 3)
+QUARTIC = Line(lambda x: x.square().square() / 4, lambda x: x * x.square())
+
+
+@pytest.mark.parametrize("x", [1e-3, 0.5, 2.0, 3.9])
+@pytest.mark.parametrize("alpha", [0.05, 0.5, 1.0])
+def test_obabo_has_the_closed_form_at_every_step_size(alpha, x):
+    assert stationary_variance(OBABO(friction=alpha), x, 1.5) == pytest.approx(1.5 / (1 - x / 4), rel=1e-7)
+
+
+def test_obabo_is_the_splitting_with_its_borders_merged():
+    h, T, a, steps = 0.05, 1.3, 0.8, 30
+    rng = np.random.default_rng(2)
+    theta, v = rng.standard_normal((2, *SHAPE))
+    x, state, last = theta, None, 0.0
+    for first, second in rng.standard_normal((steps, 2, *SHAPE)):
+        v = np.sqrt(a) * v + np.sqrt((1 - a) * h * T) * first  # O, then B A B, then O
+        v = v - h / 2 * theta**3
+        if state is None:
+            state = {"v": v}
+            x = theta + v
+        else:
+            # O twice is one O: the noise of both, at the weights that it has there.
+            merged = (np.sqrt(a) * np.sqrt((1 - a) * h * T) * last + np.sqrt((1 - a) * h * T) * first) / np.sqrt(
+                (1 - a * a) * h * T
+            )
+            x, state = stepped(OBABO(friction=1 - a), x, state, QUARTIC.potential(), h, T, merged)
+        theta = theta + v
+        np.testing.assert_allclose(x, theta, rtol=1e-9, atol=1e-11)
+        v = v - h / 2 * theta**3
+        v, last = np.sqrt(a) * v + np.sqrt((1 - a) * h * T) * second, second
+
+
+@pytest.mark.parametrize("x", [1e-3, 0.1, 0.5])
+def test_entropy_mcmc_has_the_closed_form(x):
+    eta = 1.25
+    k = x / eta
+    D = 1 - x / 2 - k + k * x / 4
+    assert stationary_variance(EntropyMCMC(eta=eta), x, 2.0) == pytest.approx(2.0 * (1 - k) / D, rel=1e-7)
+
+
+def test_entropy_mcmc_wants_steps_below_eta():
+    with pytest.raises(UsageError, match="not below eta"):
+        EntropyMCMC(eta=0.01).check_steps([0.02], [1.0])
+
+
+def test_obabo_is_stable_up_to_four():
+    assert stability_limit(OBABO()) == pytest.approx(4.0, rel=1e-9)
+
+
+def simulated(sampler, potential, h, T, steps, chains, *, noise=0.0, within=np.inf):
+    """Positions (steps, chains) in one dimension and their log weights; `noise` is the sd of the gradient's."""
+    rng = np.random.default_rng(0)
+    draw = lambda *shape: torch.from_numpy(rng.standard_normal(shape))  # noqa: E731
+
+    class Random:
+        normal = staticmethod(lambda like: draw(*like.shape))
+        uniform = staticmethod(lambda shape: torch.from_numpy(rng.random(tuple(shape))))
+
+    class Noisy:
+        def __init__(self, slope):
+            self.slope = slope
+
+        def grad(self, x):
+            return potential(x)[1] + self.slope
+
+        def value_and_grad(self, x):
+            return potential(x)[0], self.grad(x)
+
+        @property
+        def full(self):
+            return Noisy(0.0)
+
+    h, T = torch.tensor(h, dtype=torch.float64), torch.tensor(T, dtype=torch.float64)
+    theta, kept = draw(chains, 1).clamp(-within, within), []
+    state = sampler.init(theta, Noisy(0.0), h, T, Random())
+    for _ in range(steps):
+        theta, state = sampler.step(theta, state, Noisy(noise * draw(chains, 1)), h, T, Random())
+        kept.append((theta[:, 0].numpy(), sampler.log_weight(state)))
+    return kept
+
+
+def double_well(x):
+    """(x^2 - 1)^2."""
+    return (x * x - 1).square()[:, 0], 4 * x * (x * x - 1)
+
+
+WELL_T = 0.7
+WELL = 0.8337
+"""E theta^2 of exp(-(theta^2 - 1)^2 / 0.7), by quadrature."""
+
+
+def test_the_well_by_quadrature():
+    x = np.linspace(-5, 5, 20_001)
+    p = np.exp(-((x * x - 1) ** 2) / WELL_T)
+    assert p @ (x * x) / p.sum() == pytest.approx(WELL, abs=1e-4)
+
+
+@pytest.mark.parametrize("sampler", [GGMC(turns=4, friction=0.2), AMAGOLD(turns=4, b=0.1)], ids=["ggmc", "amagold"])
+def test_corrected_samplers_are_exact_on_a_double_well_under_gradient_noise(sampler):
+    """Gradient noise of variance 4. Chains start where h lambda < 4: beyond it every proposal is refused."""
+    kept = simulated(sampler, double_well, 0.06, WELL_T, 800, 4000, noise=2.0, within=1.3)
+    means = np.square(np.stack([x for x, _ in kept[200:]])).mean(0)
+    error = means.std(ddof=1) / np.sqrt(len(means))
+    assert error < 0.001
+    assert abs(means.mean() - WELL) < 4 * error
+
+
+def test_without_its_flip_ggmc_is_not_exact():
+    """What the authors' code does; the test above would see it."""
+
+    class Unflipped(GGMC):
+        def step(self, theta, state, potential, h, T, noise):
+            moved, new = super().step(theta, state, potential, h, T, noise)
+            refused = (moved == theta).all(1, keepdim=True)
+            return moved, {**new, "r": torch.where(refused, -new["r"], new["r"])}
+
+    kept = simulated(Unflipped(turns=4, friction=0.2), double_well, 0.06, WELL_T, 800, 4000, noise=2.0, within=1.3)
+    means = np.square(np.stack([x for x, _ in kept[200:]])).mean(0)
+    assert abs(means.mean() - WELL) > 6 * means.std(ddof=1) / np.sqrt(len(means))
+
+
+def quadratic(x):
+    """x^2 / 2."""
+    return (x * x / 2)[:, 0], x
+
+
+@pytest.mark.parametrize(("x", "expected"), [(0.1, 1.0), (0.5, 1.03), (1.0, 1.19), (1.9, 1.63)])
+def test_sglrw_has_the_variance_of_the_target_until_it_clips(x, expected):
+    kept = simulated(SGLRW(), quadratic, x, 1.0, round(300 / x), 2000)
+    means = np.square(np.stack([theta for theta, _ in kept[round(20 / x) :]])).mean(0)
+    assert means.mean() == pytest.approx(expected, abs=0.01 + 4 * means.std(ddof=1) / np.sqrt(len(means)))
+
+
+def test_gradient_noise_does_not_widen_sglrw():
+    """sgld has 1 + h V / (2 T) times the variance: 1.1 here."""
+    kept = simulated(SGLRW(), quadratic, 0.02, 1.0, 6000, 2000, noise=np.sqrt(10.0))
+    means = np.square(np.stack([theta for theta, _ in kept[600:]])).mean(0)
+    assert means.mean() == pytest.approx(1.0, abs=0.02)
+
+
+def test_sglrw_has_no_zero_temperature():
+    with pytest.raises(UsageError, match="no T = 0"):
+        SGLRW().check_steps([0.1], [0.0])
+
+
+def test_weights_make_sa_sgld_right_and_their_lack_does_not():
+    sampler = SASGLD(alpha=1.0, least=0.2, most=2.0)
+    kept = simulated(sampler, quadratic, 0.01, 1.0, 8000, 400)[800:]
+    squares = np.square(np.stack([theta for theta, _ in kept]))
+    weights = np.exp(np.stack([weight.numpy() for _, weight in kept]))
+    assert (weights * squares).sum() / weights.sum() == pytest.approx(1.0, abs=0.03)
+    assert squares.mean() > 1.1
+
+
+def test_a_kick_turns_the_velocity_towards_descent_and_counts_its_energy():
+    rng = np.random.default_rng(3)
+    u, g = torch.from_numpy(rng.standard_normal((2, 5, 7)))
+    u = microcanonical.normalised(u)
+    length, T = torch.tensor(0.3, dtype=torch.float64), torch.tensor(1.7, dtype=torch.float64)
+    turned, energy = microcanonical.kick(u, g, length, T)
+    # The flow du/ds = -(1 - u u') g / (T (D - 1)), in many small steps, with dK/ds = -u.(-g) / T = u.g / T.
+    x, total, steps = u.clone(), torch.zeros(5, 1, dtype=torch.float64), 20_000
+    for _ in range(steps):
+        slope = g - x * (x * g).sum(1, keepdim=True)
+        half = microcanonical.normalised(x - length / steps / 2 * slope / (T * 6))
+        total = total - (half * g).sum(1, keepdim=True) * length / steps / T
+        slope = g - half * (half * g).sum(1, keepdim=True)
+        x = microcanonical.normalised(x - length / steps * slope / (T * 6))
+    torch.testing.assert_close(turned, x, rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(energy, total, rtol=1e-5, atol=1e-6)
+
+
+def test_a_kick_from_rest_has_the_direction_of_descent():
+    g = torch.tensor([[3.0, -4.0]], dtype=torch.float64)
+    one = torch.tensor(1.0, dtype=torch.float64)
+    u, _ = microcanonical.kick(torch.zeros_like(g), g, one, one)
+    torch.testing.assert_close(u, torch.tensor([[-0.6, 0.8]], dtype=torch.float64))
+
+
+def test_a_step_of_mclmc_conserves_the_energy_to_third_order():
+    problem = GaussianProblem(torch.tensor([0.5, 1.0, 2.0, 4.0], dtype=torch.float64))
+    rng = np.random.default_rng(4)
+    theta, u = torch.from_numpy(rng.standard_normal((2, 50, 4)))
+    u, T = microcanonical.normalised(u), torch.tensor(1.0, dtype=torch.float64)
+    potential = BoundPotential(problem, 1).full
+    errors = []
+    for epsilon in (0.2, 0.1):
+        U, g = potential.value_and_grad(theta)
+        x, _, _, K = microcanonical.mclachlan(
+            theta, u, g, torch.tensor(epsilon, dtype=torch.float64), T, potential.grad
+        )
+        errors.append(float((K[:, 0] + potential.value_and_grad(x)[0] - U).abs().mean()))
+    assert 6 < errors[0] / errors[1] < 11
