@@ -21,8 +21,8 @@ class SGLRW(Sampler):
     Target exp(-U/T) as h -> 0. A step has the second moment 2 h T whatever the gradient is: a wild one cannot throw
     the chain, and gradient noise does not widen the marginals. On a quadratic the stationary variance is T / lambda at
     every x = h lambda and every V while the clip is rare (|grad_i U| < sqrt(2 T / h)); with V = 0 it is an
-    Ehrenfest urn, binomial with n = 2/x and excess kurtosis -x. Clipping widens: 1.03 at x = 0.5, 1.19 at 1, 1.63 at 1.9. It never
-    diverges. Noise that is correlated between coordinates still biases covariances.
+    Ehrenfest urn, binomial with n = 2/x and excess kurtosis -x. Clipping widens: 1.03 at x = 0.5, 1.19 at 1, 1.63 at
+    1.9. It never diverges. Noise that is correlated between coordinates still biases covariances.
 
     At T = 0 it would stand still. State: none. One gradient a step, uniform numbers.
 
