@@ -50,7 +50,7 @@ def quadrature(task: Task, truth: Truth) -> Estimate:
     reach = np.full((task.dim(), 2), 6.0)
     while True:
         ends = truth.mean[:, None] + reach * [-1, 1] * truth.sd[:, None]
-        axes = [np.arange(*end, h) for end, h in zip(ends, step, strict=True)]
+        axes = [np.arange(low, high, h) for (low, high), h in zip(ends, step, strict=True)]
         points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
         energy = energies(task, points)
         mass = np.exp(energy.min() - energy).reshape([len(axis) for axis in axes])
