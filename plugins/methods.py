@@ -15,6 +15,7 @@ def bench_methods() -> list[Method]:
         Method("casgld", "asgld", "cyclical", "cyclical ASGLD (a pairing of both papers)"),
         Method("cmsgld", "msgld", "cyclical", "cyclical MSGLD (a pairing of both papers)"),
         Method("csghmc", "sghmc", "cyclical", "cyclical SGHMC (Zhang et al. 2020)"),
+        Method("csghmc-prec", "sghmc-prec", "cyclical", "SGHMC-CLR-Prec (Izmailov et al. 2021)"),
         Method("csgld", "sgld", "cyclical", "cyclical SGLD (Zhang et al. 2020)"),
         Method(
             "deep-ensemble",

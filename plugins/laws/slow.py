@@ -3,12 +3,14 @@
 As h goes to 0 the position moves slowly beside the state, which settles to what it is where the chain stands. So a
 coordinate with gradient g = U'(x) follows
 
-    dx = -b(g) dt + sqrt(2 T d(g)) dW,      law  p(x) = exp(-int b / (T d) dx) / d,
+    dx = (s(g) T U''(x) - b(g)) dt + sqrt(2 T d(g)) dW,      law  p(x) = exp(int (s T U'' - b) / (T d) dx) / d,
 
-b being its mean velocity and d the variance that its noise brings in the long run, over 2 T, both per unit of h. Both
-come out of `step` without Monte Carlo: at a constant gradient g the state is iterated until it stays, and the answer of
-the position to one unit of noise is followed until it is complete. That is right for exact gradients, whose law this
-is; with gradients that are noisy the entries follow the noise as well.
+b being its mean velocity and d the variance that its noise brings in the long run, over 2 T, both per unit of h. s T is
+what noise moves on average where gradients have the slope 1: a momentum that still carries the noise meets entries that
+have followed it by then; without such a memory it is 0. All come out of `step` without Monte Carlo: at a constant
+gradient g the state is iterated until it stays, and the answer of the position to one unit of noise is followed until
+it is complete. That is right for exact gradients, whose law this is; with gradients that are noisy the entries follow
+the noise as well.
 """
 
 from __future__ import annotations
@@ -43,23 +45,28 @@ STILL = 1e-6
 """Largest relative change of an entry over the last tenth of these steps."""
 
 
+BEND = 1e-3
+
+
 class Unsettled(Exception):  # noqa: N818 - a finding
     """The entries do not settle within PATIENCE steps; the message names them."""
 
 
 @dataclass(frozen=True, eq=False)
 class SlowLimit:
-    """b and d at SLOPES; b is odd in g and d even."""
+    """b, d and s at SLOPES; b and s are odd in g and d even."""
 
     b: Array
     d: Array
+    s: Array
 
     def density(self, gradient: Array, T: float) -> Array:
         """The law of a coordinate with this gradient on GRID, as probabilities there."""
         place = np.log(np.maximum(np.abs(gradient), SLOPES[0]))
         b = gradient * np.interp(place, np.log(SLOPES), self.b / SLOPES)
         d = np.exp(np.interp(place, np.log(SLOPES), np.log(self.d)))
-        push = b / (T * d)
+        s = np.sign(gradient) * np.interp(place, np.log(SLOPES), self.s * SLOPES) / np.exp(place)
+        push = b / (T * d) - s * np.gradient(gradient, GRID) / d
         walk = np.concatenate([[0.0], np.cumsum((push[1:] + push[:-1]) / 2 * np.diff(GRID))])
         log_p = -walk - np.log(d)
         p = np.exp(log_p - log_p.max())
@@ -74,14 +81,15 @@ def slow_limit(sampler: Sampler, T: float = 1.0) -> SlowLimit:
         state = _settled(probe, slopes)
         still = _move(probe, state, slopes, None)
         velocity = still[0]
-        variance = torch.zeros_like(velocity)
+        variance, carried = torch.zeros_like(velocity), torch.zeros_like(velocity)
         unit = float(np.sqrt(RESTING * T))
         for k in range(probe.noise_size):
-            reach = _reach(probe, state, slopes, k, unit)
+            reach, steps = _reach(probe, state, slopes, k, unit)
             variance = variance + reach.square()
+            carried = carried + _carried(probe, state, slopes, k, reach, steps)
     b = -velocity[:, 0].numpy() / RESTING
     d = variance[:, 0].numpy() / (2 * RESTING * T)
-    return SlowLimit(b, d)
+    return SlowLimit(b, d, carried[:, 0].numpy() / (RESTING * T))
 
 
 def _move(probe: Probe, state: State, slopes: Tensor, noise: list[Tensor] | None) -> tuple[Tensor, State]:
@@ -115,26 +123,52 @@ def _settled(probe: Probe, slopes: Tensor) -> State:
     return state
 
 
-def _reach(probe: Probe, state: State, slopes: Tensor, k: int, unit: float) -> Tensor:
-    """How far one unit of the k-th noise moves the position in the end, adaptive entries held: (G, 1), per noise."""
-    script = [torch.zeros((len(slopes), *slot.shape), dtype=slot.dtype) for slot in probe.slots]
+def _script(probe: Probe, rows: int, k: int, value: float) -> list[Tensor]:
+    """The noise of a step: `value` at the k-th number, otherwise 0."""
+    script = [torch.zeros((rows, *slot.shape), dtype=slot.dtype) for slot in probe.slots]
     place = k
     for values in script:
-        flat = values.reshape(len(slopes), -1)
+        flat = values.reshape(rows, -1)
         if place < flat.shape[1]:
-            flat[:, place] = 1.0
+            flat[:, place] = value
             break
         place -= flat.shape[1]
+    return script
+
+
+def _carried(probe: Probe, state: State, slopes: Tensor, k: int, reach: Tensor, steps: int) -> Tensor:
+    """How far units of the k-th noise of both signs move the position on average, where gradients have the slope 1.
+
+    The slope is taken so that what they reach changes the gradient by the share BEND of itself, and is divided out.
+    """
+    bend = BEND * slopes / reach.abs().clamp(min=1e-300)
+    still = _move(probe, state, slopes, None)[0]
+    moved = []
+    for sign in (1.0, -1.0):
+        step, now = _move(probe, state, slopes, _script(probe, len(slopes), k, sign))
+        place = step - still
+        for _ in range(steps):
+            step, now = _move(probe, now, slopes + bend * place, None)
+            place = place + step - still
+        moved.append(place)
+    return (moved[0] + moved[1]) / 2 / bend
+
+
+def _reach(probe: Probe, state: State, slopes: Tensor, k: int, unit: float) -> tuple[Tensor, int]:
+    """How far one unit of the k-th noise moves the position, adaptive entries held: (G, 1); and in how many steps."""
+    script = _script(probe, len(slopes), k, 1.0)
     kicked, base = _move(probe, state, slopes, script), _move(probe, state, slopes, None)
     total = kicked[0] - base[0]
     free = {name: kicked[1][name] - base[1][name] for name in probe.free}
     if not free or all(not bool(leaf.any()) for leaf in free.values()):
-        return total
-    for _ in range(PATIENCE):  # the rest of the answer, by what the noise left in the state
+        return total, 0
+    steps = 0
+    while steps < PATIENCE:
+        steps += 1  # the rest of the answer, by what the noise left in the state
         shifted = {**state, **{name: state[name] + leaf for name, leaf in free.items()}}
         moved, after = _move(probe, shifted, slopes, None)
         total = total + moved - base[0]
         free = {name: after[name] - base[1][name] for name in probe.free}
         if all(float(leaf.abs().max()) < 1e-9 * unit for leaf in free.values()):
             break
-    return total
+    return total, steps

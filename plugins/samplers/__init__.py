@@ -97,6 +97,12 @@ def bench_samplers() -> list[Info]:
             law="plugins.samplers.laws.second_order:SGFSLaw",
         ),
         Info("sghmc", "plugins.samplers.sghmc:SGHMC", "stochastic gradient HMC, velocity first (Chen et al. 2014)"),
+        Info(
+            "sghmc-prec",
+            "plugins.samplers.sghmc_prec:PreconditionedSGHMC",
+            "SGHMC preconditioned as RMSprop (Izmailov et al. 2021)",
+            law="plugins.samplers.laws.preconditioned:PreconditionedSGHMCLaw",
+        ),
         Info("sghmc-svrg", "plugins.samplers.sghmc_svrg:SGHMCSVRG", "SGHMC with variance reduction (Li et al. 2019)"),
         Info("sgld", "plugins.samplers.sgld:SGLD", "stochastic gradient Langevin dynamics (Welling, Teh 2011)"),
         Info("sgld-cv", "plugins.samplers.sgld_cv:SGLDCV", "SGLD with control variates (Baker et al. 2019)"),

@@ -22,6 +22,7 @@ from overhead import FORMS
 from setting import BATCH, FRICTION, LEAPFROG, STEP_SIZES
 from tables import BLACKJAX, OURS, PLAIN, Table, commands, goals, grid, number, plural, spread
 
+EARLIER = "**Measured earlier, on another machine.**"
 FOLDER = "docs/benchmarks"
 BUSY = 1.05
 MEASURED = ("mib", "mib_on_disk", "seconds")
@@ -138,6 +139,13 @@ def write(record: Mapping[str, Any], root: Path) -> None:
     (root / "BENCHMARKS.md").write_text(text(record, apart(folder)))
 
 
+def last_commands(root: Path) -> dict[str, Any]:
+    """The whole commands of the last record, and their machine."""
+    path = root / FOLDER / "measurements.json"
+    last = json.loads(path.read_text()) if path.exists() else {"commands": [], "machine": None}
+    return {"commands": last["commands"], "commands_machine": last.get("commands_machine", last["machine"])}
+
+
 def write_apart(part: ModuleType, record: Mapping[str, Any], root: Path) -> None:
     """The numbers of `samplers` or `networks`, and the page with them where the rest was measured before."""
     folder = root / FOLDER
@@ -158,7 +166,7 @@ def apart(folder: Path) -> dict[str, str]:
         found[name] = part.section(record) if record else ""
         if record and record.get("machine") != rest:
             head, _, body = found[name].partition("\n\n")
-            found[name] = f"{head}\n\n**Measured earlier, on another machine.**\n\n{body}"
+            found[name] = f"{head}\n\n{EARLIER}\n\n{body}"
     return found
 
 
@@ -206,10 +214,18 @@ def text(record: Mapping[str, Any], sections: Mapping[str, str] | None = None) -
         **({"samplers": "", "networks": ""} | dict(sections or {})),
         logistic=f"Not measured: {record['lacking']}." if record["lacking"] else "\n\n".join(logistic),
         memory=memory_table(record["memory"]),
-        commands=commands(record["commands"]) if record["commands"] else "Not measured.",
+        commands=whole_commands(record),
         profile_table=profile_table(record),
         explained=explained(record),
     )
+
+
+def whole_commands(record: Mapping[str, Any]) -> str:
+    """Their table; what was measured on another machine says so."""
+    if not record["commands"]:
+        return "Not measured."
+    earlier = record.get("commands_machine", record["machine"]) != record["machine"]
+    return f"{EARLIER}\n\n" * earlier + commands(record["commands"])
 
 
 def both(table: Table) -> str:

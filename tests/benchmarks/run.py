@@ -124,7 +124,7 @@ def measure_again(parts: Sequence[str], environment: Mapping[str, str], root: Pa
     if "memory" in parts:
         record["memory"] = measure_memory(1_000_000 if quick else 10_000_000, environment, quick=quick)
     if "commands" in parts:
-        record["commands"] = commands.measure(quick=quick)
+        record |= {"commands": commands.measure(quick=quick), "commands_machine": page.machine()}
     page.write(record, root)
 
 
@@ -174,10 +174,12 @@ def main() -> None:
         "profile": profile,
         "memory": most,
     }
-    record |= {"commands": [], "minutes": (time.time() - began) / 60}
-    page.write(record, asked.out)  # what follows takes minutes and may fail
+    # What follows takes minutes and may fail: until it is there, the page has the commands of the last record.
+    record |= page.last_commands(asked.out) | {"minutes": (time.time() - began) / 60}
+    page.write(record, asked.out)
     say("whole commands")
-    record |= {"commands": commands.measure(quick=asked.quick), "minutes": (time.time() - began) / 60}
+    record |= {"commands": commands.measure(quick=asked.quick), "commands_machine": page.machine()}
+    record["minutes"] = (time.time() - began) / 60
     page.write(record, asked.out)
     say(f"wrote {asked.out / 'BENCHMARKS.md'} after {record['minutes']:.1f} minutes")
 

@@ -16,7 +16,10 @@ from plugins.laws.samplers import homogeneity, whole
 from plugins.laws.slow import slow_limit
 from plugins.laws.suite import check_sampler
 from plugins.laws.targets import GRID, Target
+from plugins.samplers.laws.preconditioned import PreconditionedSGHMCLaw
+from plugins.samplers.laws.preconditioned import variance as preconditioned_variance
 from plugins.samplers.sgfs import SGFS
+from plugins.samplers.sghmc_prec import PreconditionedSGHMC
 from plugins.samplers.sgld import SGLD
 from plugins.samplers.sgnht import SGNHT
 from plugins.samplers.sqnlmc import SQNLMC
@@ -50,6 +53,15 @@ def test_the_slow_limit_of_a_preconditioner_is_its_density_in_closed_form(lam, v
     assert variance == pytest.approx((lam + 2 * c) / (lam + c), rel=1e-4)
     found = slow_limit(BiasOfThePreconditioner(lam=lam, decay=0.5)).density(GRID, 1.0) @ GRID**2
     assert found == pytest.approx(variance, rel=1e-3)
+
+
+def test_the_slow_limit_knows_what_a_momentum_still_carries():
+    """The exponent 1 - c of the density of sghmc-prec, by the sum in closed form; without the momentum it is 1."""
+    for decay, friction, lam in ((0.9, 0.5, 1.0), (0.5, 0.3, 0.5)):
+        sampler = PreconditionedSGHMC(decay=decay, friction=friction, lam=lam)
+        found = slow_limit(sampler).density(GRID, 1.0) @ GRID**2
+        assert found == pytest.approx(PreconditionedSGHMCLaw().variance(sampler), rel=1e-3)
+        assert found < 0.97 * preconditioned_variance(lam, 1.0)
 
 
 # Of a Gaussian of unit variances it has the right marginals and no correlation.

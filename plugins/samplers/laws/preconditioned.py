@@ -1,4 +1,4 @@
-"""The laws of psgld and pmsgld: V follows the gradient, so the preconditioner biases the density."""
+"""The laws of psgld, pmsgld and sghmc-prec: V follows the gradient, so the preconditioner biases the density."""
 
 from __future__ import annotations
 
@@ -46,3 +46,22 @@ class PMSGLDLaw(SamplerLaw):
     def variance(self, sampler: Any) -> float:
         """On N(0, 1) at T = 1."""
         return variance(sampler.lam, 1 / (1 + sampler.a))
+
+
+class PreconditionedSGHMCLaw(SamplerLaw):
+    """A density proportional to (lam + |g|)^(1 - c) exp(-U/T).
+
+    c = 2 mu W / (1 + mu), W = (1 - decay) / (1 - mu decay), mu the momentum. The momentum carries noise of j steps ago by
+    the share mu^j, and in the steps between it has moved theta, which E has seen with the weights (1 - decay) decay^i.
+    Summed over both, r / M drifts by c times what its missing derivative is.
+    """
+
+    settings: ClassVar[Sequence[Mapping[str, Any]]] = (
+        {"decay": 0.5, "lam": 1.0, "friction": 0.5}, {"decay": 0.0, "lam": 2.0, "friction": 0.3},
+    )  # fmt: skip
+
+    def variance(self, sampler: Any) -> float:
+        """On N(0, 1) at T = 1."""
+        mu = 1 - sampler.friction
+        c = 2 * mu * (1 - sampler.decay) / (1 - mu * sampler.decay) / (1 + mu)
+        return variance(sampler.lam, 1.0, 1 - c)
