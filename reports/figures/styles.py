@@ -8,7 +8,7 @@ from typing import Any
 
 COLOURS = ("#0173b2", "#de8f05", "#029e73", "#c44601", "#cc78bc", "#56b4e9", "#882255", "#332288")
 """At least 13 CIE-Lab units apart with normal vision and with any kind of colour blindness."""
-MARKERS = ("o", "s", "^", "D", "v")
+MARKERS = ("o", "s", "^", "D", "v", "p", "h")
 """Of the built-in methods; those of the first eight are left out on lines."""
 OUTSIDE = ("P", "X", "*", "<", ">")
 """Of all other methods."""
@@ -21,7 +21,8 @@ ORDER = (
     "sgnht", "contour-sgld", "sghmc-svrg", "baoab", "sgld-cv", "sgld-svrg", "santa", "resgld",
     "sgrld", "sqnlmc", "adamax-sgld", "casgld", "cmsgld", "pmsgld", "adadelta-sgld", "sgfs",
     "snapshot-sgd", "snapshot-sgdm", "adam", "relativistic-sghmc", "ngvi", "sgd", "sgdm", "hmc-persistent",
-    "sghmc-frictionless", "msgld-corrected", "deep-ensemble", "laplace", "swag",
+    "sghmc-frictionless", "msgld-corrected", "deep-ensemble", "laplace", "swag", "obabo", "ggmc", "amagold",
+    "entropy-mcmc", "sglrw", "sa-sgld", "mclmc", "sghmc-prec", "csghmc-prec",
 )  # fmt: skip
 """The built-in methods: place k has colour k mod 8 and marker k div 8. A new one goes to the end."""
 

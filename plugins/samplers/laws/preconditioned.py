@@ -51,9 +51,9 @@ class PMSGLDLaw(SamplerLaw):
 class PreconditionedSGHMCLaw(SamplerLaw):
     """A density proportional to (lam + |g|)^(1 - c) exp(-U/T).
 
-    c = 2 mu W / (1 + mu), W = (1 - decay) / (1 - mu decay), mu the momentum. It carries noise of j steps ago by the share
-    mu^j, and in the steps between theta has moved by it, which E has seen with the weights (1 - decay) decay^i. Summed
-    over both, r / M drifts by c times what its missing derivative is.
+    c = 2 mu W / (1 + mu), W = (1 - decay) / (1 - mu decay), mu the momentum. It carries noise of j steps ago by the
+    share mu^j, and in the steps between theta has moved by it, which E has seen with the weights (1 - decay) decay^i.
+    Summed over both, r / M drifts by c times what its missing derivative is.
     """
 
     settings: ClassVar[Sequence[Mapping[str, Any]]] = (
