@@ -32,7 +32,7 @@ def completed(line):
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("bench run --sampler hmc,csgh", ["hmc,csghmc"]),
+        ("bench run --sampler hmc,csgh", ["hmc,csghmc", "hmc,csghmc-prec"]),
         ("bench run --task mixture", ["mixture25", "mixture2d", "mixture5"]),
         ("bench report leader", ["leaderboard"]),
         ("bench nightly smo", ["smoke"]),
@@ -48,7 +48,7 @@ def test_names_are_completed_without_torch_and_without_the_code_of_plugins():
     heavy = "bad = {'torch', 'numpy', 'polars', 'rich', 'plugins.samplers.sgld', 'tasks.synthetic.mixture5'}"
     code = f"import atexit, sys; {heavy}\natexit.register(lambda: print(bad & set(sys.modules)))\n{BENCH}"
     out = bench(code=code, _BENCH_COMPLETE="complete_bash", COMP_WORDS="bench\nrun\n--sampler\nsgl", COMP_CWORD="3")
-    assert out.splitlines() == ["sgld", "sgld-cv", "sgld-svrg", "set()"]
+    assert out.splitlines() == ["sgld", "sgld-cv", "sgld-svrg", "sglrw", "set()"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

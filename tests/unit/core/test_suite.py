@@ -132,8 +132,14 @@ def test_shipped_suites_are_found_by_name_and_read(tmp_path):
     assert find(registry(), str(write(tmp_path, RUN))).name == "mine"
 
 
+UNTUNED = {
+    "amagold", "csghmc-prec", "entropy-mcmc", "ggmc", "mclmc", "obabo", "sa-sgld", "sghmc-prec", "sglrw",
+}  # fmt: skip
+"""Methods that the shipped study does not have."""
+
+
 def test_the_nightly_suite_runs_what_it_says(tmp_path):
-    """Every sampler and method but baselines, on the small tasks, if a task provides what it needs."""
+    """Every tuned sampler and method but baselines, on the small tasks, if a task provides what it needs."""
     offered = {kind: [o for o in registry().offers(kind) if o.distribution == "sgmcmc-bench"] for kind in KINDS}
     targets = {offer.name: offer.info.target for offer in offered["samplers"] + offered["tasks"]}
     needs = {offer.name: load(targets[offer.name]).needs for offer in offered["samplers"]}
@@ -143,11 +149,12 @@ def test_the_nightly_suite_runs_what_it_says(tmp_path):
             del needs[offer.name]
     suite = find(registry(), "nightly")
     tasks = [task for entry in suite.entries for task in entry.tasks]
-    assert f"Every sampler and method but baselines with tuned settings on {len(tasks)} small tasks" in suite.summary
+    assert f"Every sampler and method that has tuned settings, on {len(tasks)} small tasks" in suite.summary
     tuned = {(method, task) for method, task, _ in studies.load(registry(), tmp_path, "tuned").records}
+    assert not {method for method, _ in tuned} & UNTUNED
     for entry in suite.entries:
         assert entry.study == "tuned"
         assert tuned >= set(itertools.product(entry.samplers, entry.tasks))
         for task in entry.tasks:
             fit = {name for name, needed in needs.items() if needed <= load(targets[task]).provides}
-            assert set(entry.samplers) == fit, task
+            assert set(entry.samplers) == fit - UNTUNED, task
