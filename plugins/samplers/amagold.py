@@ -45,7 +45,7 @@ class AMAGOLD(Sampler):
     )
     b: float = param(
         0.0625,
-        "[0, 1)",
+        "(0, 1)",
         "friction; a turn loses 2 b / (1 + b) of the momentum",
         source="toy of Zhang et al., code",
         tune="[0.005, 0.9]",

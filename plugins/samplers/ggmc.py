@@ -41,7 +41,7 @@ class GGMC(Sampler):
     )
     friction: float = param(
         0.1,
-        "[0, 1]",
+        "(0, 1]",
         "alpha, one minus the momentum a",
         source="as sghmc; 0.006 in the authors' code",
         tune="[0.01, 1]",
