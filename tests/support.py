@@ -46,8 +46,8 @@ def both(task, sampler, schedule, steps, **how):
 
 
 def bench_words(*words):
-    """The command `bench WORDS` by this interpreter."""
-    return [sys.executable, "-c", "from harness.cli import main; main()", *words]
+    """The command `bench WORDS` by this interpreter; like the script, it does not import from the current folder."""
+    return [sys.executable, "-c", "import sys; del sys.path[0]; from harness.cli import main; main()", *words]
 
 
 def bench(words, folder=None, **environment):

@@ -20,6 +20,7 @@ import harness
 from harness.contracts.plugin_errors import format_error
 from harness.system.cpp import CompilerError, built
 from harness.system.errors import BenchError, RunError, UsageError
+from harness.system.import_path import passed_on
 from harness.system.memory import memory_limit
 
 GIB_TO_RUN = 4
@@ -61,12 +62,13 @@ def forkserver_context() -> Any:
     _check_socket_path()
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["harness.runs.preload"])
-    resource_tracker.ensure_running()  # it would unblock the signal again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        forkserver.ensure_running()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with passed_on():
+        resource_tracker.ensure_running()  # it would unblock the signal again
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        try:
+            forkserver.ensure_running()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return context
 
 

@@ -6,8 +6,10 @@ import gc
 
 from harness.contracts.plugin_errors import format_error
 from harness.system.errors import RunError
+from harness.system.import_path import restore
 from harness.system.memory import memory_limit
 
+restore()
 _failure = ""
 gc.disable()  # no module is garbage; looking for it would take an eighth of the time
 try:

@@ -30,7 +30,7 @@ class Local(Launcher):
         for folder in folders:
             with (folder / "agent.log").open("wb") as log:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "plugins.launchers.local", str(folder)],
+                    [sys.executable, "-P", "-m", "plugins.launchers.local", str(folder)],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
                 )  # fmt: skip
             names.append(f"{process.pid}-{_started(process.pid)}")

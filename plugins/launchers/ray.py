@@ -203,7 +203,7 @@ class _Job:
                     here.put(name, content)
             seen.update(here.names())
             with subprocess.Popen(
-                [sys.executable, "-m", "plugins.launchers.ray", str(path), self.name],
+                [sys.executable, "-P", "-m", "plugins.launchers.ray", str(path), self.name],
                 stdin=subprocess.PIPE, start_new_session=True,
             ) as agent:  # fmt: skip
                 running = True

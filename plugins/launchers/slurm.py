@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
@@ -63,7 +65,8 @@ class Slurm(Launcher):
         more = {name: value or True for name, value in more.items()}
         given = {"partition": self.partition, "account": self.account, "qos": self.qos, "mem": self.memory}
         try:
-            executor = submitit.SlurmExecutor(folder=paths[0].parent / LOGS)
+            python = f"{shlex.quote(sys.executable)} -P"  # the current folder holds no modules
+            executor = submitit.SlurmExecutor(folder=paths[0].parent / LOGS, python=python)
             executor.update_parameters(
                 job_name="sgmcmc-bench",
                 time=self._minutes(),

@@ -21,6 +21,7 @@ from harness.reporting.report import Result, table
 from harness.results.environment import cores
 from harness.runs.plan import parse_settings
 from harness.system.errors import PluginError, UsageError
+from harness.system.import_path import passed_on, restore
 
 KINDS = ("samplers", "schedules", "tasks", "methods")
 NAMES_PER_PROCESS = 4
@@ -73,9 +74,8 @@ def _shared(words: list[str], samplers: list[str], given: dict[str, str]) -> dic
     rows: dict[str, list[Row]] = {word: [] for word in words}
     if len(jobs) == 1:
         return _rows(jobs[0], given)
-    with ProcessPoolExecutor(
-        min(cores(), len(jobs)), multiprocessing.get_context("spawn"), context.set_current, (context.current(),)
-    ) as pool:
+    place = multiprocessing.get_context("spawn")
+    with passed_on(), ProcessPoolExecutor(min(cores(), len(jobs)), place, _begin, (context.current(),)) as pool:
         try:
             for part in pool.map(partial(_rows, given=given), jobs):
                 for word, found in part.items():
@@ -85,6 +85,11 @@ def _shared(words: list[str], samplers: list[str], given: dict[str, str]) -> dic
                 f"while {', '.join(words)} were checked, a worker process died: it was killed, or compiled code crashed"
             ) from error
     return rows
+
+
+def _begin(current: context.Context) -> None:
+    restore()
+    context.set_current(current)
 
 
 Row = dict[str, Any]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import safetensors.torch
 
+from harness.system.import_path import import_path
 from plugins.laws import resume
 from plugins.laws.law import Broken, Law, same
 
@@ -47,7 +48,7 @@ class Resumption:
         (self._path / "jobs.json").write_text(json.dumps(jobs))
         self.process = subprocess.Popen(
             [sys.executable, "-m", "plugins.laws.resume", str(self._path)],
-            env={**_few(), "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)},
+            env=_few() | import_path(),
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 

@@ -13,7 +13,7 @@ import threading
 import time
 
 import pytest
-from support import bench_words
+from support import bench, bench_words
 
 from harness.analysis.diagnostics import counting
 from harness.cli.app import run
@@ -146,3 +146,22 @@ def test_what_observers_need_is_compiled_while_torch_is_imported(tmp_path, monke
     assert (counting.code.__wrapped__() is not None) == compiler
     assert len([*tmp_path.rglob("*.so")]) == compiler  # it is what observers load
     built.cache_clear()
+
+
+RUN_SGLD = ["run", "--sampler", "sgld", "--task", "gaussian2d", "--budget", "steps=20", "--seeds", "0"]
+WARM = ["--set", "run.warm_start=adam", "run.warm_passes=5", "run.warm_step_size=0.001"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[*RUN_SGLD, *WARM], ["--launcher", "local", *RUN_SGLD], ["check", "sgld"]],
+    ids=["run", "local", "check"],
+)
+def test_no_process_imports_from_the_current_folder(tmp_path, words):
+    """In a clone of this project, which has folders of these names, the installed version is what runs."""
+    for package in ("harness", "plugins", "tasks", "reports", "multiprocessing"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("raise SystemExit(f'{__name__} of the current folder')\n")
+    done = bench(["--results", str(tmp_path / "r"), *words], folder=tmp_path)
+    assert "of the current folder" not in done.stdout + done.stderr
+    assert done.returncode == 0, done.stderr
