@@ -178,6 +178,7 @@ class Level(StrEnum):
 
     REPORTED = "reported"
     RESCORED = "rescored"
+    REPEATED = "repeated"
     REPLAYED = "replayed"
     RUN_HERE = "run here"
 

@@ -42,10 +42,11 @@ def verify(
 ) -> Result:
     """Check a folder of results: keys, checksums, rows; compute metrics again from draws, and repeat some runs.
 
-    Each row becomes reported, rescored, or replayed; leaderboards rank from replayed on. Runs to repeat are chosen by
-    SHA-256(salt:run key). In the same environment their bits must be equal; on another machine the numbers of the row
-    and of the repeated runs must have the same mean (t test at 1 %, by Holm over the row's numbers). Nothing in the
-    folder is executed without --execute. Exit code 1 if a row is refused, 4 if a file is damaged or altered.
+    Each row becomes reported, rescored, repeated or replayed; leaderboards rank from repeated on. Runs to repeat are
+    chosen by SHA-256(salt:run key). In the same environment their bits must be equal, and the row is replayed; on
+    another machine it is repeated if the numbers of the row and of the repeated runs have the same mean (t test at
+    1 %, by Holm over the row's numbers). Nothing in the folder is executed without --execute. Exit code 1 if a row is
+    refused, 4 if a file is damaged or altered.
 
     Examples:
         bench verify ../theirs/bench-results

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -19,6 +20,7 @@ JUMPS = (-400 * 86400, -86400, -3600, -30, 30, 3600, 86400, 4000 * 86400)
 HOLD = "import duckdb, sys; db = duckdb.connect(sys.argv[1], read_only=sys.argv[2] == 'True'); print(db); input()"
 KEEPER = 'mount -t tmpfs -o size="$2" tmpfs "$1" && echo mounted && exec sleep 3600'
 MARGIN = 64 * 1024
+GROUP, USERS = 65534, (65533, 65534)
 
 
 def full_disk(scene):
@@ -218,8 +220,90 @@ def namespaces(scene):
     scene.ended()
 
 
+def out_of_reach(scene):
+    """The holder of leases cannot reach its folder for a minute, and another command takes its runs over."""
+    scene.results.mkdir()
+    (scene.results / "ledger.json").write_text('{"layout": 2, "locks": "leases"}')
+    mount = scene.site.logs / "mount"
+    mount.mkdir()
+    with _mounted(scene.results, mount) as server:
+        scene.site.seen = mount if server else None
+        holder = scene.start()
+        scene.site.seen = None
+        scene.moment(holder, scene.rng.choice(["set-up", "sampling", "checkpoint", "scoring"]))
+        stopped = [server.pid] if server else list(scene.site.processes())
+        scene.notes.append("its file system did not answer" if server else "no bindfs here: it was stopped itself")
+        scene.strikes += 1
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        other = scene.start()
+        time.sleep(60)
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        for process in (holder, other):
+            code = process.wait()
+            scene.check(code in NATURAL, f"exit code {code}: {process.stderr()}")
+            if code and not scene.expected_code():
+                said = process.stderr()
+                scene.check("is held by" in said or "was taken over" in said or "out of reach" in said, said)
+        scene.ended()
+    scene.checkpoints.clear()  # what a worker held when its lease went may count for nothing
+
+
+@contextlib.contextmanager
+def _mounted(folder, mount):
+    """A file system in user space that shows a folder; None where there is none."""
+    if shutil.which("bindfs") is None:
+        yield None
+        return
+    with subprocess.Popen(["bindfs", "-f", str(folder), str(mount)], stderr=subprocess.DEVNULL) as server:
+        deadline = time.monotonic() + 5
+        while not mount.is_mount() and server.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        try:
+            yield server if mount.is_mount() else None
+        finally:
+            subprocess.run(["umount", "--lazy", str(mount)], check=False, capture_output=True)
+            server.terminate()
+
+
+AS_USER = ("setpriv", "--reuid={}", f"--regid={GROUP}", "--clear-groups", "sh", "-c", 'umask 002; exec "$@"', "sh")
+
+
+def two_users(scene):
+    """Two users of a group at the same runs, in a folder that the group may write; one is killed on the way."""
+    scene.results.mkdir()
+    for folder in scene.results.parents:
+        if folder == Path(tempfile.gettempdir()):
+            break
+        folder.chmod(0o755)
+    for folder in (scene.results, scene.site.logs):
+        os.chown(folder, -1, GROUP)
+        folder.chmod(0o2775)
+    processes = []
+    for user in USERS:
+        scene.site.prefix = tuple(word.format(user) for word in AS_USER)
+        scene.site.environment["HOME"] = scene.site.environment["BENCH_CACHE"] = str(scene.site.logs / f"home-{user}")
+        if subprocess.run([*scene.site.prefix, sys.executable, "-c", "import torch"], check=False).returncode:
+            scene.notes.append("no other user can run this Python here")
+            break
+        processes.append(scene.start())
+        scene.moment(processes[-1])
+    scene.site.prefix = ()
+    scene.site.environment = {}
+    scene.strikes += len(processes)
+    if len(processes) == len(USERS) and scene.rng.random() < 0.7:
+        scene.send(processes[0].pid, signal.SIGKILL, group=True)
+    for process in processes:
+        code = process.wait()
+        scene.check(code in (*NATURAL, -signal.SIGKILL), f"exit code {code}: {process.stderr()}")
+    scene.ended()
+
+
 FAULTS = {
     "a full disk": full_disk,
+    "a holder of leases out of reach of its folder": out_of_reach,
+    "two users of a group": two_users,
     "two to eight launchers at once": launchers,
     "a reader holds the database": reader(read_only=True),
     "a writer holds the database": reader(read_only=False),

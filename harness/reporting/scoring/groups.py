@@ -136,8 +136,8 @@ class Group:
 
     @property
     def verified(self) -> bool:
-        """Whether it may rank: its runs were made or replayed here, or scored here where they cannot be replayed."""
-        least = Level.RESCORED if self.protocol == ELSEWHERE else Level.REPLAYED
+        """Whether it may rank: its runs were made or repeated here, or scored here where they cannot be replayed."""
+        least = Level.RESCORED if self.protocol == ELSEWHERE else Level.REPEATED
         return [*Level].index(self.level) >= [*Level].index(least)
 
     @functools.cached_property

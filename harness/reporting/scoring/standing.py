@@ -45,7 +45,7 @@ def standings(
         reason = (
             _failure(group)
             or ("baseline: not a sampler of the posterior" if group.baseline else "")
-            or ("" if group.verified else f"{group.level}: not replayed by the owner of these results (RULES.md 9)")
+            or ("" if group.verified else f"{group.level}: not repeated by the owner of these results (RULES.md 9)")
             or (f"biased: {gate.reason}" if gate is not None and gate.verdict == "biased" else "")
             or ("unranked: fewer than five seeds" if len(group.runs) < MINIMUM_SEEDS else "")
             or ("unranked: equal seconds are not equal cost" if group.budget.startswith("seconds=") else "")

@@ -82,7 +82,7 @@ class Verdict:
 
     def records(self, salt: str) -> dict[str, Verification]:
         """What an exported folder keeps of it, by attempt."""
-        used = salt if self.level == Level.REPLAYED else ""
+        used = salt if self.level in (Level.REPEATED, Level.REPLAYED) else ""
         return {row["attempt"]: Verification(row["attempt"], self.level, self.how, used) for row in self.attempts}
 
 
@@ -140,16 +140,16 @@ class Verifier:
                 return Verdict(rows, level, "; ".join([*done, "made by other software, which cannot be replayed"]))
             if not replays:
                 return Verdict(rows, level, "; ".join(done) or "its files are whole; nothing was replayed")
-            done.append(self._replay(rows, chosen(rows, salt), replays))
-            level = Level.REPLAYED
+            level, agreement = self._replay(rows, chosen(rows, salt), replays)
+            done.append(agreement)
         except Contradiction as wrong:
             return Verdict(rows, Level.REPORTED, str(wrong), refused=True)
         except BenchError as obstacle:
             done.append(f"not replayed: {obstacle}")
         return Verdict(rows, level, "; ".join(done))
 
-    def _replay(self, rows: Sequence[Row], order: Sequence[Row], replays: int) -> str:
-        """Repeat runs of a row; how they agree. `BenchError` says why they cannot be compared.
+    def _replay(self, rows: Sequence[Row], order: Sequence[Row], replays: int) -> tuple[Level, str]:
+        """Repeat runs of a row: the level that it has by them, and how they agree. `BenchError` says why they cannot be compared.
 
         If the bits differ, at least five runs are repeated, or all there are: one says little about a mean.
         """
@@ -162,7 +162,7 @@ class Verifier:
             again |= {row["seed"]: self._repeated(row) for row in order[replays:REPEATED]}
         seeds = f"seed{'s' * (len(again) > 1)} {', '.join(map(str, sorted(again)))} replayed"
         if not any(one.difference for one in again.values()):
-            return f"{seeds} with the same bits"
+            return Level.REPLAYED, f"{seeds} with the same bits"
         family = {
             name: p
             for name, reported in self._numbers(rows).items()
@@ -176,7 +176,7 @@ class Verifier:
         found = f"{worst} has p = {adjusted[worst]:.2g} after Holm over {len(adjusted)} numbers"
         if adjusted[worst] < LEVEL:
             raise Contradiction(f"{seeds} on another machine, with other numbers: {found}")
-        return f"{seeds} on another machine, with numbers of the same mean: {found}"
+        return Level.REPEATED, f"{seeds} on another machine, with numbers of the same mean: {found}"
 
     def _repeated(self, row: Row) -> Repeated:
         """Repeat one run and compare it; `Contradiction` where it differs in the environment that it was made in."""

@@ -171,7 +171,7 @@ def other_machine(folder):
         path.write_text(json.dumps({"id": hashlib.sha256(text.encode()).hexdigest(), **record}))
 
 
-@pytest.mark.parametrize(("factor", "level"), [(1 + 1e-9, "replayed"), (1e-4, "refused")])
+@pytest.mark.parametrize(("factor", "level"), [(1 + 1e-9, "repeated"), (1e-4, "refused")])
 def test_of_another_machine_the_numbers_need_the_same_mean(sent, verify, tmp_path, factor, level):
     other_machine(sent)
     forge(sent, lambda record: better(record, factor))
