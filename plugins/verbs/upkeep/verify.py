@@ -149,7 +149,7 @@ class Verifier:
         return Verdict(rows, level, "; ".join(done))
 
     def _replay(self, rows: Sequence[Row], order: Sequence[Row], replays: int) -> tuple[Level, str]:
-        """Repeat runs of a row: the level that it has by them, and how they agree. `BenchError` says why they cannot be compared.
+        """Repeat runs of a row: its level by them, and how they agree. `BenchError` says why they cannot be compared.
 
         If the bits differ, at least five runs are repeated, or all there are: one says little about a mean.
         """
