@@ -43,6 +43,7 @@ from harness.contracts.posterior import DataProblem as DataProblem
 from harness.contracts.posterior import DataTask as DataTask
 from harness.contracts.posterior import Rows as Rows
 from harness.contracts.predictions import PREDICTIVE_METRICS as PREDICTIVE_METRICS
+from harness.contracts.predictions import REFERENCE_METRICS as REFERENCE_METRICS
 from harness.contracts.predictions import PredictiveObserver as PredictiveObserver
 from harness.contracts.randomness import TUNING_SEED as TUNING_SEED
 from harness.contracts.randomness import Streams as Streams

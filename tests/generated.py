@@ -35,3 +35,6 @@ class Exact(Generated):
 
 SMALL = {"width": 2, "batch": 16, "train_images": 70, "test_images": 30}
 """70 images in batches of 16: the last one of an epoch has 6."""
+
+EVEN_SIDES = {"width": 2, "batch": 8, "train_images": 16, "test_images": 10, "augment": False}
+"""Two batches an epoch, none of them short, of images as they are."""

@@ -189,6 +189,11 @@ class NetworkProblem(DataProblem):
         """The classes (n,) of "train" and "test"."""
         return {name: self.set(name)["label"] for name in ("train", "test")}
 
+    @property
+    def reference(self) -> Tensor | None:
+        """Predictive probabilities (M, K) that those of the test rows are compared with, if there are any."""
+        return self.set("test").get("reference")
+
     def initial(self) -> Tensor:
         """`start` of each chain, (C, D)."""
         import torch

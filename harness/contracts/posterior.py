@@ -83,6 +83,7 @@ class DataTask(Task):
         """The data: named arrays of N rows. Floats get the task's dtype, other types stay.
 
         `part` is "train", or "test" for the held-out rows of a classifier; "label" is the class of a row, 0 ... K - 1.
+        "reference" of "test", where there is one, are probabilities (M, K) that predictions are compared with.
         """
         raise NotImplementedError(f"{type(self).__name__} has no arrays")
 
@@ -312,6 +313,11 @@ class DataProblem(Problem):
     def labels(self) -> Mapping[str, Tensor]:
         """The classes (M,) of the rows of "test"."""
         return {"test": self.held_out["label"]}
+
+    @property
+    def reference(self) -> Tensor | None:
+        """Predictive probabilities (M, K) that a classifier's are compared with: "reference" of the test rows."""
+        return self.held_out.get("reference")
 
     def predict(self, theta: Tensor, chains: slice, name: str) -> Iterator[Tensor]:
         """log p (C, m, K) of the classes of successive rows of the set `name`, for draws theta (C, D) of `chains`."""

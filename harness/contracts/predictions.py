@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.analysis.diagnostics import calibration
+from harness.analysis.diagnostics import calibration, predictive
 from harness.contracts.observers import finite_or_none
 from harness.contracts.task import Metric, Observer, Outcome
 
@@ -51,13 +51,36 @@ PREDICTIVE_METRICS = (
 """What `PredictiveObserver` reports: a task that uses it lists these among its metrics."""
 
 
-def averaged_scores(mean: Array, labels: NDArray[np.int64]) -> dict[str, float]:
-    """The metrics `AVERAGED` by name."""
-    return {metric.name: float(score(mean, labels)) for metric, score in AVERAGED.items()}
+AGAINST_REFERENCE: Mapping[Metric, Callable[[Array, Array], float]] = {
+    Metric("agreement", "max", "1", "share of test rows that posterior mean and reference put in the same class"): (
+        predictive.agreement
+    ),
+    Metric("total_variation", "min", "1", "total variation distance of the posterior mean from the reference"): (
+        predictive.total_variation
+    ),
+}
+"""Metrics of the posterior mean of the probabilities (M, K) and of those of a reference, and how each is computed."""
+
+REFERENCE_METRICS = tuple(AGAINST_REFERENCE)
+"""What `PredictiveObserver` reports where the test rows have a "reference"; a task that has one lists these too."""
+
+
+def averaged_scores(mean: Array, labels: NDArray[np.int64], reference: Array | None = None) -> dict[str, float]:
+    """The metrics `AVERAGED` by name and, where there is a reference, `AGAINST_REFERENCE`."""
+    found = {metric.name: float(score(mean, labels)) for metric, score in AVERAGED.items()}
+    if reference is not None:
+        found |= {metric.name: score(mean, reference) for metric, score in AGAINST_REFERENCE.items()}
+    return found
 
 
 RECORDED = 600
 """Most draws of a chain that curves are of, evenly spaced; means are over all of them."""
+
+
+def reference_of(problem: Any) -> Array | None:
+    """The predictions (M, K) that those of a problem are compared with; None: there are none."""
+    found = getattr(problem, "reference", None)
+    return None if found is None else found.cpu().numpy().astype(np.float64)
 
 
 LARGEST = 2**22
@@ -67,8 +90,8 @@ LARGEST = 2**22
 class PredictiveObserver(Observer):
     """Scores of the posterior mean of predicted probabilities on test rows, on the device; no draw is kept.
 
-    `problem` has `labels` and `predict`, as a `DataProblem`. The posterior mean is the weighted mean over draws and
-    chains, in float64. Curves over data passes: test_error and nll of the posterior mean so far (1, n);
+    `problem` has `labels`, `predict` and perhaps `reference`, as a `DataProblem`. The posterior mean is the weighted
+    mean over draws and chains, in float64. Curves over data passes: test_error and nll of the mean so far (1, n);
     single_test_error and single_nll of each chain's draw (C, n). Arrays: the posterior mean `probabilities` (M, K) as
     float32, unless it has more than `LARGEST` numbers, and the true `classes` (M,).
 
@@ -155,13 +178,16 @@ class PredictiveObserver(Observer):
         return {name: (total / self.tensors["weight"]).cpu().numpy() for name, total in self.sums.items()}
 
     def outcome(self) -> Outcome:
-        """The metrics `PREDICTIVE_METRICS`, nothing before the first draw that has a weight, and the curves."""
+        """The metrics `PREDICTIVE_METRICS`, with a reference also `REFERENCE_METRICS`, and the curves.
+
+        Nothing before the first draw that has a weight.
+        """
         if not float(self.tensors["weight"]) > 0:
             return Outcome({})
         mean, labels = self.means()["test"], self.labels.cpu().numpy()
         singles = (self.tensors["single"] / self.tensors["weight"]).tolist()
         values = {
-            **averaged_scores(mean, labels),
+            **averaged_scores(mean, labels, reference_of(self.problem)),
             "single_test_error": 100 * singles[0],
             "single_nll": singles[1],
         }

@@ -38,7 +38,8 @@ def check(
     name: Annotated[
         list[str],
         typer.Argument(
-            help="Samplers, schedules, methods (for both of theirs) or tasks.", autocompletion=completes(*KINDS)
+            help="Samplers, schedules, methods (for both of theirs) or tasks (TASK@PROTOCOL for its settings).",
+            autocompletion=completes(*KINDS),
         ),
     ],
     settings: Set = None,
@@ -48,6 +49,7 @@ def check(
     Examples:
         bench check sgld
         bench check csgld mixture25
+        bench check cifar10@hmc
         bench check sghmc --set sampler.friction=0.1
     """
     words = list(dict.fromkeys(name))
@@ -126,13 +128,19 @@ def _rows(job: Job, given: dict[str, str]) -> dict[str, list[Row]]:
 
 
 def _made(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
-    """The sampler, schedule or task of that name with the given settings; for a method, its sampler and schedule."""
+    """The sampler, schedule or task of that name with the given settings; for a method, its sampler and schedule.
+
+    TASK@PROTOCOL is a task with the settings of a protocol.
+    """
+    name, at, protocol = name.partition("@")
     bare = name.rpartition(":")[2]
     for kind in KINDS:
         if any(offer.name == bare for offer in registry.offers(kind)):
             offer = registry.find(kind, name)
+            if at and kind != "tasks":
+                raise UsageError(f"{name}@{protocol:.80}: only a task has protocols, and {name} is no task")
             if not isinstance(offer.info, Method):
-                return [(kind, _at_defaults(offer, _of(given, kind)))]
+                return [(kind, _at_defaults(offer, {**_protocol(offer, protocol if at else None), **_of(given, kind)}))]
             parts = [("samplers", offer.info.sampler), ("schedules", offer.info.schedule)]
             return [
                 (
@@ -147,6 +155,16 @@ def _made(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
             ]
     known = [offer.name for kind in KINDS for offer in registry.offers(kind)]
     raise UsageError(f"unknown sampler, schedule, method or task {name!r:.80}{suggestions(bare, known)}")
+
+
+def _protocol(offer: Offer, name: str | None) -> dict[str, Any]:
+    """The settings of a task's protocol; {} where none is named."""
+    if name is None:
+        return {}
+    known = {protocol.name: protocol for protocol in loaded(offer).protocols}
+    if name not in known:
+        raise UsageError(f"task {offer.name} has no protocol {name!r:.80}{suggestions(name, known)}")
+    return dict(known[name].settings)
 
 
 def _of(settings: Mapping[str, Any], kind: str) -> dict[str, Any]:

@@ -47,13 +47,16 @@ def score(
     """Score draws or predictions that other software made, as a row of its own division.
 
     The file holds the array draws (chain, draw, coordinate) and, if they are weighted, log_weights (chain, draw); or
-    probabilities (test row, class), the posterior mean. A Parquet file has the columns chain, draw, log_weight and one
-    for each coordinate; or one for each class. Cost and seed are what you declare: such rows stand in tables of the
-    protocol "elsewhere", are never ranked with runs of this machine, and cannot be replayed.
+    probabilities (test row, class), the posterior mean. With probabilities may come rows, the number from 0 of the test
+    row that each prediction is of, and classes, the true classes, which are compared with the task's; cifar10@hmc needs
+    one of them. A Parquet file has the columns chain, draw, log_weight and one for each coordinate; or perhaps row and
+    class, and one for each class. Cost and seed are what you declare: such rows stand in tables of the protocol
+    "elsewhere", are never ranked with runs of this machine, and cannot be replayed.
 
     Examples:
         bench score mixture25 draws.npz --name my-sampler --passes 6000 --warmup 1000 --seed 0
         bench score notmnist predictions.npz --name my-sampler --passes 200 --seed 0
+        bench score cifar10@hmc predictions.npz --name my-sampler --passes 10000 --seed 0
     """
     from plugins.verbs.upkeep.submission import TARGET, Declared, read
 

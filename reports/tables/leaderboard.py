@@ -32,7 +32,8 @@ NOTE = (
 )
 COMPANIONS = (
     *wide.JOINT_LAW, "temperature", wide.SPREAD, "mode_mass_tv",
-    "test_error", "train_accuracy", "nll", "ece", "single_test_error", "disagreement", "sparsity",
+    "test_error", "agreement", "total_variation", "train_accuracy", "nll", "ece", "single_test_error", "disagreement",
+    "sparsity",
 )  # fmt: skip
 
 

@@ -2,11 +2,14 @@
 
 The published files are pickles. They are not unpickled: of their opcodes, which `pickletools` lists, the one long
 string holds the pixels, and the numbers behind the key of the labels are the labels.
+
+TensorFlow Datasets (TFDS) has the images in another order, by the MD5 sums of the set's name and their number.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import pickletools
 import tarfile
 from typing import TYPE_CHECKING
@@ -59,6 +62,16 @@ CIFAR100 = DataFile(
 )
 """The archive itself, read as it is."""
 
+HMC_PREDICTIONS = DataFile(
+    dataset="cifar10-hmc",
+    path="cifar10-hmc/probs.csv",
+    sha256="4299e2e90a445fcdc6b20ebfc6f233cb214c1930635c11b3bf9c4b7e1c23b4c6",
+    size=2500000,
+    urls=("https://raw.githubusercontent.com/izmailovpavel/neurips_bdl_starter_kit/main/data/cifar10/probs.csv",),
+    licence="none stated, so it is not shipped; cite P. Izmailov et al., ICML 2021",
+)
+"""Probabilities of the classes of CIFAR-10's test images, in TFDS order, averaged over draws of full-batch HMC."""
+
 
 @functools.cache
 def cifar10(part: str) -> Images:
@@ -66,6 +79,25 @@ def cifar10(part: str) -> Images:
     files = CIFAR10_TRAIN if part == "train" else (CIFAR10_TEST,)
     parts = [parse(locate(file).read_bytes(), "labels", file.path) for file in files]
     return np.concatenate([images for images, _ in parts]), np.concatenate([labels for _, labels in parts])
+
+
+def tfds_order(part: str, count: int) -> NDArray[np.int64]:
+    """The numbers of the images of a set, "train" or "test" (from 0, in the order of the files), in TFDS order.
+
+    Source: TensorFlow Datasets, core/hashing.py and image_classification/cifar.py: sorted by the MD5 sum of the name of
+    the set and the number.
+    """
+    sums = [hashlib.md5(f"{part}{i}".encode(), usedforsecurity=False).digest() for i in range(count)]
+    return np.array(sorted(range(count), key=sums.__getitem__), dtype=np.int64)
+
+
+@functools.cache
+def hmc_predictions() -> NDArray[np.float64]:
+    """The probabilities (10000, 10) of `HMC_PREDICTIONS`, in the order of the test file."""
+    published = np.loadtxt(locate(HMC_PREDICTIONS))
+    found = np.empty_like(published)
+    found[tfds_order("test", len(published))] = published
+    return found
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 by a residual network of 18 layers, as both papers have them."""
+"""CIFAR-10 and CIFAR-100 by a residual network of 18 layers, as both papers have them, or of 20, as HMC was run on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness import DataFile, Network, NetworkTask, Protocol, param
+from harness import REFERENCE_METRICS, DataFile, Network, NetworkTask, Protocol, param
 from tasks.datasets import cifar as files
 from tasks.datasets.svhn import SVHN, svhn
 from tasks.vision.augment import crop_and_flip, normalise
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 EPOCH_64 = 782
 """Batches of 64 that 50,000 images make."""
+
+EPOCH_80 = 512
+"""Batches of 80 that 40,960 images make."""
 
 REACH = 4
 """Pixels that a crop may be off to each side."""
@@ -39,11 +42,12 @@ _NARROW: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Cifar(NetworkTask):
-    """Classes of 32 x 32 images: ResNet-18, cropped and flipped images, prior N(0, I / prior_precision) on all weights.
+    """Classes of 32 x 32 images by a residual network, prior N(0, I / prior_precision) on all its parameters.
 
     U is -log of likelihood and prior over all training images, so a learning rate on the mean loss is h N, and a weight
     decay on it is prior_precision / N. Batch normalisation makes U a function of the batch, no likelihood; with
-    `normalisation=filter-response` or `group` exp(-U) is a posterior, up to the random crops and flips.
+    `normalisation=filter-response` or `group` exp(-U) is a posterior, up to the random crops and flips. `resnet20` has
+    swish after the normalisation, `resnet18` what belongs to it, ReLU or max(x, tau).
 
     A draw is theta and the running statistics of its batch normalisation, which are used as they are. `datasets` and
     `metrics` of the class are all that it can have, those of an object what its settings make it read and report.
@@ -102,6 +106,7 @@ class Cifar(NetworkTask):
     normalisation: str = param(
         "batch", choices=("batch", "filter-response", "group"), meaning="between layers", source="both papers"
     )
+    model: str = param("resnet18", choices=("resnet18", "resnet20"), meaning="the network", source="both papers")
     width: int = param(64, "[1, 1024]", "channels of the first stage", source="both papers")
     augment: bool = param(True, meaning="whether training images are cropped and flipped", source="both papers")
     precision: str = param("float32", choices=("float32", "bfloat16"), meaning="of the forward pass", source="ours")  # type: ignore[misc]
@@ -136,8 +141,10 @@ class Cifar(NetworkTask):
 
     def network(self) -> Network:
         from tasks.networks.resnet import ResNet18
+        from tasks.networks.resnet20 import ResNet20
 
-        return Network(lambda: ResNet18(self.classes, self.width, self.normalisation))
+        made = {"resnet18": ResNet18, "resnet20": ResNet20}[self.model]
+        return Network(lambda: made(self.classes, self.width, self.normalisation))
 
     def images(self, name: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """The images (n, H, W, 3) and classes of a set: "train", "test", or one of `strangers`, whose mean nothing."""
@@ -145,16 +152,23 @@ class Cifar(NetworkTask):
             return svhn(), np.zeros(len(svhn()), dtype=np.int64)
         source, part = (READERS[self.own], name) if name in {"train", "test"} else (READERS[name], "test")
         pixels, labels = source(part)
-        limit = {"train": self.train_images, "test": self.test_images}.get(name)
-        every = 2 if self.few else 1
-        return pixels[:limit, ::every, ::every], labels[:limit]
+        used, every = self.used(name), 2 if self.few else 1
+        return pixels[used, ::every, ::every], labels[used]
+
+    def used(self, name: str) -> slice | NDArray[np.int64]:
+        """Which images of a set are used, of those in its files."""
+        return slice({"train": self.train_images, "test": self.test_images}.get(name))
 
     def arrays(self, part: str) -> Mapping[str, NDArray[Any]]:
         pixels, labels = self.images(part)
         return {"x": pixels, "label": labels}
 
     def inputs(self, x: Tensor) -> Tensor:
-        return normalise(super().inputs(x), self.mean, self.sd)
+        return normalise(super().inputs(x), *self.scaling())
+
+    def scaling(self) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+        """What is taken off the colours, in [0, 1], and what they are divided by."""
+        return self.mean, self.sd
 
     def changes(self, generator: np.random.Generator, shape: tuple[int, int]) -> Tensor | None:
         """Shifts down and right, in 0 ... 2 reach, and flips, (batches, n, 3) uint8."""
@@ -180,15 +194,68 @@ class Cifar(NetworkTask):
 
 @dataclass(frozen=True, kw_only=True)
 class Cifar10(Cifar):
-    """CIFAR-10: 10 classes, 50,000 training and 10,000 test images."""
+    """CIFAR-10: 10 classes, 50,000 training and 10,000 test images.
+
+    The protocol `hmc` is the posterior that full-batch HMC was run on, with the predictions published from it as a
+    reference: agreement and total variation compare a run's averaged predictions with them. With `reference=hmc` the
+    training images are the first of TFDS's order, as the authors' code takes them, and are scaled by its constants. The
+    predictions were published in a competition that does not state its training images or its prior variance, which we
+    presume to be the paper's, 1/5; its example has 5, `prior_precision=0.2`.
+
+    Source of `hmc`: P. Izmailov, S. Vikram, M. D. Hoffman, A. G. Wilson, "What Are Bayesian Neural Network Posteriors
+    Really Like?", ICML 2021, and its code, google-research/bnn_hmc.
+    """
 
     classes: ClassVar = 10
     own: ClassVar = "cifar10"
     other: ClassVar = "cifar100"
     mean: ClassVar = (0.4914, 0.4822, 0.4465)
     sd: ClassVar = (0.2023, 0.1994, 0.2010)
-    datasets: ClassVar = (*files.CIFAR10, files.CIFAR100, SVHN)
-    metrics: ClassVar = classifier_metrics(("svhn", "cifar100"), train=True)
+    datasets: ClassVar = (*files.CIFAR10, files.HMC_PREDICTIONS, files.CIFAR100, SVHN)
+    metrics: ClassVar = (*classifier_metrics(("svhn", "cifar100"), train=True), *REFERENCE_METRICS)
+    protocols: ClassVar = (
+        *Cifar.protocols,
+        Protocol(
+            "hmc",
+            "10,000 epochs of batches of 80; predictions against those published from full-batch HMC",
+            {"smoke": 200, "quick": 4 * EPOCH_80, "paper": 10_000 * EPOCH_80},
+            seeds=(0, 1, 2),
+            burn_in=0.1,
+            thin=10 * EPOCH_80,
+            settings={
+                "model": "resnet20", "normalisation": "filter-response", "width": 16, "batch": 80,
+                "prior_precision": 5.0, "augment": False, "train_images": 40_960, "reference": "hmc",
+            },
+            budget_settings={
+                "smoke": {**_NARROW["smoke"], "run.thin": 20},
+                "quick": {"task.width": 8, "task.test_images": 1000, "run.thin": 20, "run.burn_in": 0.5},
+            },
+        ),
+    )  # fmt: skip
+
+    reference: str = param(
+        "none", choices=("none", "hmc"), source="both papers have none",
+        meaning="hmc: predictions are compared with HMC's, images ordered and scaled as in its code",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.reference == "hmc":
+            object.__setattr__(self, "datasets", (*self.datasets, files.HMC_PREDICTIONS))
+            object.__setattr__(self, "metrics", (*self.metrics, *REFERENCE_METRICS))
+
+    def used(self, name: str) -> slice | NDArray[np.int64]:
+        first = super().used(name)
+        return files.tfds_order("train", 50_000)[first] if self.reference == "hmc" and name == "train" else first
+
+    def scaling(self) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+        return ((0.49, 0.48, 0.44), (0.2, 0.2, 0.2)) if self.reference == "hmc" else super().scaling()
+
+    def arrays(self, part: str) -> Mapping[str, NDArray[Any]]:
+        found = super().arrays(part)
+        if self.reference == "none" or part != "test":
+            return found
+        return {**found, "reference": files.hmc_predictions()[: len(found["label"])]}
 
 
 @dataclass(frozen=True, kw_only=True)

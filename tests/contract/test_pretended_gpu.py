@@ -172,6 +172,7 @@ NETWORKS = {
     "cifar10-group": Exact(**EVEN, normalisation="group"),
     "cifar10-filter-response": Exact(**EVEN, normalisation="filter-response"),
     "cifar10-as-it-is": Exact(**EVEN, augment=False),
+    "cifar10-resnet20": Exact(**EVEN, augment=False, model="resnet20", normalisation="filter-response"),
     "cifar10-bfloat16": Generated(**EVEN, precision="bfloat16"),
     "cifar100": Exact100(**EVEN),
     **{

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.analysis.diagnostics import calibration, ood
+from harness.analysis.diagnostics import calibration, ood, predictive
 from harness.analysis.diagnostics.bias import pooled_errors
 from harness.analysis.diagnostics.calibration import error_rate, nll
 from harness.analysis.diagnostics.coverage import ModeCounts
@@ -54,6 +54,7 @@ __all__ = [
     "ood",
     "passes_to_low_error",
     "pooled_errors",
+    "predictive",
     "rank_normalised_split_rhat",
     "reference_ess",
     "seed_counts",

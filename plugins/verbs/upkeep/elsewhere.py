@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
 
-from harness import Cost, DataError, Outcome, RunError, Sampler, Streams, Task, Trajectory, UsageError, param
-from harness.contracts.predictions import averaged_scores
+from harness import Cost, DataError, DataTask, Outcome, RunError, Sampler, Streams, Task, Trajectory, UsageError, param
+from harness.contracts.predictions import averaged_scores, reference_of
 from harness.results import environment
 from harness.results.ledger.attempt import Attempt, now
 from harness.results.ledger.ledger import Ledger
@@ -85,9 +86,9 @@ def _outcome(task: Task, spec: RunSpec, found: Submission, declared: Declared) -
     streams = [Streams(spec.seed, 0, (name,))]
     if found.probabilities is not None:
         problem = task.build(streams, "cpu")
-        if not hasattr(problem, "labels"):
+        if not (task.tested if isinstance(task, DataTask) else hasattr(problem, "labels")):
             raise UsageError(f"{name} predicts nothing: send draws")
-        return _scores(found.probabilities, problem.labels["test"], task, name), Cost(0.0, declared.passes)
+        return _scores(found, problem, task, name, declared.path), Cost(0.0, declared.passes)
     assert found.draws is not None
     steps, chains, dim = found.draws.shape
     problem = task.build([Streams(spec.seed, chain, (name,)) for chain in range(chains)], "cpu")
@@ -111,12 +112,26 @@ def _tensor(array: Array, task: Task) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array)).to(getattr(torch, task.dtype))
 
 
-def _scores(probabilities: Array, labels: Tensor, task: Task, name: str) -> Outcome:
+def _scores(found: Submission, problem: Any, task: Task, name: str, path: Path) -> Outcome:
     """The metrics of averaged predictions that a task reports."""
-    classes = labels.cpu().numpy()
-    if probabilities.shape[0] != len(classes) or probabilities.shape[1] <= classes.max():
-        shape = f"{probabilities.shape[0]} rows of {probabilities.shape[1]} classes"
-        raise DataError(f"{shape} are predicted; {name} has {len(classes)} test rows of {classes.max() + 1} classes")
-    values = averaged_scores(probabilities, classes)
+    probabilities, reference = found.probabilities, reference_of(problem)
+    assert probabilities is not None
+    classes = problem.labels["test"].cpu().numpy()
+    (rows, width), count = probabilities.shape, 1 + max(int(labels.max()) for labels in problem.labels.values())
+    if rows != len(classes) or width < count or (width > count and "train" in problem.labels):
+        shape = f"{rows} rows of {width} classes"
+        raise DataError(f"{path}: {shape} are predicted; {name} has {len(classes)} test rows of {count} classes")
+    if found.classes is not None and (other := found.classes != classes).any():
+        row = int(other.argmax())
+        raise DataError(
+            f"{path}: test row {row} has the class {found.classes[row]:g} there and {classes[row]} in {name}; "
+            "the rows are in another order, or of other data: give their numbers, from 0, in the array rows"
+        )
+    if reference is not None and found.classes is None and not found.ordered:
+        raise DataError(
+            f"{path} does not say which test row each prediction is of, and predictions for {name} come in several "
+            "orders; add the array rows, their numbers from 0 in the task's order, or classes, the true classes"
+        )
+    values = averaged_scores(probabilities, classes, reference)
     arrays = {"probabilities": probabilities.astype(np.float32), "classes": classes}
     return Outcome({metric.name: values.get(metric.name) for metric in task.metrics}, arrays=arrays)

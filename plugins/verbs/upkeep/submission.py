@@ -18,17 +18,23 @@ TARGET = "plugins.verbs.upkeep.elsewhere:Elsewhere"
 """The class that stands for the sampler of such a run."""
 LARGEST = 2**33
 """Bytes of a file; what is in it must fit into memory several times."""
-ROUNDING = 1e-3
+ROUNDING = 1e-4
 """By which the predicted probabilities of a row may miss 1."""
 
 
 @dataclass(frozen=True)
 class Submission:
-    """What a file holds: draws (n, C, D) with log_weights (n, C) or None; or probabilities (M, K) of the test rows."""
+    """What a file holds: draws (n, C, D) with log_weights (n, C) or None; or probabilities (M, K) of the test rows.
+
+    classes  the true classes (M,) of the test rows, as the sender has them
+    ordered  whether the sender says which test row each one is: `probabilities` and `classes` are in the task's order
+    """
 
     draws: Array | None = None
     log_weights: Array | None = None
     probabilities: Array | None = None
+    classes: Array | None = None
+    ordered: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,7 @@ def read(path: Path) -> Submission:
     if ("draws" in known) == ("probabilities" in known):
         raise DataError(f"{path} must hold draws (chain, draw, coordinate) or probabilities (row, class), and not both")
     if "probabilities" in known:
-        return Submission(probabilities=_checked(path, known["probabilities"]))
+        return _predictions(path, known)
     draws, logs = known["draws"], known.get("log_weights")
     if not draws.size:
         raise DataError(f"{path}: there are no draws, of (chain, draw, coordinate) {draws.shape}")
@@ -86,17 +92,40 @@ def _check_weights(path: Path, logs: Array, draws: Array) -> None:
         raise DataError(f"{path}: log_weights must be numbers or -inf, and not -inf for all draws of a chain")
 
 
-SHAPES = {"draws": "chain, draw, coordinate", "log_weights": "chain, draw", "probabilities": "row, class"}
+SHAPES = {
+    "draws": "chain, draw, coordinate",
+    "log_weights": "chain, draw",
+    "probabilities": "row, class",
+    "rows": "row",
+    "classes": "row",
+}
 
 
-def _checked(path: Path, probabilities: Array) -> Array:
+def _predictions(path: Path, known: dict[str, Array]) -> Submission:
+    """Predictions in the order of the test rows, where the file has their numbers."""
+    probabilities = known["probabilities"]
+    for name in known.keys() & {"rows", "classes"}:
+        if len(known[name]) != len(probabilities):
+            raise DataError(f"{path}: {name} has {len(known[name])} entries, probabilities has {len(probabilities)}")
     wrong = ~(np.isfinite(probabilities) & (probabilities >= 0)).all(axis=1)
-    wrong |= np.abs(probabilities.sum(axis=1) - 1) > ROUNDING
+    with np.errstate(invalid="ignore"):
+        sums = probabilities.sum(axis=1)
+        wrong |= np.abs(sums - 1) > ROUNDING
     if wrong.any():
+        row = int(wrong.argmax())
         raise DataError(
-            f"{path}: the probabilities of row {int(wrong.argmax())} are not positive numbers that add up to 1"
+            f"{path}: the probabilities of row {row} are not positive numbers that add up to 1: "
+            f"the least is {probabilities[row].min():.6g}, the sum {sums[row]:.6g}"
         )
-    return probabilities
+    rows, classes = known.get("rows", np.arange(len(probabilities))), known.get("classes")
+    if not np.array_equal(np.sort(rows), np.arange(len(rows))):
+        raise DataError(f"{path}: rows must be the numbers 0 to {len(rows) - 1} of the test rows, each of them once")
+    order = np.argsort(rows)
+    return Submission(
+        probabilities=probabilities[order],
+        classes=None if classes is None else classes[order],
+        ordered="rows" in known,
+    )
 
 
 def _limited(path: Path, size: int) -> None:
@@ -122,7 +151,7 @@ def _safetensors(path: Path) -> dict[str, Any]:
 
 
 def _parquet(path: Path) -> dict[str, Any]:
-    """Columns chain, draw, then a column for each coordinate; or a column for each class, a row for each test row."""
+    """Columns chain, draw, then one for each coordinate; or perhaps row and class, then one for each class."""
     import polars as pl
 
     try:
@@ -130,7 +159,9 @@ def _parquet(path: Path) -> dict[str, Any]:
         _limited(path, 8 * int(lazy.select(pl.len()).collect().item()) * len(lazy.collect_schema()))
         frame = lazy.collect()
         if "chain" not in frame.columns or "draw" not in frame.columns:
-            return {"probabilities": frame.to_numpy()}
+            named = {"row": "rows", "class": "classes"}
+            told = {array: frame[column].to_numpy() for column, array in named.items() if column in frame.columns}
+            return {"probabilities": frame.drop("row", "class", strict=False).to_numpy(), **told}
         frame = frame.sort("chain", "draw")
         sizes = frame.group_by("chain").agg(pl.len(), pl.col("draw").n_unique().alias("different"))
         chains = len(sizes)

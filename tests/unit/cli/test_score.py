@@ -5,14 +5,23 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import re
 import zipfile
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file, save_file
+from support import bench as in_a_process
 
 from harness.cli.app import run
-from harness.contracts.predictions import AVERAGED
+from harness.contracts.data import data_root
+from harness.contracts.predictions import AVERAGED, PREDICTIVE_METRICS, REFERENCE_METRICS
+from harness.system.errors import DataError
+from plugins.verbs.upkeep.elsewhere import _scores
+from plugins.verbs.upkeep.submission import read
+from tasks.datasets.cifar import HMC_PREDICTIONS, tfds_order
 from tasks.synthetic.mixture25 import Mixture25
 
 WORDS = ["--name", "exact", "--passes", "2000", "--warmup", "1000", "--seed"]
@@ -147,7 +156,23 @@ def frame(**columns):
         ("a.npz", {"other": np.zeros(3)}, "must hold draws"),
         ("a.npz", {"draws": np.zeros((1, 9, 2)), "log_weights": np.zeros((9, 1))}, "log_weights has shape"),
         ("a.npz", {"probabilities": np.full((4, 2), 0.5)}, "mixture25 predicts nothing"),
-        ("a.npz", {"probabilities": np.array([[0.5, 0.6]])}, "row 0 are not positive numbers that add up to 1"),
+        (
+            "a.npz",
+            {"probabilities": np.array([[0.5, 0.6]])},
+            "row 0 are not positive numbers that add up to 1: the least",
+        ),
+        ("a.npz", {"probabilities": np.array([[1.0, 0.0], [0.5, 0.5002]])}, "the least is 0.5, the sum 1.0002"),
+        ("a.npz", {"probabilities": np.array([[1.0, 0.0], [0.5, np.nan]])}, "row 1 are not positive numbers"),
+        ("a.npz", {"probabilities": np.array([[np.inf, -np.inf]])}, "row 0 are not positive numbers"),
+        ("a.npz", {"probabilities": np.array([[1.5, -0.5]])}, "the least is -0.5, the sum 1\n"),
+        ("a.npz", {"probabilities": np.eye(3)[None]}, "has shape (1, 3, 3), not (row, class)"),
+        ("a.npz", {"probabilities": np.eye(3), "rows": np.arange(2)}, "rows has 2 entries, probabilities has 3"),
+        ("a.npz", {"probabilities": np.eye(3), "rows": np.array([1, 2, 3])}, "rows must be the numbers 0 to 2"),
+        ("a.npz", {"probabilities": np.eye(3), "rows": np.array([0, 2, 2])}, "rows must be the numbers 0 to 2"),
+        ("a.npz", {"probabilities": np.eye(3), "rows": np.array([0, 1, np.nan])}, "rows must be the numbers 0 to 2"),
+        ("a.npz", {"probabilities": np.eye(3), "rows": np.array(["a", "b", "c"])}, "is of type <U1, not of numbers"),
+        ("a.npz", {"probabilities": np.eye(3), "classes": np.zeros((3, 1))}, "classes has shape (3, 1), not (row)"),
+        ("a.parquet", frame(row=[0, 0], a=[1.0, 1.0]), "rows must be the numbers 0 to 1"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_and_leaves_nothing(bench, tmp_path, name, content, message):
@@ -190,6 +215,89 @@ def test_wrong_declarations_are_refused(bench, tmp_path, words, message):
     code, _, said = bench("score", "mixture25", tmp_path / "a.npz", *words)
     assert code == 2
     assert message in said
+
+
+THREE = np.array([2, 0, 1])
+"""The true classes of three test rows."""
+
+
+def predicted(tmp_path, **arrays):
+    np.savez(tmp_path / "a.npz", **arrays)
+    return read(tmp_path / "a.npz")
+
+
+def scored(found, tmp_path, *, compared=True):
+    """The metrics of predictions for a task with three test rows, and a reference that is right about each."""
+    labels = {"train": torch.tensor([0, 1, 2]), "test": torch.from_numpy(THREE)}
+    problem = SimpleNamespace(labels=labels, reference=torch.eye(3)[THREE] if compared else None)
+    task = SimpleNamespace(metrics=(*PREDICTIVE_METRICS, *REFERENCE_METRICS))
+    return _scores(found, problem, task, "three", tmp_path / "a.npz").metrics
+
+
+def test_predictions_in_another_order_are_put_in_the_tasks_by_the_numbers_of_their_rows(tmp_path):
+    p = np.random.default_rng(0).dirichlet(np.ones(3), size=3)
+    q, order = np.eye(3)[THREE], np.array([1, 2, 0])
+    own = scored(predicted(tmp_path, probabilities=p, classes=THREE), tmp_path)
+    assert own["agreement"] == (p.argmax(1) == THREE).mean()
+    assert own["total_variation"] == pytest.approx(np.abs(p - q).sum() / 6)
+    for told in ({"rows": order}, {"rows": order, "classes": THREE[order]}):
+        assert scored(predicted(tmp_path, probabilities=p[order], **told), tmp_path) == own
+    (tmp_path / "a.parquet").write_bytes(frame(**{f"p{k}": p[order, k] for k in range(3)}, row=order))
+    assert scored(read(tmp_path / "a.parquet"), tmp_path) == own
+    without = scored(predicted(tmp_path, probabilities=p), tmp_path, compared=False)
+    assert without == {**own, "agreement": None, "total_variation": None}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"probabilities": np.eye(3)}, "a.npz does not say which test row each prediction is of"),
+        ({"probabilities": np.eye(3), "classes": [2, 1, 0]}, "test row 1 has the class 1 there and 0 in three"),
+        ({"probabilities": np.eye(3), "classes": [2, 0, np.nan]}, "test row 2 has the class nan there and 1 in three"),
+        ({"probabilities": np.eye(3), "classes": THREE, "rows": [1, 2, 0]}, "test row 0 has the class 1 there"),
+        ({"probabilities": np.eye(2), "classes": [1, 0]}, "2 rows of 2 classes are predicted; three has 3 test rows"),
+        ({"probabilities": np.eye(4)[:3], "classes": THREE}, "3 rows of 4 classes are predicted; three has 3 test"),
+        ({"probabilities": np.full((3, 2), 0.5), "classes": THREE}, "3 rows of 2 classes are predicted"),
+    ],
+)
+def test_predictions_of_other_classes_order_or_size_are_refused(tmp_path, arrays, message):
+    with pytest.raises(DataError, match=re.escape(message)):
+        scored(predicted(tmp_path, **arrays), tmp_path)
+
+
+@pytest.mark.data
+def test_published_predictions_are_scored_against_themselves(bench, tmp_path):
+    rows, published = tfds_order("test", 10_000), np.loadtxt(data_root() / HMC_PREDICTIONS.path)
+    np.savez(tmp_path / "p.npz", probabilities=published, rows=rows)
+    words = ["score", "cifar10@hmc", tmp_path / "p.npz", "--name", "hmc-published", "--passes", 5e7, "--seed", 0]
+    code, found, said = bench(*words)
+    assert code == 0, said
+    values = {row["metric"]: row["value"] for row in found}
+    assert (values["agreement"], values["total_variation"]) == (1, 0)
+    assert values["test_error"] == pytest.approx(100 - 91.44)
+    np.savez(tmp_path / "p.npz", probabilities=published)
+    code, found, said = bench(*words[:-1], 1)
+    assert (code, found) == (4, [])
+    assert "does not say which test row each prediction is of" in said
+
+
+@pytest.mark.data
+def test_without_the_published_predictions_it_says_how_to_get_them(tmp_path):
+    (tmp_path / "cifar-10-batches-py").symlink_to(data_root() / "cifar-10-batches-py")
+    np.savez(tmp_path / "p.npz", probabilities=np.eye(10), rows=np.arange(10))
+    words = ["score", "cifar10@hmc", str(tmp_path / "p.npz"), "--name", "a", "--passes", "1", "--seed", "0"]
+    done = in_a_process(["--results", str(tmp_path / "r"), *words], tmp_path, BENCH_DATA=str(tmp_path))
+    assert done.returncode == 4
+    assert "data set cifar10-hmc: " in done.stderr
+    assert "is missing; `bench data fetch cifar10-hmc` downloads it" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_task_without_classes_predicts_nothing(bench, tmp_path):
+    np.savez(tmp_path / "a.npz", probabilities=np.eye(3))
+    code, _, said = bench("score", "ravine", tmp_path / "a.npz", *WORDS, 0)
+    assert code == 2, said
+    assert "ravine predicts nothing: send draws" in said
 
 
 @pytest.mark.data

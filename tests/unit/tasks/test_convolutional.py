@@ -184,8 +184,9 @@ def test_every_chain_of_a_block_has_a_gradient_of_its_own():
         assert torch.equal(alone.buffers[0], together.buffers[c])
 
 
+@pytest.mark.parametrize("model", ["resnet18", "resnet20"])
 @pytest.mark.parametrize(("law", "check"), TASK_LAWS, ids=[name for name, _ in TASK_LAWS])
-def test_the_laws_hold_on_made_up_images(law, check):
+def test_the_laws_hold_on_made_up_images(law, check, model):
     if law in LOOPS or law == "truth by another route":
         pytest.skip("takes long, or there is no truth")
-    check(Generated().for_laws())
+    check(Generated(model=model).for_laws())
