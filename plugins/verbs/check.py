@@ -49,7 +49,6 @@ def check(
     Examples:
         bench check sgld
         bench check csgld mixture25
-        bench check cifar10@hmc
         bench check sghmc --set sampler.friction=0.1
     """
     words = list(dict.fromkeys(name))

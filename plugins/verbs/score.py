@@ -56,7 +56,6 @@ def score(
     Examples:
         bench score mixture25 draws.npz --name my-sampler --passes 6000 --warmup 1000 --seed 0
         bench score notmnist predictions.npz --name my-sampler --passes 200 --seed 0
-        bench score cifar10@hmc predictions.npz --name my-sampler --passes 10000 --seed 0
     """
     from plugins.verbs.upkeep.submission import TARGET, Declared, read
 
