@@ -23,10 +23,11 @@ from harness.runs.plugin_metadata import task_facts
 from harness.system.errors import BenchError
 from harness.system.files import read_json
 
-OVERHEAD = {"plain": (6e-5, 0.95), "compiled": (8e-7, 0.95), "opaque": (1.5e-3, 0.85)}
-"""Of a step, by its mode: seconds beside its arithmetic, and the most that they are of its time.
+OVERHEAD = {"plain": (6e-5, 0.95), "compiled": (8e-7, 0.95), "opaque": (1.5e-3, 0.99), "draw": (1e-2, 0.85)}
+"""Seconds beside the arithmetic, and the most that they are of the time: of a step by its mode, of an observed draw.
 
-The first two are from BENCHMARKS.md; the third was fitted to three runs of a network of 1,000 parameters.
+The first two are from BENCHMARKS.md; the others were fitted to runs of networks of 700 to 3,000 parameters, whose
+arithmetic is a hundredth of a step.
 """
 UPDATE = 30
 """Terms of a minibatch that cost as much as a parameter's noise and update: 150 multiply-adds to 3 to 6 of a term."""
@@ -113,10 +114,14 @@ def _differing(ours: dict[str, Any], theirs: dict[str, Any], prefix: str = "") -
 
 @dataclass(frozen=True)
 class _Pace:
-    """What a finished block of runs took, in seconds: at its start, and for each step; `passes` are of a step."""
+    """What a finished block of runs took, in seconds: at its start, for each step, and to observe each draw.
+
+    `passes` are of a step.
+    """
 
     block: int
     steps: int
+    draws: float
     passes: float
     setup: float
     sampling: float
@@ -127,9 +132,9 @@ class _Pace:
         """The pace that a result.json tells; None where it tells none."""
         try:
             block, steps, taken = int(result["block_runs"]), int(result["steps_done"]), result["seconds"]
-            setup, step = block * (taken["setup"] + taken["checkpoint"]), block / steps
-            passes, sampling, observing = result["passes_per_step"] + 0.0, taken["sampling"], taken["observing"]
-            pace = cls(block, steps, passes, setup, step * sampling, step * observing)
+            setup, draws = block * (taken["setup"] + taken["checkpoint"]), int(result["draws_kept"])
+            sampling, observing = block * taken["sampling"] / steps, block * taken["observing"] / max(draws, 1)
+            pace = cls(block, steps, draws, result["passes_per_step"] + 0.0, setup, sampling, observing)
         except (KeyError, TypeError, ValueError, ArithmeticError):
             return None
         return (
@@ -197,16 +202,25 @@ def _estimate(item: Planned, runs: int) -> tuple[float | None, str]:
         return None, "not known"
     size = block * spec.chains * here["dim"] / (pace.block * record["chains"] * there["dim"])
     terms = item.passes / spec.steps * here["terms"] + UPDATE, pace.passes * there["terms"] + UPDATE
-    least, most = OVERHEAD["opaque" if here["opaque"] else record["compile"]]
+    mode = "opaque" if here["opaque"] else record["compile"]
+    kept = pace.draws * _kept_at_most(ours) / max(_kept_at_most(record), 1.0)
     seconds = statistics.median(p.setup for _, p in found[nearest]) / block
-    for part, growth in (("sampling", size * terms[0] / terms[1]), ("observing", size)):
-        step = statistics.median(getattr(p, part) for _, p in found[nearest])
-        overhead = min(least, most * step)  # of plain steps, compiled ones take that much at most
-        seconds += spec.steps * (overhead + (step - overhead) * growth) / block
+    for part, times, kind, growth in (
+        ("sampling", spec.steps, mode, size * terms[0] / terms[1]),
+        ("observing", kept, "draw" if here["opaque"] else mode, size),
+    ):
+        each = statistics.median(getattr(p, part) for _, p in found[nearest])
+        overhead = min(OVERHEAD[kind][0], OVERHEAD[kind][1] * each)  # of plain steps, compiled ones take that at most
+        seconds += times * (overhead + (each - overhead) * growth) / block
     if nearest[0]:
         return seconds, "at most, from steps done one by one"
     same = f"from {context.count(len(found[nearest]), 'run')} of these settings"
     return seconds, "scaled from other settings" if any(nearest) else same
+
+
+def _kept_at_most(record: dict[str, Any]) -> float:
+    """The draws of a run if its schedule keeps all that follow the burn-in."""
+    return float((record["steps"] - record["burn_in"]) / record["thin"])
 
 
 def _line(members: Sequence[dict[str, Any]]) -> dict[str, Any]:

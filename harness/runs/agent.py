@@ -91,20 +91,29 @@ def run_agent(exchange: Exchange, name: str = "") -> bool:
     was forgotten: it ends, and sends nothing.
     """
     letters = Letters(exchange, name)
+    before = signal.signal(signal.SIGTERM, _preempt)
     try:
-        with scratch_folder() as scratch:
-            letters.ledger = Ledger(scratch / "results")
-            jobs, places = _open(exchange, letters.ledger, scratch, name)
-            with letters:
-                try:
-                    local.launch(jobs, places, letters.hear)
-                except local.PreemptedError:
-                    letters.stopped = True
+        with scratch_folder() as scratch, letters:
+            try:
+                letters.ledger = Ledger(scratch / "results")
+                jobs, places = _open(exchange, letters.ledger, scratch, name)
+                local.launch(jobs, places, letters.hear)
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is left is to send the rest and to tidy up
+            except local.PreemptedError:
+                letters.stopped = True
     except BaseException as error:
         letters.fail(error)
         if not isinstance(error, Exception):
             raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return not letters.stopped
+
+
+def _preempt(*_: object) -> None:
+    """SIGTERM before the workers start; while they run, the launcher answers it."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise local.PreemptedError("ended by SIGTERM before its runs began")
 
 
 @contextlib.contextmanager
@@ -192,10 +201,13 @@ class Letters:
     def __enter__(self) -> None:
         self._thread.start()
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._over.set()
         self._thread.join()
-        self._end()
+        if error is None:
+            self._end()
+        else:
+            self.fail(error)
 
     def hear(self, kind: str, payload: Mapping[str, Any]) -> None:
         """Take a message of a worker."""
@@ -208,7 +220,9 @@ class Letters:
             self._changed.update([payload["key"]] if kind in ("finished", "suspended") else ())
 
     def fail(self, error: BaseException) -> None:
-        """Say why this agent ends before its runs do."""
+        """Say why this agent ends before its runs do, if it has not."""
+        if self._log["ended"] or self._log["stopped"]:
+            return
         code = error.exit_code if isinstance(error, BenchError) else 1
         message = str(error) if isinstance(error, BenchError) else f"the agent failed: {format_error(error)}"
         self.hear("failed", {"message": message, "exit_code": code, "held": False, "traceback": traceback.format_exc()})

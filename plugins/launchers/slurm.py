@@ -145,8 +145,7 @@ def _agent(folder: str) -> None:
     # Slurm sends its signal to all processes of the job: they inherit that it is blocked, and live on.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
     threading.Thread(target=await_limit, daemon=True).start()
-    run_agent(FolderExchange(Path(folder)), name)
-    if limit:
+    if not run_agent(FolderExchange(Path(folder)), name) and limit:
         _ask(["scontrol", "requeue", name])
 
 

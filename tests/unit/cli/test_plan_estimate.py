@@ -24,7 +24,9 @@ def estimate(tmp_path, monkeypatch):
         return plan._estimate(planned(seeds, **settings)[0], len(seeds))
 
     (item,) = planned()
-    pace = plan._Pace(1, 1000, item.passes / 1000, 2.0, 9e-3, 1e-3)
+    pace = plan._Pace(
+        1, 1000, plan._kept_at_most(item.spec.canonical()), item.passes / 1000, 2.0, 9e-3, 1e-3 * item.spec.thin
+    )
     record = {**item.spec.canonical(), "method": "sghmc"}
     monkeypatch.setattr(plan, "_finished", lambda _: [(("sghmc", "landsat", 9), record, pace)])
     return told

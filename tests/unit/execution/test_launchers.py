@@ -532,3 +532,34 @@ def test_the_campaign_on_clusters_needs_no_arguments(monkeypatch, capsys):
     main()
     said = capsys.readouterr().out
     assert not said or said.startswith("slurm: ")
+
+
+@pytest.mark.parametrize("when", ["before its runs", "after them"])
+def test_an_agent_that_is_told_to_end_at_any_time_leaves_nothing_behind(ledger, tmp_path, monkeypatch, when):
+    """Before its runs it says that it was stopped; after them it sends what they gave."""
+    (tmp_path / "node").mkdir()
+    monkeypatch.setattr(agent.tempfile, "tempdir", str(tmp_path / "node"))
+    exchange = FolderExchange(tmp_path / "x")
+    exchange.put(PARCEL, agent.make_parcel([job(ledger, 0)], {"devices": ["cpu"], "workers": 1}, ledger))
+    before = signal.getsignal(signal.SIGTERM)
+    end, opened, told = agent.Letters._end, agent._open, []
+
+    def terminate(do):
+        def at_once(*words):
+            told.append(when)
+            os.kill(os.getpid(), signal.SIGTERM)
+            return do(*words)
+
+        return at_once
+
+    if when == "before its runs":
+        monkeypatch.setattr(agent, "_open", terminate(opened))
+    else:
+        monkeypatch.setattr(agent.Letters, "_end", terminate(end))
+    monkeypatch.setattr(agent.local, "launch", lambda *_: None)
+    assert agent.run_agent(exchange, "5") == (when == "after them")
+    assert told
+    log = json.loads(exchange.get(LOG))
+    assert (log["ended"], log["stopped"], log["messages"]) == (when == "after them", when != "after them", [])
+    assert not list((tmp_path / "node").iterdir())
+    assert signal.getsignal(signal.SIGTERM) == before
