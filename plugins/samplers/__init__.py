@@ -76,6 +76,12 @@ def bench_samplers() -> list[Info]:
             law="plugins.samplers.laws.preconditioned:PSGLDLaw",
         ),
         Info(
+            "psmile",
+            "plugins.samplers.smile:PSMILE",
+            "smile under a diagonal that evens out gradient noise (2026)",
+            law="plugins.samplers.laws.microcanonical:PSMILELaw",
+        ),
+        Info(
             "relativistic-sghmc",
             "plugins.samplers.relativistic_sghmc:RelativisticSGHMC",
             "SGHMC with bounded speed (Lu et al. 2017)",
@@ -115,6 +121,12 @@ def bench_samplers() -> list[Info]:
             law="plugins.samplers.laws.thermostat:SGNHTLaw",
         ),
         Info("sgrld", "plugins.samplers.sgrld:SGRLD", "Langevin dynamics in a metric (Patterson, Teh 2013)"),
+        Info(
+            "smile",
+            "plugins.samplers.smile:SMILE",
+            "microcanonical motion, refreshed by gradient noise (2026)",
+            law="plugins.samplers.laws.microcanonical:SMILELaw",
+        ),
         Info(
             "sqnlmc",
             "plugins.samplers.sqnlmc:SQNLMC",

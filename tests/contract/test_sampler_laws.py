@@ -53,6 +53,7 @@ OTHERWISE = {
     "laplace": NO_LAW | {"potential": "exempt"},
     "mclmc": NO_LAW | NO_OPTIMISER,
     "ngvi": NO_LAW | NO_OPTIMISER,
+    "psmile": NO_LAW | NO_OPTIMISER,
     "relativistic-sghmc": NOT_LINEAR | NO_PATH,
     "resgld": NOT_LINEAR | NO_PATH,
     "santa": NO_LAW,
@@ -65,6 +66,7 @@ OTHERWISE = {
     "sgld-svrg": {"potential": "exempt"},
     "sglrw": NO_LAW | NO_OPTIMISER,
     "sgnht": NOT_LINEAR | NO_PATH,
+    "smile": NO_LAW | NO_OPTIMISER,
     "sqnlmc": NO_OPTIMISER,
     "swag": NO_LAW | {"potential": "exempt", "scale": "exempt", "zero-temperature": "exempt"},
 }
@@ -84,7 +86,9 @@ LONG_OTHERWISE = {
     "adadelta-sgld": {"whole-law": "exempt", "time-homogeneity": "exempt"},
     "laplace": {"time-homogeneity": "skipped"},
     "ngvi": {"time-homogeneity": "skipped"},
+    "psmile": {"time-homogeneity": "skipped"},
     "santa": {"time-homogeneity": "exempt"},
+    "smile": {"time-homogeneity": "skipped"},
     "swag": {"time-homogeneity": "exempt"},
 }
 

@@ -16,9 +16,11 @@ from plugins.samplers import microcanonical
 from plugins.samplers.amagold import AMAGOLD
 from plugins.samplers.entropy_mcmc import EntropyMCMC
 from plugins.samplers.ggmc import GGMC
+from plugins.samplers.laws.microcanonical import PSMILELaw, SMILELaw, ratios
 from plugins.samplers.obabo import OBABO
 from plugins.samplers.sa_sgld import SASGLD
 from plugins.samplers.sglrw import SGLRW
+from plugins.samplers.smile import PSMILE, SMILE, quantile
 
 SHAPE = (4, 3)
 QUARTIC = Line(lambda x: x.square().square() / 4, lambda x: x * x.square())
@@ -214,3 +216,133 @@ def test_a_step_of_mclmc_conserves_the_energy_to_third_order():
         )
         errors.append(float((K[:, 0] + potential.value_and_grad(x)[0] - U).abs().mean()))
     assert 6 < errors[0] / errors[1] < 11
+
+
+ONES = np.ones(20)
+UNEVEN = np.repeat([36.0, 0.25], [5, 15])
+"""Variances of gradient noise: sd 6 and sd 0.5."""
+
+
+@pytest.mark.parametrize(
+    ("sampler", "noise", "first", "others"),
+    [
+        (SMILE(), 9 * ONES, (1.03, 1.1), (1.03, 1.1)),
+        (SMILE(), UNEVEN, (4.2, 5.2), (0.05, 0.1)),
+        (PSMILE(), 9 * ONES, (1.03, 1.1), (1.03, 1.1)),
+        (PSMILE(), UNEVEN, (1.8, 2.3), (0.65, 0.8)),
+    ],
+    ids=["smile, even noise", "smile, uneven noise", "psmile, even noise", "psmile, uneven noise"],
+)
+def test_uneven_gradient_noise_biases_smile_and_psmile_less(sampler, noise, first, others):
+    found = ratios(sampler, ONES, noise, 1.0, 0.05, 500, 1500).mean(0)
+    assert first[0] < found[:5].mean() < first[1]
+    assert others[0] < found[5:].mean() < others[1]
+
+
+@pytest.mark.slow
+def test_the_law_of_psmile_does_not_hold_of_smile():
+    with pytest.raises(AssertionError, match=r"lambda var / T of coordinate \d+ tends to"):
+        PSMILELaw().check(SMILE())
+
+
+class OneDimensionShort(SMILE):
+    """Its kicks are those of D + 1 dimensions: too weak by (D - 1) / D."""
+
+    def step(self, theta, state, potential, h, T, noise):
+        D = theta.shape[1]
+        return super().step(theta, state, potential, h, T * D / (D - 1), noise)
+
+
+def test_the_law_of_smile_sees_kicks_of_another_dimension():
+    with pytest.raises(AssertionError, match="in 2 dimensions lambda var / T of coordinate"):
+        SMILELaw().check(OneDimensionShort())
+
+
+class Given:
+    """A quadratic potential of curvatures 1, 2 and 3 plus <slope, x>."""
+
+    curvature = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+
+    def __init__(self, slope=0.0):
+        self.slope = slope
+
+    def grad(self, x):
+        return self.curvature * x + self.slope
+
+    def value_and_grad(self, x):
+        return (self.curvature * x * x / 2 + self.slope * x).sum(1), self.grad(x)
+
+
+def number(value):
+    return torch.tensor(value, dtype=torch.float64)
+
+
+def test_a_step_of_smile_is_mclachlan_s_with_the_gradient_of_the_batch_before():
+    rng = np.random.default_rng(6)
+    theta, u, g = torch.from_numpy(rng.standard_normal((3, 4, 3)))
+    u, h, T = microcanonical.normalised(u), number(0.1), number(1.7)
+    potential = Given(0.4)
+    x, new = SMILE().step(theta, {"u": u, "g": g}, potential, h, T, None)
+    expected = microcanonical.mclachlan(theta, u, g, (3 * h * T).sqrt(), T, potential.grad)
+    for found, right in zip((x, new["u"], new["g"]), expected, strict=False):
+        torch.testing.assert_close(found, right)
+
+
+def test_psmile_with_d_held_is_smile_in_other_coordinates():
+    rng = np.random.default_rng(7)
+    theta, u, g = torch.from_numpy(rng.standard_normal((3, 4, 3)))
+    u, h, T = microcanonical.normalised(u), number(0.1), number(1.7)
+    sampler, V = PSMILE(rate=1e-14), torch.tensor([[4.0, 1.0, 0.25]], dtype=torch.float64).expand(4, 3)
+    D = V.sqrt() / V.mean(1, keepdim=True).sqrt()
+
+    class Scaled:
+        def grad(self, y):
+            return Given(0.4).grad(y / D) / D
+
+    x, new = sampler.step(theta, {"u": u, "g": g, "m": g, "V": V}, Given(0.4), h, T, None)
+    y, other = SMILE().step(D * theta, {"u": u, "g": g / D}, Scaled(), h, T, None)
+    torch.testing.assert_close(D * x, y)
+    torch.testing.assert_close(new["u"], other["u"])
+
+
+def test_the_guard_of_smile_takes_a_step_back_and_stops_the_velocity():
+    sampler, h, T = SMILE(guard=0.98), number(0.01), number(1.0)
+    theta = torch.ones((2, 3), dtype=torch.float64)
+    state = sampler.init(theta, Given(), h, T, None)
+    for slope in 0.1 * np.random.default_rng(8).standard_normal(40):
+        theta, state = sampler.step(theta, dict(state), Given(slope), h, T, None)
+    slope = torch.tensor([[0.1], [1e4]], dtype=torch.float64)  # of the second chain alone
+    moved, new = sampler.step(theta, dict(state), Given(slope), h, T, None)
+    assert (moved != theta).all(1).tolist() == [True, False]
+    assert (moved[1] == theta[1]).all()
+    assert (new["u"][1] == 0).all()
+    for name in ("g", "energy"):
+        assert (new[name][1] == state[name][1]).all()
+    early = {**state, "t": torch.full((2, 1), 9.0, dtype=torch.float64)}
+    assert (sampler.step(theta, early, Given(slope), h, T, None)[0] != theta).all()  # not yet in its tenth step
+
+
+def test_smile_tunes_its_length_to_the_share_asked_for():
+    """With a = 0.3, s = 0.1: shrinks above the quantile of 0.8, grows below that of 0.1."""
+    sampler, h, T = SMILE(share=0.3, change=0.1), number(0.01), number(1.0)
+    theta = torch.ones((1, 3), dtype=torch.float64)
+    zero = theta[:, :1] * 0
+    state = {"u": microcanonical.normalised(theta), "g": theta, "energy": zero, "log_c": zero, "t": zero + 99}
+    errors = {"large": (1e-9, 2e-18, 0.9), "small": (1e9, 2e18, 1.1)}  # mean and mean square of |dE| before; factor
+    for mean, square, factor in errors.values():
+        _, new = sampler.step(theta, {**state, "mean": zero + mean, "square": zero + square}, Given(), h, T, None)
+        assert float(new["log_c"].exp()) == pytest.approx(factor)
+
+
+@pytest.mark.parametrize("p", [0.03, 0.5, 0.9, 0.98])
+@pytest.mark.parametrize("shape", [1.0, 4.0])
+def test_the_quantiles_of_the_energy_error_are_those_of_a_gamma_distribution(shape, p):
+    from scipy.stats import gamma
+
+    found = quantile(p, number(shape * 0.2), number(shape * 0.2**2 + (shape * 0.2) ** 2))
+    assert float(found) == pytest.approx(gamma.ppf(p, shape, scale=0.2), rel=0.03, abs=0.005)
+
+
+def test_smile_has_no_zero_temperature():
+    with pytest.raises(UsageError, match="no T = 0"):
+        SMILE().check_steps([0.1], [0.0])

@@ -133,7 +133,8 @@ def test_shipped_suites_are_found_by_name_and_read(tmp_path):
 
 
 UNTUNED = {
-    "amagold", "csghmc-prec", "entropy-mcmc", "ggmc", "mclmc", "obabo", "sa-sgld", "sghmc-prec", "sglrw",
+    "amagold", "csghmc-prec", "entropy-mcmc", "ggmc", "mclmc", "obabo", "psmile", "sa-sgld", "sghmc-prec", "sglrw",
+    "smile",
 }  # fmt: skip
 """Methods that the shipped study does not have."""
 
