@@ -11,6 +11,7 @@ from tasks.regression.blr import Australian, German, Heart
 from tasks.regression.ravine import Ravine
 from tasks.synthetic.bimodal1d import Bimodal1D
 from tasks.synthetic.curved import Banana, Rosenbrock
+from tasks.synthetic.funnel import Funnel
 from tasks.synthetic.gaussian import IllConditionedGaussian
 from tasks.synthetic.gaussian2d import Gaussian2D
 from tasks.synthetic.mixture2d import Mixture2D
@@ -26,6 +27,7 @@ TASKS = {
     "banana": Banana(),
     "bimodal1d": Bimodal1D(),
     "blr-a9a": A9a(),
+    "funnel": Funnel(noise="correlated"),
     "gaussian": IllConditionedGaussian(noise="correlated"),
     "gaussian-100": IllConditionedGaussian(dimension=100, noise="student-t"),
     "gaussian2d": Gaussian2D(),
@@ -53,6 +55,7 @@ ELSEWHERE = {"cifar10", "cifar100", "imagenet", "landsat", "mnist-sparse", "notm
 DENSITIES = {
     "banana",
     "bimodal1d",
+    "funnel",
     "gaussian",
     "gaussian-100",
     "gaussian2d",
@@ -65,7 +68,7 @@ DENSITIES = {
 SILENT = {
     "prior counted once": DENSITIES,
     "batch sizes agree": DENSITIES,
-    "truth by another route": {*NETWORKS, "ravine"},
+    "truth by another route": {*NETWORKS, "ravine", "funnel"},
     "mean of batches": {"mixture25-quiet"},
     "state restores the batches": {"mixture25-quiet"},
 }

@@ -13,6 +13,7 @@ from harness.contracts.schedule import Trajectory
 from harness.contracts.task import Cost
 from tasks.synthetic.bimodal1d import GRID, Bimodal1D, cell_masses
 from tasks.synthetic.curved import Banana, Rosenbrock
+from tasks.synthetic.funnel import Funnel, scored
 from tasks.synthetic.gaussian import IllConditionedGaussian
 from tasks.synthetic.gaussian2d import Gaussian2D
 from tasks.synthetic.mixture2d import Mixture2D
@@ -146,3 +147,53 @@ def test_the_rotation_is_orthogonal_and_fixed():
     Q = rotation(7)
     np.testing.assert_allclose(Q @ Q.T, np.eye(7), atol=1e-12)
     assert (rotation(7) == Q).all()
+
+
+@pytest.mark.parametrize("T", [0.5, 1.0, 1.3])
+def test_the_truth_of_the_funnel_is_that_of_exact_draws(T):
+    task, n = Funnel(dimension=3), 100_000
+    along = scored(task.sample(n, np.random.default_rng(7), T))
+    truth = task.scored_truth(T)
+    assert np.abs((along.mean(0) - truth.mean) / truth.sd).max() < 5 / math.sqrt(n)
+    assert truth.covariance == pytest.approx(np.cov(along.T), rel=0.03)
+    z = (along - truth.mean) @ truth.directions.T
+    z /= np.sqrt((truth.directions @ truth.covariance * truth.directions).sum(1))
+    for power, exact in ((2, np.ones(len(truth.z3))), (3, truth.z3), (4, truth.z4)):
+        assert (np.abs((z**power).mean(0) - exact) < 6 * (z**power).std(0) / math.sqrt(n)).all()
+    below = ((along @ truth.directions.T)[:, :, None] < truth.quantiles).mean(0)
+    assert np.abs(below - (np.arange(40) + 0.5) / 40).max() < 6 * 0.5 / math.sqrt(n)
+
+
+@pytest.mark.parametrize("T", [0.7, 1.0, 2.0])
+def test_quantiles_of_the_funnel_s_log_x_are_those_of_quadrature(T):
+    """P(log|x| < c) is the mean over t of erf(exp(c - t / 2) / sqrt(2 T))."""
+    from scipy.special import erf, ndtr
+
+    truth = Funnel(dimension=4).scored_truth(T)
+    nodes = np.linspace(-9, 9, 2001)
+    mass = np.exp(-(nodes**2) / 2)
+    t = 9 * 3 * (T - 1) / 2 + 3 * math.sqrt(T) * nodes
+    below = erf(np.exp(truth.quantiles[2][:, None] - t / 2) / math.sqrt(2 * T)) @ mass / mass.sum()
+    assert below == pytest.approx((np.arange(40) + 0.5) / 40, abs=1e-9)
+    z = (truth.quantiles[0] - truth.mean[0]) / (3 * math.sqrt(T))
+    assert ndtr(z) == pytest.approx((np.arange(40) + 0.5) / 40, abs=1e-9)
+
+
+def test_the_funnel_s_law_at_a_temperature_is_that_of_its_energy():
+    """U / T differs from minus the log density of t ~ N(9 (d-1)(T-1)/2, 9 T), x | t ~ N(0, T e^t) by a constant."""
+    task, T, rng = Funnel(dimension=4), 1.7, np.random.default_rng(8)
+    theta = rng.normal(size=(6, 4))
+    t, x = theta[:, 0], theta[:, 1:]
+    log_density = -((t - 27 * (T - 1) / 2) ** 2) / (18 * T) - (x**2).sum(1) / (2 * T * np.exp(t)) - 3 * t / 2
+    gap = task.energy(torch.from_numpy(theta)).numpy() / T + log_density
+    assert gap == pytest.approx(np.full(6, gap[0]), abs=1e-12)
+
+
+def test_the_funnel_scores_exact_draws_as_chance_does_and_others_worse():
+    task, n = Funnel(), 20_000
+    draws = task.sample(4 * n, np.random.default_rng(9)).reshape(n, 4, 10)
+    assert observed(task, draws)["joint_error"] < 20 / n
+    assert observed(task, draws * 1.5)["joint_error"] > 0.02
+    lost = draws.copy()
+    lost[5, 1, 2] = np.inf
+    assert observed(task, lost)["joint_error"] is None
