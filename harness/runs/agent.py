@@ -117,13 +117,17 @@ def _preempt(*_: object) -> None:
 
 
 @contextlib.contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """A new folder below TMPDIR, locked and deleted at the end; those that killed processes left there are deleted."""
-    for left in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*"):
+def scratch_folder(below: Path | None = None) -> Iterator[Path]:
+    """A new folder below TMPDIR, or another folder, locked and deleted at the end.
+
+    Those that killed processes left there are deleted first.
+    """
+    below = below or Path(tempfile.gettempdir())
+    for left in below.glob(f"{SCRATCH}*"):
         with contextlib.suppress(OSError, BenchError), lock_folder(left, 0.0):
             shutil.rmtree(left, ignore_errors=True)
     with (
-        tempfile.TemporaryDirectory(prefix=SCRATCH, ignore_cleanup_errors=True) as name,
+        tempfile.TemporaryDirectory(prefix=SCRATCH, dir=below, ignore_cleanup_errors=True) as name,
         lock_folder(Path(name), parcel.HOLD_SECONDS),  # makes it again where one that looks for others' was faster
     ):
         yield Path(name)

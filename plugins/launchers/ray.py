@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import Exchange, FolderExchange, JobState, Launcher, RunError, UsageError, param, run_agent
+from harness.contracts.plugin_errors import format_error
 from harness.runs.agent import scratch_folder
 
 NAMESPACE = "sgmcmc-bench"
@@ -29,6 +30,8 @@ START_SECONDS = 180.0
 """For an actor to start; on a busy machine it took 40."""
 REACH_SECONDS = 5.0
 CURRENT = Path("/tmp/ray/ray_current_cluster")  # noqa: S108 - Ray's own
+MEMORY = Path("/dev/shm")  # noqa: S108
+"""Where files wait to be carried to the box: a full disk of the node must not keep an agent from saying so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,9 +196,16 @@ class _Job:
         self.worker.join()
 
     def _work(self) -> None:
+        try:
+            self.over = f"exit code {self._agent()}"
+        except Exception as error:  # noqa: BLE001 - the command must hear of it
+            self.over = format_error(error)
+
+    def _agent(self) -> int:
+        """Run the agent, and carry its files until it ends; its exit code."""
         box = Box(Ray(), self.name)
         seen: dict[str, str] = {}
-        with scratch_folder() as path:
+        with scratch_folder(MEMORY if os.access(MEMORY, os.W_OK) else None) as path:
             here = FolderExchange(path)
             for name in box.names():
                 content = box.get(name)
@@ -214,7 +224,7 @@ class _Job:
                         self.stopping = False
                     self._carry(here, box, seen)
                     time.sleep(EVERY_SECONDS)
-            self.over = f"exit code {agent.returncode}"
+        return agent.returncode
 
     def _carry(self, here: FolderExchange, box: Box, seen: dict[str, str]) -> None:
         try:

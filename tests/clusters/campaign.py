@@ -36,6 +36,7 @@ COMMANDS = (
 )
 MARKS = ("<!-- clusters: begin -->", "<!-- clusters: end -->")
 SETTLE_SECONDS = 40.0
+MEMORY = Path("/dev/shm")
 
 
 class ClusterScene(Scene):
@@ -129,7 +130,7 @@ def _left(scene):
     found = [f"in the queue: {line}" for line in scene.cluster.jobs()]
     found += [f"still alive: {running().get(pid)}" for pid in {*faults.agents(scene), *faults.workers(scene)}]
     found += [str(path) for path in scene.results.glob("jobs/*")]
-    return found + [str(path) for path in scene.scratch.glob("sgmcmc-bench-*")]
+    return found + [str(path) for folder in (scene.scratch, MEMORY) for path in folder.glob("sgmcmc-bench-*")]
 
 
 def _clear(scene):
