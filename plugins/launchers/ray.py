@@ -156,7 +156,10 @@ class Box:
             seconds = START_SECONDS if make else ANSWER_SECONDS
             return ray.get(getattr(actor, what).remote(*arguments), timeout=seconds)
         except ray.exceptions.RayError as error:
-            raise OSError(f"the box of job {self.name}: {str(error).strip().partition(chr(10))[0]}") from error
+            hint = ""
+            if isinstance(error, ray.exceptions.ActorDiedError):
+                hint = " Ray does not say why: look for a full disk, or no memory left, on its node"
+            raise OSError(f"the box of job {self.name}: {str(error).strip().partition(chr(10))[0]}{hint}") from error
 
 
 class _Box:

@@ -36,7 +36,7 @@ COMMANDS = (
 )
 MARKS = ("<!-- clusters: begin -->", "<!-- clusters: end -->")
 SETTLE_SECONDS = 40.0
-MEMORY = Path("/dev/shm")
+MEMORY = Path("/dev/shm")  # noqa: S108
 
 
 class ClusterScene(Scene):

@@ -260,7 +260,7 @@ def node_disk(scene):
         scene.strikes += 1
         scene.scratch_is(folder)
         process = scene.start()
-        ends(scene, process, (0, 1, 4), r"No space left")
+        ends(scene, process, (0, 1, 4), r"No space left|look for a full disk")
         scene.scratch_is(None)
 
 
