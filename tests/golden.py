@@ -27,7 +27,7 @@ INFOS = {
 }
 TASKS = ("bimodal1d", "blr-a9a", "blr-heart", "gaussian2d", "landsat", "mixture2d", "mixture25", "mixture5", "ravine")
 """Those whose steps are quick."""
-ON_DATA = ("sgfs", "sgrld")
+ON_DATA = {"mc-dropout": "landsat", "sgfs": "blr-heart", "sgrld": "blr-heart"}
 """They need what a density does not have."""
 STEP = {"landsat": 1e-6, "blr-a9a": 1e-6, "ravine": 1e-7}
 
@@ -45,7 +45,8 @@ def numbers(sampler, task, step):
 
 
 def of_sampler(name):
-    return numbers(name, "blr-heart" if name in ON_DATA else "mixture5", 1e-3)
+    task = ON_DATA.get(name, "mixture5")
+    return numbers(name, task, STEP.get(task, 1e-3))
 
 
 def of_task(name):

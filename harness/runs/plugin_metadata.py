@@ -1,18 +1,21 @@
 """What the plan must know of a plugin's class, cached so that planning imports no torch.
 
-`facts` makes the object with the given settings (which checks them) and notes what it says of itself; the answer is
-kept in the user's cache under the hash of the class's code, so it is worked out once a version and setting; for
-plugins from outside in a child process, so that one that hangs or crashes is an error of its own.
+`facts` makes the object with the given settings (which checks them) and notes what it says of itself. The answer is
+kept in the user's cache under the hashes of the class's code and of the code that asks it, so it is worked out once a
+version and setting. Plugins from outside are asked in a child process, so that one that hangs or crashes is an error
+of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import math
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.contracts.data import DataFile
@@ -22,14 +25,13 @@ from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Offer, Registry, load
 from harness.contracts.sampler import Sampler
 from harness.results.spec import ENGINE, RunSpec
-from harness.runs.source import content_hash
+from harness.runs.source import content_hash, hash_of
 from harness.system import cache
 from harness.system.errors import BenchError, PluginError, RunError, UsageError
 
 if TYPE_CHECKING:
     from harness.contracts.schedule import Trajectory
 
-FORMAT = 10
 DTYPES = ("float32", "float64")
 CHECKED = 100_000
 """Steps that a sampler checks at once: as Python's numbers they take four times their memory."""
@@ -228,7 +230,7 @@ FACTS: dict[str, Callable[..., Any]] = {
 def _cached(offer: Offer, kind: str, params: Mapping[str, Any] | None = None, *arguments: Any) -> Any:
     """A fact; where it is not known, it is worked out from `arguments`, or from the target and `params`."""
     target = offer.target
-    key = json.dumps([FORMAT, ENGINE, target, content_hash(target), kind, dict(params or {})], sort_keys=True)
+    key = json.dumps([_code(), ENGINE, target, content_hash(target), kind, dict(params or {})], sort_keys=True)
     if key not in _known:  # a plan of a thousand seeds asks as many times
         text = cache.read("facts", key)
         if text is None:
@@ -237,6 +239,14 @@ def _cached(offer: Offer, kind: str, params: Mapping[str, Any] | None = None, *a
             cache.keep("facts", key, text)
         _known[key] = text
     return json.loads(_known[key])
+
+
+@functools.cache
+def _code() -> str:
+    """The hash of the code that works facts out: this module, the contracts and the stability limit."""
+    harness = Path(__file__).parents[1]
+    files = [Path(__file__), harness / "engine" / "stability.py", *(harness / "contracts").glob("*.py")]
+    return hash_of({str(file.relative_to(harness)): file.read_bytes() for file in files}, [])
 
 
 def _ours(where: str, kind: str, *asked: Any) -> str:

@@ -56,3 +56,63 @@ class LaplaceLaw(SamplerLaw):
             variance = T + (x * V / 2) / (1 - x / 2)
             name = f"theta^2 over its variance at T = {T:g}, V = {V:g}"
             mean_is_one(name, found, lambda one, variance=variance: one.theta.square() / variance, among=3)
+
+
+class MCDropoutLaw(SamplerLaw):
+    """On a Gaussian, which has no hidden units, it is SGD. With hidden units it is dropout's ridge regression."""
+
+    shows: ClassVar[str] = (
+        "Without hidden units it is SGD. Behind six hidden units, on a quadratic potential |A w - b|^2 / 2, the "
+        "mean of the draws solves (A'A + p / (1 - p) diag(A'A)) w = A'b, and the share of units dropped is p, "
+        "at p = 0.1 and 0.5; no weight before them and no bias is masked."
+    )
+
+    def check(self, sampler: Any) -> None:
+        """The mean over time and chains, coordinate by coordinate."""
+        for rate in (0.1, 0.5):
+            ridge(replace(sampler, rate=rate))
+
+
+def ridge(sampler: Any) -> None:
+    """The law of MCDropoutLaw at the rate of the sampler."""
+    import numpy as np
+    import torch
+    from scipy.stats import t
+
+    from harness.contracts.layout import Block, Layout
+    from harness.engine.stepping.noise import DirectNoise
+    from plugins.laws.forms import OWN_LEVEL
+    from plugins.laws.law import streams
+
+    chains, steps, burn_in, hidden, p = 64, 3000, 500, 6, sampler.rate
+    rng = np.random.default_rng(0)
+    A, b = rng.standard_normal((8, hidden)), rng.standard_normal(8)
+    H, slope = torch.from_numpy(A.T @ A), torch.from_numpy(A.T @ b)
+    first = Block("weight1", (hidden, 1))
+
+    class Potential:
+        layout = Layout((first, Block("weight2", (1, hidden)), Block("bias2", (1,))))
+
+        def grad(self, x: Any) -> Any:
+            front, behind, bias = x.split([hidden, hidden, 1], dim=1)
+            return torch.cat([front - 1, behind @ H - slope, bias - 1], dim=1)
+
+    noise = DirectNoise([one.torch("noise") for one in streams(chains)], torch.float64)
+    h, T = torch.tensor([0.02, 1.0], dtype=torch.float64)
+    theta = torch.zeros((chains, 2 * hidden + 1), dtype=torch.float64)
+    state, found = sampler.init(theta, Potential(), h, T, noise), []
+    for _ in range(steps):
+        theta, state = sampler.step(theta, dict(state), Potential(), h, T, noise)
+        found.append(theta)
+    draws = torch.stack(found[burn_in:]).numpy()
+    assert np.abs(draws[..., [*range(hidden), -1]] - 1).max() < 0.01, (
+        "a weight before the hidden units, or a bias, is masked"
+    )
+    behind = draws[..., hidden:-1]
+    expected = np.linalg.solve(A.T @ A + p / (1 - p) * np.diag((A * A).sum(0)), A.T @ b)
+    bound = t.isf(OWN_LEVEL / 4 / (hidden + 1), chains - 1)
+    dropped = (behind == 0).mean(axis=(0, 2)) - p
+    each = np.column_stack([behind.mean(0) - expected, dropped])
+    off = np.abs(each.mean(0)) / (each.std(0, ddof=1) / np.sqrt(chains))
+    assert off[:-1].max() < bound, f"at p = {p:g} the mean of the draws is off by {off[:-1].max():.2g} standard errors"
+    assert off[-1] < bound, f"at p = {p:g} the share of dropped units is off by {dropped.mean():.2g}"

@@ -53,6 +53,13 @@ def bench_samplers() -> list[Info]:
             law="plugins.baselines.laws:LaplaceLaw",
             baseline=True,
         ),
+        Info(
+            "mc-dropout",
+            "plugins.baselines.mc_dropout:MCDropout",
+            "SGD with dropped units, in the draws too (Gal, Ghahramani 2016), a baseline",
+            law="plugins.baselines.laws:MCDropoutLaw",
+            baseline=True,
+        ),
         Info("mclmc", "plugins.samplers.mclmc:MCLMC", "microcanonical Langevin, full gradients (Robnik et al. 2023)"),
         Info("msgld", "plugins.samplers.msgld:MSGLD", "SGLD with a momentum-biased drift (Kim et al. 2022)"),
         Info("msgld-corrected", "plugins.samplers.msgld_corrected:MSGLDCorrected", "msgld at (1 + a) T (ours)"),

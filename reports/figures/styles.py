@@ -22,7 +22,7 @@ ORDER = (
     "sgrld", "sqnlmc", "adamax-sgld", "casgld", "cmsgld", "pmsgld", "adadelta-sgld", "sgfs",
     "snapshot-sgd", "snapshot-sgdm", "adam", "relativistic-sghmc", "ngvi", "sgd", "sgdm", "hmc-persistent",
     "sghmc-frictionless", "msgld-corrected", "deep-ensemble", "laplace", "swag", "obabo", "ggmc", "amagold",
-    "entropy-mcmc", "sglrw", "sa-sgld", "mclmc", "sghmc-prec", "csghmc-prec", "smile", "psmile",
+    "entropy-mcmc", "sglrw", "sa-sgld", "mclmc", "sghmc-prec", "csghmc-prec", "smile", "psmile", "mc-dropout",
 )  # fmt: skip
 """The built-in methods: place k has colour k mod 8 and marker k div 8. A new one goes to the end."""
 

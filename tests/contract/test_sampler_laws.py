@@ -51,6 +51,7 @@ OTHERWISE = {
     "ggmc": NOT_LINEAR | NO_OPTIMISER,
     "hmc": NOT_LINEAR | NO_OPTIMISER,
     "laplace": NO_LAW | {"potential": "exempt"},
+    "mc-dropout": OPTIMISER,
     "mclmc": NO_LAW | NO_OPTIMISER,
     "ngvi": NO_LAW | NO_OPTIMISER,
     "psmile": NO_LAW | NO_OPTIMISER,

@@ -269,6 +269,8 @@ def _mounted(folder, mount):
 
 AS_USER = ("setpriv", "--reuid={}", f"--regid={GROUP}", "--clear-groups", "sh", "-c", 'umask 002; exec "$@"', "sh")
 
+OUT_OF_REACH = "no other user can run this Python here"
+
 
 def two_users(scene):
     """Two users of a group at the same runs, in a folder that the group may write; one is killed on the way."""
@@ -284,8 +286,9 @@ def two_users(scene):
     for user in USERS:
         scene.site.prefix = tuple(word.format(user) for word in AS_USER)
         scene.site.environment["HOME"] = scene.site.environment["BENCH_CACHE"] = str(scene.site.logs / f"home-{user}")
-        if subprocess.run([*scene.site.prefix, sys.executable, "-c", "import torch"], check=False).returncode:
-            scene.notes.append("no other user can run this Python here")
+        trial = [*scene.site.prefix, sys.executable, "-c", "import torch"]
+        if subprocess.run(trial, check=False, capture_output=True).returncode:
+            scene.notes.append(OUT_OF_REACH)
             break
         processes.append(scene.start())
         scene.moment(processes[-1])

@@ -15,6 +15,7 @@ from crash.campaign import FAULTS, play, schedule
 from crash.figures import BEGIN, END, write
 from crash.invariants import COUNTS, judge
 from crash.scene import Scene, contents
+from crash.surroundings import OUT_OF_REACH
 from crash.workload import SHORT, References, Site
 
 KILLED = "kill at a system call of gc --delete"
@@ -47,6 +48,8 @@ def test_the_same_command_makes_everything_right(fault, references, tmp_path):
         assert record["right"], record
         if record["strikes"]:
             return
+        if OUT_OF_REACH in record["notes"]:
+            pytest.skip(OUT_OF_REACH)
     pytest.fail("no round was struck")
 
 

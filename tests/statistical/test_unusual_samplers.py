@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import time
+
 import pytest
 from planted.plain import QuickContour, Tamed, Weighted
 from planted.unusual import UNUSUAL
@@ -27,3 +30,21 @@ def test_no_quick_law_finds_anything(sampler):
 @pytest.mark.parametrize("sampler", [*UNUSUAL, Tamed, Weighted, QuickContour], ids=lambda sampler: sampler.__name__)
 def test_no_other_law_finds_anything(sampler):
     assert wrong(sampler, [*LONG, "restore"]) == []
+
+
+def test_a_collection_during_a_step_is_not_the_samplers():
+    """Others' callbacks of the collector, and their destructors, run in whichever frame sets it off."""
+    before, told = gc.get_threshold(), []
+
+    def others(*_):
+        told.append(time.perf_counter())
+
+    gc.callbacks.append(others)
+    gc.set_threshold(1)
+    try:
+        assert wrong(QuickContour, ["isolation"]) == []
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(others)
+    assert told
+    assert gc.isenabled()

@@ -190,7 +190,8 @@ def _watched(sampler: Sampler) -> Iterator[list[str]]:
     """A list that what the sampler's own code reaches for is added to, while it runs."""
     reached: list[str] = []
     own = frozenset(module.__name__ for module in _modules(sampler))
-    before = sys.getprofile()
+    before, collecting = sys.getprofile(), gc.isenabled()
+    gc.disable()  # a collection runs what others have registered for it, in whichever frame sets it off
     _hook()
 
     def profile(frame: FrameType, event: str, called: Any) -> None:
@@ -212,6 +213,8 @@ def _watched(sampler: Sampler) -> Iterator[list[str]]:
     finally:
         sys.setprofile(before)
         _LISTENING.pop()
+        if collecting:
+            gc.enable()
 
 
 def _owner(called: Any) -> str:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+import harness
 from harness.contracts.registry import registry
 from harness.runs import plugin_metadata
 from harness.system.files import sealed
@@ -39,6 +44,25 @@ def test_other_content_is_not_taken_for_facts(cache):
             path.write_bytes(content)
         assert answers() == expected, content
         assert {path: path.read_bytes() for path in kept} == kept
+
+
+@pytest.mark.parametrize("changed", ["runs/plugin_metadata.py", "contracts/schedule.py", "engine/stability.py"])
+def test_other_code_of_the_harness_asks_again(changed, tmp_path):
+    """An installation that was updated, or edited, does not read what an earlier one noted of the same plugins."""
+    shutil.copytree(Path(harness.__file__).parent, tmp_path / "harness", ignore=shutil.ignore_patterns("__pycache__"))
+    ask = "import harness.runs.plugin_metadata as it; print(it.__file__, it._code())"
+
+    def answer():
+        given = os.environ | {"PYTHONPATH": str(tmp_path)}
+        told = subprocess.run([sys.executable, "-P", "-c", ask], env=given, capture_output=True, text=True, check=True)
+        file, digest = told.stdout.split()
+        assert Path(file).is_relative_to(tmp_path)
+        return digest
+
+    assert answer() == plugin_metadata._code()
+    with (tmp_path / "harness" / changed).open("a") as edited:
+        edited.write("# another version\n")
+    assert answer() != plugin_metadata._code()
 
 
 @pytest.mark.parametrize("kind", ["a FIFO", "a directory", "a file of a terabyte"])

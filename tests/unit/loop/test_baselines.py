@@ -11,11 +11,14 @@ import torch
 from support import run_loop
 
 from harness.cli.app import run as bench
+from harness.contracts.layout import Block, Layout
 from harness.contracts.registry import registry
 from harness.contracts.schedule import Trajectory
 from harness.engine.gaussian import GaussianTask
 from harness.runs.plan import RunRequest, plan
 from plugins.baselines.laplace import Laplace
+from plugins.baselines.laws import MCDropoutLaw
+from plugins.baselines.mc_dropout import MCDropout
 from plugins.baselines.swag import SWAG
 from plugins.laws.law import loop, trajectory
 
@@ -78,6 +81,59 @@ def test_swag_fits_the_snapshots():
     assert torch.allclose(made.state["squares"] / 4, taken.var(0, correction=0))
     assert torch.allclose(made.state["deviations"], (taken - means)[-2:].movedim(0, 1))
     assert made.state["snapshots"].tolist() == [[4], [4]]
+
+
+class Hidden:
+    """A network of 3 inputs, 4 channels, 5 units and 2 outputs; its gradient is 0."""
+
+    layout = Layout(tuple(Block(*one) for one in [("c1", (4, 3, 2)), ("c2", (5, 4, 2)), ("b", (5,)), ("w", (2, 5))]))
+
+    def grad(self, x):
+        return torch.zeros_like(x)
+
+
+def test_mc_dropout_drops_whole_units_and_comes_back_to_the_weights():
+    class Coins:
+        generator = torch.Generator().manual_seed(0)
+
+        def uniform(self, shape):
+            return torch.rand(shape, generator=self.generator, dtype=torch.float64)
+
+    sampler, one, shares = MCDropout(rate=0.3), torch.ones((), dtype=torch.float64), []
+    w = 1 + torch.rand((500, Hidden.layout.dim), generator=Coins.generator, dtype=torch.float64)
+    theta, state = w, sampler.init(w, Hidden(), one, one, Coins())
+    for _ in range(3):
+        theta, state = sampler.step(theta, state, Hidden(), one, one, Coins())
+        assert torch.allclose(theta - state["offset"], w)
+        ratio = Hidden.layout.split(theta / w)
+        assert torch.allclose(ratio["c1"], one)
+        assert torch.allclose(ratio["b"], one)
+        for name in ("c2", "w"):
+            by_unit = ratio[name].transpose(1, 2).flatten(2)
+            assert torch.allclose(by_unit, by_unit[..., :1])
+            assert torch.allclose(by_unit * (1 - sampler.rate), (by_unit > 0).double())
+            shares.append((by_unit[..., 0] == 0).double().mean().item())
+    assert shares == pytest.approx([0.3] * 6, abs=5 * (0.21 / 2000) ** 0.5)
+
+
+class Twice(MCDropout):
+    """Planted: two masks, one on top of the other."""
+
+    def mask(self, theta, potential, noise):
+        return super().mask(theta, potential, noise) * super().mask(theta, potential, noise)
+
+
+class Straight(MCDropout):
+    """Planted: the gradient is not masked."""
+
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(theta, {**state, "mask": torch.ones_like(theta)}, potential, h, T, noise)
+
+
+@pytest.mark.parametrize("planted", [Twice, Straight])
+def test_the_law_of_mc_dropout_finds_planted_bugs(planted):
+    with pytest.raises(AssertionError, match="mean of the draws"):
+        MCDropoutLaw().check(planted())
 
 
 def planned(ledger, method, **request):
