@@ -182,6 +182,11 @@ class Level(StrEnum):
     REPLAYED = "replayed"
     RUN_HERE = "run here"
 
+    def ranks(self, protocol: str) -> bool:
+        """Whether rows of a protocol rank from here on: those that cannot be replayed, where they are rescored."""
+        least = Level.RESCORED if protocol == ELSEWHERE else Level.REPEATED
+        return [*Level].index(self) >= [*Level].index(least)
+
 
 ELSEWHERE = "elsewhere"
 """Protocol of rows that other software made and `bench score` measured: they cannot be replayed."""

@@ -6,6 +6,7 @@ import secrets
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from harness.cli import context, options
 from harness.contracts.registry import registry
 from harness.reporting.report import Result, table
 from harness.results.ledger.heartbeats import ranges
+from harness.results.records import Level
 from harness.runs.worker import Job
 from harness.system.errors import UsageError
 from harness.system.text import harmless
@@ -81,10 +83,13 @@ def verify(
             verdicts.append(verifier.verdict(row, salt, replays))
         if into is not None:
             levels = {k: v for one in verdicts if not one.refused for k, v in one.records(salt).items()}
-            fresh, written, kept = export(found.store, into, levels)
+            submitted.refuse_known(found, into, {attempt: Level(one.level) for attempt, one in levels.items()})
+            taken = {attempt: one for attempt, one in levels.items() if attempt not in found.refused}
+            fresh, written, kept = export(found.store, into, taken)
             done = f"{context.count(fresh, 'attempt')} taken into {into}: {written} shards written, {kept} left"
             notes.append(done)
-    return _answer(verdicts, found.refused, notes)
+    left = [(one, [row for row in one.attempts if row["attempt"] not in found.refused]) for one in verdicts]
+    return _answer([replace(one, attempts=rows) for one, rows in left if rows], found.refused, notes)
 
 
 def _answer(verdicts: Sequence[Verdict], refused: Mapping[str, str], notes: list[str]) -> Result:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.results.papers import SWEPT, USER
-from harness.results.records import ELSEWHERE, FINAL, Level, Status, Value
+from harness.results.records import FINAL, Level, Status, Value
 
 CHANGED = (USER, SWEPT)
 """Provenances of settings that differ from the published ones."""
@@ -137,8 +137,7 @@ class Group:
     @property
     def verified(self) -> bool:
         """Whether it may rank: its runs were made or repeated here, or scored here where they cannot be replayed."""
-        least = Level.RESCORED if self.protocol == ELSEWHERE else Level.REPEATED
-        return [*Level].index(self.level) >= [*Level].index(least)
+        return self.level.ranks(self.protocol)
 
     @functools.cached_property
     def done(self) -> Runs:

@@ -37,16 +37,28 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+def _ranking(protocol: str) -> list[str]:
+    """The levels from which rows of a protocol rank."""
+    return [str(level) for level in Level if level.ranks(protocol)]
+
+
 _CHOSEN = """
 where ($1 is null or list_contains($1, task))
     and ($2 is null or list_contains($2, method))
     and ($3 is null or list_contains($3, protocol))
 """
-_SOURCE = {False: "result", True: f"(select * from run_status where concluded and seed >= {TUNING_SEED})"}  # noqa: S608
-"""Reported runs, and the trials of `bench tune`."""
+_LEVEL = f"coalesce(level, if(protocol = '{ELSEWHERE}', '{Level.RESCORED}', '{Level.RUN_HERE}'))"
+_RANKS = f"list_contains(if(protocol = '{ELSEWHERE}', {_ranking(ELSEWHERE)}, {_ranking('')}), {_LEVEL})"
+_RESULT = f"""(
+    select result.*, {_LEVEL} as level from result left join verification using (attempt)
+    qualify {_RANKS} or not bool_or({_RANKS}) over (partition by group_key)
+)"""  # noqa: S608 - words of ours
+_TRIALS = f"(select *, '{Level.RUN_HERE}' as level from run_status where concluded and seed >= {TUNING_SEED})"  # noqa: S608
+_SOURCE = {False: _RESULT, True: _TRIALS}
+"""Reported runs, of a row with runs that rank only these; and the trials of `bench tune`."""
 _RUNS = """
 create temp table chosen as
-select group_key, run_key, seed, attempt, status, passes, seconds_sampling, draws_kept
+select group_key, run_key, seed, attempt, level, status, passes, seconds_sampling, draws_kept
 from {source} {chosen}
 """
 _NUMBERS = "select group_key, seed, status, passes, seconds_sampling, draws_kept from chosen order by group_key, seed"
@@ -63,11 +75,7 @@ _ORIGINS = """
 select group_key, origins from chosen join run using (group_key, run_key, seed)
 group by group_key, origins order by group_key, max(seed)
 """
-_LEVELS = f"""
-select group_key, list(distinct coalesce(level,
-    case when protocol = '{ELSEWHERE}' then '{Level.RESCORED}' else '{Level.RUN_HERE}' end)) as levels
-from chosen join run using (group_key, run_key, seed) left join verification using (attempt) group by group_key
-"""  # noqa: S608 - words of ours
+_LEVELS = "select group_key, list(distinct level) from chosen group by group_key"
 _ABOUT = [name for name in columns_of("metric") if name not in ("attempt", "value")]
 _CHOICES = "select * from choice where stated is not null"
 _READINGS = f"""

@@ -69,6 +69,13 @@ _REPORTED = f"""
 delete from {VERIFICATION} where level not in {tuple(map(str, Level))};
 insert into {VERIFICATION} select attempt, '{Level.REPORTED}', '', '' from attempt anti join {VERIFICATION}
 using (attempt)"""  # noqa: S608 - names of ours
+_FURTHEST = f"""
+delete from attempt where attempt in (
+    select attempt from attempt join {VERIFICATION} using (attempt)
+    qualify list_position({[*map(str, Level)]}, level)
+        < max(list_position({[*map(str, Level)]}, level)) over (partition by run_key)
+)"""  # noqa: S608 - names of ours
+"""A run counts by the attempts that are verified furthest."""
 
 
 class Published(Store):
@@ -104,6 +111,7 @@ class Published(Store):
             for table, contents in self._files().items():
                 load(db, table, contents, self.results)
             db.execute(_REPORTED)
+            db.execute(_FURTHEST)
             if self.more is not None:
                 _add(db, self.more)
             rows, notes = papers.read(self.papers)

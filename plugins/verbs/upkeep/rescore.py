@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from harness.contracts import plugin_process
 from harness.contracts.data import locate
 from harness.contracts.randomness import Streams
 from harness.contracts.sampler import Sampler
@@ -53,12 +54,14 @@ class Asked:
 
 
 def rescore(job: Job, asked: Sequence[Asked], send: Send) -> None:
-    """Measure one attempt after the other; of each sends "refused" with the reason, or "rescored" with the values and
-    versions that changed, whether anything was written, and all that was measured.
+    """Measure one attempt after the other, each for the job's time limit at most; of each sends "refused" with the
+    reason, or "rescored" with the values and versions that changed, whether anything was written, and all that was
+    measured.
     """
     prepare(job)
     here = environment.collect("cpu", job.distributions)
     for item in asked:
+        plugin_process.limit(job.timeout or 0)
         try:
             told = _one(item, here["code"], job.results)
         except DiskError:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from harness.results import verification
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import KEY, Ledger
-from harness.results.records import TABLES, columns_of
+from harness.results.records import TABLES, Level, columns_of
 from harness.results.spec import KEY_VERSION
 from harness.results.store import Store, connection, reader
 from harness.results.store.changes import News
@@ -192,8 +192,11 @@ def _take_source(found: Submitted, name: str, digest: str, content: bytes) -> No
         found.refused[name] = "the code in it has another hash than its name"
 
 
-def refuse_known(found: Submitted, board: Path) -> None:
-    """Refuse attempts at runs that a board has from somebody else: the first one that was taken in stays."""
+def refuse_known(found: Submitted, board: Path, levels: Mapping[str, Level] | None = None) -> None:
+    """Refuse attempts at runs that a board has from somebody else, unless these are verified less far.
+
+    levels    of the submitted attempts, as they were found; before, what a replay would give at best
+    """
     files = read_set(board, MANIFEST) if (board / MANIFEST).exists() else None
     if not files:
         return
@@ -202,9 +205,15 @@ def refuse_known(found: Submitted, board: Path) -> None:
         for documents in (documents_of(files, None), found.documents)
     )
     store = Published(board)
-    runs = {row["run_key"]: row["attempt"] for row in store.rows("select run_key, attempt from attempt")}
+    query = "select run_key, attempt, level from attempt join verification using (attempt) order by attempt desc"
+    runs = {row["run_key"]: (row["attempt"], Level(row["level"])) for row in store.rows(query)}
+    order = [*Level]
     for row in found.store.rows("select run_key, attempt from attempt"):
-        first, own = runs.get(row["run_key"], row["attempt"]), row["attempt"]
+        own = row["attempt"]
+        first, level = runs.get(row["run_key"], (own, Level.REPORTED))
+        reached = levels.get(own, Level.REPORTED) if levels is not None else Level.REPLAYED
+        if order.index(reached) > order.index(level):
+            continue
         if first != own:
             found.refused.setdefault(own, f"{board} has run {row['run_key'][:12]} already, as attempt {first}")
         elif there.get(own, here.get(own)) != here.get(own):

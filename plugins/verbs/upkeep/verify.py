@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.analysis.statistics import holm, same_mean
+from harness.contracts import plugin_process
 from harness.contracts.registry import Registry
 from harness.reporting.commands import asked
 from harness.results.ledger import rescored
@@ -29,7 +30,7 @@ from harness.results.store import reader
 from harness.results.store.reader import Record
 from harness.runs import studies
 from harness.runs.plan import RunRequest, expand
-from harness.runs.subprocess_call import call
+from harness.runs.subprocess_call import EndedError, call
 from harness.runs.worker import Job
 from harness.system.errors import BenchError, RunError
 from harness.system.files import read_json
@@ -298,7 +299,11 @@ class Verifier:
     def _measure(self, job: Job, asked: Sequence[Asked], *, refused: bool = False) -> list[dict[str, Any]]:
         """What rescoring found, by attempt; `RunError` where one cannot be rescored, or it is left out (`refused`)."""
         told: list[tuple[str, dict[str, Any]]] = []
-        call(RESCORE, job, [*asked], listen=lambda kind, what: told.append((kind, what)))
+        try:
+            call(RESCORE, job, [*asked], listen=lambda kind, what: told.append((kind, what)))
+        except EndedError as error:
+            why = plugin_process.ending(error.code, job.timeout or 0)
+            raise RunError(f"its draws could not be measured: {why}") from error
         for kind, what in () if refused else told:
             if kind == "refused":
                 raise RunError(f"its metrics are those of `bench rescore`, and of the repeated run: {what['reason']}")

@@ -572,3 +572,53 @@ def test_the_workflow_checks_a_request_and_takes_in_what_was_merged(sent, tmp_pa
     listed = ["git", "ls-tree", "-r", "--name-only", "main"]
     files = subprocess.run(listed, check=True, cwd=remote, capture_output=True, text=True)
     assert "board/manifest.json" in files.stdout
+
+
+def renamed(folder, seeds, change=lambda _: None):
+    """The same runs as attempts of somebody else, with other numbers."""
+    for i, path in enumerate(sorted(folder.glob("runs/*/*/*"))):
+        if json.loads((path / "spec.json").read_text())["seed"] not in seeds:
+            shutil.rmtree(path.parent)
+            continue
+        new = path.rename(path.with_name(f"{path.name[:-6]}{i:06x}"))
+        record = json.loads((new / "result.json").read_text()) | {"attempt": new.name}
+        change(record)
+        seal(new / "result.json", record)
+
+
+def test_a_run_that_somebody_reports_stays_open_to_whoever_can_show_it(sent, verify, tmp_path, capsys):
+    """Forged numbers, sent first for a run, neither keep the true ones away nor count once these are verified."""
+    board, forged = tmp_path / "board", tmp_path / "copy"
+    shutil.copytree(sent, forged)
+    renamed(forged, range(5), better)
+    first = exported(forged, tmp_path / "first")
+    assert verify(first, "--into", board, "--replays", "0")[0] == 0
+    assert ranks(board, capsys)["sgld"][:2] == (None, "reported")
+    out = exported(sent, tmp_path / "second")
+    code, rows, _ = verify(out, "--into", board, "--replays", "0")
+    assert (code, {"already, as attempt" in row["refused"] for row in rows}) == (4, {True})
+    code, (row,), said = verify(out, "--into", board)
+    assert (code, row["verified"]) == (0, "replayed"), said
+    assert ranks(board, capsys)["sgld"][:2] == (1, "replayed")
+    assert bench(board, "sql", "select distinct level from result join verification using (attempt)") == 0
+    assert json.loads(capsys.readouterr().out) == [{"level": "replayed"}]
+    assert verify(first, "--into", board)[0] == 4
+
+
+def test_a_seed_that_nobody_verified_does_not_lower_its_row(sent, verify, tmp_path, capsys):
+    board, more = tmp_path / "board", tmp_path / "more"
+    shutil.copytree(sent, more)
+    renamed(more, [4], better)
+    renamed(sent, range(4))
+    assert verify(exported(sent, tmp_path / "first"), "--into", board, "--replays", "4")[0] == 0
+    code, _, said = verify(exported(more, tmp_path / "second"), "--into", board, "--replays", "0")
+    assert code == 0, said
+    capsys.readouterr()
+    assert bench(board, "report", "leaderboard") == 0
+    assert {(row["verified"], row["seeds"]) for row in json.loads(capsys.readouterr().out)} == {("replayed", 4)}
+
+
+def test_a_rescoring_that_takes_too_long_leaves_the_row_reported(sent, verify):
+    code, (row,), _ = verify(sent, "--timeout", "0.0001", "--replays", "0")
+    assert (code, row["verified"]) == (0, "reported")
+    assert "its draws could not be measured: it took more than 0.0001 s" in row["how"]
