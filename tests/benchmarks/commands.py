@@ -42,6 +42,7 @@ for _ in range(int(sys.argv[2]) + 1):
     assert not Store(results).refresh()
     print(time.perf_counter() - began)
 """
+ARRIVED = "taken in, their results sent by all jobs"
 SPACE = 4 * 2**30
 """Bytes of memory that the largest results folder may take, beside which there must be as many left."""
 
@@ -92,16 +93,21 @@ def _small(folder: Path, environment: Mapping[str, str], repeats: int) -> list[R
 
 
 def _submitted(folder: Path, environment: Mapping[str, str], runs: int) -> list[Record]:
-    """Runs planned and submitted to a launcher that does nothing, and the same command again, to which all is known."""
+    """Runs planned and submitted to a launcher that does nothing; the same command again, to which all is known; and
+    once more, when the results of all are there.
+    """
     _say(f"{runs:,} runs submitted")
     results = folder / f"submitted-{runs}"
     plugin = Path(__file__).with_name("no_launcher.py")
     words = ["--plugin", str(plugin), "--results", str(results), *NOTHING_TO_DO, "--seeds", f"0-{runs - 1}"]
-    words += ["--max-runs", str(runs), "--launcher", "none", "--detach"]
+    words += ["--max-runs", str(runs), "--launcher", "none"]
     records = []
-    for what, goal in (("planned and submitted", 60.0), ("found again, the same command", None)):
+    for what, goal in (("planned and submitted", 60.0), ("found again, the same command", None), (ARRIVED, None)):
+        if what == ARRIVED and made_up.arrive(results) != runs:
+            raise RuntimeError(f"not all of {runs:,} runs were in the parcels")
+        more = [] if what == ARRIVED else ["--detach"]
         began = time.perf_counter()
-        process = subprocess.Popen([*BENCH, *words], env=dict(environment), stderr=subprocess.DEVNULL)
+        process = subprocess.Popen([*BENCH, *words, *more], env=dict(environment), stderr=subprocess.DEVNULL)
         _, status, used = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - began
         if status:
