@@ -1,0 +1,193 @@
+"""Any optimiser of torch.optim, or written like one, as a row beside samplers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch._dynamo  # the first optimiser would import it, which changes the environment and the filters of warnings
+
+from harness import Noise, PluginError, Potential, Sampler, SamplerLaw
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import Optimizer
+
+    State = dict[str, Tensor]
+
+
+def _in_torch(
+    sampler: TorchOptim, theta: Tensor, memory: dict[str, Any], g: Tensor, h: Tensor
+) -> tuple[Tensor, dict[str, Any]]:
+    """The rule: an optimiser for each chain that is kept from step to step, as in a training script."""
+    kept = memory.setdefault("kept", [sampler.made(row, h, 0 * h) for row in theta])
+    for optimiser, row, own in zip(kept, theta, g, strict=True):
+        (group,) = optimiser.param_groups
+        group["lr"] = float(h)
+        with torch.no_grad():
+            group["params"][0].copy_(row)
+        group["params"][0].grad = own.clone()
+        optimiser.step()
+    return torch.stack([optimiser.param_groups[0]["params"][0].detach().clone() for optimiser in kept]), memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class TorchOptim(Sampler):
+    """An optimiser of torch on U: each chain is a parameter (D,) with an optimiser of its own.
+
+        class NAdam(TorchOptim):
+            elementwise = True
+
+            def optimiser(self, groups):
+                return torch.optim.NAdam(groups)
+
+    Where each coordinate moves by itself (`elementwise`: SGD, Adam and its relatives, RMSprop, Adagrad; not Adafactor),
+    all chains are one parameter (C, D), which gives the same numbers some ten times as fast.
+
+    h is the learning rate and the gradient is grad U, that of the full-data sum. So a learning rate for the mean loss
+    U/N is divided by N for optimisers like SGD, whose step is h times the gradient (`step_unit = -1`). For those that
+    divide the gradient by its size (`step_unit = 0`, the default) it applies as it is, with epsilon times N. The prior
+    is part of U: `weight_decay` must be 0. One gradient a step: an optimiser that needs a closure, or sparse gradients,
+    is refused. T is in the group, as "temperature", for an optimiser that adds noise: numbers that it draws from
+    torch's global generator come from the chains' streams. Such a one also declares `limit_bias`.
+
+    State: the optimiser's own, beginning with what its first step would set it to. A first step that differs from the
+    others, as that of SGD with dampening, is therefore one from zero. With the law `TorchOptimLaw` of this module
+    `bench check` allows for its count of steps.
+    """
+
+    elementwise: ClassVar[bool] = False
+    step_unit: ClassVar[int] = 0
+    zero_temperature: ClassVar[Any] = _in_torch
+    exempt: ClassVar[Mapping[str, str]] = {"compiled": "an optimiser of torch changes tensors in place"}
+
+    @abstractmethod
+    def optimiser(self, groups: Iterable[dict[str, Any]]) -> Optimizer:
+        """The optimiser of these parameter groups, which have their learning rate."""
+
+    def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> State:
+        """What the optimiser sets its entries to in its first step, before it changes them."""
+        from plugins.adapters.randomness import ChainRandomness
+
+        found = []
+        for chain, row in enumerate(theta):
+            optimiser, parameter = self._made(row, h, T, chain)
+            first = optimiser.state[parameter] = _First()
+            parameter.grad = torch.zeros_like(row)
+            with ChainRandomness(type(self).__name__, lambda _, like: torch.zeros_like(like)):
+                self._take_a_step(optimiser)
+            found.append({**self._entries(optimiser, parameter), **first.values_set})
+        return {entry: _of_theta(torch.stack([of[entry] for of in found]), theta) for entry in found[0]}
+
+    def step(
+        self, theta: Tensor, state: State, potential: Potential, h: Tensor, T: Tensor, noise: Noise
+    ) -> tuple[Tensor, State]:
+        from plugins.adapters.randomness import each
+
+        g = potential.grad(theta)
+        together = self.elementwise and not h.dim() + T.dim()
+        moved, found = [], []
+        for chain, randomness in each(type(self).__name__, noise, len(theta), together=together):
+            optimiser, parameter = self._made(theta[chain], h, T, chain)
+            optimiser.state[parameter] = {
+                entry: _of_torch(leaf[0] if together and leaf.dim() == 1 else leaf[chain])  # all have taken equal steps
+                for entry, leaf in state.items()
+            }
+            parameter.grad = g[chain].clone()
+            settings = _settings(optimiser)
+            with randomness:
+                self._take_a_step(optimiser)
+            if _settings(optimiser) != settings:
+                raise PluginError(
+                    f"{type(self).__name__}: {type(optimiser).__name__} changes its parameter group in a step, and "
+                    "each step starts with a new one; keep what changes in the state of the parameter"
+                )
+            moved.append(parameter.detach())
+            found.append(self._entries(optimiser, parameter))
+        if together:
+            leaves = {entry: leaf if leaf.dim() > 1 else leaf.expand(len(theta)) for entry, leaf in found[0].items()}
+        else:
+            leaves = {entry: torch.stack([of[entry] for of in found]) for entry in found[0]}
+        new = {entry: _of_theta(leaf, theta) for entry, leaf in leaves.items()}
+        return moved[0] if together else torch.stack(moved), new
+
+    def limit_bias(self) -> float | None:
+        return 0.0
+
+    def made(self, parameter: Tensor, h: Tensor, T: Tensor) -> Optimizer:
+        """The optimiser of a copy of one chain, or of all, before its first step."""
+        group = {"params": [parameter.clone().requires_grad_()], "lr": float(h), "temperature": float(T)}
+        try:
+            optimiser = self.optimiser([group])
+        except (TypeError, ValueError) as error:
+            raise PluginError(f"{type(self).__name__}: torch refuses to make it: {error}") from error
+        if optimiser.param_groups[0].get("weight_decay"):
+            raise PluginError(
+                f"{type(self).__name__}: {type(optimiser).__name__} has a weight_decay, and the prior belongs to the "
+                "task; give weight_decay=0"
+            )
+        return optimiser
+
+    def _made(self, theta: Tensor, h: Tensor, T: Tensor, chain: int | slice) -> tuple[Optimizer, Tensor]:
+        """The optimiser of a chain with its own h and T, and its parameter."""
+        optimiser = self.made(theta, *(number[chain, 0] if number.dim() else number for number in (h, T)))
+        return optimiser, optimiser.param_groups[0]["params"][0]
+
+    def _take_a_step(self, optimiser: Optimizer) -> None:
+        try:
+            optimiser.step()
+        except (TypeError, RuntimeError) as error:
+            raise PluginError(
+                f"{type(self).__name__}: a step of {type(optimiser).__name__} failed ({error}); it gets one dense "
+                "gradient a step, and can have no closure"
+            ) from error
+
+    def _entries(self, optimiser: Optimizer, parameter: Tensor) -> State:
+        """The optimiser's state of a parameter, tensors that a checkpoint can hold."""
+        found = {name: value for name, value in optimiser.state[parameter].items() if value is not None}
+        for name, value in found.items():
+            where = f"{type(self).__name__}: {name!r} in the state of {type(optimiser).__name__}"
+            if not isinstance(value, torch.Tensor):
+                raise PluginError(f"{where} is no tensor, so that no checkpoint can hold it")
+            if self.elementwise and value.shape not in {torch.Size(()), parameter.shape}:
+                raise PluginError(
+                    f"{where} has the shape {tuple(value.shape)}, not that of the parameter: coordinates do not move "
+                    "by themselves; set elementwise = False"
+                )
+        return {name: value.detach().clone() for name, value in found.items()}
+
+
+class TorchOptimLaw(SamplerLaw):
+    """An optimiser: at T = 1 too it does what torch does. Corrections by its count of steps vanish as that grows."""
+
+    clocks: ClassVar[Mapping[str, str]] = {"step": "corrections of running means for their start tend to 1"}
+
+
+class _First(dict[str, Any]):
+    """The state of a parameter, which remembers what each tensor of it was first set to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values_set: State = {}
+
+    def __setitem__(self, entry: str, value: Any) -> None:
+        if isinstance(value, torch.Tensor) and entry not in self.values_set:
+            self.values_set[entry] = value.detach().clone()
+        super().__setitem__(entry, value)
+
+
+def _of_torch(entry: Tensor) -> Tensor:
+    """An entry as torch keeps it: numbers without a dimension, such as counts of steps, in float32."""
+    return entry.to(torch.float32) if entry.dim() == 0 and entry.is_floating_point() else entry.clone()
+
+
+def _of_theta(leaf: Tensor, theta: Tensor) -> Tensor:
+    """An entry of all chains as the harness keeps it, in memory of its own."""
+    return leaf.to(theta.dtype, copy=True) if leaf.is_floating_point() else leaf.clone()
+
+
+def _settings(optimiser: Optimizer) -> dict[str, Any]:
+    (group,) = optimiser.param_groups
+    return {name: value for name, value in group.items() if name != "params"}
