@@ -23,6 +23,7 @@ from harness.runs.agent import scratch_folder
 
 NAMESPACE = "sgmcmc-bench"
 EVERY_SECONDS = 1.0
+MAKE_TRIES = 3
 ANSWER_SECONDS = 30.0
 LEAVE_SECONDS = 5.0
 """For an actor to delete its folder; an agent that goes on for longer deletes it itself."""
@@ -30,6 +31,8 @@ START_SECONDS = 180.0
 """For an actor to start; on a busy machine it took 40."""
 REACH_SECONDS = 5.0
 CURRENT = Path("/tmp/ray/ray_current_cluster")  # noqa: S108 - Ray's own
+SILENT = {"RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
+"""Ray prints news of its nodes to stdout, where a table or JSON of the command belongs; read when ray is imported."""
 MEMORY = Path("/dev/shm")  # noqa: S108
 """Where files wait to be carried to the box: a full disk of the node must not keep an agent from saying so."""
 
@@ -94,6 +97,7 @@ class Ray(Launcher):
         if known is not None and known.is_initialized():
             return known
         _check_reachable(self.address)
+        os.environ.update(SILENT)
         try:
             import ray
         except ImportError as error:
@@ -114,7 +118,7 @@ class Box:
 
     def put(self, name: str, content: bytes) -> None:
         """Write a file."""
-        if self._ask("put", name, content, make=name == "job.tar") is None:
+        if self._ask("put", name, content, tries=MAKE_TRIES * (name == "job.tar")) is None:
             raise OSError(f"the box of job {self.name} is gone")
 
     def get(self, name: str) -> bytes | None:
@@ -139,27 +143,32 @@ class Box:
                     ray.get(actor.leave.remote(), timeout=LEAVE_SECONDS)
             ray.kill(actor)
 
-    def _ask(self, what: str, *arguments: Any, make: bool = False) -> Any:
+    def _ask(self, what: str, *arguments: Any, tries: int = 0) -> Any:
+        """The box's answer; None where there is no box. With `tries` it is made, and again if its node is lost."""
         ray = self.launcher.connected()
-        actor = _actor(ray, f"box-{self.name}")
-        if actor is None and make:
-            from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-            here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-            actor = ray.remote(_Box).options(
-                name=f"box-{self.name}", namespace=NAMESPACE, lifetime="detached", get_if_exists=True, num_cpus=0,
-                scheduling_strategy=here,
-            ).remote()  # fmt: skip
+        actor = _actor(ray, f"box-{self.name}") or (self._made(ray) if tries else None)
         if actor is None:
             return None
         try:
-            seconds = START_SECONDS if make else ANSWER_SECONDS
-            return ray.get(getattr(actor, what).remote(*arguments), timeout=seconds)
+            return ray.get(getattr(actor, what).remote(*arguments), timeout=START_SECONDS if tries else ANSWER_SECONDS)
         except ray.exceptions.RayError as error:
-            hint = ""
-            if isinstance(error, ray.exceptions.ActorDiedError):
-                hint = " Ray does not say why: look for a full disk, or no memory left, on its node"
-            raise OSError(f"the box of job {self.name}: {str(error).strip().partition(chr(10))[0]}{hint}") from error
+            died = isinstance(error, ray.exceptions.ActorDiedError)
+            if died and tries > 1:
+                time.sleep(EVERY_SECONDS)
+                return self._ask(what, *arguments, tries=tries - 1)
+            hint = " Ray does not say why: look for a full disk, or no memory left, on its node" if died else ""
+            reason = str(error).strip().partition("\n")[0]
+            raise OSError(f"the box of job {self.name}: {reason}{hint}") from error
+
+    def _made(self, ray: Any) -> Any:
+        """A new actor, on this node if that is possible."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        return ray.remote(_Box).options(
+            name=f"box-{self.name}", namespace=NAMESPACE, lifetime="detached", get_if_exists=True, num_cpus=0,
+            scheduling_strategy=here,
+        ).remote()  # fmt: skip
 
 
 class _Box:
