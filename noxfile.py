@@ -39,7 +39,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "2"}
 @nox.session
 def tests(session: nox.Session) -> None:
     """Everything but the slow tests; what CI runs. Arguments after -- replace the selection."""
-    session.install(".[arviz,tune]", *PYTEST, TOOLS["arviz-stats"])
+    session.install(".[arviz,posteriors,tune]", *PYTEST, TOOLS["arviz-stats"])
     selection = session.posargs or ["-m", "not slow"]
     session.run("pytest", *PARALLEL, "--durations=10", *selection, env=ONE_THREAD)
 

@@ -47,6 +47,8 @@ from harness.contracts.predictions import REFERENCE_METRICS as REFERENCE_METRICS
 from harness.contracts.predictions import PredictiveObserver as PredictiveObserver
 from harness.contracts.randomness import TUNING_SEED as TUNING_SEED
 from harness.contracts.randomness import Streams as Streams
+from harness.contracts.reference import TIERS as TIERS
+from harness.contracts.reference import Reference as Reference
 from harness.contracts.registry import Registry as Registry
 from harness.contracts.registry import load_plugin as load_plugin
 from harness.contracts.registry import registry as registry

@@ -9,8 +9,11 @@ from harness import Info, hook
 def bench_tasks() -> list[Info]:
     """The tasks of this package."""
     blr = "tasks.regression.blr"
+    uci = "tasks.regression.uci.task"
     return [
+        Info("airfoil", f"{uci}:Airfoil", "a small Bayesian network on Airfoil Self-Noise, 1,052 x 5, 658 parameters"),
         Info("banana", "tasks.synthetic.curved:Banana", "a crescent in two dimensions (Haario et al. 1999)"),
+        Info("bikesharing", f"{uci}:Bikesharing", "the same on Bike Sharing, 12,165 x 11, 754 parameters"),
         Info("bimodal1d", "tasks.synthetic.bimodal1d:Bimodal1D", "a quartic with two modes, in one dimension"),
         Info("blr-a9a", "tasks.regression.a9a.task:A9a", "Bayesian logistic regression, a9a, 32,561 x 124"),
         Info("blr-australian", f"{blr}:Australian", "Bayesian logistic regression, Australian credit, 690 x 15"),
@@ -18,6 +21,7 @@ def bench_tasks() -> list[Info]:
         Info("blr-heart", f"{blr}:Heart", "Bayesian logistic regression, Statlog heart disease, 270 x 14"),
         Info("cifar10", "tasks.vision.cifar:Cifar10", "CIFAR-10 by ResNet-18 (both papers), or ResNet-20 against HMC"),
         Info("cifar100", "tasks.vision.cifar:Cifar100", "CIFAR-100 by ResNet-18, 11.2 M weights (both papers)"),
+        Info("energy", f"{uci}:Energy", "the same on Energy Efficiency, 537 x 8, 706 parameters"),
         Info("funnel", "tasks.synthetic.funnel:Funnel", "Neal's funnel, D = 10 (Neal 2003)"),
         Info("gaussian", "tasks.synthetic.gaussian:IllConditionedGaussian", "an ill-conditioned Gaussian, D = 10"),
         Info("gaussian2d", "tasks.synthetic.gaussian2d:Gaussian2D", "a correlated Gaussian in two dimensions"),

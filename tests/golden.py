@@ -25,11 +25,22 @@ FILE = Path(__file__).with_name("golden.json")
 INFOS = {
     kind: {offer.name: offer.info for offer in registry().offers(kind)} for kind in ("samplers", "schedules", "tasks")
 }
-TASKS = ("bimodal1d", "blr-a9a", "blr-heart", "gaussian2d", "landsat", "mixture2d", "mixture25", "mixture5", "ravine")
+TASKS = (
+    "bimodal1d",
+    "blr-a9a",
+    "blr-heart",
+    "energy",
+    "gaussian2d",
+    "landsat",
+    "mixture2d",
+    "mixture25",
+    "mixture5",
+    "ravine",
+)
 """Those whose steps are quick."""
 ON_DATA = {"mc-dropout": "landsat", "sgfs": "blr-heart", "sgrld": "blr-heart"}
 """They need what a density does not have."""
-STEP = {"landsat": 1e-6, "blr-a9a": 1e-6, "ravine": 1e-7}
+STEP = {"landsat": 1e-6, "blr-a9a": 1e-6, "energy": 1e-7, "ravine": 1e-7}
 
 
 def read():

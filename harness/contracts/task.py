@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from harness.contracts.data import DataFile
 from harness.contracts.parameters import Configurable
 from harness.contracts.randomness import TUNING_SEED
+from harness.contracts.reference import Reference
 from harness.contracts.truth import Truth
 from harness.system.columns import entry
 from harness.system.errors import UsageError, require
@@ -248,7 +249,7 @@ class Task(Configurable):
                GPU, steps of these tasks are recorded as a CUDA graph unless a setting says otherwise
     given      what those of them are that cost a sampler no gradients, "metric": stated on the rows that use them
     prior_precision  of a prior N(0, I / prior_precision), where the prior is one
-    stored_truth  what `bench truth` computed; the harness sets it
+    stored_truth, stored_reference  what `bench truth` computed; the harness sets one of them
     """
 
     version: ClassVar[int] = 1
@@ -261,6 +262,7 @@ class Task(Configurable):
     opaque: ClassVar[bool] = False
     prior_precision: ClassVar[float | None] = None
     stored_truth: ClassVar[Truth | None] = None
+    stored_reference: ClassVar[Reference | None] = None
 
     def dim(self) -> int:
         """Number of parameters D."""
@@ -285,6 +287,14 @@ class Task(Configurable):
     def truth(self) -> Truth | None:
         """The exact moments, where they are known; else those that `bench truth` stored, if any."""
         return self.stored_truth
+
+    def functions(self, theta: Tensor) -> Tensor:
+        """Functions (n, K) of theta (n, D), such as predictions, of which `reference` has the moments."""
+        raise NotImplementedError(f"{type(self).__name__} has no functions")
+
+    def reference(self) -> Reference | None:
+        """The moments of `functions`, where those of theta cannot be known; those that `bench truth` stored, if any."""
+        return self.stored_reference
 
     def for_laws(self) -> Task:
         """What the laws are tried on: the task, unless it is too large; then the same code, small, in float64."""

@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from harness.contracts.reference import Reference
 from harness.contracts.task import Task
 from harness.contracts.truth import Truth
 from harness.results.spec import RunSpec
@@ -20,6 +21,9 @@ from harness.system.files import SEAL, read_json, seal_holds
 
 GRADIENTS_ONLY = ("batch", "gradient_noise")
 """Task settings that change the noise of the gradients and not the target."""
+
+FUNCTIONS = "functions"
+"""In a record of functions of theta: how many. Other records are of theta itself."""
 
 
 def place(results: Path, spec: RunSpec) -> Path:
@@ -41,14 +45,17 @@ def read(results: Path, spec: RunSpec) -> dict[str, Any] | None:
 
 
 def task_with_truth(results: Path, spec: RunSpec) -> Task:
-    """The task of a run, with the truth that is stored for it."""
+    """The task of a run, with the truth or the reference that is stored for it."""
     task: Task = instance(spec.task.target, spec.task.params)
     record = read(results, spec)
-    if record is not None:
+    if record is not None and FUNCTIONS in record:
+        object.__setattr__(task, "stored_reference", Reference.of_record(record))
+    elif record is not None:
         object.__setattr__(task, "stored_truth", Truth.of_record(record))
     return task
 
 
 def checksum(task: Task) -> str:
     """Which stored truth a task has; "" for none."""
-    return task.stored_truth.checksum if task.stored_truth else ""
+    stored = task.stored_truth or task.stored_reference
+    return stored.checksum if stored else ""

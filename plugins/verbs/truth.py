@@ -8,12 +8,13 @@ import typer
 
 from harness.cli import context, options
 from harness.reporting.report import Result, table
-from harness.system.errors import UsageError
+from harness.system.errors import RunError, UsageError
 
 LARGEST = 1000
 """Coordinates of a target: the draws of that many take half a gigabyte, and the record 20 MB."""
 SHOWN = 20
 COLUMNS = ["coordinate", "mean", "error of the mean", "sd", "error of the sd"]
+FUNCTION_COLUMNS = ["function", *COLUMNS[1:], "R-hat"]
 
 
 def truth(
@@ -32,11 +33,14 @@ def truth(
 
     Later runs of the task use it; `bench rescore` brings finished ones up to date. Nothing is stored, with exit code
     1, if the chains do not agree (R-hat above 1.01, effective size below 10,000, acceptance outside of 0.5 to 0.98).
+    Of a task with functions (predictions of a network) it is a reference in function space. That one is stored even if
+    it fails its acceptance rule; then it is not used, and the exit code is 1.
 
     Examples:
         bench truth my-task
         bench truth my-task --set task.scale=2 --draws 8000
     """
+    from harness.contracts.reference import Reference
     from harness.results.ledger.ledger import Ledger
     from harness.runs import truths
     from harness.runs.plan import RunRequest, data_files, expand, parse_settings
@@ -66,6 +70,15 @@ def truth(
         path.parent.mkdir(exist_ok=True)
         write_json(path, record)
         note = f"stored in {path}; `bench rescore --task {spec.task.name}` applies it to finished runs"
+    if truths.FUNCTIONS in record:
+        refused = Reference.of_record(record).refused
+        if refused:
+            raise RunError(f"the reference in {path} is not used: {refused}; delete it to compute it again")
+        return Result(
+            [_accepted(record), table(_functions(record)[:SHOWN], FUNCTION_COLUMNS)],
+            [{**record, "path": str(path)}],
+            notes=[note],
+        )
     return Result(
         [_quality(record), table(_rows(record)[:SHOWN], COLUMNS)], [{**record, "path": str(path)}], notes=[note]
     )
@@ -77,6 +90,21 @@ def _quality(record: dict[str, Any]) -> str:
         f"{min(record['ess_z'], record['ess_z2']):,.0f} or more, acceptance {record['acceptance']:.2f} "
         f"(least {record['acceptance_worst_chain']:.2f})"
     )
+
+
+def _accepted(record: dict[str, Any]) -> str:
+    return (
+        f"{record['chains']} chains of {record['draws']} draws: largest R-hat {max(record['rhat']):.3f}, "
+        f"acceptance {record['acceptance']:.2f} (least {record['acceptance_worst_chain']:.2f})"
+    )
+
+
+def _functions(record: dict[str, Any]) -> list[dict[str, Any]]:
+    columns = zip(*(record[name] for name in ("mean", "mean_error", "sd", "sd_error", "rhat")), strict=True)
+    return [
+        {"function": i, **dict(zip(FUNCTION_COLUMNS[1:], (f"{value:.6g}" for value in values), strict=True))}
+        for i, values in enumerate(columns)
+    ]
 
 
 def _rows(record: dict[str, Any]) -> list[dict[str, Any]]:

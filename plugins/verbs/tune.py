@@ -107,7 +107,7 @@ def tune(
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=100, help="Runs per trial, each with its own seed.")] = 2,
     objective_: Annotated[
         str | None,
-        typer.Option("--objective", help="Metric; default: joint_error, or nll on held-out training data."),
+        typer.Option("--objective", help="Metric; default: nll on held-out training data, or joint_error."),
     ] = None,
     space_: Annotated[
         list[str] | None,

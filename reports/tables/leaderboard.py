@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness import (
+    TIERS,
     FieldScore,
     Group,
     Records,
@@ -30,7 +31,14 @@ NOTE = (
     "bootstrap interval over seeds; data passes to low error: until the median of b2 over chains x seeds, "
     "each in its own worst direction, is below 0.01 for good; reached it: share of chains below 0.01 at the end"
 )
+FUNCTION_NOTE = (
+    "joint error: b2 at the end, the squared error of a chain's averages of z, z^2 and of the shares below the 5, 50 "
+    "and 95 % quantiles of each prediction, in units of their variance in the reference, averaged over chains x seeds, "
+    "for the worst prediction; bootstrap interval over seeds"
+)
+IN_FUNCTION_SPACE = ("function_mean_error", "function_sd_error")
 COMPANIONS = (
+    *IN_FUNCTION_SPACE, "rmse", "coverage90", "calibration_error", "interval_width",
     *wide.JOINT_LAW, "temperature", wide.SPREAD, "mode_mass_tv",
     "test_error", "agreement", "total_variation", "train_accuracy", "nll", "ece", "single_test_error", "disagreement",
     "sparsity",
@@ -92,17 +100,23 @@ def _table(score: PaperScore, by: str) -> Table:
         columns |= {
             "joint error": lambda group: _record(with_interval(score.estimate(group, JOINT))),
             "bias\N{SUPERSCRIPT TWO} + variance": lambda group: _split(score, group),
+        }
+        notes.append(NOTE if score.tier == "truth" else FUNCTION_NOTE)
+    if score.tier == "truth":
+        columns |= {
             "data passes to low error": lambda group: _cost(score, group),
             "rank by data passes": wide.rank_cell(score, COST),
             "reached it": lambda group: _share(score, group),
         }
-        notes.append(NOTE)
+    notes.append(f"tier of the truth: {score.tier} ({TIERS[score.tier]})")
     own = dict.fromkeys([by, score.primary])
     for metric in [m for m in own if m and m not in (JOINT, COST)]:
         columns[wide.header(metric)] = wide.metric_cell(score, metric)
         columns |= wide.paper_columns(score, metric)
         notes += wide.paper_notes(score, metric)
     companions = [metric for metric in COMPANIONS if metric in score.metrics and metric not in own]
+    if score.tier != "reference":
+        companions = [metric for metric in companions if metric not in IN_FUNCTION_SPACE]
     columns |= {wide.header(metric): wide.metric_cell(score, metric) for metric in companions}
     columns |= wide.cost_columns(score, score.primary)
     return wide.build(score, by, columns, notes)

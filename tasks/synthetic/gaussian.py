@@ -30,7 +30,7 @@ class IllConditionedGaussian(NoisyDensityTask):
 
     box: ClassVar = 1.0
 
-    dimension: int = param(10, "[2, 200]", "D", source="SMILE")
+    dimension: int = param(10, "[2, 1000]", "D", source="SMILE")
     condition: float = param(1e4, "[1, 1e6]", "kappa, of the covariance", source="SMILE")
 
     def dim(self) -> int:

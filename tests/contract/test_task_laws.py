@@ -9,6 +9,7 @@ from tasks import bench_tasks
 from tasks.regression.a9a.task import A9a
 from tasks.regression.blr import Australian, German, Heart
 from tasks.regression.ravine import Ravine
+from tasks.regression.uci.task import Airfoil, Bikesharing, Energy
 from tasks.synthetic.bimodal1d import Bimodal1D
 from tasks.synthetic.curved import Banana, Rosenbrock
 from tasks.synthetic.funnel import Funnel
@@ -24,9 +25,12 @@ from tasks.vision.notmnist import NotMNIST
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 TASKS = {
+    "airfoil": Airfoil(),
     "banana": Banana(),
+    "bikesharing": Bikesharing(),
     "bimodal1d": Bimodal1D(),
     "blr-a9a": A9a(),
+    "energy": Energy(),
     "funnel": Funnel(noise="correlated"),
     "gaussian": IllConditionedGaussian(noise="correlated"),
     "gaussian-100": IllConditionedGaussian(dimension=100, noise="student-t"),
@@ -46,7 +50,7 @@ TASKS = {
     "landsat": Landsat(),
     "mnist-sparse": MnistSparse(),
 }
-NETWORKS = {"notmnist", "landsat", "mnist-sparse"}
+NETWORKS = {"airfoil", "bikesharing", "energy", "notmnist", "landsat", "mnist-sparse"}
 """Nobody knows their moments."""
 
 ELSEWHERE = {"cifar10", "cifar100", "imagenet", "landsat", "mnist-sparse", "notmnist"}

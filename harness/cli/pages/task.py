@@ -10,6 +10,7 @@ import numpy as np
 from harness.cli.classes import loaded
 from harness.cli.pages.offers import head, hyperparameters, text
 from harness.contracts import data as files
+from harness.contracts.reference import TIERS
 from harness.contracts.registry import Offer
 from harness.system.errors import BenchError
 
@@ -21,6 +22,7 @@ def task(offer: Offer) -> dict[str, Any]:
     curvature   largest eigenvalue of the Hessian at a mode; sgld is stable for h below 2/curvature
     truth       mean, sd, mcse (of the mean), sd_mcse, covariance; directions, and z3 and z4 along them; how. None where
                 it is not known
+    tier        truth, reference (in function space) or none, and why
     """
     cls = loaded(offer)
     record = {**head(offer), "task_version": cls.version, "description": text(offer), "dtype": cls.dtype}
@@ -52,6 +54,7 @@ def task(offer: Offer) -> dict[str, Any]:
         "batch_terms": _asked(made.batch_terms, notes),
         "curvature": _asked(made.curvature, notes),
         "truth": _asked(lambda: truth(made), notes),
+        "tier": _asked(lambda: tier(made), notes),
     }
     return record | ({"note": "; ".join(dict.fromkeys(notes))} if notes else {})
 
@@ -64,6 +67,16 @@ def truth(made: Any) -> dict[str, Any] | None:
     moments = {"mean": known.mean, "sd": known.sd, "mcse": known.mean_mcse, "sd_mcse": known.sd_mcse}
     moments |= {"covariance": known.covariance, "directions": known.directions, "z3": known.z3, "z4": known.z4}
     return {**{name: np.asarray(values).tolist() for name, values in moments.items()}, "how": known.how}
+
+
+def tier(made: Any) -> str:
+    """How well the target is known, and why not better."""
+    if (known := made.truth()) is not None:
+        return f"truth ({known.how})"
+    found = made.reference()
+    if found is None:
+        return f"none ({TIERS['none']})"
+    return f"none ({found.how}; not used: {found.refused})" if found.refused else f"reference ({found.how})"
 
 
 def _asked(question: Callable[[], Any], notes: list[str]) -> Any:

@@ -27,6 +27,8 @@ UNGATED = (JOINT, LOW_ERROR, *OVER_SEEDS)
 ESS_MSE = "ess_mse"
 MARGINAL = "mean_error"
 """A group that measures this metric has a known truth."""
+FUNCTIONS = ("agreement", "function_mean_error")
+"""And one that measures one of these: a reference in function space."""
 
 ERRORS = ("joint_error",)
 LOW_ERROR_CURVES = ("joint_b2_z_max", "joint_b2_z2_max")

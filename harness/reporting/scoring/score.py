@@ -78,6 +78,14 @@ class FieldScore:
         """Whether the task has a truth: then errors against it rank, even if these runs have no record of them."""
         return any(self._accuracy[group.key].errors or MARGINAL in group.metrics() for group in self.groups)
 
+    @property
+    def tier(self) -> str:
+        """The name in `TIERS` of what the runs were compared with."""
+        measured = {name for group in self.groups for name in group.metrics()}
+        if not measured.isdisjoint(accuracy.FUNCTIONS):
+            return "reference"
+        return "truth" if self.truth_known else "none"
+
     def derive(self, name: str, base: str, unit: str, cost: Cost) -> None:
         """Add a metric: another one divided by a cost of the run, seed by seed; no value if the cost is unknown."""
         if base in self.metrics:

@@ -11,8 +11,8 @@ from harness.contracts.parameters import suggestions
 from harness.system.errors import UsageError
 from plugins.verbs.tuning.search import Trial
 
-DEFAULTS = ("joint_error", "nll")
-"""The error against a known truth; for classifiers the negative log-likelihood of held-out training data."""
+DEFAULTS = ("nll", "joint_error")
+"""The negative log-likelihood of held-out training data; without data of that kind, the error against the truth."""
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,31 @@ import numpy as np
 import torch
 from scipy.stats import beta
 
-from harness import DataTask, DensityTask, Problem, RunError, Streams, Truth, UsageError, diagnostics, quantile_levels
+from harness import (
+    DataTask,
+    DensityTask,
+    Problem,
+    Reference,
+    RunError,
+    Streams,
+    Task,
+    Truth,
+    UsageError,
+    diagnostics,
+    quantile_levels,
+)
 from harness.contracts.plugin_errors import plugin_code
 from harness.runs.plugin_metadata import instance
 from harness.runs.truths import GRADIENTS_ONLY
 from harness.runs.worker import Job, prepare
+from plugins.verbs.upkeep.function_reference import compute_functions
 from plugins.verbs.upkeep.reference import hmc_draws, truth_record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Observer, Task
+    from harness import Observer
     from harness.runs.subprocess_call import Send
 
     Array = NDArray[np.float64]
@@ -86,7 +99,7 @@ def whitened(task: Task, mean: Array, root: Array) -> Task:
 
 
 def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
-    """The record that `Truth.of_record` reads.
+    """The record that `Truth.of_record` reads, or of a task with `functions` the one for `Reference.of_record`.
 
     `UsageError` where the task states a truth or has no gradient, `RunError` where the chains do not agree.
     """
@@ -94,7 +107,8 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
     spec = job.specs[0]
     name = spec.task.name
     task: Task = instance(spec.task.target, spec.task.params)
-    if (known := task.truth()) is not None:
+    known = task.truth() or task.reference()
+    if known is not None and not (isinstance(known, Reference) and known.refused):
         raise UsageError(f"{name} states its truth itself ({known.how}); nothing was computed")
     for setting, kind in zip(GRADIENTS_ONLY, (DataTask, DensityTask), strict=True):
         if setting in spec.task.params and not isinstance(task, kind):
@@ -105,6 +119,8 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
     mean, root = np.zeros(task.dim()), np.eye(task.dim())
     with plugin_code(f"{name}: its energy on all the data cannot be evaluated"):
         check_gradient(name, whitened(task, mean, root))
+    if type(task).functions is not Task.functions:
+        return compute_functions(spec, task, draws, send)
     hmc = instance(spec.sampler.target, SAMPLER)
     half, step_size = PILOT_STEPS // 2, 1 / (task.curvature() or 1.0)
     for number in range(1, PILOTS + 1):

@@ -79,9 +79,23 @@ class TwoModes(Line):
         return -torch.logaddexp(-(theta[:, 0] - 20).square() / 2, -(theta[:, 0] + 20).square() / 2)
 
 
+class Sums(Pair):
+    def functions(self, theta):
+        return torch.stack([theta[:, 0], theta[:, 0] + 10 * theta[:, 1]], 1)
+
+
+class Apart(TwoModes):
+    def functions(self, theta):
+        return theta
+
+    def start(self, generator):
+        return torch.empty(1, dtype=torch.float64).uniform_(-25, 25, generator=generator)
+
+
 @hook
 def bench_tasks():
-    return [Info(name.lower(), f"unknown_truth:{name}") for name in ("Pair", "Power", "Random", "Steps", "TwoModes")]
+    names = ("Pair", "Power", "Random", "Steps", "TwoModes", "Sums", "Apart")
+    return [Info(name.lower(), f"unknown_truth:{name}") for name in names]
 """
 SHORT = ["--sampler", "sgld", "--budget", "steps=2000", "--chains", "2"]
 
@@ -141,6 +155,23 @@ def test_a_truth_is_right_is_used_from_then_on_and_changes_no_key(bench, tmp_pat
     path.write_text(path.read_text().replace('"mean"', '"median"'))
     code, _, err = bench("truth", "pair")
     assert (code, "is damaged; delete it" in err) == (4, True)
+
+
+def test_a_reference_of_functions_is_right_and_one_whose_chains_disagree_is_not_used(bench):
+    code, (record,), err = bench("truth", "sums", "--draws", 500)
+    assert (code, "stored in" in err) == (0, True), err
+    right = {"mean": [3, 3], "sd": [1, 3.8**0.5]}
+    for name, exact in right.items():
+        off = np.abs(np.array(record[name]) - exact) / np.array(record[f"{name}_error"])
+        assert off.max() < 5, (name, off)
+        assert max(record[f"{name}_error"]) < 0.1
+    levels = (np.array(record["quantiles"]) - 3) / np.array(right["sd"])[:, None]
+    assert np.abs(levels - [-1.6449, 0, 1.6449]).max() < 0.1
+    assert np.abs(np.array(record["z4"]) - 3).max() < 0.3
+    assert max(record["rhat"]) < 1.02
+    for _ in range(2):
+        code, _, err = bench("truth", "apart", "--draws", 100)
+        assert (code, "is not used: R-hat is 1.05 or less for 0.0% of the functions" in err) == (1, True), err
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from harness import TUNING_SEED, DataTask, Protocol, Streams, param, registry
+from harness import TUNING_SEED, DataTask, Protocol, Streams, load_plugin, param, registry
 from harness.contracts.parameters import schema
 from harness.contracts.registry import load
 from harness.runs import local, studies
@@ -20,6 +20,7 @@ from harness.runs.settings import find_pair, resolve
 
 pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
 
+from plugins.verbs.tuning.objective import objective
 from plugins.verbs.tuning.search import Search
 from plugins.verbs.tuning.space import Range, space
 
@@ -257,6 +258,12 @@ def test_tuning_sees_no_test_row_and_is_not_tested_on_what_it_was_trained_on():
 
 
 @pytest.mark.data
+@pytest.mark.parametrize(("task", "metric"), [("airfoil", "nll"), ("notmnist", "nll"), ("blr-heart", "joint_error")])
+def test_held_out_rows_decide_where_a_task_predicts_and_not_a_reference(task, metric):
+    facts = {"metrics": [vars(found) for found in load_plugin("tasks", task).metrics]}
+    assert objective(task, facts, None).metric == metric
+
+
 def test_a_network_is_tuned_on_held_out_rows():
     task = load(registry().target("tasks", "landsat"))()
     problem = task.build([Streams(TUNING_SEED, 0)], "cpu")
