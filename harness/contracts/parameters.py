@@ -89,8 +89,12 @@ class Configurable:
 
 
 def schema(cls: type) -> list[Field]:
-    """The declared hyperparameters of a `Configurable` class, in order."""
+    """The declared hyperparameters of a `Configurable` class, in order; `TypeError` where one hides a method."""
     hints = typing.get_type_hints(cls)
+    for f in fields(cls):
+        for base in cls.__mro__:
+            if isinstance(vars(base).get(f.name), (types.FunctionType, property)):
+                raise TypeError(f"the setting {f.name!r} hides {base.__name__}.{f.name}; give it another name")
     return [_field(f, hints[f.name]) for f in fields(cls) if f.init]
 
 

@@ -289,10 +289,10 @@ class Task(Configurable):
         return self.stored_truth
 
     def functions(self, theta: Tensor) -> Tensor:
-        """Functions (n, K) of theta (n, D), such as predictions, of which `reference` has the moments."""
+        """Functions (n, K) of theta (n, D), such as predictions, of which `function_reference` has the moments."""
         raise NotImplementedError(f"{type(self).__name__} has no functions")
 
-    def reference(self) -> Reference | None:
+    def function_reference(self) -> Reference | None:
         """The moments of `functions`, where those of theta cannot be known; those that `bench truth` stored, if any."""
         return self.stored_reference
 

@@ -73,7 +73,7 @@ def tier(made: Any) -> str:
     """How well the target is known, and why not better."""
     if (known := made.truth()) is not None:
         return f"truth ({known.how})"
-    found = made.reference()
+    found = made.function_reference()
     if found is None:
         return f"none ({TIERS['none']})"
     return f"none ({found.how}; not used: {found.refused})" if found.refused else f"reference ({found.how})"

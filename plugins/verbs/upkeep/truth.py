@@ -107,7 +107,7 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
     spec = job.specs[0]
     name = spec.task.name
     task: Task = instance(spec.task.target, spec.task.params)
-    known = task.truth() or task.reference()
+    known = task.truth() or task.function_reference()
     if known is not None and not (isinstance(known, Reference) and known.refused):
         raise UsageError(f"{name} states its truth itself ({known.how}); nothing was computed")
     for setting, kind in zip(GRADIENTS_ONLY, (DataTask, DensityTask), strict=True):

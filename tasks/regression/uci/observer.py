@@ -63,7 +63,7 @@ class RegressionObserver(Observer):
     def __init__(self, problem: Any, chains: int, trajectory: Trajectory, cost: Cost) -> None:
         import torch
 
-        self.problem, self.reference = problem, problem.reference()
+        self.problem, self.reference = problem, problem.function_reference()
         self.target: Tensor = problem.scored["y"].double()
         self.grid = draw_grid(trajectory)
         self.passes = cost.after(steps_of_draws(trajectory, self.grid).astype(np.float64))

@@ -125,7 +125,7 @@ class NetworkRegression(DataTask):
 
         return self.outputs(theta, torch.from_numpy(self.arrays("test")["x"]).to(theta))
 
-    def reference(self) -> Reference | None:
+    def function_reference(self) -> Reference | None:
         if self.stored_reference is not None or self.record is None or self.data_seed != 1:
             return self.stored_reference
         return Reference.of_record(json.loads(self.record.read_text()), len(self.arrays("test")["y"]))
@@ -156,9 +156,9 @@ class RegressionProblem(DataProblem):
         rows = self.part("test")
         return self.tensors(rows, len(rows["y"]))
 
-    def reference(self) -> Reference | None:
+    def function_reference(self) -> Reference | None:
         """What predictions are compared with, where there is an accepted one."""
-        found = None if self.tuned else self.task.reference()
+        found = None if self.tuned else self.task.function_reference()
         return None if found is None or found.refused else found
 
 

@@ -214,6 +214,12 @@ def test_show_prints_for_people(bench, name):
     assert "None" not in out
 
 
+def test_every_task_that_is_listed_can_be_shown(answer):
+    for row in answer("ls", "tasks"):
+        (record,) = answer("show", "task", row["name"])
+        assert record["name"] == row["name"]
+
+
 def test_a_listing_of_no_runs_says_so(tmp_path, capsys):
     assert run(["--results", str(tmp_path), "ls", "runs"]) == 0
     assert f"no runs in {tmp_path}; `bench run --help` says how to make some" in capsys.readouterr().err

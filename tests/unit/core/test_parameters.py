@@ -42,3 +42,16 @@ def test_bad_values_are_refused_with_their_name(setting, message):
     with pytest.raises(UsageError, match=message) as caught:
         Example(**{"needed": 1.0, **setting})
     assert next(iter(setting)) in str(caught.value)
+
+
+def test_a_setting_that_hides_a_method_is_refused():
+    class Truth(Configurable):
+        def truth(self):
+            return None
+
+    @dataclass(frozen=True, kw_only=True)
+    class Hiding(Truth):
+        truth: str = param("exact")
+
+    with pytest.raises(TypeError, match=r"the setting 'truth' hides Truth\.truth"):
+        Hiding()

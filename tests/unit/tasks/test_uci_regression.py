@@ -108,8 +108,8 @@ def test_tuning_is_scored_on_the_validation_rows_without_a_reference():
     task = Airfoil()
     object.__setattr__(task, "stored_reference", reference(301))
     plain, tuned = (task.build([Streams(seed, 0)], "cpu") for seed in (0, TUNING_SEED))
-    assert (len(plain.scored["y"]), plain.reference()) == (301, task.stored_reference)
-    assert (len(tuned.scored["y"]), tuned.reference()) == (150, None)
+    assert (len(plain.scored["y"]), plain.function_reference()) == (301, task.stored_reference)
+    assert (len(tuned.scored["y"]), tuned.function_reference()) == (150, None)
     assert torch.equal(plain.arrays["y"], tuned.arrays["y"])
 
 
@@ -140,7 +140,7 @@ def observer_of(known=None, kept=6, chains=2):
         torch.tensor([0.3, -1.0, 2.0, 0.5], dtype=torch.float64),
     )
     task = SimpleNamespace(outputs=lambda theta, rows: theta[:, :1] * rows[..., 0])
-    made = SimpleNamespace(scored={"x": x, "y": y}, task=task, reference=lambda: known)
+    made = SimpleNamespace(scored={"x": x, "y": y}, task=task, function_reference=lambda: known)
     keep = np.ones(kept, dtype=bool)
     trajectory = Trajectory(1e-3 * keep, 1.0 * keep, keep, keep, 0 * keep.astype(np.int64), ~keep)
     return RegressionObserver(made, chains, trajectory, Cost(0.0, 1.0)), x.numpy()[:, 0], y.numpy()
@@ -265,6 +265,6 @@ def test_a_refused_reference_is_not_used(tmp_path):
 
     for rhat, used in ((1.01, True), (1.5, False)):
         Apart.record.write_text(json.dumps(record(301, rhat=[rhat] * 301)))
-        assert (Apart().build(STREAMS, "cpu").reference() is not None) is used
-        assert Apart().reference() is not None
-    assert Apart(data_seed=2).reference() is None
+        assert (Apart().build(STREAMS, "cpu").function_reference() is not None) is used
+        assert Apart().function_reference() is not None
+    assert Apart(data_seed=2).function_reference() is None
