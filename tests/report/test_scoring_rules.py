@@ -296,3 +296,20 @@ def test_requests_filter(tmp_path):
         (Request(tasks=("mixture5",), methods=("sgld",)), set()),
     ):
         assert {g.method for score in score_fields(found, request) for g in score.groups} == methods
+
+
+@pytest.mark.parametrize(
+    ("metrics", "curves", "tier"),
+    [
+        ({"test_error": 0.1, "agreement": 0.9}, {}, "reference"),
+        ({"lppd": 0.1, "function_mean_error": 0.2}, final_errors(0.2 * ERRORS[0]), "reference"),
+        ({"lppd": 0.1, "function_mean_error": None}, {}, "none"),  # no reference is accepted
+        ({"modes_covered": 3.0, "mean_error": 0.2}, moments(), "truth"),
+        ({"test_error": 0.1}, {}, "none"),
+    ],
+)
+def test_the_tier_is_what_the_runs_were_measured_against(tmp_path, metrics, curves, tier):
+    for seed in SEEDS[:2]:
+        write_run(tmp_path, seed=seed, metrics=metrics, curves=curves, chains=8)
+    (score,) = scores(tmp_path)
+    assert score.tier == tier

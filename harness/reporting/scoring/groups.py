@@ -158,6 +158,10 @@ class Group:
         """The description of each metric (unit, direction, newest version) among the runs; primary ones first."""
         return dict(self._metrics)
 
+    def measured(self, metric: str) -> bool:
+        """Whether any run has a value of the metric: a run may also record that it has none."""
+        return any(not np.isnan(version.values).all() for version in self.readings.get(metric, ()))
+
     @functools.cached_property
     def _metrics(self) -> dict[str, Value]:
         found = {name: versions[0].known for name, versions in self.readings.items()}

@@ -81,8 +81,7 @@ class FieldScore:
     @property
     def tier(self) -> str:
         """The name in `TIERS` of what the runs were compared with."""
-        measured = {name for group in self.groups for name in group.metrics()}
-        if not measured.isdisjoint(accuracy.FUNCTIONS):
+        if any(group.measured(name) for group in self.groups for name in accuracy.FUNCTIONS):
             return "reference"
         return "truth" if self.truth_known else "none"
 
