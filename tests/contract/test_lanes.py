@@ -12,6 +12,7 @@ from harness.engine.stepping import execution_mode
 from harness.engine.stepping.block import Block
 from harness.engine.stepping.lanes import Unsupported
 from harness.engine.stepping.native import Native
+from harness.system.cpp import built
 
 pytestmark = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
 ODD = (0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-300, -1e300, 0.5, 710.0, -709.0)
@@ -141,3 +142,29 @@ def test_what_is_changed_in_place_is_what_it_has_become():
     for function in (changed_beside_a_view, lambda x: x.add_(1)):
         with pytest.raises(Unsupported, match="add_"):
             check([function], x.clone())
+
+
+def test_steps_that_differ_in_their_numbers_are_compiled_once(monkeypatch):
+    made = set()
+
+    def noted(source):
+        made.add(source)
+        return built(source)
+
+    monkeypatch.setattr("harness.engine.stepping.native.built", noted)
+    x = torch.linspace(-1, 1, CHAINS * 3, dtype=torch.float64).reshape(CHAINS, 3)
+
+    def step_with(a, b):
+        def step(theta, *_):
+            moved = a * theta + b / (theta - 7.3).clamp(max=b)
+            return moved, {}, moved, None
+
+        return step
+
+    for a, b in ((0.3, 1.7), (-0.9, 3.1), (math.inf, 0.7), (math.nan, 0.7)):
+        step = step_with(a, b)
+        assert torch.allclose(run(step, x, steps=1).theta, step(x)[0], rtol=1e-13, equal_nan=True)
+    assert len(made) == 1
+    run(step_with(0.3, 0.3), x)  # one number in two places is another step
+    run(step_with(2.0, 0.3), x)  # a power of two stays in the code
+    assert len(made) == 3

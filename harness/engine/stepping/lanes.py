@@ -72,6 +72,7 @@ class Writer:
         self.lines: list[str] = []
         self.values: dict[int, Value] = {}
         self.constants: list[Tensor] = []
+        self.numbers: dict[str, str] = {}
         self.uses: Counter[int] = Counter()
         self.names = self.bytes = self.beyond = 0
 
@@ -128,7 +129,9 @@ class Writer:
         """The value of an argument: a tensor, unknown ones are constants, or a number."""
         if not isinstance(given, Tensor):
             kind = {bool: torch.bool, int: torch.int64, float: torch.float64}[type(given)]
-            return Value((), kind, lambda _: _literal(given), cheap=True)
+            whole = -given if kind is torch.bool else given
+            written = self._number(given) if kind is torch.float64 else f"splat({whole}L)"
+            return Value((), kind, lambda _: written, cheap=True)
         if id(given) not in self.values:
             if self.chains in given.shape:
                 raise Unsupported(f"an array {tuple(given.shape)}")
@@ -138,6 +141,15 @@ class Writer:
                 given.shape, given.dtype, lambda place: f"splat({sign}{name}[{place}])", "" if sign else name
             )
         return self.values[id(given)]
+
+    def _number(self, number: float) -> str:
+        """A number of the step. It is an argument of the code, so that steps with other settings need no compiler.
+
+        Zero and powers of two are written out: a compiler turns a division by one of them into a product.
+        """
+        if abs(math.frexp(number)[0]) in {0.0, 0.5}:
+            return f"splat({number!r})"
+        return self.numbers.setdefault(number.hex(), f"number{len(self.numbers)}")
 
     def stored(self, value: Value) -> Value:
         """The value in an array, if it takes more than a read."""
@@ -238,14 +250,6 @@ KINDS = {torch.float64: "V", torch.float32: "F", torch.int64: "L", torch.int32: 
 def nowhere(_: Index) -> str:
     """The place of an element of a value that is split."""
     raise Unsupported("chains and another axis as one")
-
-
-def _literal(number: float) -> str:
-    if isinstance(number, bool):
-        return f"splat({-number}L)"
-    if isinstance(number, int) or math.isfinite(number):
-        return f"splat({number!r}{'L' * isinstance(number, int)})"
-    return "splat(UNDEFINED)" if number != number else f"splat({'-' * (number < 0)}INFINITE)"  # noqa: PLR0124
 
 
 def broadcast(index: Index, shape: Sequence[int]) -> Index:

@@ -38,12 +38,15 @@ State = dict[str, Tensor]
 Step = Callable[[Tensor, State, Tensor, Tensor, list[Tensor], State], tuple[Tensor, State, Tensor, Tensor | None]]
 """(theta, state, h, T, noise, batch) to (theta, state, draw, log weights if any)."""
 
+Written = tuple[str, list[Tensor], list[str], int]
+"""The code of a block, its arrays, its numbers as `float.hex` writes them, and the bytes that it needs beyond the stack."""
+
 
 class Native:
     """The function of one kind of block. Making it raises `Unsupported`, or `CompilerError`."""
 
     def __init__(self, step: Step, theta: Tensor, state: State, block: Block) -> None:
-        written: list[tuple[str, list[Tensor], int]] = []
+        written: list[Written] = []
         why = Unsupported("no number of chains tells their axis from others")
         for chains in PRIMES:
             try:
@@ -54,9 +57,10 @@ class Native:
                 break
         else:
             raise why
-        (code, self.constants, self.beyond), (other, others, _) = written
-        if code != other or not all(map(torch.equal, self.constants, others)):
+        (code, self.constants, numbers, self.beyond), (other, others, other_numbers, _) = written
+        if code != other or numbers != other_numbers or not all(map(torch.equal, self.constants, others)):
             raise Breach("what a step does depends on the number of chains, or on what Python keeps")
+        self.numbers = torch.tensor([*map(float.fromhex, numbers), 0.0], dtype=torch.float64)
         self.weighted = "/* weights */" in code
         lanes = 2 if len(theta) == 1 else min(LANES, 1 << len(theta).bit_length() - 1)
         self.function = built(f"#define LANES {lanes}\n{PRELUDE.read_text(encoding='utf-8')}{code}").advance_block
@@ -70,7 +74,8 @@ class Native:
         inputs = [leaf if leaf[0, 0].is_contiguous() else leaf.contiguous() for leaf in map(_number, _inputs(block))]
         constants = [_number(leaf).contiguous() for leaf in self.constants]
         beyond = torch.empty(self.beyond, dtype=torch.uint8)
-        held = [beyond, *carry, *left, draws, weights, block.h.contiguous(), block.T.contiguous(), *inputs, *constants]
+        scalars = [block.h.contiguous(), block.T.contiguous(), self.numbers]
+        held = [beyond, *carry, *left, draws, weights, *scalars, *inputs, *constants]
         strides = [stride for leaf in inputs for stride in leaf.stride()[:2]]
         self.function(
             ctypes.c_long(len(block)), ctypes.c_long(len(theta)), ctypes.c_char_p(block.keep.tobytes()),
@@ -96,8 +101,8 @@ def _inputs(block: Block) -> list[Tensor]:
     return [*(slot for slot in block.noise if slot.ndim), *(block.batches[name] for name in sorted(block.batches))]
 
 
-def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int) -> tuple[str, list[Tensor], int]:  # noqa: C901, PLR0915 - one text
-    """The code of a block, recorded with some number of chains, its constants, and the bytes beyond the stack."""
+def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int) -> Written:  # noqa: C901, PLR0915 - one text
+    """Of a block, recorded with some number of chains."""
 
     def copies(leaf: Tensor) -> Tensor:
         return leaf[:1].expand(chains, *leaf.shape[1:]).clone()
@@ -127,7 +132,7 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
         end.append(f"{elements} put(o{where}, {sign}{name}[i]);")
         w.values[id(leaf)] = w.leaf(leaf.shape, leaf.dtype, f"{name}[{{}}]".format, name)
     pointers += [(f"o{name}", leaf.dtype) for name, leaf in zip(carried, given.values(), strict=True)]
-    pointers += [("draws", torch.float64), ("weights", torch.float64), ("ph", torch.float64), ("pT", torch.float64)]
+    pointers += [(name, torch.float64) for name in ("draws", "weights", "ph", "pT", "numbers")]
     each.insert(0, "const long at = chains < LANES ? 0 : g < chains - LANES ? g : chains - LANES;")
     views = list(each)
     for name, leaf in (("h", h), ("T", T)):
@@ -181,6 +186,7 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
     code = [
         'extern "C" void advance_block(long steps, long chains, const char* keep, void* const* p, const long* s) {',
         *opened, "const long many = chains > 1;",
+        *(f"const V {name} = splat(numbers[{place}]);" for place, name in enumerate(w.numbers.values())),
         f"enum {{ TILE = {max(1, min(TILE, TILE_BYTES // bytes_))} }};",
         "for (long first = 0; first < chains; first += TILE * LANES) {",
         "const long end = first + TILE * LANES, last = end < chains ? end : chains;", *carry,
@@ -188,7 +194,7 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
         "for (long k = 0, kept = 0; k < steps; kept += keep[k++])", groups, *each, *w.lines, "}",
         groups, *views, *end, "}", "}", "}",
     ]  # fmt: skip
-    return "\n".join([*code, ""]), w.constants, w.beyond
+    return "\n".join([*code, ""]), w.constants, [*w.numbers], w.beyond
 
 
 def _vector(leaf: Tensor) -> str:
