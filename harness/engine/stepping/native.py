@@ -39,7 +39,7 @@ Step = Callable[[Tensor, State, Tensor, Tensor, list[Tensor], State], tuple[Tens
 """(theta, state, h, T, noise, batch) to (theta, state, draw, log weights if any)."""
 
 Written = tuple[str, list[Tensor], list[str], int]
-"""The code of a block, its arrays, its numbers as `float.hex` writes them, and the bytes that it needs beyond the stack."""
+"""The code of a block, its arrays, its numbers by `float.hex`, and the bytes that it needs beyond the stack."""
 
 
 class Native:
