@@ -1,11 +1,17 @@
-"""`samplers = "all"` in a suite: every sampler and method that the study of the command has settings for, by task."""
+"""`samplers = "all"` in a suite: every sampler and method that the study of the command has settings for, by task.
+
+`python -m plugins.verbs.suite_pairs TASK` prints those that can run on a task: what `nox -s tuned` tunes.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from harness.contracts.registry import Registry
+from harness.contracts.registry import registry as installed
 from harness.runs import studies
 from harness.runs.plugin_metadata import sampler_facts, task_facts
 from harness.runs.settings import find_pair
@@ -51,7 +57,7 @@ def able(registry: Registry, task: str) -> list[str]:
 
 
 def _pairs(
-    registry: Registry, study: studies.Study, tasks: tuple[str, ...]
+    registry: Registry, study: studies.Study, tasks: Sequence[str]
 ) -> tuple[dict[tuple[str, ...], list[str]], dict[tuple[str, str], list[str]]]:
     """Samplers -> the tasks that get these, and (method, reason) -> the tasks that it is left out of."""
     names: dict[tuple[str, ...], list[str]] = {}
@@ -90,3 +96,7 @@ def _untuned(registry: Registry, study: studies.Study, method: str, task: str) -
     pair = find_pair(registry, method, task)
     place = pair.method.name, pair.task.name, pair.protocol["name"]
     return "" if place in study.records else f"study {study.name} has no settings for it"
+
+
+if __name__ == "__main__":
+    print(",".join(able(installed(), sys.argv[1])))  # noqa: T201 - for `nox -s tuned`

@@ -138,8 +138,8 @@ _BASELINES = {
 _ORDERINGS = {
     "A better than B": _pair, "task": _text("task"), "by": _metric,
     "A / B, or A - B": lambda r: _with_ends(r) if r["effect"] is not None else "-", "seeds": _text("pairs"), "p": _p,
-    "verdict": _text("verdict"), "why": _optional("reason"), "published statement": _text("statement"),
-    "source": _text("citation"), "command": _text("command"),
+    "verdict": _text("verdict"), "published statement": _text("statement"), "source": _text("citation"),
+    "command": _text("command"), "why undecided": _optional("reason"),
 }  # fmt: skip
 _ROWS = "a task's protocol with the most methods counts; of several rows of a method the tuned one"
 _APART = "xN: the joint error is N times that of the best; +N: the metric is worse by N"
