@@ -63,9 +63,10 @@ def _pairs(
     names: dict[tuple[str, ...], list[str]] = {}
     reasons: dict[tuple[str, str], list[str]] = {}
     for task in tasks:
+        registry.find("tasks", task.partition("@")[0])
         chosen = []
         for method in _methods(registry):
-            if why := _lack(registry, method, task) or _untuned(registry, study, method, task):
+            if why := _why_not(registry, study, method, task):
                 reasons.setdefault((method, why), []).append(task)
             else:
                 chosen.append(method)
@@ -80,9 +81,19 @@ def _methods(registry: Registry) -> list[str]:
     return list(dict.fromkeys(offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)))
 
 
+def _why_not(registry: Registry, study: studies.Study, method: str, task: str) -> str:
+    """Why the study has no settings of a method on a task; "" if it has. A tuned pair can run: nothing is loaded."""
+    try:
+        pair = find_pair(registry, method, task)
+    except BenchError as error:
+        return str(error)
+    if (pair.method.name, pair.task.name, pair.protocol["name"]) in study.records:
+        return ""
+    return _lack(registry, method, task) or f"study {study.name} has no settings for it"
+
+
 def _lack(registry: Registry, method: str, task: str) -> str:
     """What the method needs and the task does not provide, or what is wrong with the method; "" for nothing."""
-    registry.find("tasks", task.partition("@")[0])
     try:
         pair = find_pair(registry, method, task)
         needs = sampler_facts(pair.sampler, {})["needs"]
@@ -92,11 +103,5 @@ def _lack(registry: Registry, method: str, task: str) -> str:
     return f"needs {', '.join(lacks)}, which the task does not provide" if lacks else ""
 
 
-def _untuned(registry: Registry, study: studies.Study, method: str, task: str) -> str:
-    pair = find_pair(registry, method, task)
-    place = pair.method.name, pair.task.name, pair.protocol["name"]
-    return "" if place in study.records else f"study {study.name} has no settings for it"
-
-
 if __name__ == "__main__":
-    print(",".join(able(installed(), sys.argv[1])))  # noqa: T201 - for `nox -s tuned`
+    print(",".join(able(installed(), sys.argv[1])))

@@ -17,6 +17,7 @@ from harness.results.store import Store
 from harness.runs import plan
 from harness.runs.source import source_hash
 from harness.system import locks
+from plugins.verbs import suite_pairs
 from plugins.verbs.regression import conclusion as night
 from plugins.verbs.site import build
 
@@ -301,10 +302,13 @@ def test_a_report_that_fails_takes_no_other_with_it(here, capsys, monkeypatch):
     assert nights(here) == ["000001.json"]
 
 
-def test_a_suite_of_all_says_what_it_leaves_out(here, capsys):
+def test_a_suite_of_all_says_what_it_leaves_out(here, capsys, monkeypatch):
     """`samplers = "all"`: rows of what the study has settings for, and the reason for each of the others."""
+    monkeypatch.setattr(suite_pairs, "_methods", lambda _: ["sgld", "hmc", "sgfs"])
     suite = here / "mine.toml"
-    suite.write_text('[[run]]\nsamplers = "all"\ntasks = ["mixture5", "mixture25"]\nseeds = [0, 1]\nstudy = "mini"\n')
+    suite.write_text(
+        'reports = ["leaderboard"]\n[[run]]\nsamplers = "all"\ntasks = ["mixture5", "mixture25"]\nseeds = [0, 1]\nstudy = "mini"\n'
+    )
     assert nightly(here, suite=suite) == 2
     assert "there is no study 'mini'" in capsys.readouterr().err
     place = {"method": "sgld", "task": "mixture5", "protocol": "adaptive-drift"}
