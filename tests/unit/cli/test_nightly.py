@@ -306,9 +306,8 @@ def test_a_suite_of_all_says_what_it_leaves_out(here, capsys, monkeypatch):
     """`samplers = "all"`: rows of what the study has settings for, and the reason for each of the others."""
     monkeypatch.setattr(suite_pairs, "_methods", lambda _: ["sgld", "hmc", "sgfs"])
     suite = here / "mine.toml"
-    suite.write_text(
-        'reports = ["leaderboard"]\n[[run]]\nsamplers = "all"\ntasks = ["mixture5", "mixture25"]\nseeds = [0, 1]\nstudy = "mini"\n'
-    )
+    text = 'samplers = "all"\ntasks = ["mixture5", "mixture25"]\nseeds = [0, 1]\nstudy = "mini"\n'
+    suite.write_text(f'reports = ["leaderboard"]\n[[run]]\n{text}')
     assert nightly(here, suite=suite) == 2
     assert "there is no study 'mini'" in capsys.readouterr().err
     place = {"method": "sgld", "task": "mixture5", "protocol": "adaptive-drift"}
