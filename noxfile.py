@@ -33,6 +33,7 @@ TYPED += ["polars", "rich", "typer"]
 PARALLEL = ["--numprocesses=2", "--dist=worksteal"]
 # What the benchmarks stand beside; jax is its CPU build.
 PEERS = ["blackjax>=1.2", "jax>=0.4.34", "posteriors>=0.1"]
+FEWER_TRIALS = {"airfoil": "10", "energy": "10"}
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "2"}
 
 
@@ -85,13 +86,30 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session
 def tuned(session: nox.Session) -> None:
-    """Tune what the suite nightly runs, into plugins/studies/tuned.json. It takes hours, and resumes."""
+    """Tune what the suite field runs, into plugins/studies/tuned.json. It takes days, and resumes."""
     session.install(".[tune]")
     results = f"{session.create_tmp()}/results"
-    for run in nox.project.load_toml("plugins/suites/nightly.toml")["run"]:
-        words = ["--sampler", ",".join(run["samplers"]), "--task", ",".join(run["tasks"]), "--trials", "20"]
-        session.run("bench", "--results", results, "tune", *words, env=ONE_THREAD)
+    for run in nox.project.load_toml("plugins/suites/field.toml")["run"]:
+        for task in run["tasks"]:
+            able = session.run("python", "-m", "plugins.verbs.suite_pairs", task, silent=True, env=ONE_THREAD)
+            words = ["--sampler", str(able).strip(), "--task", task, "--trials", FEWER_TRIALS.get(task, "20")]
+            session.run("bench", "--results", results, "tune", *words, env=ONE_THREAD)
     shutil.copy(f"{results}/tuning/tuned.json", "plugins/studies/tuned.json")
+
+
+@nox.session
+def field(session: nox.Session) -> None:
+    """Run the suite field, into docs/field and docs/field.md; hours, and it resumes. With a results folder after --,
+    use its runs, and run what is missing there.
+    """
+    session.install(".")
+    bench = ("bench", "--results", *(session.posargs or [f"{session.create_tmp()}/results"]))
+    session.run(
+        *bench, "nightly", "field", "--out", f"{session.create_tmp()}/site", success_codes=[0, 1], env=ONE_THREAD
+    )
+    for figure in ("profile", "pareto"):
+        session.run(*bench, "report", figure, "--out", f"docs/field/{figure}.svg", env=ONE_THREAD)
+    session.run("python", "-m", "reports.field", bench[2], env=ONE_THREAD)
 
 
 @nox.session
@@ -134,13 +152,14 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Write the generated pages anew: data dictionary, a page a sampler, REPRODUCTION.md. The tests hold them equal.
+    """Write the generated pages anew: data dictionary, a page a sampler, REPRODUCTION.md, docs/field.md. The tests
+    hold them equal.
 
     Then build the documentation site in build/site, or in the folder after --; a missing link or description fails.
     """
     session.install(".[docs]")
     session.run("bench", "docs", env=ONE_THREAD)
-    for module in ("plugins.verbs.pages.dictionary", "reports.published"):
+    for module in ("plugins.verbs.pages.dictionary", "reports.published", "reports.field"):
         session.run("python", "-m", module, env=ONE_THREAD)
     session.run("python", "docs/site/build.py", *session.posargs)
 

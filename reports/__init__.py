@@ -13,7 +13,7 @@ COMMANDS = {
         "schedules", "trace", "trajectory",
     ),
     "bench run --sampler sgld,psgld,hmc --task mixture5,blr-heart --chains 8 --budget quick": (
-        "convergence", "ess", "leaderboard", "pareto", "profile", "ranks",
+        "convergence", "ess", "findings", "leaderboard", "pareto", "profile", "ranks",
     ),
     f"bench run --sampler sgld,csgld {SMALL}": (
         "curves", "cycles", "entropy", "mds", "ood", "rejection", "reliability",
@@ -60,6 +60,7 @@ def _reports() -> list[Info]:
         ),
         Info("ess", "reports.tables.ess:EffectiveSize", "effective sample sizes, with bias and temperature"),
         Info("ess-draws", "reports.figures.ess_draws:EssDraws", "effective sample size against the number of draws"),
+        Info("findings", "reports.tables.findings:Findings", "leaders, costs, failures, and published orderings"),
         Info("interpolation", "reports.figures.interpolation:Interpolation", "test error between draws of two cycles"),
         Info("leaderboard", "reports.tables.leaderboard:Leaderboard", "the ranking of samplers on each task"),
         Info("marginals", "reports.figures.marginals:Marginals", "histograms of draws beside the target's density"),

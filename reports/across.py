@@ -16,26 +16,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import FieldScore, Group, Request, UsageError, diagnostics, settings_from, typical
+from harness import Group, Request, UsageError, diagnostics, settings_from, typical
 from reports.figures.parts import Array
-from reports.reproduction.reported import scores_beside_papers
+from reports.reproduction.reported import PaperScore, scores_beside_papers
+from reports.tables.leaderboard import JOINT, ranking_metric
 
 if TYPE_CHECKING:
     from harness import Store
 
-JOINT = "joint_error"
 FEWEST = 5
 """Seeds of a row that counts: RULES.md, 5."""
 
 
 @dataclass(frozen=True, eq=False)
 class TaskField:
-    """The field of a task, and its row for each method; `missing` says why the others have no value, `several` names
-    the methods with more rows.
+    """The field of a task, and its row for each method by a metric; `missing` says why the others have no value,
+    `several` names the methods with more rows.
     """
 
     task: str
-    score: FieldScore
+    score: PaperScore
+    metric: str
     rows: dict[str, Group]
     missing: dict[str, str]
     several: list[str]
@@ -103,16 +104,17 @@ def across(store: Store, request: Request) -> Across | None:
     return Across(metric, tasks, methods, values, replicates, seeds, [*left_out, *few])
 
 
-def task_fields(store: Store, request: Request, metric: str) -> list[TaskField]:
-    """The field of each task on which at least two methods have a value."""
+def task_fields(store: Store, request: Request, metric: str = "") -> list[TaskField]:
+    """The field of each task on which at least two methods have a value of the metric, or of that which ranks it."""
     found: dict[str, TaskField] = {}
     known: set[str] = set()
     scores = scores_beside_papers(store, request)
     for score in scores:
         known |= set(score.metrics)
-        if metric not in score.metrics:
+        by = metric or ranking_metric(score)
+        if by not in score.metrics:
             continue
-        field = _field(score, metric)
+        field = _field(score, by)
         best = found.get(field.task)
         if best is None or (len(field.rows), field.passes) > (len(best.rows), best.passes):
             found[field.task] = field
@@ -121,7 +123,7 @@ def task_fields(store: Store, request: Request, metric: str) -> list[TaskField]:
     return [field for field in found.values() if len(field.rows) >= 2]
 
 
-def _field(score: FieldScore, metric: str) -> TaskField:
+def _field(score: PaperScore, metric: str) -> TaskField:
     rows: dict[str, Group] = {}
     missing: dict[str, str] = {}
     several: list[str] = []
@@ -134,7 +136,7 @@ def _field(score: FieldScore, metric: str) -> TaskField:
         else:
             missing[group.method] = standing.status.partition(";")[0]
     missing = {method: why for method, why in missing.items() if method not in rows}
-    return TaskField(score.groups[0].task, score, rows, missing, sorted(set(several)))
+    return TaskField(score.groups[0].task, score, metric, rows, missing, sorted(set(several)))
 
 
 def _preference(group: Group) -> tuple[int, str]:

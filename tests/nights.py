@@ -10,6 +10,7 @@ from harness.results.ledger.ledger import Ledger
 from harness.results.records import Value
 from harness.runs.plan import plan
 from plugins.verbs.suite import read
+from plugins.verbs.suite_pairs import complete
 
 TINY = """
 summary = "A tiny one."
@@ -33,7 +34,7 @@ def fabricate(results, suite, values, status="done", only=lambda spec: True):  #
     """Conclude every run of a suite that is new and `only` takes; `values(spec)` are its metrics by name."""
     ledger = Ledger(results)
     ledger.prepare()
-    for entry in read(suite).entries:
+    for entry in complete(read(suite), registry(), results)[0].entries:
         for planned in plan(registry(), entry, ledger):
             if planned.standing.cached or not only(planned.spec):
                 continue

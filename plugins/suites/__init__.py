@@ -4,7 +4,7 @@
     reports = ["leaderboard"]        the reports to publish; all without it
 
     [[run]]                          a run command; its entries mean what the options of `bench run` mean
-    samplers = ["sgld", "csgld"]
+    samplers = ["sgld", "csgld"]     or "all": every sampler and method that `study` has settings for, on each task
     tasks = ["mixture25@csgmcmc"]
     seeds = "0-9"                    or [0, 3, 7]; this and all below may be left out
     chains = 4

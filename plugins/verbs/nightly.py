@@ -23,6 +23,7 @@ from plugins.verbs.regression.conclusion import conclude
 from plugins.verbs.regression.observe import SuiteCommand
 from plugins.verbs.site.folder import check_folder
 from plugins.verbs.suite import Suite, about, find
+from plugins.verbs.suite_pairs import complete
 
 LOCK_TIMEOUT_SECONDS = 5.0
 
@@ -51,7 +52,7 @@ def nightly(
         bench nightly my-suite.toml --out pages --timeout 2h
     """
     limit = options.duration(timeout, "--timeout")
-    chosen = find(context.plugins(), suite)
+    chosen, left_out = complete(find(context.plugins(), suite), context.plugins(), context.current().results)
     for name in chosen.reports or ():
         context.plugins().find("reports", name)
     check_folder(out, chosen.name)
@@ -71,14 +72,14 @@ def nightly(
         open_runs = sum(not (standing.cached or standing.failed) for standing in standings)
         failed = any(standing.status != Status.DONE for standing in standings)
         ended = outcome.exit_code or int(failed)
-        return conclude(chosen, entries, out, open_runs=open_runs, accept=accept, ended=ended)
+        return conclude(chosen, entries, left_out, out, open_runs=open_runs, accept=accept, ended=ended)
 
 
 def _entries(chosen: Suite, ledger: Ledger, place: local.Place) -> list[SuiteCommand]:
     """All commands of a suite, planned before anything is run; an error names the command."""
     measure, absent = rates.measured(ledger, place), absent_data()
     found = []
-    for number, request in enumerate(chosen.entries, 1):
+    for number, request in zip(chosen.numbers, chosen.entries, strict=True):
         with about(chosen, number):
             planned = plan(context.plugins(), request, ledger, measure)
         skipped = {p.spec.key: why for p in planned if not p.standing.cached and (why := absent(p))}

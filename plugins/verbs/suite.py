@@ -19,19 +19,25 @@ from harness.system.toml import read_toml
 
 KEYS = ("summary", "reports", "run")
 RUN_KEYS = ("samplers", "tasks", "seeds", "chains", "budget", "schedule", "settings", "study", "sweep")
+ALL = "all"
 MAX_CHAINS = 100_000
 _PLAIN = (str, int, float, bool)
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A parsed suite: its run commands in order, and the names of its reports (None: all)."""
+    """A parsed suite: its run commands in order, and the names of its reports (None: all).
+
+    A command without samplers means `ALL`: `suite_pairs.complete` puts their names there. `numbers` are those of the
+    commands in the file, from 1.
+    """
 
     name: str
     path: Path
     summary: str
     entries: tuple[RunRequest, ...]
     reports: tuple[str, ...] | None = None
+    numbers: tuple[int, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -75,7 +81,7 @@ def read(path: Path) -> Suite:
     summary = document.get("summary", "")
     _require(isinstance(summary, str), f"{place}: summary", summary, "text")
     entries = tuple(_entry(f"{place}, run {i}", run) for i, run in enumerate(runs, 1))
-    return Suite(path.stem, path, summary, entries, reports)
+    return Suite(path.stem, path, summary, entries, reports, tuple(range(1, len(entries) + 1)))
 
 
 def facts(path: Path) -> dict[str, Any]:
@@ -110,8 +116,11 @@ def _entry(place: str, run: Mapping[str, Any]) -> RunRequest:
     chains = run.get("chains")
     fits = chains is None or (type(chains) is int and 1 <= chains <= MAX_CHAINS)
     _require(fits, f"{place}: chains", chains, f"a number from 1 to {MAX_CHAINS:,}")
+    every = run["samplers"] == ALL
+    if every and "study" not in run:
+        raise UsageError(f'{place}: samplers = "{ALL}" means all that a study has settings for; add study = "tuned"')
     return RunRequest(
-        samplers=_names(place, run, "samplers"),
+        samplers=() if every else _names(place, run, "samplers"),
         tasks=_names(place, run, "tasks"),
         seeds=_seeds(place, run["seeds"]) if "seeds" in run else None,
         chains=chains,

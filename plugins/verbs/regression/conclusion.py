@@ -24,6 +24,7 @@ from plugins.verbs.site.build import about, made_from, publish
 from plugins.verbs.site.model import Section, Site
 from plugins.verbs.site.nights import timeline
 from plugins.verbs.suite import Suite
+from plugins.verbs.suite_pairs import LeftOut
 
 REGRESSION = 5
 """The exit code if a row became worse."""
@@ -32,7 +33,14 @@ SHOWN = 5
 
 
 def conclude(
-    suite: Suite, entries: Sequence[SuiteCommand], out: Path, *, open_runs: int, accept: bool, ended: int
+    suite: Suite,
+    entries: Sequence[SuiteCommand],
+    left_out: Sequence[LeftOut],
+    out: Path,
+    *,
+    open_runs: int,
+    accept: bool,
+    ended: int,
 ) -> Result:
     """Compare with the last night, publish to `out`, and record the night unless `open_runs` are not finished.
 
@@ -48,7 +56,7 @@ def conclude(
     found = changes(last, tonight, skipped)
     words, tone = verdict(last, found, open_runs, accepted=accepted)
     worse = [tables.sentence(change) for change in tables.told(found) if change.is_regression]
-    own = tables.result(last, tonight, found, _failures(entries, store), _left_out(entries))
+    own = tables.result(last, tonight, found, _failures(entries, store), _left_out(entries, left_out))
     lead = [*([suite.summary] if suite.summary else []), *worse[:SHOWN]]
     section = Section("night", "what changed since the last night, and the runs", own)
     compared = [("compared with the night of", _minute(last.recorded))] if last else []
@@ -86,9 +94,12 @@ def _failures(entries: Sequence[SuiteCommand], store: Store) -> list[dict[str, A
     return [{"row": rows[found["run_key"]], **found} for found in store.rows(f"{query} order by run_key, seed")]
 
 
-def _left_out(entries: Sequence[SuiteCommand]) -> list[dict[str, Any]]:
-    """The rows without data: the row, the command, the number of runs, and why."""
-    found = []
+def _left_out(entries: Sequence[SuiteCommand], pairs: Sequence[LeftOut]) -> list[dict[str, Any]]:
+    """What a command does not run: samplers that cannot, rows without data; how many runs, and why."""
+    found: list[dict[str, Any]] = [
+        {"row": f"{one.method} on {', '.join(one.tasks)}", "run": f"run {one.number}", "reason": one.reason}
+        for one in pairs
+    ]
     for entry in entries:
         rows = {p.spec.key: entry.row(p.spec) for p in entry.planned if p.spec.key in entry.skipped}
         reasons = {rows[key]: reason for key, reason in entry.skipped.items()}

@@ -17,6 +17,7 @@ from harness.results.store import Store
 from harness.runs import plan
 from harness.runs.source import source_hash
 from harness.system import locks
+from plugins.verbs import suite_pairs
 from plugins.verbs.regression import conclusion as night
 from plugins.verbs.site import build
 
@@ -299,3 +300,29 @@ def test_a_report_that_fails_takes_no_other_with_it(here, capsys, monkeypatch):
     assert "ZeroDivisionError: &lt;b&gt;odd" in page
     assert (here / "site" / "leaderboard.csv").exists()
     assert nights(here) == ["000001.json"]
+
+
+def test_a_suite_of_all_says_what_it_leaves_out(here, capsys, monkeypatch):
+    """`samplers = "all"`: rows of what the study has settings for, and the reason for each of the others."""
+    monkeypatch.setattr(suite_pairs, "_methods", lambda _: ["sgld", "hmc", "sgfs"])
+    suite = here / "mine.toml"
+    text = 'samplers = "all"\ntasks = ["mixture5", "mixture25"]\nseeds = [0, 1]\nstudy = "mini"\n'
+    suite.write_text(f'reports = ["leaderboard"]\n[[run]]\n{text}')
+    assert nightly(here, suite=suite) == 2
+    assert "there is no study 'mini'" in capsys.readouterr().err
+    place = {"method": "sgld", "task": "mixture5", "protocol": "adaptive-drift"}
+    settings = {"schedule": "constant", "schedule.step_size": 0.01}
+    (here / "r" / "tuning").mkdir(parents=True)
+    study = {"format": 1, "tuned": [{**place, "settings": settings, "trials": 1, "passes": 1.0, "code": {}}]}
+    (here / "r" / "tuning" / "mini.json").write_text(json.dumps(study))
+    fabricate(here / "r", suite, usual)
+    assert nightly(here, suite=suite) == 0
+    page = (here / "site" / "night.html").read_text()
+    assert "sgld on mixture5@adaptive-drift" in page
+    for row, reason in {
+        "hmc on mixture5, mixture25": "study mini has no settings for it",
+        "sgld on mixture25": "study mini has no settings for it",
+        "sgfs on mixture5, mixture25": "needs scores, which the task does not provide",
+    }.items():
+        assert row in page
+        assert reason in page

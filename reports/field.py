@@ -1,0 +1,183 @@
+"""The page docs/field.md of the suite `field`: `python -m reports.field [RESULTS]`.
+
+With a results folder it first writes the numbers of its runs to docs/field/field.json: records of the leaderboards and
+of the report `findings`, and on what they were run. The page is made from that file alone. The curves of the runs, from
+which the joint error follows, take a hundred times as much and are not published; the suite makes them again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness import TIERS, Column, Estimate, Result, Table, load, number, render, with_interval, write_set
+from reports.tables import wide
+from reports.tables.findings_tables import tables
+from reports.tables.leaderboard import COST
+
+if TYPE_CHECKING:
+    from harness import Results
+
+FILE = Path("docs/field/field.json")
+PAGE = Path("docs/field.md")
+KEPT = (
+    "task", "task_version", "protocol", "method", "label", "chains", "budget", "passes", "seconds", "metric",
+    "metric_version", "unit", "direction", "target", "seeds", "diverged", "failed", "mean", "low", "high", "interval",
+    "rank", "rank_low", "rank_high", "tier", "status", "tuned", "ranked_by",
+)  # fmt: skip
+"""Fields of a leaderboard's record that are published."""
+QUERIES = {
+    "runs": "select status, count(*) as runs, strftime(min(started), '%Y-%m-%d') as first, "
+    "strftime(max(finished), '%Y-%m-%d') as last, sum(seconds_sampling) / 3600 as hours "
+    "from result group by status order by status",
+    "seeds": "select min(seed) as low, max(seed) as high, list(distinct chains order by chains) as chains from result",
+    "machines": "select distinct bench, python, torch, cpu, cores, gpu, platform from environment order by all",
+}
+HEAD = """# Field
+
+This page has the results of the suite [`field`](../plugins/suites/field.toml): all samplers, methods and baselines of
+this project with tuned settings (`plugins/studies/tuned.json`) on small tasks. All numbers are in
+[field.json](field/field.json); nothing on this page is written by hand.
+
+    bench --results field nightly field --out site     # run the suite; after an interruption it continues
+    python -m reports.field field                      # write field.json and this page
+
+[RULES.md](../RULES.md) has the rules for ranks and verdicts, [tiers.md](tiers.md) those for tiers. The commands in the
+tables need the results folder: `bench --results field report ...`.
+
+"""
+FIGURES = {
+    "profile": "Share of tasks on which a sampler is within a factor of the best one",
+    "pareto": "Cost and error of each sampler on each task",
+}
+
+
+def collect(results: Results) -> dict[str, list[dict[str, Any]]]:
+    """The numbers of results that the page shows, for JSON."""
+    board = results.report("leaderboard").records
+    shown = [record for record in board if record["ranked_by"] or record["metric"] == COST]
+    return {
+        **{name: results.sql(query).to_dicts() for name, query in QUERIES.items()},
+        "leaderboard": _written([{name: record[name] for name in KEPT} for record in shown]),
+        "findings": _written(results.report("findings").records),
+    }
+
+
+def page(found: Mapping[str, Any], figures: Sequence[str] = ()) -> str:
+    """The page of collected numbers, as Markdown; `figures` are those of docs/field that exist."""
+    findings = _read(found["findings"])
+    tier = {record["task"]: record["tier"] for record in findings if record["finding"] == "task"}
+    boards = _boards(_read(found["leaderboard"]))
+    parts = [HEAD, "## What was run\n\n", _markdown([_runs(found), _machines(found)])]
+    parts += ["## What we learned\n\n", _markdown(tables(findings))]
+    for name in TIERS:
+        own = [table for task, table in boards if tier.get(task, "none") == name]
+        parts += [f"## Leaderboards, tier of the truth: {name}\n\n{TIERS[name]}.\n\n", _markdown(own)] if own else []
+    for name in figures:
+        command = f"bench --results field report {name} --out docs/field/{name}.svg"
+        parts.append(f"## {FIGURES[name]}\n\n![{FIGURES[name]}](field/{name}.svg)\n\n    {command}\n\n")
+    return "".join(parts).rstrip() + "\n"
+
+
+def _markdown(shown: Sequence[Table]) -> str:
+    return render(Result(shown), "markdown").rstrip() + "\n\n"
+
+
+def _runs(found: Mapping[str, Any]) -> Table:
+    names = {"status": "status", "runs": "runs", "first": "first started", "last": "last finished", "hours": "hours"}
+    columns = [Column(key, header, "left" if key == "status" else "right") for key, header in names.items()]
+    rows = [{**row, "hours": number(row["hours"]) if row["hours"] is not None else None} for row in found["runs"]]
+    about = [f"seeds {row['low']} to {row['high']}; {_listed(row['chains'])} chains a run" for row in found["seeds"]]
+    return Table("Runs", columns, rows, [*about, "hours: of sampling, summed over runs"])
+
+
+def _listed(values: Sequence[int]) -> str:
+    return " or ".join(map(str, values))
+
+
+def _machines(found: Mapping[str, Any]) -> Table:
+    names = ("bench", "python", "torch", "cpu", "cores", "gpu", "platform")
+    rows = found["machines"]
+    return Table("Machines", [Column(name, name) for name in names if any(row[name] for row in rows)], rows)
+
+
+def _boards(records: Sequence[Mapping[str, Any]]) -> list[tuple[str, Table]]:
+    """(task, table) of each field: rows in the order of rank, with the data passes to low error beside."""
+    fields: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for record in records:
+        names = ("task", "task_version", "protocol", "chains", "budget")
+        fields.setdefault(tuple(record[name] for name in names), []).append(record)
+    return [(place[0], _board(own)) for place, own in fields.items()]
+
+
+def _board(records: Sequence[Mapping[str, Any]]) -> Table:
+    cost = {record["label"]: record for record in records if record["metric"] == COST}
+    ranked = [record for record in records if record["ranked_by"]]
+    first = ranked[0]
+    columns = [
+        Column("rank", "rank", "right"), Column("tier", "tier", "right"), Column("label", "method"),
+        Column("value", wide.header(first["metric"]), "right"),
+        *([Column("cost", wide.header(COST), "right")] if cost else []),
+        Column("passes", "data passes", "right", number), Column("seconds", "seconds", "right", number),
+        Column("status", "status"),
+    ]  # fmt: skip
+    rows = [
+        {**record, "rank": _rank(record), "value": _value(record), "cost": _value(cost.get(record["label"])),
+         "status": record["status"].partition(":")[0]}
+        for record in ranked
+    ]  # fmt: skip
+    place = f"{first['task']}@{first['protocol']}, {first['budget']} budget, {first['chains']} chains"
+    shown = f"bench report leaderboard --task {first['task']}@{first['protocol']}"
+    return Table(place, columns, rows, [shown])
+
+
+def _rank(record: Mapping[str, Any]) -> str:
+    if record["rank"] is None:
+        return "-"
+    span = record["rank_low"], record["rank_high"]
+    return f"{record['rank']} ({span[0]} to {span[1]})" if span[0] != span[1] else f"{record['rank']}"
+
+
+def _value(record: Mapping[str, Any] | None) -> str:
+    if record is None:
+        return "-"
+    names = ("metric", "metric_version", "unit", "direction", "target", "mean", "low", "high", "interval")
+    return with_interval(Estimate(*(record[name] for name in names)), record["passes"])
+
+
+def _written(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Records for JSON, which has no infinity: "inf" stands for it."""
+    return [{name: _finite(value) for name, value in record.items()} for record in records]
+
+
+def _lines(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """JSON with a record on each line."""
+    lists = {name: ",\n".join(json.dumps(r, allow_nan=False) for r in records) for name, records in found.items()}
+    return "{\n" + ",\n".join(f'"{name}": [\n{text}\n]' for name, text in lists.items()) + "\n}\n"
+
+
+def _finite(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
+
+
+def _read(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: float(v) if v in ("inf", "-inf") else v for k, v in record.items()} for record in records]
+
+
+def main(results: str = "") -> None:
+    """Write the numbers of a results folder, if one is given, and the page."""
+    if results:
+        FILE.parent.mkdir(parents=True, exist_ok=True)
+        write_set(FILE.parent, {FILE.name: _lines(collect(load(results))).encode()})
+    if FILE.is_file():
+        drawn = [name for name in FIGURES if (FILE.parent / f"{name}.svg").is_file()]
+        found = json.loads(FILE.read_text(encoding="utf-8"))
+        write_set(PAGE.parent, {PAGE.name: page(found, drawn).encode()})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:2])

@@ -1,0 +1,88 @@
+"""Published orderings of samplers, and what our runs say about them: `orderings.toml` has the data."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import Comparison, judge
+from reports.across import TaskField
+
+FILE = Path(__file__).with_name("orderings.toml")
+VERDICTS = HOLDS, FAILS, UNDECIDED, NOT_RUN = "holds at our settings", "fails at our settings", "undecided", "not run"
+_UNTESTED = Comparison("", 1, "", "min", None, p=1.0)
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """A paper's statement that a method is better than another one, on one task; `metric` "" is that which ranks it."""
+
+    statement: str
+    citation: str
+    better: str
+    worse: str
+    task: str
+    metric: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True)
+class JudgedOrdering:
+    """An ordering beside our runs. `comparison` is A = better against B = worse; None where one was not run. `reason`
+    says why there is no verdict.
+    """
+
+    ordering: Ordering
+    metric: str
+    comparison: Comparison | None
+    verdict: str
+    reason: str
+
+
+def load_orderings(file: Path = FILE) -> list[Ordering]:
+    """All orderings of a file, one for each task and pair."""
+    document = tomllib.loads(file.read_text(encoding="utf-8"))
+    return [
+        Ordering(one["statement"], one["citation"], better, worse, task, one.get("metric", ""), one.get("notes", ""))
+        for one in document["ordering"]
+        for better, worse, task in itertools.product(one["better"], one["worse"], one["tasks"])
+    ]
+
+
+def judge_orderings(orderings: Sequence[Ordering], fields: Sequence[TaskField]) -> list[JudgedOrdering]:
+    """The verdicts, paired by seed. Holm's family is all orderings: one that was not tested counts as p = 1.
+
+    Every row is at tuned or default settings of ours, so an ordering holds or fails "at our settings" (RULES.md 5).
+    """
+    by_task = {field.task: field for field in fields}
+    found = [_compared(one, by_task.get(one.task)) for one in orderings]
+    tested = [comparison or _UNTESTED for _, comparison, _ in found]
+    judged = judge([c if c.p is not None else _UNTESTED for c in tested])
+    return [
+        _verdict(one, metric, compared, after, lack)
+        for one, (metric, compared, lack), after in zip(orderings, found, judged, strict=True)
+    ]
+
+
+def _compared(one: Ordering, field: TaskField | None) -> tuple[str, Comparison | None, str]:
+    """The metric, the comparison, and why there is none."""
+    if field is None:
+        return one.metric, None, f"no field of {one.task} with two methods"
+    metric = one.metric or field.metric
+    lacking = [name for name in (one.better, one.worse) if name not in field.rows]
+    if lacking:
+        return metric, None, "; ".join(f"{name}: {field.missing.get(name, 'no runs')}" for name in lacking)
+    compared = field.score.compare(field.rows[one.better], field.rows[one.worse], metric)
+    return metric, compared, "" if compared else f"no values of {metric}"
+
+
+def _verdict(one: Ordering, metric: str, compared: Comparison | None, after: Comparison, lack: str) -> JudgedOrdering:
+    if compared is None:
+        return JudgedOrdering(one, metric, None, NOT_RUN, lack)
+    if compared.p is None:
+        return JudgedOrdering(one, metric, compared, UNDECIDED, compared.withheld or "too few seeds")
+    verdict = {"a": HOLDS, "b": FAILS, "": UNDECIDED}[after.better]
+    return JudgedOrdering(one, metric, after, verdict, after.withheld)

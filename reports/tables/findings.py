@@ -1,0 +1,186 @@
+"""What the results of many samplers on many tasks show: leaders, costs, failures, baselines, published orderings."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from harness import TIERS, Group, Report, Request, Result, typical
+from reports.across import JOINT, TaskField, task_fields
+from reports.orderings import NOT_RUN, JudgedOrdering, judge_orderings, load_orderings
+from reports.tables.findings_tables import tables
+from reports.tables.leaderboard import COST
+
+if TYPE_CHECKING:
+    from harness import Store
+
+PLAIN = "sgld"
+"""The sampler that the best one is compared with."""
+
+
+class Findings(Report):
+    """Facts of a whole field, computed from the store, each with the command that shows it.
+
+    For each task: the leading tier, the best value of the metric that ranks the task, by how much it is better than
+    `sgld` and than the median sampler (a ratio of joint errors, a difference of other metrics), and the cheapest
+    sampler that reaches low error. For each sampler: how often it is in the leading tier, and its worst joint error in
+    units of the best. Then rows that diverged or have no rank, baselines, and published orderings of two samplers with
+    the verdict of the paired comparison over seeds, Holm over all of them.
+
+    Of a task the field with the most methods counts, of a method its tuned row, as in `reports.across`.
+    """
+
+    name: ClassVar[str] = "findings"
+
+    def build(self, store: Store, request: Request) -> Result:
+        fields = sorted(task_fields(store, request), key=lambda f: ([*TIERS].index(f.score.tier), f.task))
+        if not fields:
+            return Result()
+        judged = judge_orderings(load_orderings(), fields)
+        records = [
+            *(_task(field) for field in fields),
+            *(_cheapest(field) for field in fields if field.score.tier == "truth"),
+            *_samplers(fields),
+            *(record for field in fields for record in _lost(field)),
+            *(record for field in fields for record in _baselines(field)),
+            *(_ordering(one, fields) for one in judged if not request.tasks or one.ordering.task in request.tasks),
+        ]
+        return Result(tables(records), records)
+
+
+def command(report: str, field: TaskField) -> str:
+    """The command that shows a report of a field."""
+    return f"bench report {report} --task {field.task}@{field.score.groups[0].protocol}"
+
+
+def _task(field: TaskField) -> dict[str, Any]:
+    score, by = field.score, field.metric
+    ranked = [group for group in score.ordered(by) if score.standing(group, by).rank is not None]
+    record: dict[str, Any] = {
+        "finding": "task", "task": field.task, "tier": score.tier, "metric": by, "samplers": len(field.rows),
+        "command": command("leaderboard", field),
+    }  # fmt: skip
+    if not ranked:
+        return record
+    first = ranked[0]
+    best = score.estimate(first, by)
+    leaders = [g.method for g in ranked if (rank := score.standing(g, by).rank) is not None and rank.tier == 1]
+    values = [_value(field, group) for group in field.rows.values()]
+    assert best is not None
+    return {
+        **record, "leaders": leaders, "best": first.method, "mean": best.mean, "low": best.low, "high": best.high,
+        "against_sgld": _apart(field, _value(field, field.rows[PLAIN])) if PLAIN in field.rows else None,
+        "against_median": _apart(field, statistics.median(values)),
+        "passes": typical(first.done.numbers.passes), "seconds": typical(first.done.numbers.seconds_sampling),
+    }  # fmt: skip
+
+
+def _cheapest(field: TaskField) -> dict[str, Any]:
+    """The row with the fewest data passes to low error, and how many rows get there."""
+    costs = {method: cost for method in field.rows if (cost := _cost(field, method)) is not None}
+    record = {
+        "finding": "cost", "task": field.task, "samplers": len(field.rows), "reached": len(costs),
+        "sgld_passes": costs.get(PLAIN), "command": command("convergence", field),
+    }  # fmt: skip
+    if not costs:
+        return record
+    method = min(costs, key=lambda name: (costs[name], name))
+    done = field.rows[method].done.numbers
+    passes, seconds = typical(done.passes), typical(done.seconds_sampling)
+    there = seconds * costs[method] / passes if seconds is not None and passes else None
+    return {**record, "cheapest": method, "passes": costs[method], "seconds": there}
+
+
+def _cost(field: TaskField, method: str) -> float | None:
+    """Data passes of a chain to low error; None where the row does not get there."""
+    group = field.rows[method]
+    cost = None if group.diverged else field.score.estimate(group, COST)
+    return cost.mean if cost is not None and cost.mean is not None and math.isfinite(cost.mean) else None
+
+
+def _samplers(fields: Sequence[TaskField]) -> list[dict[str, Any]]:
+    """A record for each method, those that lead most often first."""
+    found = []
+    for method in sorted({name for field in fields for name in field.rows}):
+        own = [field for field in fields if method in field.rows]
+        factors = {f.task: _apart(f, _value(f, f.rows[method])) for f in own if f.metric == JOINT}
+        worst = max(factors, key=lambda task: (factors[task], task), default=None)
+        leads = [field.task for field in own if _leads(field, field.rows[method])]
+        tried = [field for field in own if field.score.tier == "truth"]
+        found.append({
+            "finding": "sampler", "method": method, "tasks": len(own), "leads": len(leads), "leads_on": leads,
+            "share": len(leads) / len(own), "worst": factors[worst] if worst else None, "worst_task": worst,
+            "truths": len(tried), "low_error": sum(_cost(field, method) is not None for field in tried),
+            "diverged": [field.task for field in own if field.rows[method].diverged],
+            "command": f"bench report leaderboard --method {method}",
+        })  # fmt: skip
+    return sorted(found, key=lambda r: (-r["share"], r["worst"] if r["worst"] is not None else math.inf, r["method"]))
+
+
+def _leads(field: TaskField, group: Group) -> bool:
+    rank = field.score.standing(group, field.metric).rank
+    return rank is not None and rank.tier == 1
+
+
+def _lost(field: TaskField) -> list[dict[str, Any]]:
+    """Rows that are not ranked, but baselines."""
+    found = [
+        {
+            "finding": "lost", "task": field.task, "label": field.score.labels[group.key],
+            "status": field.score.standing(group, field.metric).status, "command": command("leaderboard", field),
+        }
+        for group in field.score.groups
+        if not group.baseline and field.score.standing(group, field.metric).rank is None
+    ]  # fmt: skip
+    return sorted(found, key=lambda record: record["label"])
+
+
+def _baselines(field: TaskField) -> list[dict[str, Any]]:
+    found = []
+    for group in field.score.groups:
+        estimate = field.score.estimate(group, field.metric) if group.baseline and not group.diverged else None
+        if estimate is not None and estimate.mean is not None:
+            found.append({
+                "finding": "baseline", "task": field.task, "label": field.score.labels[group.key],
+                "metric": field.metric, "mean": estimate.mean, "low": estimate.low, "high": estimate.high,
+                "against_best": _apart(field, _value(field, group)), "command": command("leaderboard", field),
+            })  # fmt: skip
+    return sorted(found, key=lambda record: record["label"])
+
+
+def _ordering(one: JudgedOrdering, fields: Sequence[TaskField]) -> dict[str, Any]:
+    ordering, compared = one.ordering, one.comparison
+    protocol = next((f"@{f.score.groups[0].protocol}" for f in fields if f.task == ordering.task), "")
+    words = f"bench compare {ordering.better} {ordering.worse} --task {ordering.task}{protocol} --metric {one.metric}"
+    return {
+        "finding": "ordering", "statement": ordering.statement, "citation": ordering.citation,
+        "better": ordering.better, "worse": ordering.worse, "task": ordering.task, "metric": one.metric,
+        "scale": compared.scale if compared else None, "effect": compared.effect if compared else None,
+        "low": compared.low if compared else None, "high": compared.high if compared else None,
+        "pairs": len(compared.pairs) if compared else 0, "p_holm": compared.adjusted if compared else None,
+        "test": compared.test if compared else None, "verdict": one.verdict, "reason": one.reason or None,
+        "notes": ordering.notes or None,
+        "command": words if one.verdict != NOT_RUN else None,
+    }  # fmt: skip
+
+
+def _value(field: TaskField, group: Group) -> float:
+    """The row's value of the metric that ranks the field, as a loss: lower is better; infinite if a seed diverged."""
+    estimate = None if group.diverged else field.score.estimate(group, field.metric)
+    if estimate is None or estimate.mean is None:
+        return math.inf
+    if estimate.direction == "target":
+        return abs(estimate.mean - (estimate.target or 0.0))
+    return -estimate.mean if estimate.direction == "max" else estimate.mean
+
+
+def _apart(field: TaskField, value: float) -> float | None:
+    """How much worse a loss is than the best: the ratio of joint errors, the difference of other metrics."""
+    best = min((_value(field, group) for group in field.rows.values()), default=math.inf)
+    if not math.isfinite(best):
+        return None
+    if field.metric != JOINT:
+        return value - best
+    return value / best if best > 0 else None

@@ -1,0 +1,169 @@
+"""The tables of the report `findings`, from its records: so a page of published records shows what the report shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from harness import Column, Table, number
+from reports.orderings import NOT_RUN, VERDICTS
+from reports.tables import wide
+from reports.tables.leaderboard import JOINT
+
+Record = Mapping[str, Any]
+NAMED = 8
+"""Of a list: the rest is counted."""
+
+
+def tables(records: Sequence[Record]) -> list[Table]:
+    """The tables of the report's records."""
+    found = []
+    for kind, (title, columns, notes) in _TABLES.items():
+        rows = [record for record in records if record["finding"] == kind]
+        more = _about_orderings(rows) if kind == "ordering" else []
+        shown = [record for record in rows if record.get("verdict") != NOT_RUN]
+        if shown:
+            shape = [Column(name, name, "right" if name in _RIGHT else "left") for name in columns]
+            cells = [{name: text(record) for name, text in columns.items()} for record in shown]
+            found.append(Table(title, shape, cells, [*notes, *more], keys=1))
+    return found
+
+
+def _about_orderings(records: Sequence[Record]) -> list[str]:
+    """How many orderings have which verdict, the tests and what they assume, and what was not run."""
+    counts = Counter(record["verdict"] for record in records)
+    lacking = [f"{_pair(r)} on {r['task']} ({r['reason']})" for r in records if r["verdict"] == NOT_RUN]
+    about: dict[str, list[str]] = {}
+    for record in records:
+        if record["notes"]:
+            about.setdefault(record["notes"], []).append(_pair(record))
+    return [
+        "; ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]),
+        *dict.fromkeys(f"p: {record['test']}" for record in records if record["test"]),
+        *(f"{', '.join(dict.fromkeys(pairs))}: {notes}" for notes, pairs in about.items()),
+        *([f"not run: {_names(lacking, '; ')}"] if lacking else []),
+    ]
+
+
+def _pair(record: Record) -> str:
+    return f"{record['better']} better than {record['worse']}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else number(value)
+
+
+def _names(names: Sequence[str], between: str = ", ") -> str:
+    shown = between.join(names[:NAMED])
+    return f"{shown} and {len(names) - NAMED} more" if len(names) > NAMED else shown
+
+
+def _with_ends(record: Record) -> str:
+    low, high = record.get("low"), record.get("high")
+    ends = f" [{number(low)}, {number(high)}]" if low is not None and high is not None and low != high else ""
+    return f"{_number(record.get('mean', record.get('effect')))}{ends}"
+
+
+def _text(key: str) -> Callable[[Record], str]:
+    """A field of the record: a number with three digits, names joined."""
+
+    def text(record: Record) -> str:
+        value = record.get(key)
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            return _names(value)
+        return _number(value) if isinstance(value, float) or value is None else str(value)
+
+    return text
+
+
+def _factor(key: str) -> Callable[[Record], str]:
+    """A ratio as "x3.2", a difference as "+0.12"."""
+
+    def text(record: Record) -> str:
+        value = record.get(key)
+        if value is None:
+            return "-"
+        return f"x{number(value)}" if record["metric"] == JOINT else f"+{number(value)}"
+
+    return text
+
+
+def _metric(record: Record) -> str:
+    return wide.header(record["metric"])
+
+
+def _worst(record: Record) -> str:
+    return f"x{number(record['worst'])}, {record['worst_task']}" if record["worst"] is not None else "-"
+
+
+def _share(record: Record) -> str:
+    return f"{record['leads']} of {record['tasks']} ({record['share']:.0%})"
+
+
+def _p(record: Record) -> str:
+    return "-" if record["p_holm"] is None else f"{record['p_holm']:.2g}"
+
+
+def _optional(key: str) -> Callable[[Record], str]:
+    return lambda record: record[key] or ""
+
+
+_RIGHT = {
+    "rows", "its value", "sgld against it", "median row against it", "data passes", "seconds", "sgld, data passes",
+    "rows that reach it", "leads on", "low error reached", "value", "against the best sampler", "A / B, or A - B",
+    "seeds", "p", "worst joint error / best",
+}  # fmt: skip
+_TASKS = {
+    "task": _text("task"), "tier": _text("tier"), "by": _metric, "rows": _text("samplers"),
+    "leading tier": _text("leaders"), "best": _text("best"), "its value": _with_ends,
+    "sgld against it": _factor("against_sgld"), "median row against it": _factor("against_median"),
+    "data passes": _text("passes"), "seconds": _text("seconds"), "command": _text("command"),
+}  # fmt: skip
+_COSTS = {
+    "task": _text("task"), "cheapest to low error": _text("cheapest"), "data passes": _text("passes"),
+    "seconds": _text("seconds"), "sgld, data passes": _text("sgld_passes"),
+    "rows that reach it": lambda r: f"{r['reached']} of {r['samplers']}", "command": _text("command"),
+}  # fmt: skip
+_SAMPLERS = {
+    "sampler": _text("method"), "leads on": _share, "worst joint error / best": _worst,
+    "low error reached": lambda r: f"{r['low_error']} of {r['truths']}" if r["truths"] else "-",
+    "diverged on": _text("diverged"), "command": _text("command"),
+}  # fmt: skip
+_LOST = {"row": _text("label"), "task": _text("task"), "why": _text("status"), "command": _text("command")}
+_BASELINES = {
+    "baseline": _text("label"), "task": _text("task"), "by": _metric, "value": _with_ends,
+    "against the best sampler": _factor("against_best"), "command": _text("command"),
+}  # fmt: skip
+_ORDERINGS = {
+    "A better than B": _pair, "task": _text("task"), "by": _metric,
+    "A / B, or A - B": lambda r: _with_ends(r) if r["effect"] is not None else "-", "seeds": _text("pairs"), "p": _p,
+    "verdict": _text("verdict"), "published statement": _text("statement"), "source": _text("citation"),
+    "command": _text("command"), "why undecided": _optional("reason"),
+}  # fmt: skip
+_ROWS = "a task's protocol with the most methods counts; of several rows of a method the tuned one"
+_APART = "xN: the joint error is N times that of the best; +N: the metric is worse by N"
+_PAIRED = (
+    "paired by seed; of the joint error the ratio A / B with a bootstrap interval; p after Holm over all declared "
+    "orderings, those that were not tested counted as p = 1 (RULES.md 5)"
+)
+_TABLES: Mapping[str, tuple[str, Mapping[str, Callable[[Record], str]], Sequence[str]]] = {
+    "task": (
+        "Leaders by task", _TASKS,
+        ["leading tier: the best row and all that are not significantly worse (RULES.md 5)", _APART, _ROWS],
+    ),
+    "cost": (
+        "Cost of low error by task", _COSTS,
+        ["data passes of a chain until b2 stays below 0.01; seconds: the same share of a run's seconds of sampling"],
+    ),
+    "sampler": (
+        "Samplers across tasks", _SAMPLERS,
+        ["leads on: of the tasks where it has a value or diverged; low error reached: of the tasks with a known truth"],
+    ),
+    "lost": ("Rows without a rank", _LOST, ["baselines have a table of their own"]),
+    "baseline": ("Baselines, which are not samplers of the posterior", _BASELINES, [_APART]),
+    "ordering": (
+        "Published orderings", _ORDERINGS,
+        [_PAIRED, "at our settings: every sampler has settings that we tuned, at our budget; the papers have others"],
+    ),
+}  # fmt: skip

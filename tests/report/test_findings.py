@@ -1,0 +1,180 @@
+"""Facts of a field: leaders and factors of known errors, costs, baselines, and the verdicts on published orderings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scored import final_errors, low_error, store, write_run
+
+from harness import load, registry
+from harness.reporting.rendering import render
+from harness.reporting.report import Request
+from reports import field as page_of
+from reports.across import task_fields
+from reports.orderings import FAILS, HOLDS, NOT_RUN, UNDECIDED, Ordering, judge_orderings, load_orderings
+from reports.tables.findings import Findings
+from reports.tables.findings_tables import tables
+
+ROOT = Path(__file__).parents[2]
+SEEDS = 5
+ERRORS = {
+    "gaussian2d": {"sgld": 0.2, "sghmc": 0.05, "baoab": 0.4, "hmc": 0.051},
+    "mixture25": {"sgld": 0.8, "csgld": 0.1},
+}
+COSTS = {"sgld": 2000.0, "sghmc": 300.0, "baoab": 500.0, "hmc": 2000.0, "csgld": 2000.0}
+"""Data passes to low error; more than the 1,000 of a run is never."""
+
+
+def write(results, method, task, error, passes):
+    """Runs whose joint error is near `error`, by a factor that differs between seeds and between methods."""
+    for seed in range(SEEDS):
+        rng = np.random.default_rng([seed, *method.encode()])
+        noise = rng.normal(size=(8, 1)) * 0.05 + 1
+        curves = {**final_errors(np.sqrt(error) * noise), **low_error(passes, chains=8)}
+        write_run(
+            results, method=method, sampler=method, task=task, seed=seed, chains=8, curves=curves,
+            metrics={"mean_error": 0.1},
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    results = tmp_path_factory.mktemp("results")
+    for task, errors in ERRORS.items():
+        for method, error in errors.items():
+            write(results, method, task, error, COSTS[method])
+    for seed in range(SEEDS):
+        write_run(results, method="psgld", task="gaussian2d", seed=seed, chains=8, status="diverged")
+    write(results, "swag", "gaussian2d", 0.6, 2000.0)
+    return results
+
+
+@pytest.fixture(scope="module")
+def records(folder):
+    return Findings().build(store(folder), Request(registry=registry())).records
+
+
+def of(records, kind, **fields):
+    found = [r for r in records if r["finding"] == kind and all(r[name] == value for name, value in fields.items())]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_the_leaders_of_a_task_and_the_factors(records):
+    found = of(records, "task", task="gaussian2d")
+    assert (found["tier"], found["metric"], found["samplers"]) == ("truth", "joint_error", 5)
+    assert set(found["leaders"]) == {"sghmc", "hmc"}
+    assert found["best"] in found["leaders"]
+    assert found["mean"] == pytest.approx(0.05, rel=0.1)
+    assert found["against_sgld"] == pytest.approx(4.0, rel=0.1)
+    assert found["against_median"] == pytest.approx(4.0, rel=0.1)  # sghmc, hmc, sgld, baoab, psgld (infinite)
+    assert found["command"] == "bench report leaderboard --task gaussian2d@csgmcmc"
+
+
+def test_the_cheapest_row_to_low_error(records):
+    found = of(records, "cost", task="gaussian2d")
+    assert (found["cheapest"], found["passes"], found["reached"], found["sgld_passes"]) == ("sghmc", 300.0, 2, None)
+    assert found["seconds"] == pytest.approx(50.0 * 0.3)
+    assert of(records, "cost", task="mixture25")["reached"] == 0
+
+
+def test_samplers_across_tasks(records):
+    sgld = of(records, "sampler", method="sgld")
+    assert (sgld["tasks"], sgld["leads"], sgld["worst_task"]) == (2, 0, "mixture25")
+    assert sgld["worst"] == pytest.approx(8.0, rel=0.1)
+    sghmc = of(records, "sampler", method="sghmc")
+    assert (sghmc["share"], sghmc["low_error"], sghmc["truths"]) == (1.0, 1, 1)
+    assert of(records, "sampler", method="psgld")["diverged"] == ["gaussian2d"]
+    assert not [r for r in records if r["finding"] == "sampler" and r["method"] == "swag"]
+
+
+def test_lost_rows_and_baselines_stand_apart(records):
+    assert of(records, "lost", label="psgld")["status"].startswith("diverged 5 of 5")
+    assert not [r for r in records if r["finding"] == "lost" and r["label"] == "swag"]
+    baseline = of(records, "baseline", label="swag")
+    assert baseline["against_best"] == pytest.approx(12.0, rel=0.1)
+
+
+def test_orderings_hold_fail_or_are_undecided(folder):
+    fields = task_fields(store(folder), Request(registry=registry()))
+    asked = {
+        ("sghmc", "sgld"): HOLDS, ("baoab", "sghmc"): FAILS, ("hmc", "sghmc"): UNDECIDED, ("psgld", "sgld"): UNDECIDED,
+        ("sgnht", "sgld"): NOT_RUN,
+    }  # fmt: skip
+    orderings = [Ordering("", "", a, b, "gaussian2d") for a, b in asked]
+    judged = judge_orderings(orderings, fields)
+    assert [one.verdict for one in judged] == list(asked.values())
+    assert judged[0].comparison.effect == pytest.approx(0.25, rel=0.1)
+    assert judged[-1].reason == "sgnht: no runs"
+    elsewhere = judge_orderings([Ordering("", "", "sghmc", "sgld", "ravine")], fields)
+    assert [(one.verdict, one.reason) for one in elsewhere] == [(NOT_RUN, "no field of ravine with two methods")]
+
+
+def test_orderings_that_were_not_tested_count_in_the_family(folder):
+    """Who leaves out what he fears gets no smaller p."""
+    fields = task_fields(store(folder), Request(registry=registry()))
+    tested, other = Ordering("", "", "sghmc", "sgld", "gaussian2d"), Ordering("", "", "sgnht", "sgld", "gaussian2d")
+    alone = judge_orderings([tested], fields)[0].comparison.adjusted
+    assert judge_orderings([tested, *[other] * 9], fields)[0].comparison.adjusted == pytest.approx(10 * alone)
+
+
+def test_the_declared_orderings_name_what_is_installed():
+    orderings = load_orderings()
+    plugins = registry()
+    names = {kind: {offer.name for offer in plugins.offers(kind)} for kind in ("samplers", "methods", "tasks")}
+    methods = names["samplers"] | names["methods"]
+    assert {one.better for one in orderings} | {one.worse for one in orderings} <= methods
+    assert {one.task for one in orderings} <= names["tasks"]
+    assert len({(one.better, one.worse, one.task, one.metric) for one in orderings}) == len(orderings)
+    assert all(one.statement and one.citation and one.better != one.worse for one in orderings)
+
+
+def test_every_fact_has_a_command(records):
+    assert [r for r in records if not r["command"] and r.get("verdict") != NOT_RUN] == []
+    commands = {word for r in records if r["command"] for word in r["command"].split()[:3]}
+    assert commands <= {"bench", "report", "leaderboard", "convergence", "compare", "sghmc", "baoab", "csgld", "psgld"}
+
+
+def test_no_results_no_findings(tmp_path):
+    write_run(tmp_path, metrics={"mean_error": 0.1})
+    assert not Findings().build(store(tmp_path), Request()).tables
+
+
+def test_the_page_shows_what_was_published(folder, tmp_path, monkeypatch):
+    """The numbers go through a file of JSON, infinite ones too, and the page is made of that file alone."""
+    monkeypatch.chdir(tmp_path)
+    page_of.main(str(folder))
+    written = page_of.PAGE.read_text(encoding="utf-8")
+    found = json.loads(page_of.FILE.read_text(encoding="utf-8"))
+    assert page_of.page(found) == written
+    page_of.PAGE.unlink()
+    page_of.main()
+    assert page_of.PAGE.read_text(encoding="utf-8") == written
+    report = load(folder).report("findings")
+    for table in report.tables:
+        assert render(type(report)([table]), "markdown").strip() in written
+    assert "| 5 (" in written or "| 5 |" in written
+    assert "\\>1,000" in written  # a cost that is never reached
+    assert "## Leaderboards, tier of the truth: truth" in written
+    assert all(mean == "inf" or isinstance(mean, float | None) for mean in (r["mean"] for r in found["leaderboard"]))
+
+
+def test_the_tables_follow_from_the_records(folder):
+    made = Findings().build(store(folder), Request(registry=registry()))
+    assert [table.cells() for table in tables(made.records)] == [table.cells() for table in made.tables]
+    titles = [table.title for table in made.tables]
+    assert titles[0] == "Leaders by task"
+    assert "Published orderings" in titles
+    for table in made.tables:
+        assert len({len(row) for row in table.cells()}) == 1
+
+
+@pytest.mark.skipif(not (ROOT / page_of.FILE).is_file(), reason="the results of the suite field are not published yet")
+def test_the_published_page_is_current(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    found = json.loads(page_of.FILE.read_text(encoding="utf-8"))
+    drawn = [name for name in page_of.FIGURES if (page_of.FILE.parent / f"{name}.svg").is_file()]
+    assert page_of.PAGE.read_text(encoding="utf-8") == page_of.page(found, drawn), "nox -s docs"
