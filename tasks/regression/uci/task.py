@@ -43,6 +43,16 @@ BDE_PROTOCOLS = (
         budget_settings={"smoke": {"run.burn_in": 0.5}, "quick": {"run.burn_in": 0.5}},
     ),
     Protocol(
+        "bde-short",
+        "bde with 2,000 steps of warm-up, ours",
+        {"smoke": 1_400, "quick": 4_000, "paper": 7_201},
+        chains=10,
+        burn_in=2 / 3,
+        thin=10,
+        settings=BDE,
+        budget_settings={"smoke": {"run.burn_in": 0.5}, "quick": {"run.burn_in": 0.5}},
+    ),
+    Protocol(
         "bde-ensemble",
         "the warm start of bde alone: 1,200 full gradients",
         {"smoke": 100, "quick": 400, "paper": 1_200},
