@@ -107,7 +107,7 @@ class Ladders:
         chance = log_ratio.nan_to_num(nan=-torch.inf).clamp(max=0).exp()
         moved = torch.rand(count, **new) < chance
         self.theta = x.where(moved[:, None], self.theta)
-        self.at = tuple(  # type: ignore[assignment]
+        self.at = tuple(
             a.where(moved if a.ndim == 1 else moved[:, None], b) for a, b in zip(at, self.at, strict=True)
         )
         if adapting:
@@ -132,7 +132,7 @@ class Ladders:
         )  # fmt: skip
         order = (place + RUNGS * torch.arange(LADDERS)[:, None]).flatten()
         self.theta = self.theta[order]
-        self.at = tuple(part[order] for part in self.at)  # type: ignore[assignment]
+        self.at = tuple(part[order] for part in self.at)
         self.visited = self.visited.flatten()[order].view(LADDERS, RUNGS)
         self.visited[:, -1] = True
         self.round_trips += int(self.visited[:, 0].sum())
