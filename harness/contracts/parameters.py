@@ -38,17 +38,20 @@ def param(
     source: str = "",
     choices: tuple[str, ...] = (),
     tune: str = "",
+    later: bool = False,
 ) -> Any:
     """A dataclass field with its allowed interval ("(0, 1]", "[1, inf)"), meaning and source of the default.
 
     unit   of a sampler's hyperparameter: the power of U in it; 1 for the size of a gradient, 2 for its variance
     tune   the interval that `bench tune` searches: "[0.01, 1]", or "[1e-3, 30] x" times the value that it would have
+    later  the setting came after runs were made: run keys leave it out at its default, so that theirs stay
     """
     limits, search = (_interval(text) if text else None for text in (allowed, tune.removesuffix(RELATIVE)))
     if limits and search and not tune.endswith(RELATIVE) and not limits[0] <= search[0] <= search[1] <= limits[1]:
         raise ValueError(f"tune = {tune!r} is not within allowed = {allowed!r}")
     metadata = {
-        "allowed": allowed, "meaning": meaning, "unit": unit, "source": source, "choices": choices, "tune": tune
+        "allowed": allowed, "meaning": meaning, "unit": unit, "source": source, "choices": choices, "tune": tune,
+        "later": later,
     }  # fmt: skip
     if default is _MISSING:
         return field(metadata=metadata)
@@ -69,6 +72,7 @@ class Field:
     meaning: str
     source: str
     tune: str = ""
+    later: bool = False
 
     def search_range(self, value: Any) -> tuple[float, float] | None:
         """The interval that `tune` declares for a setting that has this value otherwise; None if there is none."""
@@ -119,6 +123,7 @@ def _field(f: dataclasses.Field[Any], hint: Any) -> Field:
         meaning=f.metadata.get("meaning", ""),
         source=f.metadata.get("source", ""),
         tune=f.metadata.get("tune", ""),
+        later=f.metadata.get("later", False),
     )
 
 

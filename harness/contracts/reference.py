@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 LARGEST_RHAT, SHARE, LARGEST_ERROR = 1.05, 0.99, 0.1
+FARTHEST, ROUND_TRIPS = 4.0, 20
+"""Standard errors by which it may differ from parallel tempering, and the round trips of replicas that this needs."""
 ARRAYS = ("mean", "sd", "z4", "mean_error", "rhat")
+TEMPERED = ("mean", "sd", "mean_error", "sd_error", "rhat")
 TIERS = {
-    "truth": "moments of theta are exact or accepted in every coordinate",
+    "truth": "moments of theta are exact or accepted in every coordinate, or those of predictions agree with tempering",
     "reference": "accepted in function space: moments of the predictions alone",
     "none": "no truth is known",
 }
@@ -32,9 +35,11 @@ class Reference:
     z4           (K,), E z^4 of z = (f - mean) / sd
     quantiles    (K, m), at the `levels` (m,)
     mean_error   (K,), standard errors of the means: between chains
+    sd_error     (K,), of the sds, where known
     rhat         (K,), rank-normalised
     how          how they were obtained, with the command
     checksum     of the record that `bench truth` stored; "" for one that comes with the task
+    tempering    the same moments by parallel tempering, where that was run
     """
 
     mean: Array
@@ -46,6 +51,8 @@ class Reference:
     rhat: Array
     how: str
     checksum: str = ""
+    sd_error: Array | None = None
+    tempering: Tempering | None = None
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any], size: int | None = None) -> Reference:
@@ -68,26 +75,93 @@ class Reference:
                 raise DataError(f"{here}: {name} is of shape {found[name].shape}, not {shape}; it is of other rows")
             if name != "rhat" and not np.isfinite(found[name]).all():
                 raise DataError(f"{here}: {name} is not finite; compute it again by `bench truth`")
-        return cls(**found, how=how, checksum=record.get("sha256", ""))
+        if "tempering" in record:
+            found["sd_error"] = np.array(record["sd_error"], dtype=np.float64)
+        tempering = Tempering.of_record(record, shapes["mean"], here) if "tempering" in record else None
+        return cls(**found, how=how, checksum=record.get("sha256", ""), tempering=tempering)
 
     @property
     def refused(self) -> str:
-        """Why it may not be used: "" where R-hat and standard errors of the means are small enough."""
-        import numpy as np
+        """Why it may not be used: "" where R-hat and standard errors of the means are small enough.
 
-        share = float((self.rhat <= LARGEST_RHAT).mean())
-        error = float((self.mean_error / self.sd).max())
-        reasons = []
-        if not share >= SHARE:
-            reasons.append(
-                f"R-hat is {LARGEST_RHAT} or less for {share:.1%} of the functions (median {np.median(self.rhat):.3g}, "
-                f"largest {self.rhat.max():.3g}), {SHARE:.0%} are needed"
-            )
-        if not error <= LARGEST_ERROR:
-            reasons.append(f"the standard error of a mean is {error:.2g} sd, {LARGEST_ERROR} is allowed")
+        And where parallel tempering was run and is itself good enough, if the two agree.
+        """
+        reasons = _unsettled(self.rhat, self.mean_error / self.sd)
+        if not reasons and self.tempering is not None and not self.tempering.unfit:
+            reasons += self._apart(self.tempering)
         return "; ".join(reasons)
 
     @property
     def tier(self) -> str:
         """The name in `TIERS`."""
-        return "none" if self.refused else "reference"
+        if self.refused:
+            return "none"
+        return "truth" if self.tempering is not None and not self.tempering.unfit else "reference"
+
+    def _apart(self, other: Tempering) -> list[str]:
+        """In what the two differ by more than their errors allow."""
+        import numpy as np
+
+        reasons = []
+        for name in ("mean", "sd"):
+            off = np.abs(getattr(self, name) - getattr(other, name))
+            error = np.hypot(getattr(self, f"{name}_error"), getattr(other, f"{name}_error"))
+            share = float((off <= FARTHEST * error).mean())
+            if not share >= SHARE:
+                reasons.append(
+                    f"parallel tempering has another {name} for {1 - share:.1%} of the functions, by more than "
+                    f"{FARTHEST:g} standard errors and up to {(off / self.sd).max():.2g} sd"
+                )
+        return reasons
+
+
+@dataclass(frozen=True, eq=False)
+class Tempering:
+    """Moments (K,) of the functions of a `Reference` by parallel tempering, their errors, and how replicas moved."""
+
+    mean: Array
+    sd: Array
+    mean_error: Array
+    sd_error: Array
+    rhat: Array
+    swap_acceptance: tuple[float, ...]
+    round_trips: int
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any], shape: tuple[int, ...], here: str) -> Tempering:
+        """That of a stored record of a reference; `DataError` where it is damaged."""
+        import numpy as np
+
+        try:
+            part = record["tempering"]
+            found = {name: np.array(part[name], dtype=np.float64) for name in TEMPERED}
+            made = cls(**found, swap_acceptance=tuple(part["swap_acceptance"]), round_trips=int(part["round_trips"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{here} is damaged ({error!r:.80}); compute it again by `bench truth`") from error
+        if any(values.shape != shape for values in found.values()):
+            raise DataError(f"{here}: its tempering is of other functions; compute it again by `bench truth`")
+        return made
+
+    @property
+    def unfit(self) -> str:
+        """Why it cannot decide; "" where its ladders agree and replicas made enough round trips."""
+        reasons = _unsettled(self.rhat, self.mean_error / self.sd)
+        if self.round_trips < ROUND_TRIPS:
+            reasons.append(f"its replicas made {self.round_trips} round trips, {ROUND_TRIPS} are needed")
+        return "; ".join(reasons)
+
+
+def _unsettled(rhat: Array, error: Array) -> list[str]:
+    """What is wrong with R-hat, and with standard errors of means in sds."""
+    import numpy as np
+
+    share, largest = float((rhat <= LARGEST_RHAT).mean()), float(error.max())
+    reasons = []
+    if not share >= SHARE:
+        reasons.append(
+            f"R-hat is {LARGEST_RHAT} or less for {share:.1%} of the functions (median {np.median(rhat):.3g}, "
+            f"largest {rhat.max():.3g}), {SHARE:.0%} are needed"
+        )
+    if not largest <= LARGEST_ERROR:
+        reasons.append(f"the standard error of a mean is {largest:.2g} sd, {LARGEST_ERROR} is allowed")
+    return reasons

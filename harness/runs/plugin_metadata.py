@@ -50,7 +50,10 @@ def fields(offer: Offer) -> list[Field]:
 
 
 def resolve(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The full, typed and checked parameters: those given, the class's defaults for the rest."""
+    """The typed and checked parameters: those given, the class's defaults for the rest.
+
+    One that was added `later` is left out at its default, which leaves the keys of earlier runs alone.
+    """
     known = {field.name: field for field in fields(offer)}
     for name in params:
         if name not in known:
@@ -61,7 +64,9 @@ def resolve(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
         if name not in params and field.required:
             kind = offer.kind[:-1]
             raise UsageError(f"{kind} {offer.name} needs {name}; give it by --set {kind}.{name}=VALUE")
-        resolved[name] = check(field, value, where=offer.name)
+        value = check(field, value, where=offer.name)
+        if not (field.later and value == field.default):
+            resolved[name] = value
     return resolved
 
 

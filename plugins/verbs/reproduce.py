@@ -42,8 +42,8 @@ def reproduce(
     paper: Annotated[
         str | None,
         typer.Argument(
-            help="csgmcmc or adaptive-drift; default: both.",
-            autocompletion=options.completes(words=("csgmcmc", "adaptive-drift")),
+            help="adaptive-drift, bde, csgmcmc or smile; default: all.",
+            autocompletion=options.completes(words=("adaptive-drift", "bde", "csgmcmc", "smile")),
         ),
     ] = None,
     table: Annotated[

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.cli import context, options
 from harness.reporting.report import Result, table
 from harness.system.errors import RunError, UsageError
+
+if TYPE_CHECKING:
+    from harness.contracts.reference import Reference
 
 LARGEST = 1000
 """Coordinates of a target: the draws of that many take half a gigabyte, and the record 20 MB."""
@@ -33,8 +36,9 @@ def truth(
 
     Later runs of the task use it; `bench rescore` brings finished ones up to date. Nothing is stored, with exit code
     1, if the chains do not agree (R-hat above 1.01, effective size below 10,000, acceptance outside of 0.5 to 0.98).
-    Of a task with functions (predictions of a network) it is a reference in function space. That one is stored even if
-    it fails its acceptance rule; then it is not used, and the exit code is 1.
+    Of a task with functions (predictions of a network) it is a reference in function space; with 50 parameters or
+    fewer, it is compared with parallel tempering. It is stored even if it fails its acceptance rule; then it is not
+    used, and the exit code is 1.
 
     Examples:
         bench truth my-task
@@ -71,11 +75,11 @@ def truth(
         write_json(path, record)
         note = f"stored in {path}; `bench rescore --task {spec.task.name}` applies it to finished runs"
     if truths.FUNCTIONS in record:
-        refused = Reference.of_record(record).refused
-        if refused:
-            raise RunError(f"the reference in {path} is not used: {refused}; delete it to compute it again")
+        found = Reference.of_record(record)
+        if found.refused:
+            raise RunError(f"the reference in {path} is not used: {found.refused}; delete it to compute it again")
         return Result(
-            [_accepted(record), table(_functions(record)[:SHOWN], FUNCTION_COLUMNS)],
+            [_accepted(record, found), table(_functions(record)[:SHOWN], FUNCTION_COLUMNS)],
             [{**record, "path": str(path)}],
             notes=[note],
         )
@@ -92,11 +96,17 @@ def _quality(record: dict[str, Any]) -> str:
     )
 
 
-def _accepted(record: dict[str, Any]) -> str:
-    return (
+def _accepted(record: dict[str, Any], found: Reference) -> str:
+    told = (
         f"{record['chains']} chains of {record['draws']} draws: largest R-hat {max(record['rhat']):.3f}, "
-        f"acceptance {record['acceptance']:.2f} (least {record['acceptance_worst_chain']:.2f})"
+        f"acceptance {record['acceptance']:.2f} (least {record['acceptance_worst_chain']:.2f}); tier: {found.tier}"
     )
+    other = found.tempering
+    if other is None:
+        return told
+    swaps = f"{min(other.swap_acceptance):.2f} to {max(other.swap_acceptance):.2f} of the swaps accepted"
+    verdict = f"cannot decide: {other.unfit}" if other.unfit else "agrees"
+    return f"{told}\nparallel tempering {verdict} ({swaps}, {other.round_trips} round trips)"
 
 
 def _functions(record: dict[str, Any]) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ Licence of the data: CC BY 4.0. UCI publishes no checksums; these are of the fil
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,13 +53,17 @@ COLUMNS = {"bikesharing": (*range(3, 14), 16)}
 """Columns that are read, from 0, where not all are: no instant, date or season, nor the two parts of the target."""
 
 
-def load(file: DataFile) -> Array:
-    """The table (N, features + 1), the target in the last column; `DataError` where it is not what it says."""
+def load(file: DataFile, columns: Sequence[int] | None = None) -> Array:
+    """The table (N, features + 1), the target in the last column; `DataError` where it is not what it says.
+
+    `columns` are those that are read, from 0; by default `COLUMNS`.
+    """
     path = locate(file)
     text = path.suffix == ".csv"
     try:
         return np.loadtxt(
-            path, ndmin=2, delimiter="," if text else None, skiprows=int(text), usecols=COLUMNS.get(file.dataset)
-        )
+            path, ndmin=2, delimiter="," if text else None, skiprows=int(text),
+            usecols=columns or COLUMNS.get(file.dataset),
+        )  # fmt: skip
     except ValueError as error:
         raise DataError(f"data set {file.dataset}: {path}: {error}") from error

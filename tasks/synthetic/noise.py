@@ -43,6 +43,16 @@ class NoisyDensityTask(DensityTask):
     protocols: ClassVar = (
         Protocol("noisy-gradients", "ours, after the analytic targets of SMILE (arXiv 2602.06500)",
                  {"smoke": 1_500, "quick": 10_000, "paper": 50_000}),
+        *(
+            Protocol(
+                f"smile-{kind}",
+                f"{kind} noise of sd 16, as in SMILE's analytic suite, whose chains are up to ten times as long",
+                {"smoke": 1_500, "quick": 20_000, "paper": 100_000},
+                seeds=tuple(range(10)),
+                settings={"gradient_noise": 16.0, "noise": kind},
+            )
+            for kind in KINDS
+        ),
     )  # fmt: skip
 
     gradient_noise: float = param(1.0, "[0, inf)", "sigma", source="ours; 16 in SMILE")  # type: ignore[misc]

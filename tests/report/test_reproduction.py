@@ -191,7 +191,7 @@ def test_what_stands_in_the_way_is_said(tmp_path):
     assert "schedule.gamma=0.5005" in waiting["sgld", "cifar10"].reason
     assert "augmentation: crops" in next(e.reason for e in found.cells if e.cell.table == "Table 4" and e.reason)
     assert all(("inconclusive at best" in e.verdict) == bool(e.cell.ours) for e in waiting.values())
-    assert len(found.cells) == 169
+    assert len(found.cells) == 205
 
 
 def _without_results(folder):

@@ -76,7 +76,7 @@ def tier(made: Any) -> str:
     found = made.function_reference()
     if found is None:
         return f"none ({TIERS['none']})"
-    return f"none ({found.how}; not used: {found.refused})" if found.refused else f"reference ({found.how})"
+    return f"none ({found.how}; not used: {found.refused})" if found.refused else f"{found.tier} ({found.how})"
 
 
 def _asked(question: Callable[[], Any], notes: list[str]) -> Any:

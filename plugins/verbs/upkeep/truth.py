@@ -31,6 +31,7 @@ from harness.contracts.plugin_errors import plugin_code
 from harness.runs.plugin_metadata import instance
 from harness.runs.truths import GRADIENTS_ONLY
 from harness.runs.worker import Job, prepare
+from plugins.verbs.upkeep import tempering
 from plugins.verbs.upkeep.function_reference import compute_functions
 from plugins.verbs.upkeep.reference import hmc_draws, truth_record
 
@@ -120,7 +121,10 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
     with plugin_code(f"{name}: its energy on all the data cannot be evaluated"):
         check_gradient(name, whitened(task, mean, root))
     if type(task).functions is not Task.functions:
-        return compute_functions(spec, task, draws, send)
+        record = compute_functions(spec, task, draws, send)
+        if task.dim() > tempering.LARGEST or Reference.of_record({"task": name, **record}).refused:
+            return record
+        return {**record, "tempering": tempering.tempered_functions(task, draws, send)}
     hmc = instance(spec.sampler.target, SAMPLER)
     half, step_size = PILOT_STEPS // 2, 1 / (task.curvature() or 1.0)
     for number in range(1, PILOTS + 1):

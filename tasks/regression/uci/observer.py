@@ -57,7 +57,7 @@ class RegressionObserver(Observer):
     a chain's averages of z = (f - E f) / sd f, of z^2 and of the shares below three quantiles, in sds of what is
     averaged. b2 is the mean over chains of their squares. Arrays: mean and sd of f and the sd of y at the test rows.
 
-    `problem` has `scored`, the test rows x and y, `reference` and its task's `outputs`; log sigma is the last of theta.
+    `problem` has `scored`, the test rows x and y, `reference` and its task's `predicted`, f and log sigma.
     """
 
     def __init__(self, problem: Any, chains: int, trajectory: Trajectory, cost: Cost) -> None:
@@ -98,14 +98,13 @@ class RegressionObserver(Observer):
         import torch
 
         own = self.tensors
-        f = self.problem.task.outputs(theta, self.problem.scored["x"]).double()
-        log_sigma = theta[:, -1:].double()
+        f, log_sigma = (part.double() for part in self.problem.task.predicted(theta, self.problem.scored["x"]))
         error = (self.target - f) * (-log_sigma).exp()
         log_density = -error.square() / 2 - log_sigma - math.log(2 * math.pi) / 2 + weight.log()
         own["weight"] += weight
         own["density"] = torch.logaddexp(own["density"], log_density.logsumexp(0))
         own["distribution"] += (weight * torch.special.ndtr(error)).sum(0)
-        own["variance"] += (weight * (2 * log_sigma).exp()).sum()
+        own["variance"] = own["variance"] + (weight * (2 * log_sigma).exp()).sum(0)
         if self.reference is not None:
             own["below"] += weight * ((f < self.cuts) + 0 * f)  # not finite where f is not
             f = (f - self.centre) / self.sd

@@ -78,3 +78,12 @@ def test_what_cannot_be_read_is_not_waited_for(cache, kind):
             path.touch()
             os.truncate(path, 2**40)
     assert answers() == expected
+
+
+def test_a_setting_that_came_later_is_left_out_of_keys_at_its_default():
+    """So results of the time before it keep their keys."""
+    offer = registry().find("tasks", "airfoil")
+    assert plugin_metadata.resolve(offer, {}) == {"batch": 256, "data_seed": 1}
+    assert plugin_metadata.resolve(offer, {"hidden": "16-16-16", "variant": "smile"}) == {"batch": 256, "data_seed": 1}
+    assert plugin_metadata.resolve(offer, {"hidden": "4"}) == {"batch": 256, "data_seed": 1, "hidden": "4"}
+    assert plugin_metadata.instance(offer.target, plugin_metadata.resolve(offer, {})).hidden == "16-16-16"

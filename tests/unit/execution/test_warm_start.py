@@ -129,6 +129,15 @@ def finish(block):
     return block.attempts[0].result()
 
 
+def test_the_speed_of_a_warm_start_is_that_of_its_steps(ledger):
+    block = session(ledger, **{"run.warm_passes": "2500"})
+    block.advance()
+    told = block.progress()
+    assert block.loop.position < 0
+    assert 0 < told["position"] < told["steps"]
+    assert told["rate"] == pytest.approx(told["position"] / told["seconds"])
+
+
 def test_a_stopped_warm_start_goes_on_from_its_checkpoint(ledger, tmp_path):
     block = session(ledger, **{"run.warm_passes": "2500"})
     block.advance()

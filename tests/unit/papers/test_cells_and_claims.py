@@ -41,18 +41,19 @@ PRINTED = {
 }  # fmt: skip
 
 
-def test_all_cells_of_both_papers_are_there():
+def test_all_cells_of_the_papers_are_there():
     assert NOTES == []
     assert Counter((cell["paper"], cell["table_label"]) for cell in CELLS) == {
         ("csgmcmc", "Table 1"): 16, ("csgmcmc", "Table 2"): 16, ("csgmcmc", "Table 3"): 12, ("csgmcmc", "Table 4"): 4,
         ("csgmcmc", "Table 5"): 12, ("csgmcmc", "Table 6"): 8, ("csgmcmc", "Appendix J"): 4,
         ("adaptive-drift", "Table 1"): 50, ("adaptive-drift", "Table 2"): 10, ("adaptive-drift", "Table 3"): 9,
         ("adaptive-drift", "Table 4"): 28,
+        ("bde", "Airfoil"): 18, ("bde", "Bikesharing"): 18,
     }  # fmt: skip
-    assert len(CELLS) == 169
+    assert len(CELLS) == 205
 
 
-def test_all_claims_of_both_papers_are_there():
+def test_all_claims_of_the_papers_are_there():
     assert Counter((claim["paper"], claim["table_label"]) for claim in CLAIMS) == {
         ("csgmcmc", "Table 1"): 16, ("csgmcmc", "Table 2"): 8, ("csgmcmc", "Table 3"): 3, ("csgmcmc", "Table 4"): 2,
         ("csgmcmc", "Table 5"): 6, ("csgmcmc", "Table 6"): 4, ("csgmcmc", "Figure 3"): 7, ("csgmcmc", "Figure 4"): 8,
@@ -60,6 +61,7 @@ def test_all_claims_of_both_papers_are_there():
         ("adaptive-drift", "Figure 1"): 2, ("adaptive-drift", "Table 1"): 5, ("adaptive-drift", "Table 2"): 10,
         ("adaptive-drift", "Table 3"): 3, ("adaptive-drift", "Table 4"): 12,
         ("adaptive-drift", "Theorem 3.1"): 2, ("adaptive-drift", "Theorem 3.2"): 2,
+        ("bde", "Airfoil"): 2, ("bde", "Bikesharing"): 2, ("smile", "Analytic Gaussian"): 14,
     }  # fmt: skip
 
 
@@ -75,13 +77,13 @@ def test_rows_read_again_in_the_papers_are_the_same(place):
 )
 def test_a_cell_is_whole(cell):
     assert cell["value"] is not None
-    assert cell["method"] in METHODS
+    assert cell["method"] in METHODS or cell["needs"] == "a model that is not part of this tool"
     assert cell["task"]
     assert cell["metric"]
     assert cell["direction"] in {"min", "max", "target"}
     assert cell["error_kind"] in {"sd", "se", "unknown"}
     assert cell["error"] is None or cell["n"] > 1
-    assert (cell["protocol"] is None or cell["chains"] is None) <= (cell["obstacle"] is not None)
+    assert (cell["protocol"] is None or cell["chains"] is None) <= bool(cell["obstacle"] or cell["needs"])
     corrected = [cell[key] is not None for key in ("printed_as", "correction", "evidence")]
     assert all(corrected) or not any(corrected)
 
@@ -135,4 +137,4 @@ def test_orderings_are_those_that_the_tables_print():
         sign = -1 if claim["direction"] == "min" else 1
         assert sign * (better["value"] - worse["value"]) > 0, claim["statement"]
         compared += 1
-    assert compared == 16 + 8 + 3 + 2 + 5 + 8 + 3 + 12
+    assert compared == 16 + 8 + 3 + 2 + 5 + 8 + 3 + 12 + 4

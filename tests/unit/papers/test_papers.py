@@ -116,7 +116,7 @@ def test_settings_make_the_sampler_schedule_and_task_that_they_are_of(case):
     for key, entry in table["values"].items():
         part, _, field = key.partition(".")
         parts[part][field] = entry["value"]
-    assert set(parts["run"]) <= {"burn_in", "thin"}
+    assert set(parts["run"]) <= {"burn_in", "thin", "warm_start", "warm_passes", "warm_step_size"}
     found(bench_samplers(), sampler)(**parts["sampler"])
     task(**parts["task"])
     for sweep in [{}, *papers.sweeps(table)]:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from harness import TUNING_SEED, DataError, Reference, Rows
+from harness import TUNING_SEED, DataError, Reference, Rows, UsageError
 from harness.contracts.data import problem as missing
 from harness.contracts.randomness import Streams
 from harness.contracts.schedule import Trajectory
@@ -19,7 +19,7 @@ from harness.contracts.task import Cost
 from plugins.laws.task_laws import law_prior_counted_once
 from tasks.datasets import uci_regression as files
 from tasks.regression.uci.observer import FUNCTION_METRICS, REGRESSION_METRICS, RegressionObserver
-from tasks.regression.uci.task import Airfoil, Bikesharing, Energy, cuts, standardised
+from tasks.regression.uci.task import BDE, Airfoil, Bikesharing, Energy, cuts, standardised
 
 absent = [f.path for f in (files.AIRFOIL, files.ENERGY, files.BIKESHARING) if missing(f) is not None]
 needs_data = pytest.mark.skipif(bool(absent), reason=f"not under BENCH_DATA: {', '.join(absent)}")
@@ -139,7 +139,7 @@ def observer_of(known=None, kept=6, chains=2):
         torch.arange(1.0, 5.0, dtype=torch.float64)[:, None],
         torch.tensor([0.3, -1.0, 2.0, 0.5], dtype=torch.float64),
     )
-    task = SimpleNamespace(outputs=lambda theta, rows: theta[:, :1] * rows[..., 0])
+    task = SimpleNamespace(predicted=lambda theta, rows: (theta[:, :1] * rows[..., 0], theta[:, -1:]))
     made = SimpleNamespace(scored={"x": x, "y": y}, task=task, function_reference=lambda: known)
     keep = np.ones(kept, dtype=bool)
     trajectory = Trajectory(1e-3 * keep, 1.0 * keep, keep, keep, 0 * keep.astype(np.int64), ~keep)
@@ -268,3 +268,90 @@ def test_a_refused_reference_is_not_used(tmp_path):
         assert (Apart().build(STREAMS, "cpu").function_reference() is not None) is used
         assert Apart().function_reference() is not None
     assert Apart(data_seed=2).function_reference() is None
+
+
+# --- the variant of bde ----------------------------------------------------------------------------------------------
+
+
+def made(cls=Airfoil, **changed):
+    return cls(**{**BDE, **changed})
+
+
+@needs_data
+@pytest.mark.parametrize(("cls", "rows", "dim"), [(Airfoil, (1202, 301), 946), (Bikesharing, (13903, 3476), 1058)])
+def test_bde_scales_by_its_training_rows_and_draws_the_tests_first(cls, rows, dim):
+    task = made(cls)
+    train, test = (task.arrays(part) for part in ("train", "test"))
+    assert (len(train["y"]), len(test["y"]), task.terms(), task.dim()) == (*rows, rows[0], dim)
+    for columns in (train["x"], train["y"][:, None]):
+        assert np.abs(columns.mean(axis=0)).max() < 1e-12
+        assert columns.std(axis=0) == pytest.approx(np.ones(columns.shape[1]))
+    assert np.abs(test["x"].mean(axis=0)).max() > 1e-3
+    order = np.random.RandomState(0).permutation(task.shape[0])  # sklearn.model_selection.train_test_split
+    raw = files.load(cls.file, cls.columns)[:, -1]
+    kept = raw[order[rows[1] :]]
+    assert test["y"] == pytest.approx((raw[order[: rows[1]]] - kept.mean()) / kept.std())
+
+
+def test_bde_predicts_sigma_and_its_gradient_is_that_of_its_likelihood():
+    task = made()
+    rng = torch.Generator().manual_seed(0)
+    theta = torch.stack([task.start(rng) for _ in range(2)]).requires_grad_()
+    x, y = torch.randn((7, 5), generator=rng).double(), torch.randn(7, generator=rng).double()
+    rows = Rows({"x": x, "y": y, "present": torch.tensor([1.0] * 6 + [0.0]).double()}, None)
+    each, gradient = task.value_and_grad(theta.detach(), rows)
+    out = task.network.logits(theta, rows["x"])
+    sigma = torch.log1p(out[..., 1].exp()) + 1e-6
+    expected = torch.distributions.Normal(out[..., 0], sigma).log_prob(y)
+    assert torch.allclose(each, expected)
+    assert torch.allclose(each, task.log_likelihood(theta, rows))
+    (automatic,) = torch.autograd.grad((expected * rows["present"]).sum(), theta)
+    assert torch.allclose(gradient, automatic)
+    assert torch.allclose(task.predicted(theta, rows["x"])[1], sigma.log())
+
+
+def test_bde_starts_at_normal_weights_and_no_bias():
+    task = made()
+    rng = torch.Generator().manual_seed(1)
+    layers = task.network.layers(torch.stack([task.start(rng) for _ in range(200)]))
+    for weights, biases in layers:
+        assert weights.std().item() == pytest.approx(weights.shape[2] ** -0.5, rel=0.05)
+        assert not biases.any()
+
+
+@needs_data
+def test_bde_is_tuned_on_training_rows_that_are_held_out():
+    task = made()
+    plain, tuned = (task.build([Streams(seed, 0)], "cpu") for seed in (0, TUNING_SEED))
+    train = task.arrays("train")["y"]
+    assert torch.equal(plain.scored["y"], torch.from_numpy(task.arrays("test")["y"]).float())
+    assert torch.equal(tuned.scored["y"], torch.from_numpy(train[9::10]).float())
+
+
+@needs_data
+def test_widths_are_a_setting_that_leaves_the_default_alone():
+    small = Airfoil(hidden="4", variant="smile")
+    assert (small.dim(), small.curvature()) == (5 * 4 + 4 + 4 + 1 + 1, None)
+    assert Airfoil().curvature() == Airfoil.widest
+    for wrong in ("", "0", "16-", "16,16", "-4", "4" * 9):
+        with pytest.raises(UsageError, match="hidden"):
+            Airfoil(hidden=wrong)
+
+
+@needs_data
+def test_a_predicted_sigma_is_scored_row_by_row():
+    task = made()
+    built = task.build(STREAMS, "cpu")
+    keep = np.ones(3, dtype=bool)
+    trajectory = Trajectory(1e-3 * keep, 1.0 * keep, keep, keep, 0 * keep.astype(np.int64), ~keep)
+    seen = RegressionObserver(built, 2, trajectory, Cost(0.0, 1.0))
+    draws = torch.stack([built.initial() for _ in range(3)]) * torch.tensor([1.0, 0.9, 1.1])[:, None, None]
+    seen.observe(draws, torch.ones((3, 2)), np.arange(1, 4))
+    f, log_sigma = (
+        np.stack([task.predicted(theta, built.scored["x"])[k].double() for theta in draws]) for k in range(2)
+    )
+    y = built.scored["y"].double().numpy()
+    mean, variance = f.mean((0, 1)), (f**2 + np.exp(2 * log_sigma)).mean((0, 1)) - f.mean((0, 1)) ** 2
+    found = seen.outcome().metrics
+    assert found["nll"] == pytest.approx(-norm.logpdf(y, mean, np.sqrt(variance)).mean(), rel=1e-6)
+    assert found["lppd"] == pytest.approx(np.log(norm.pdf(y, f, np.exp(log_sigma)).mean((0, 1))).mean(), rel=1e-6)
