@@ -64,7 +64,11 @@ class Settings:
 
 
 def find_pair(registry: Registry, method_name: str, task_name: str, study: Study | None = None) -> Pair:
-    """The pair that "--sampler METHOD --task TASK[@PROTOCOL]" names, with its settings in a study."""
+    """The pair that "--sampler METHOD --task TASK[@PROTOCOL]" names, with its settings in a study.
+
+    Without a protocol it is the task's first. Only where that one is a paper's, a method with settings in another paper
+    gets that paper's; so a task with a protocol of its own compares all methods under it.
+    """
     name, at, protocol_name = task_name.partition("@")
     named = registry.method(method_name)
     method = named.info
@@ -73,16 +77,16 @@ def find_pair(registry: Registry, method_name: str, task_name: str, study: Study
     task = registry.find("tasks", name)
     known = {protocol["name"]: protocol for protocol in plugin_metadata.protocols(task)}
     published = [
-        table
-        for table in papers.settings_for(registry, (named, sampler, task))
-        if table["method"] == method.name and table["task"] == task.name
+        table for table in papers.settings_for(registry, (named, sampler, task)) if table["task"] == task.name
     ]
+    own = {table["protocol"]: table for table in published if table["method"] == method.name}
     if not at:
-        own = {table["protocol"] for table in published}
-        protocol_name = next((name for name in known if name in own), next(iter(known)))
+        protocol_name = next(iter(known))
+        if any(table["protocol"] == protocol_name for table in published):
+            protocol_name = next((name for name in known if name in own), protocol_name)
     if protocol_name not in known:
         raise UsageError(f"task {name} has no protocol {protocol_name!r:.80}{suggestions(protocol_name, known)}")
-    paper = next((table for table in published if table["protocol"] == protocol_name), {})
+    paper = own.get(protocol_name, {})
     tuned = study.layer(registry, (named, sampler, task), protocol_name) if study else {}
     return Pair(method, sampler, task, known[protocol_name], paper, tuned)
 
