@@ -271,7 +271,7 @@ def _fill(path: Path, found: News, redone: Redone | None = None) -> None:
         raise Refused(f"{path.parent} cannot be made: {error.strerror}") from error
     several = batches(found.records)
     with ThreadPoolExecutor(1) as reader:
-        first = reader.submit(next, several, [])  # while the database is opened
+        first = reader.submit(lambda: next(several, []))  # while the database is opened
         with connection.writing(path) as db:
             ingest(db, News(first.result(), found.papers), redone)
     for batch in several:
