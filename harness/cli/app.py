@@ -15,6 +15,7 @@ import typer.core
 import typer.main
 
 from harness.cli import context, front, repeat
+from harness.cli.conversion import convert_as_needed
 from harness.contracts.entry_points import HARNESS
 from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError, why
 from harness.system.memory import memory_limit
@@ -52,6 +53,11 @@ GIB_TO_READ = 2
 class Verbs(typer.core.TyperGroup):
     """Lists every verb with its line of help, and imports only the verb that is called."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """What typer calls to read the options of `bench` itself."""
+        convert_as_needed(self, ctx)
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: Any) -> list[str]:
         """The verbs of the core, then those of plugins."""
         return [*VERBS, *_offered(ctx)]
@@ -69,7 +75,10 @@ class Verbs(typer.core.TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         if name == "run" and not ctx.resilient_parsing and "--help" not in args:
             _expect_runs()
-        return name, command and _command(name or "", _files(ctx)), rest
+        if command is not None:
+            command = _command(name or "", _files(ctx))
+            convert_as_needed(command, ctx)
+        return name, command, rest
 
 
 def _expect_runs() -> None:
@@ -173,7 +182,7 @@ def _launchers(ctx: typer.Context, incomplete: str) -> list[str]:
 def options(
     ctx: typer.Context,
     results: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--results", metavar="DIR", help="Results folder; default: BENCH_RESULTS, else ./bench-results."),
     ] = None,
     plugin: Annotated[
@@ -212,7 +221,7 @@ def options(
     """Set what all verbs share."""
     if found := memory_limit(GIB_TO_READ):
         raise RunError(f"too little memory for `bench {ctx.invoked_subcommand}`; {found}")
-    folder = results or Path(os.environ.get("BENCH_RESULTS") or "bench-results")
+    folder = results or os.environ.get("BENCH_RESULTS") or "bench-results"
     shown = debug or bool(os.environ.get("BENCH_DEBUG"))
     asked = {"--json": "json"} if as_json else {}
     asked |= {"--csv": "csv"} if as_csv else {}
@@ -226,14 +235,14 @@ def options(
     context.set_current(context.Context(_place(folder), tuple(plugin or ()), shown, chosen, how))
 
 
-def _place(folder: Path) -> Path:
+def _place(folder: str) -> Path:
     """The results folder, absolute; of one on a web server the copy in the cache."""
-    if not str(folder).startswith(("http:", "https:")):
-        return folder.absolute()
+    if not folder.startswith(("http:", "https:")):
+        return Path(folder).absolute()
     from harness.results.store import web
 
-    url = web.address(folder)
-    return web.fetched(url) if url else folder.absolute()
+    url = web.address(Path(folder))
+    return web.fetched(url) if url else Path(folder).absolute()
 
 
 def _format(name: str) -> str:

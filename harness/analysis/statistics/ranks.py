@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import bisect
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -137,14 +137,17 @@ def _paired(table: Array, has: NDArray[np.bool_], fewest: int) -> tuple[Array, A
     with np.errstate(divide="ignore", invalid="ignore"):
         own = np.where(count > 1, own / (count - 1) / count, np.inf)
         behind, error, least = mean[None, :] - mean[:, None], own[None, :] + own[:, None], int(count.min())
-        for i in range(len(x)):
-            both = has & has[i]
+        for i in range(len(x) - 1):
+            others = slice(i + 1, None)
+            both = has[others] & has[i]
             n = both.sum(axis=1)
-            difference = np.where(both, x - x[i], 0.0)
+            difference = np.where(both, x[others] - x[i], 0.0)
             centre = difference.sum(axis=1) / n
             squares = (np.where(both, difference - centre[:, None], 0.0) ** 2).sum(axis=1) / (n - 1) / n
             paired = n >= max(fewest, 2)
-            behind[i], error[i] = np.where(paired, centre, behind[i]), np.where(paired, squares, error[i])
+            behind[i, others] = np.where(paired, centre, behind[i, others])
+            error[i, others] = np.where(paired, squares, error[i, others])
+            behind[others, i], error[others, i] = -behind[i, others], error[i, others]
             least = min([least, *n[paired].tolist()])
     return behind, np.sqrt(error), least
 
@@ -156,14 +159,23 @@ def _ranked(point: Array, behind: Array, error: Array, seeds: int, level: float)
     better = np.zeros(error.shape, dtype=bool)
     multiplier = tukey_multiplier(len(point), max(seeds - 1, 1), level)
     for place, i in enumerate(order):
-        between: list[float] = []
-        for j in order[place + 1 :]:
-            bisect.insort(between, float(error[i, j]))
-            median = (between[(len(between) - 1) // 2] + between[len(between) // 2]) / 2
-            better[i, j] = rank[i] < rank[j] and behind[i, j] > multiplier * max(error[i, j], median)
+        behind_it = order[place + 1 :]
+        errors = error[i, behind_it]
+        margin = multiplier * np.maximum(errors, _running_medians(errors.tolist()))
+        better[i, behind_it] = (rank[i] < rank[behind_it]) & (behind[i, behind_it] > margin)
     low, high = 1 + better.sum(axis=0), len(point) - better.sum(axis=1)
     tiers = _tiers(rank, better)
     return [Rank(int(r), int(a), int(b), t) for r, a, b, t in zip(rank, low, high, tiers, strict=True)]
+
+
+def _running_medians(values: Sequence[float]) -> list[float]:
+    """The median of the first value, of the first two, and so on."""
+    medians: list[float] = []
+    known: list[float] = []
+    for n, value in enumerate(values):
+        bisect.insort(known, value)
+        medians.append((known[n // 2] + known[(n + 1) // 2]) / 2)
+    return medians
 
 
 def _tiers(rank: NDArray[np.int64], better: NDArray[np.bool_]) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -264,16 +263,20 @@ def _fill(path: Path, found: News, redone: Redone | None = None) -> None:
     """Put news into the database at `path`. It is opened for each batch: until it is closed, DuckDB keeps in memory
     what it has written.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Refused(f"{path.parent} cannot be made: {error.strerror}") from error
-    papers = found.papers
     several = batches(found.records)
-    for batch in itertools.chain([next(several, [])], several):
+    with ThreadPoolExecutor(1) as reader:
+        first = reader.submit(lambda: next(several, []))  # while the database is opened
         with connection.writing(path) as db:
-            ingest(db, News(batch, papers), redone)
-        papers = None
+            ingest(db, News(first.result(), found.papers), redone)
+    for batch in several:
+        with connection.writing(path) as db:
+            ingest(db, News(batch), redone)
 
 
 def _check_query(db: DuckDBPyConnection, query: str) -> None:

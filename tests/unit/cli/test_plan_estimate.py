@@ -42,9 +42,12 @@ def test_other_steps_repeat_the_steps_and_not_the_preparation(estimate):
 
 @pytest.mark.parametrize(
     ("settings", "least", "most"),
-    [({"width": 64}, 3, 12), ({"batch": 512}, 5, 16), ({"width": 64, "batch": 512}, 20, 130), ({"chains": 4}, 3, 4)],
+    [({"width": 64}, 1.2, 2), ({"batch": 512}, 1.2, 2.2), ({"width": 64, "batch": 512}, 2, 5), ({"chains": 4}, 1.1, 2)],
 )
-def test_the_arithmetic_of_a_step_grows_with_width_batch_and_chains(estimate, settings, least, most):
+def test_the_arithmetic_of_a_step_grows_with_width_batch_and_chains_and_the_rest_does_not(
+    estimate, settings, least, most
+):
+    """Steps of these networks were measured to take 1.4, 1.8 and 2.8 times as long."""
     seconds, how = estimate(**settings)
     assert least < (seconds - 2) / 10 < most
     assert how == "scaled from other settings"
