@@ -51,8 +51,10 @@ class Trajectory:
 
     def shared(self, particles: int) -> Trajectory:
         """Each step this many times."""
+        if particles == 1:
+            return self
         arrays: dict[str, Any] = {name: array.repeat(particles) for name, array in self._arrays().items()}
-        return Trajectory(**arrays, particles=particles) if particles > 1 else self
+        return Trajectory(**arrays, particles=particles)
 
     def quiet(self, steps: int) -> Trajectory:
         """The first `steps` steps at T = 0 and not kept."""

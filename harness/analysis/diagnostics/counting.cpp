@@ -6,13 +6,9 @@ typedef long L __attribute__((vector_size(64)));
 #endif
 
 static inline V numbers(const double* p, long stride, long count) {
+  if (count == 8)
+    return V{p[0], p[stride], p[2 * stride], p[3 * stride], p[4 * stride], p[5 * stride], p[6 * stride], p[7 * stride]};
   V x;
-#if __AVX512F__
-  if (count == 8) {
-    const L places = L{0, 1, 2, 3, 4, 5, 6, 7} * stride;
-    return (V)_mm512_i64gather_pd((__m512i)places, p, 8);
-  }
-#endif
   for (long l = 0; l < 8; ++l) x[l] = p[l < count ? l * stride : 0];
   return x;
 }
@@ -52,151 +48,197 @@ extern "C" long tabulate(
   return crowded;
 }
 
-enum { TILE = 32, TOGETHER = 4 };
+// Draws, chains and directions that are taken together: those of a tile in one cache, near ones in the next.
+enum { TILE = 64, NEAR = 64, TOGETHER = 4 };
 
-// counts (chains, apart) += the weight, in the cell of each of `size` draws of `live` chains.
+// Of one direction, with `first` and `inside` from `tabulate`.
+struct Cuts {
+  const long* first;
+  const double *inside, *all;
+};
+
+// counts (chains, apart) += the weight, in the cell of each of `size` draws of `live` chains: that of the first cut which
+// is not less than z, whose bin is `in`.
 static inline __attribute__((always_inline)) void count(
-  const L* cell, const V* weights, long size, long live, long apart, double* counts
+  const V* z, const L* in, const V* weights, long size, long live, const Cuts& cuts, bool crowded, long apart,
+  double* counts
 ) {
   for (long b = 0; b < size; ++b)
-    for (long l = 0; l < live; ++l) counts[l * apart + ((const long*)(cell + b))[l]] += ((const double*)(weights + b))[l];
+#pragma GCC unroll 8
+    for (long l = 0; l < live; ++l) {
+      const double number = ((const double*)(z + b))[l];
+      const long bin = ((const long*)(in + b))[l];
+      long cell = cuts.first[bin] + (number > cuts.inside[bin]);
+      if (crowded)
+        while (!(number <= cuts.all[cell])) ++cell;
+      counts[l * apart + cell] += ((const double*)(weights + b))[l];
+    }
 }
 
-// Sums over draws x (draws, chains, dim) with weights (draws, chains), d = x - mean, z = along (directions, dim) d: of w
-// and w^2 (chains), of w z and w (z^2 - 1) (chains, directions); below (chains, directions, points + 1), of w by the place
-// of z among the cuts (directions, points + 1), the last of which are infinite; and of w (1, d) (1, d)' (1 + dim, 1 + dim),
-// if wanted. `along` has rows of zeros up to a multiple of TOGETHER; first and inside (directions, bins) are from
-// `tabulate`.
-extern "C" long add(
-  const double* x, const double* weights, long draws, long chains, long dim, long directions, long points, long bins,
-  long crowded, const double* along, const double* cuts, const double* low, const double* scale, const long* first,
-  const double* inside, const double* mean, double* weight, double* weight2, double* sum_z, double* sum_z2,
-  double* below, double* pairs
-) {
-  const long cells = points + 1, wide = 1 + dim;
-  const long products = pairs ? wide * (wide + 1) / 2 : 0;
-  V* const z1 = new V[2 * directions + products + TILE * wide];  // directions
-  V* const z2 = z1 + directions;
-  V* const both = z2 + directions;  // the lower triangle
-  V* const d = both + products;     // TILE, wide
-  const long apart = directions * cells;
-  for (long g = 0; g < chains; g += 8) {
-    const long live = chains - g < 8 ? chains - g : 8;
-    V total = {}, total2 = {};
-    for (V* p = z1; p < d; ++p) *p = V{};
-    for (long begin = 0; begin < draws; begin += TILE) {
-      const long size = draws - begin < TILE ? draws - begin : TILE;
-      V w[TILE], all[TOGETHER][TILE];
+// both (wide, padded) += the products of w[b] d (TILE, padded), at its lower triangle; in the last columns some more.
+static void multiply(const V* d, const V* w, long size, long wide, long padded, V* both) {
+  for (long i = 0; i < wide; ++i) {
+    V left[TILE];
+    for (long b = 0; b < size; ++b) left[b] = w[b] * d[b * padded + i];
+    for (long j = 0; j <= i; j += TOGETHER) {
+      V* p = both + i * padded + j;
+      V p0 = p[0], p1 = p[1], p2 = p[2], p3 = p[3];
       for (long b = 0; b < size; ++b) {
-        const long row = (begin + b) * chains + g;
-        V* here = d + b * wide;
-        w[b] = numbers(weights + row, 1, live);
-        total += w[b];
-        total2 += w[b] * w[b];
-        here[0] = V{} + 1.0;
-        for (long i = 0; i < dim; ++i) here[1 + i] = numbers(x + row * dim + i, dim, live) - mean[i];
-        V* p = both;
-        for (long i = 0; pairs && i < wide; ++i) {
-          const V left = w[b] * here[i];
-          for (long j = 0; j <= i; ++j) *p++ += left * here[j];
-        }
+        const V *here = d + b * padded + j, factor = left[b];
+        p0 += factor * here[0], p1 += factor * here[1], p2 += factor * here[2], p3 += factor * here[3];
       }
-      for (long k = 0; k < directions; ++k) {
-        if (k % TOGETHER == 0)
-          for (long b = 0; b < size; ++b) {
-            const V* here = d + b * wide + 1;
-            const double *a0 = along + k * dim, *a1 = a0 + dim, *a2 = a1 + dim, *a3 = a2 + dim;
-            V one0 = {}, one1 = {}, one2 = {}, one3 = {};
-            for (long i = 0; i < dim; ++i) {
-              const V x = here[i];
-              one0 += a0[i] * x, one1 += a1[i] * x, one2 += a2[i] * x, one3 += a3[i] * x;
-            }
-            all[0][b] = one0, all[1][b] = one1, all[2][b] = one2, all[3][b] = one3;
-          }
-        V sum = {}, sum2 = {};
-        L cell[TILE];
-        for (long b = 0; b < size; ++b) {
-          V z = all[k % TOGETHER][b];
-          const V one = w[b] * z;
-          sum += one;
-          sum2 += one * z - w[b];
-          z = z == z ? z : V{} + __DBL_MAX__;
-          const L in = bin(z, low[k], scale[k], bins);
-          cell[b] = take(first + k * bins, in) - (L)~(z <= take(inside + k * bins, in));
-          if (crowded)
-            for (long l = 0; l < 8; ++l)
-              while (!(z[l] <= cuts[k * cells + cell[b][l]])) ++cell[b][l];
-        }
-        z1[k] += sum;
-        z2[k] += sum2;
-        double* counts = below + g * apart + k * cells;
-        if (live == 8)
-          count(cell, w, size, 8, apart, counts);
-        else
-          count(cell, w, size, live, apart, counts);
-      }
+      p[0] = p0, p[1] = p1, p[2] = p2, p[3] = p3;
     }
-    for (long l = 0; l < live; ++l) {
-      weight[g + l] += total[l];
-      weight2[g + l] += total2[l];
-      for (long k = 0; k < directions; ++k) {
-        sum_z[(g + l) * directions + k] += z1[k][l];
-        sum_z2[(g + l) * directions + k] += z2[k][l];
-      }
-    }
-    const V* p = both;
-    for (long i = 0; pairs && i < wide; ++i)
-      for (long j = 0; j <= i; ++j, ++p)
-        for (long l = 0; l < live; ++l) {
-          pairs[i * wide + j] += (*p)[l];
-          if (i != j) pairs[j * wide + i] += (*p)[l];
-        }
   }
-  delete[] z1;
+}
+
+// z (TOGETHER, TILE): d (TILE, padded) along the next directions `a` (TOGETHER, dim).
+static void project(const V* d, long size, long dim, long padded, const double* a, V* z) {
+  const double *a0 = a, *a1 = a0 + dim, *a2 = a1 + dim, *a3 = a2 + dim;
+  for (long b = 0; b < size; b += 2) {
+    const V *here = d + b * padded + 1, *next = here + padded;
+    V p0 = {}, p1 = {}, p2 = {}, p3 = {}, q0 = {}, q1 = {}, q2 = {}, q3 = {};
+    for (long i = 0; i < dim; ++i) {
+      const V x = here[i], y = next[i];
+      p0 += a0[i] * x, p1 += a1[i] * x, p2 += a2[i] * x, p3 += a3[i] * x;
+      q0 += a0[i] * y, q1 += a1[i] * y, q2 += a2[i] * y, q3 += a3[i] * y;
+    }
+    z[b] = p0, z[b + TILE] = p1, z[b + 2 * TILE] = p2, z[b + 3 * TILE] = p3;
+    z[b + 1] = q0, z[b + 1 + TILE] = q1, z[b + 1 + 2 * TILE] = q2, z[b + 1 + 3 * TILE] = q3;
+  }
+}
+
+// Sums over draws x (draws, chains, dim) with weights (draws, chains), which lie `by_draw` and `by_chain` numbers apart,
+// d = x - mean, z = along (directions, dim) d: of w and w^2 (chains), of w z and w (z^2 - 1) (chains, directions); below
+// (chains, directions, points + 1), of w by the place of z among the cuts (directions, points + 1), the last of which are
+// infinite; and of w (1, d) (1, d)' (1 + dim, 1 + dim), if wanted. `along` has rows of zeros up to a multiple of TOGETHER;
+// first and inside (directions, bins) are from `tabulate`.
+extern "C" long add(
+  const double* x, const double* weights, long by_draw, long by_chain, long draws, long chains, long dim,
+  long directions, long points, long bins, long crowded, const double* along, const double* cuts, const double* low,
+  const double* scale, const long* first, const double* inside, const double* mean, double* weight, double* weight2,
+  double* sum_z, double* sum_z2, double* below, double* pairs
+) {
+  const long cells = points + 1, wide = 1 + dim, padded = (wide + TOGETHER - 1) / TOGETHER * TOGETHER;
+  const long apart = directions * cells;
+  V* const both = new V[(wide + TILE) * padded]();
+  V* const d = both + wide * padded;
+  for (long near = 0; near < chains; near += NEAR)
+    for (long begin = 0; begin < draws; begin += TILE)
+      for (long g = near; g < chains && g < near + NEAR; g += 8) {
+        const long live = chains - g < 8 ? chains - g : 8, size = draws - begin < TILE ? draws - begin : TILE;
+        V total = {}, total2 = {}, w[TILE], all[TOGETHER * TILE];
+        for (long b = 0; b < size; ++b) {
+          const double* from = x + ((begin + b) * chains + g) * dim;
+          V* here = d + b * padded;
+          w[b] = numbers(weights + (begin + b) * by_draw + g * by_chain, by_chain, live);
+          for (long l = live; l < 8; ++l) w[b][l] = 0.0;
+          total += w[b];
+          total2 += w[b] * w[b];
+          here[0] = V{} + 1.0;
+          for (long i = 0; i < dim; ++i) here[1 + i] = numbers(from + i, dim, live) - mean[i];
+        }
+        for (long l = 0; l < live; ++l) weight[g + l] += total[l], weight2[g + l] += total2[l];
+        if (pairs) multiply(d, w, size, wide, padded, both);
+        for (long k = 0; k < directions; ++k) {
+          V *const z = all + k % TOGETHER * TILE;
+          if (k % TOGETHER == 0) project(d, size, dim, padded, along + k * dim, all);
+          V sum = {}, sum2 = {};
+          for (long b = 0; b < size; ++b) {
+            const V one = w[b] * z[b];
+            sum += one;
+            sum2 += one * z[b] - w[b];
+          }
+          double* const counts = below + g * apart + k * cells;
+          for (long l = 0; l < live; ++l) {
+            sum_z[(g + l) * directions + k] += sum[l];
+            sum_z2[(g + l) * directions + k] += sum2[l];
+            if (!points) counts[l * apart] += total[l];
+          }
+          if (!points) continue;
+          L in[TILE];
+          for (long b = 0; b < size; ++b) {
+            z[b] = z[b] == z[b] ? z[b] : V{} + __DBL_MAX__;
+            in[b] = bin(z[b], low[k], scale[k], bins);
+          }
+          const Cuts of{first + k * bins, inside + k * bins, cuts + k * cells};
+          if (live == 8 && !crowded)
+            count(z, in, w, size, 8, of, false, apart, counts);
+          else
+            count(z, in, w, size, live, of, crowded, apart, counts);
+        }
+      }
+  for (long i = 0; pairs && i < wide; ++i)
+    for (long j = 0; j <= i; ++j)
+      for (long l = 0; l < 8; ++l) {
+        pairs[i * wide + j] += both[i * padded + j][l];
+        if (i != j) pairs[j * wide + i] += both[i * padded + j][l];
+      }
+  delete[] both;
   return 0;
 }
 
-// Of draws x (n, dim) with weights (n), made at steps (n / chains), the mode with the nearest of the centres (modes,
-// dim), the first of those with the largest <x, mu> - |mu|^2 / 2: mass and squares (modes), the sums of w and w |x - mu|^2;
-// counts and visits (modes), the number of draws within the radius and the step of the first; sums (2), of w within a
-// radius and of w. A draw or weight that is not finite only counts in the last.
+// Of draws x (n, dim) with weights, which lie `by_draw` and `by_chain` numbers apart, made at steps (n / chains), the mode
+// with the nearest of the centres (modes, dim), the first of those with the largest <x, mu> - |mu|^2 / 2: mass and squares
+// (modes), the sums of w and w |x - mu|^2; counts and visits (modes), the number of draws within the radius and the step
+// of the first; sums (2), of w within a radius and of w. A draw or weight that is not finite only counts in the last.
 extern "C" long modes(
-  const double* x, const double* weights, const long* steps, long n, long chains, long dim, const double* centres,
-  const double* start, long modes, double radius2, double* mass, double* squares, long* counts, long* visits, double* sums
+  const double* x, const double* weights, long by_draw, long by_chain, const long* steps, long n, long chains, long dim,
+  const double* centres, const double* start, long modes, double radius2, double* mass, double* squares, long* counts,
+  long* visits, double* sums
 ) {
-  V* const here = new V[dim];
+  enum { BESIDE = 4, MOST = 8 * BESIDE };
+  V* const here = new V[dim * BESIDE];
   V total = {}, within = {};
-  for (long i = 0; i < n; i += 8) {
-    const long live = n - i < 8 ? n - i : 8;
-    for (long d = 0; d < dim; ++d) here[d] = numbers(x + i * dim + d, dim, live);
-    V best = {};
-    L which = {};
+  long draw = 0, chain = 0;  // of the next number in w
+  for (long first = 0; first < n; first += MOST) {
+    V w[BESIDE] = {}, best[BESIDE];
+    L which[BESIDE] = {};
+    const long found = n - first < MOST ? n - first : MOST;
+    long made[MOST];
+    for (long l = 0; l < found; ++l) {
+      ((double*)w)[l] = weights[draw * by_draw + chain * by_chain];
+      made[l] = draw;
+      if (++chain == chains) chain = 0, ++draw;
+    }
+    for (long v = 0; v < BESIDE; ++v) {
+      const long i = first + 8 * v, live = n - i < 8 ? n - i : 8;
+      for (long d = 0; d < dim; ++d) here[d * BESIDE + v] = live > 0 ? numbers(x + i * dim + d, dim, live) : V{};
+    }
     for (long j = 0; j < modes; ++j) {
-      V close = V{} + start[j];
-      for (long d = 0; d < dim; ++d) close += here[d] * centres[j * dim + d];
-      const L better = j == 0 ? L{} - 1 : (L)(close > best);
-      best = better ? close : best;
-      which = better ? L{} + j : which;
+      V close[BESIDE];
+      for (V& c : close) c = V{} + start[j];
+      for (long d = 0; d < dim; ++d)
+#pragma GCC unroll 4
+        for (long v = 0; v < BESIDE; ++v) close[v] += here[d * BESIDE + v] * centres[j * dim + d];
+#pragma GCC unroll 4
+      for (long v = 0; v < BESIDE; ++v) {
+        const L better = j == 0 ? L{} - 1 : (L)(close[v] > best[v]);
+        best[v] = better ? close[v] : best[v];
+        which[v] = better ? L{} + j : which[v];
+      }
     }
-    V w = numbers(weights + i, 1, live), size = {}, distance2 = {};
-    for (long d = 0; d < dim; ++d) {
-      const V gap = here[d] - take(centres + d, which * dim);
-      size += here[d] * 0.0;
-      distance2 += gap * gap;
-    }
-    for (long l = live; l < 8; ++l) w[l] = 0;
-    const L finite = w * 0.0 == 0.0, seen = finite & (size == 0.0), inside = seen & (distance2 <= radius2);
-    w = finite ? w : V{};
-    total += w;
-    within += inside ? w : V{};
-    w = seen ? w : V{};
-    distance2 = seen ? w * distance2 : V{};
-    for (long l = 0; l < live; ++l) {
-      const long mode = which[l];
-      mass[mode] += w[l];
-      squares[mode] += distance2[l];
-      counts[mode] -= inside[l];
-      if (visits[mode] < 0 && inside[l]) visits[mode] = steps[(i + l) / chains];
+    for (long v = 0; v < BESIDE; ++v) {
+      V size = {}, distance2 = {};
+      for (long d = 0; d < dim; ++d) {
+        const V x = here[d * BESIDE + v], gap = x - take(centres + d, which[v] * dim);
+        size += x * 0.0;
+        distance2 += gap * gap;
+      }
+      const L finite = w[v] * 0.0 == 0.0, seen = finite & (size == 0.0), inside = seen & (distance2 <= radius2);
+      V heavy = finite ? w[v] : V{};
+      total += heavy;
+      within += inside ? heavy : V{};
+      heavy = seen ? heavy : V{};
+      distance2 = seen ? heavy * distance2 : V{};
+      const long live = found - 8 * v < 8 ? found - 8 * v : 8;
+      for (long l = 0; l < live; ++l) {
+        const long mode = which[v][l];
+        mass[mode] += heavy[l];
+        squares[mode] += distance2[l];
+        counts[mode] -= inside[l];
+        if (visits[mode] < 0 && inside[l]) visits[mode] = steps[made[8 * v + l]];
+      }
     }
   }
   for (long l = 0; l < 8; ++l) sums[0] += within[l], sums[1] += total[l];

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.analysis.diagnostics.arrays import Array
 from harness.system.cpp import CompilerError, built
 
 LANES = 8
@@ -23,6 +24,11 @@ def code() -> Any:
         return built(Path(__file__).with_suffix(".cpp").read_text(encoding="utf-8"))
     except CompilerError:
         return None
+
+
+def steps(array: Array) -> tuple[int, ...]:
+    """The strides of an array of float64, in numbers."""
+    return tuple(stride // array.itemsize for stride in array.strides)
 
 
 def call(function: Any, *arguments: Any) -> int:

@@ -56,9 +56,9 @@ class ModeCounts:
             raise ValueError(f"steps must have shape {x.shape[:1]}, got {when.shape}")
         if self._apart and (code := counting.code()) is not None:
             added, start = np.zeros(2), -np.square(self.means).sum(axis=1) / 2
-            arrays = map(np.ascontiguousarray, (x, w, when))
             counting.call(
-                code.modes, *arrays, w.size, x.shape[1], x.shape[2], self.means, start, len(self.means), self.radius**2,
+                code.modes, np.ascontiguousarray(x), w, *counting.steps(w), np.ascontiguousarray(when), w.size,
+                x.shape[1], x.shape[2], self.means, start, len(self.means), self.radius**2,
                 self.mass, self.squares, self.counts, self.first_visit, added,
             )  # fmt: skip
             self._within, self._total = self._within + added[0], self._total + added[1]

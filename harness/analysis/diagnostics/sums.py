@@ -90,11 +90,11 @@ class DrawSums:
         whole = draws // beside * beside
         for part, n in ((slice(0, whole), beside), (slice(whole, draws), 1)):
             rows = np.ascontiguousarray(x[part].reshape(-1, n * chains, len(self.mean)))
-            heavy = np.ascontiguousarray(w[part].reshape(-1, n * chains))
+            heavy = w[part].reshape(-1, n * chains)
             sums = [getattr(self, name) for name in _BY_CHAIN]
             into = sums if n == 1 else [np.zeros((n, *total.shape)) for total in sums]
             counting.call(
-                counting.code().add, rows, heavy, *rows.shape, *self._tables, self.mean, *into,
+                counting.code().add, rows, heavy, *counting.steps(heavy), *rows.shape, *self._tables, self.mean, *into,
                 self.pairs if few else None,
             )  # fmt: skip
             if n > 1:

@@ -60,6 +60,27 @@ IN V take(const double* p, L i) { return V ALL(AT); }
 #endif
 IN L take(const long* p, L i) { return L ALL(AT); }
 #undef AT
+// `size` elements in a row for each chain, from the one that the chain has an index of.
+#define AT(l) p[i[l] + j]
+template <long size> IN void take_row(const double* p, L i, V* to) {
+  long j = 0;
+#if LANES == 8 && __AVX512F__
+#define EVEN(a, b) _mm512_shuffle_f64x2(a, b, 0x88)
+#define ODD(a, b) _mm512_shuffle_f64x2(a, b, 0xdd)
+#define TURN(k, unpack) { \
+  const V a = unpack(x[0], x[1]), b = unpack(x[2], x[3]), c = unpack(x[4], x[5]), d = unpack(x[6], x[7]); \
+  const V e = EVEN(a, b), f = EVEN(c, d), g = ODD(a, b), h = ODD(c, d); \
+  to[j + k] = EVEN(e, f), to[j + k + 2] = EVEN(g, h), to[j + k + 4] = ODD(e, f), to[j + k + 6] = ODD(g, h); }
+#define AT8(l) (V)_mm512_loadu_pd(p + i[l] + j)
+  for (; j + 8 <= size; j += 8) {
+    const V x[8] = ALL(AT8);
+    TURN(0, _mm512_unpacklo_pd)
+    TURN(1, _mm512_unpackhi_pd)
+  }
+#endif
+  for (; j < size; ++j) to[j] = V ALL(AT);
+}
+#undef AT
 #define AT(l) p[i[l]][l]
 IN V take(const V* p, L i) { return V ALL(AT); }
 IN L take(const L* p, L i) { return L ALL(AT); }

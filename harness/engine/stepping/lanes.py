@@ -27,6 +27,9 @@ STACK = 1 << 18
 MOST = 1 << 24
 """Most bytes of the others, which are in memory of their own: far more than this is beyond all caches."""
 
+BESIDE = 8
+"""Elements of a reduction that are computed side by side, at most: no sum of them waits for another."""
+
 LONG = 600
 """Characters from which an expression becomes an array, so that the code does not double with each use."""
 
@@ -54,6 +57,9 @@ class Value:
 
     array: str = ""
     """What elements can be taken from by their place."""
+
+    fill: Callable[[Value], None] | None = None
+    """Writes what fills an array with all elements, where that takes less than one after the other."""
 
     split: Value | None = None
     """What this is, where the chains and an axis behind them have become one; it has no elements of its own."""
@@ -162,21 +168,33 @@ class Writer:
         """The value in memory in the order of its axes."""
         if value.element is None or not value.cheap:
             made = self.memory(value.shape, value.dtype)
-            with self.loops(value.shape) as index:
-                self.lines.append(f"{made.at(index)} = {value.at(index)};")
+            if value.fill:
+                value.fill(made)
+            else:
+                with self.loops(value.shape) as index:
+                    self.lines.append(f"{made.at(index)} = {value.at(index)};")
             value.at, value.element, value.cheap, value.array = made.at, made.element, True, made.array
         return value
 
+    def last(self, shape: Sequence[int], over: Sequence[int] | None = None) -> int | None:
+        """The last axis of those that `loops` goes along."""
+        looped = (a for a, size in enumerate(self.inner(shape)) if size > 1 and (over is None or a in over))
+        return max(looped, default=None)
+
     @contextmanager
-    def loops(self, shape: Sequence[int], over: Sequence[int] | None = None) -> Iterator[list[str]]:
-        """Loops over the elements, along all axes or some; the index of an axis without a loop is 0."""
-        index, depth = [], 0
+    def loops(self, shape: Sequence[int], over: Sequence[int] | None = None, by: int = 1) -> Iterator[list[str]]:
+        """Loops over the elements, along all axes or some; the index of an axis without a loop is 0.
+
+        The last loop advances `by` elements at a time.
+        """
+        index, depth, last = [], 0, self.last(shape, over)
         for axis, size in enumerate(self.inner(shape)):
             looped = size > 1 and (over is None or axis in over)
             index.append(self.name("i") if looped else "0")
             if looped:
                 depth += 1
-                self.lines.append(f"for (long {index[-1]} = 0; {index[-1]} < {size}; ++{index[-1]}) {{")
+                step = by if axis == last else 1
+                self.lines.append(f"for (long {index[-1]} = 0; {index[-1]} < {size}; {index[-1]} += {step}) {{")
             elif size == 0:
                 raise Unsupported("an empty tensor")
         yield index
@@ -209,13 +227,18 @@ class Writer:
         if self.axis(shape) in axes or value.dtype is torch.float32:
             raise Unsupported("a reduction over chains, or of float32")
         made = self.memory([1 if a in axes else size for a, size in enumerate(shape)], value.dtype)
-        with self.loops(shape, [a for a in range(len(shape)) if a not in axes]) as outer:
-            total = self.name("a")
-            self.lines.append(f"{made.type} {total} = {start};")
+        kept = [a for a in range(len(shape)) if a not in axes]
+        last = self.last(shape, kept)
+        beside = 1 if last is None else max(n for n in range(1, BESIDE + 1) if shape[last] % n == 0)
+        with self.loops(shape, kept, beside) as outer:
+            totals = [self.name("a") for _ in range(beside)]
+            places = [[f"({o} + {n})" if n and a == last else o for a, o in enumerate(outer)] for n in range(beside)]
+            self.lines.append(f"{made.type} {', '.join(f'{total} = {start}' for total in totals)};")
             with self.loops(shape, axes) as within:
-                index = [w if a in axes else o for a, (o, w) in enumerate(zip(outer, within, strict=True))]
-                self.lines.append(f"{total} = {write(total, value.at(index))};")
-            self.lines.append(f"{made.at(outer)} = {total};")
+                for total, place in zip(totals, places, strict=True):
+                    index = [w if a in axes else o for a, (o, w) in enumerate(zip(place, within, strict=True))]
+                    self.lines.append(f"{total} = {write(total, value.at(index))};")
+            self.lines += [f"{made.at(place)} = {total};" for total, place in zip(totals, places, strict=True)]
         return made
 
     def view(self, value: Value, shape: Sequence[int], back: Callable[[Index], Index]) -> Value:

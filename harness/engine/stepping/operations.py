@@ -225,14 +225,20 @@ def _index(w: Writer, outs: list[Tensor], x: Tensor, indices: Sequence[Tensor | 
         raise Unsupported("an index of several tensors, or of truth values")
     ((axis, index),) = given
     n = index.ndim
-    return _taken(w, outs, x, axis, index, lambda i: i[axis : axis + n], lambda i: [*i[:axis], "0", *i[axis + n :]])
+    return _taken(
+        w, outs, x, axis, index, lambda i: i[axis : axis + n], lambda i: [*i[:axis], "0", *i[axis + n :]],
+        behind=x.ndim - axis - 1,
+    )  # fmt: skip
 
 
 def _taken(
     w: Writer, outs: list[Tensor], x: Tensor, axis: int, index: Tensor,
-    which: Callable[[Index], Index], where: Callable[[Index], Index],
+    which: Callable[[Index], Index], where: Callable[[Index], Index], *, behind: int = 0,
 ) -> Value:  # fmt: skip
-    """Elements of x whose place along an axis is that of an index; negative ones count from the end."""
+    """Elements of x whose place along an axis is that of an index; negative ones count from the end.
+
+    `behind` so many axes come after those of the index, as in x.
+    """
     if w.axis(x.shape) == axis:
         raise Unsupported("an index of chains")
     source, chosen = w.of(x), w.stored(w.of(index))
@@ -240,12 +246,18 @@ def _taken(
         source = w.dense(Value(source.shape, source.dtype, source.at))
     stride, size = math.prod(w.inner(x.shape)[axis + 1 :]), x.shape[axis]
 
-    def at(index_: Index) -> str:
+    def place(index_: Index) -> str:
         base = w.place(x.shape, ["0" if a == axis else i for a, i in enumerate(where(index_))])
-        picked = chosen.at(which(index_))
-        return f"take({source.array} + {base}, within({picked}, {size}) * {stride})"
+        return f"{source.array} + {base}, within({chosen.at(which(index_))}, {size}) * {stride}"
 
-    return Value(tuple(outs[0].shape), outs[0].dtype, at)
+    def fill(made: Value) -> None:
+        with w.loops(made.shape, range(len(made.shape) - behind)) as index_:
+            to = f"{made.array} + {w.place(made.shape, index_)}"
+            w.lines.append(f"take_row<{stride}>({place(index_)}, {to});")
+
+    rows = behind and stride > 1 and source.array.startswith("k") and source.type == "V"
+    shape = tuple(outs[0].shape)
+    return Value(shape, outs[0].dtype, lambda index_: f"take({place(index_)})", fill=fill if rows else None)
 
 
 def _extreme(reduced: str, paired: str) -> Operation:
