@@ -6,15 +6,19 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 from clusters.processes import environment_of, kill, parent_of, running
-from crash.surroundings import CLOCK
+from crash.surroundings import AS_USER, CLOCK, GROUP
 
 STAGES = ("submitting", "starting", "running", "running", "running", "ending")
 ATTEND_SECONDS = 420.0
 AGAIN = "repeat the command to resume"
+USERS = ("games", "nobody")
+"""Accounts that every Linux has, as Slurm starts no job of a user without one."""
 
 
 def attend(scene, process):
@@ -132,6 +136,60 @@ def two_commands(scene):
     scene.strikes += 1
     for process in processes:
         ends(scene, process, (0,))
+
+
+def two_users(scene):
+    """Two users of a group at the same runs, in a folder that the group may write; one may be killed on the way."""
+    before = dict(scene.site.environment)
+    opened(scene)
+    processes = []
+    for user in USERS:
+        scene.site.prefix = tuple(word.format(user) for word in AS_USER)
+        home = str(scene.site.logs / f"home-{user}")
+        scene.site.environment |= {"HOME": home, "BENCH_CACHE": home}
+        processes.append(scene.start())
+        moment(scene, processes[-1])
+    scene.site.prefix, scene.site.environment = (), before
+    scene.strikes += len(processes)
+    if scene.rng.random() < 0.5:
+        scene.notes.append("the first was killed")
+        scene.send(processes[0].pid, signal.SIGKILL, group=True)
+        processes[0].wait()
+    for process in processes:
+        if process.running() or process.wait() != -signal.SIGKILL:
+            ends(scene, process, (0,))
+
+
+def opened(scene):
+    """Let a group write to the results and to the scratch of the nodes, and everybody reach them."""
+    scene.results.mkdir()
+    for folder in {*scene.results.parents, *scene.scratch.parents} - {*Path(tempfile.gettempdir()).parents}:
+        if folder.stat().st_mode & 0o055 != 0o055:
+            folder.chmod(0o755)
+    scene.scratch.chmod(0o1777)
+    for folder in (scene.results, scene.site.logs):
+        os.chown(folder, -1, GROUP)
+        folder.chmod(0o2775)
+
+
+def out_of_reach(scene):
+    """On a folder with leases the command stands still for a minute, and another one is given meanwhile."""
+    scene.results.mkdir()
+    (scene.results / "ledger.json").write_text('{"layout": 2, "locks": "leases"}')
+    holder = scene.start()
+    if scene.rng.random() < 0.5:  # while it holds the lease for submitting
+        _until(holder, (scene.results / "locks" / "submit.lock").exists)
+        time.sleep(scene.rng.uniform(0, 1))
+        scene.stages.append("submitting" if holder.running() else "after its end")
+    else:
+        moment(scene, holder)
+    scene.notes.append(f"it held {[path.name for path in scene.results.glob('locks/*')]}")
+    scene.send(holder.pid, signal.SIGSTOP, group=True)
+    other = scene.start()
+    time.sleep(60)
+    os.killpg(holder.pid, signal.SIGCONT)
+    for process in (holder, other):
+        ends(scene, process, (0, 1), r"is over|taken over|out of reach|is held by", AGAIN)
 
 
 def bench_cancel(scene):
@@ -336,12 +394,14 @@ BOTH = {
     "a node dies and comes back": node,
     "a node dies while the command is away": node_and_command,
     "a full disk of the nodes": node_disk,
+    "a clock five minutes off": clock,
+    "a holder of leases out of reach of its folder": out_of_reach,
 }
 FAULTS = {
     "slurm": BOTH | {
         "the controller dies and comes back": controller,
         "no controller": no_controller,
-        "a clock five minutes off": clock,  # commands on Ray died of it, and why is not known
+        "two users of a group": two_users,  # a Ray cluster is its owner's
         "jobs are queued again": requeue,
         "the time limit": time_limit,
         "a full disk of the exchanges": exchange_disk,

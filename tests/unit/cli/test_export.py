@@ -14,7 +14,7 @@ from harness.cli.app import run
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.spec import recorded_key
-from plugins.verbs.upkeep.export import documents_of
+from plugins.verbs.upkeep.shards import documents_of
 
 READING = (
     ["ls", "runs", "--json"], ["report", "leaderboard", "--json"], ["report", "convergence", "--json"],
@@ -97,11 +97,11 @@ def test_exports_of_two_people_into_one_folder_are_a_union(results, exported, tm
     one, two = (harness.load(tmp_path / folder) for folder in "xy")
     assert one.metrics.equals(two.metrics)
     assert len(one.runs) == 6
-    assert documents_of(tree(tmp_path / "x"), None) == documents_of(tree(tmp_path / "y"), None)
+    assert documents_of(tree(tmp_path / "x")) == documents_of(tree(tmp_path / "y"))
 
 
 def test_the_run_keys_can_be_computed_from_what_is_exported(exported):
-    documents = documents_of(tree(exported), None)
+    documents = documents_of(tree(exported))
     specs = [json.loads(text) for (_, file), text in documents.items() if file == "spec.json"]
     keys = set(harness.load(exported).runs["run_key"])
     assert {recorded_key(spec) for spec in specs} == keys
