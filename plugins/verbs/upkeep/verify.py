@@ -4,8 +4,8 @@ Runs of each row are chosen by a hash of a salt and the run key, which the sende
 the environment that the sender had, the bits must be equal. On another machine rounding differs, and with it every draw
 of a chaotic chain; there the metrics of the row's runs and of the repeated ones are compared as two samples.
 
-A run that was made on a GPU is repeated on a GPU only. If its bits differ, the same test decides, even if the records of
-the two environments are equal: they lack some of what decides the bits on a GPU, such as the version of the driver.
+A run that was made on a GPU is repeated on a GPU only. If its bits differ, the same test decides, even if both
+environments are equal: their records lack some of what decides the bits on a GPU, such as the version of the driver.
 """
 
 from __future__ import annotations
