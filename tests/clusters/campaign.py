@@ -130,7 +130,14 @@ def _left(scene):
     found = [f"in the queue: {line}" for line in scene.cluster.jobs()]
     found += [f"still alive: {running().get(pid)}" for pid in {*waiting.agents(scene), *waiting.workers(scene)}]
     found += [str(path) for path in scene.results.glob("jobs/*")]
-    return found + [str(path) for folder in (scene.scratch, MEMORY) for path in folder.glob("sgmcmc-bench-*")]
+    return found + [_described(path) for folder in (scene.scratch, MEMORY) for path in folder.glob("sgmcmc-bench-*")]
+
+
+def _described(folder):
+    """A folder that was left, with what is in it and the times at which that was written."""
+    inside = {path: path.lstat().st_mtime for path in [folder, *sorted(folder.rglob("*"))] if os.path.lexists(path)}
+    times = (f"{path.relative_to(folder.parent)} {time.strftime('%T', time.gmtime(at))}" for path, at in inside.items())
+    return f"{folder.parent}: {', '.join(times)}"
 
 
 def _clear(scene):
