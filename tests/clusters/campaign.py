@@ -130,7 +130,8 @@ def _left(scene):
     found = [f"in the queue: {line}" for line in scene.cluster.jobs()]
     found += [f"still alive: {running().get(pid)}" for pid in {*waiting.agents(scene), *waiting.workers(scene)}]
     found += [str(path) for path in scene.results.glob("jobs/*")]
-    return found + [_described(path) for folder in (scene.scratch, MEMORY) for path in folder.glob("sgmcmc-bench-*")]
+    folders = [scene.scratch] + [MEMORY] * (scene.cluster.name == "ray")
+    return found + [_described(path) for folder in folders for path in folder.glob("sgmcmc-bench-*")]
 
 
 def _described(folder):
