@@ -292,23 +292,24 @@ def follow(
             _close(job, why or "another command ended it", ledger, outcome, hear)
         if left:
             time.sleep(LOOK_SECONDS)
-    for key in set(wanted or ()) - outcome.statuses.keys():  # of no job
-        _hear_of_other(key, ledger, hear)
+    _hear_of_others(wanted or (), ledger, outcome, hear)  # runs of no job
     return outcome
 
 
-def _hear_of_other(key: str, ledger: Ledger, hear: Listener) -> bool:
-    """Whether a run was finished through another command, which is then heard."""
-    if (standing := ledger.standing(key)).cached:
-        hear("finished", {"key": key, "status": standing.status, "reason": standing.reason})
-    return standing.cached
+def _hear_of_others(keys: Iterable[str], ledger: Ledger, outcome: LaunchSummary, hear: Listener) -> int:
+    """Hear of runs that another command finished; how many there are."""
+    found = 0
+    for key in keys:
+        if outcome.statuses.get(key) not in FINAL and (standing := ledger.standing(key)).cached:
+            hear("finished", {"key": key, "status": standing.status, "reason": standing.reason})
+            found += 1
+    return found
 
 
 def _close(job: Submitted, why: str, ledger: Ledger, outcome: LaunchSummary, hear: Listener) -> None:
     """Forget a job that is over. Runs that another command took in count; if some have no result, say why."""
-    done = 0
-    for key in job.keys:
-        done += outcome.statuses.get(key) in FINAL or _hear_of_other(key, ledger, hear)
+    done = sum(outcome.statuses.get(key) in FINAL for key in job.keys)
+    done += _hear_of_others(job.keys, ledger, outcome, hear)
     if not job.log.get("ended") and done < len(job.keys):
         text = f"{job.label} is over ({why}); {done} of its {len(job.keys)} runs ended; repeat the command to resume"
         hear("failed", {"message": text, "exit_code": 1, "held": False})
