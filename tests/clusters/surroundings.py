@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
 
 from clusters.waiting import AGAIN, ends, moment, until
-from crash.surroundings import AS_USER, CLOCK, GROUP
+from crash.surroundings import AS_USER, CLOCK, GROUP, OUT_OF_REACH
 
 USERS = ("games", "nobody")
 """Accounts that every Linux has, as Slurm starts no job of a user without one."""
@@ -26,11 +27,15 @@ def two_users(scene):
         scene.site.prefix = tuple(word.format(user) for word in AS_USER)
         home = str(scene.site.logs / f"home-{user}")
         scene.site.environment |= {"HOME": home, "BENCH_CACHE": home}
+        trial = [*scene.site.prefix, sys.executable, "-c", "import torch"]
+        if subprocess.run(trial, check=False, capture_output=True).returncode:
+            scene.notes.append(OUT_OF_REACH)
+            break
         processes.append(scene.start())
         moment(scene, processes[-1])
     scene.site.prefix, scene.site.environment = (), before
     scene.strikes += len(processes)
-    if scene.rng.random() < 0.5:
+    if len(processes) == len(USERS) and scene.rng.random() < 0.5:
         scene.notes.append("the first was killed")
         scene.send(processes[0].pid, signal.SIGKILL, group=True)
         processes[0].wait()
