@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.contracts.launcher import LOG, PARCEL, STOP, Exchange, JobState, Launcher
@@ -27,7 +27,7 @@ from harness.runs.local import LaunchSummary, Listener
 from harness.runs.worker import Job
 from harness.system.errors import BenchError, DataError, RunError
 from harness.system.files import read_json, write_json
-from harness.system.locks import HeldError, lock_file
+from harness.system.locks import HeldError, Lock, LostError, lock_file
 
 LOOK_SECONDS = 2.0
 """Between two looks at the exchanges."""
@@ -145,45 +145,56 @@ def submitted(ledger: Ledger, make: Make, *, named: bool = True) -> list[Submitt
 
 
 def submit(name: str, launcher: Launcher, jobs: Sequence[Job], ledger: Ledger, make: Make) -> list[Submitted]:
-    """Submit the jobs that are not under way; returns all jobs that have runs of theirs, the new ones last."""
-    wanted = {spec.key for job in jobs for spec in job.specs}
+    """Submit the jobs that are not under way; returns all jobs that have runs of theirs, the new ones last.
+
+    If another command took the lock over, as from one that was stopped for a minute, it may have submitted the same
+    runs: this one withdraws its jobs and looks again.
+    """
     (ledger.root / FOLDER).mkdir(parents=True, exist_ok=True)
-    with lock_file(ledger.locks / "submit.lock", SUBMIT_SECONDS):
+    while True:
+        with lock_file(ledger.locks / "submit.lock", SUBMIT_SECONDS) as lock, suppress(LostError):
+            return _submit(name, launcher, jobs, ledger, make, lock)
+
+
+def _submit(
+    name: str, launcher: Launcher, jobs: Sequence[Job], ledger: Ledger, make: Make, lock: Lock
+) -> list[Submitted]:
+    wanted = {spec.key for job in jobs for spec in job.specs}
+    _settle(ledger, make)
+    before = [job for job in submitted(ledger, make) if wanted & set(job.keys)]
+    busy = {key for job in before for key in job.keys}
+    left = [rest for job in jobs if (rest := _without(job, busy, ledger)).specs]
+    settings = dict(vars(launcher))
+    about = {"launcher": name, "settings": settings, "by": f"{getpass.getuser()} on {socket.gethostname()}"}
+    records = {}
+    try:
+        for part in share_out(left, launcher.jobs):
+            folder = ledger.root / FOLDER / secrets.token_hex(8)
+            keys = [spec.key for job in part for spec in job.specs]
+            records[folder] = {**about, "name": "", "keys": keys, "since": now()}
+            write_json(_path(ledger, folder.name), records[folder])
+            parcel = make_parcel(part, {**settings, "devices": launcher.devices}, ledger)
+            _hand_over(launcher.exchange(folder), parcel)
+        lock.check()
+    except BaseException:
+        for folder in records:
+            with suppress(OSError, BenchError):
+                launcher.forget(folder, "")
+            _path(ledger, folder.name).unlink(missing_ok=True)
+        raise
+    try:
+        names = launcher.submit(list(records)) if records else []
+    except BaseException:
         _settle(ledger, make)
-        before = [job for job in submitted(ledger, make) if wanted & set(job.keys)]
-        busy = {key for job in before for key in job.keys}
-        left = [job for job in jobs if not busy & {spec.key for spec in job.specs}]
-        left += [
-            _without(job, busy)
-            for job in jobs
-            if busy & {s.key for s in job.specs} and {s.key for s in job.specs} - busy
-        ]
-        settings = dict(vars(launcher))
-        about = {"launcher": name, "settings": settings, "by": f"{getpass.getuser()} on {socket.gethostname()}"}
-        records = {}
-        try:
-            for part in share_out(left, launcher.jobs):
-                folder = ledger.root / FOLDER / secrets.token_hex(8)
-                keys = [spec.key for job in part for spec in job.specs]
-                records[folder] = {**about, "name": "", "keys": keys, "since": now()}
-                write_json(_path(ledger, folder.name), records[folder])
-                parcel = make_parcel(part, {**settings, "devices": launcher.devices}, ledger)
-                _hand_over(launcher.exchange(folder), parcel)
-        except BaseException:
-            for folder in records:
-                with suppress(OSError, BenchError):
-                    launcher.forget(folder, "")
-                _path(ledger, folder.name).unlink(missing_ok=True)
-            raise
-        try:
-            names = launcher.submit(list(records)) if records else []
-        except BaseException:
-            _settle(ledger, make)
-            raise
-        for (folder, record), called in zip(records.items(), names, strict=True):
-            write_json(_path(ledger, folder.name), {**record, "name": called})
-        mine = {folder.name for folder in records}
-        return [*before, *(job for job in submitted(ledger, make) if job.ident in mine)]
+        raise
+    for (folder, record), called in zip(records.items(), names, strict=True):
+        if lock.lost() and not (read_json(_path(ledger, folder.name)) or {}).get("name"):
+            Submitted(folder.name, {**record, "name": called}, launcher, launcher.exchange(folder)).forget(ledger)
+    lock.check()
+    for (folder, record), called in zip(records.items(), names, strict=True):
+        write_json(_path(ledger, folder.name), {**record, "name": called})
+    mine = {folder.name for folder in records}
+    return [*before, *(job for job in submitted(ledger, make) if job.ident in mine)]
 
 
 def _hand_over(exchange: Exchange, parcel: bytes) -> None:
@@ -206,10 +217,13 @@ def _settle(ledger: Ledger, make: Make) -> None:
             write_json(_path(ledger, job.ident), {**job.record, "name": json.loads(content)["job"]})
 
 
-def _without(job: Job, busy: set[str]) -> Job:
-    from dataclasses import replace
-
-    return replace(job, specs=[spec for spec in job.specs if spec.key not in busy])
+def _without(job: Job, busy: set[str], ledger: Ledger) -> Job:
+    """A job without the runs that are under way, or were finished by another command since they were planned."""
+    specs = [
+        spec for spec in job.specs
+        if spec.key not in busy and not ((at := ledger.standing(spec.key)).cached and not at.lacks(job.draws))
+    ]  # fmt: skip
+    return replace(job, specs=specs)
 
 
 def share_out(blocks: Iterable[Job], most: int) -> list[list[Job]]:
@@ -278,18 +292,24 @@ def follow(
             _close(job, why or "another command ended it", ledger, outcome, hear)
         if left:
             time.sleep(LOOK_SECONDS)
+    _hear_of_others(wanted or (), ledger, outcome, hear)  # runs of no job
     return outcome
+
+
+def _hear_of_others(keys: Iterable[str], ledger: Ledger, outcome: LaunchSummary, hear: Listener) -> int:
+    """Hear of runs that another command finished; how many there are."""
+    found = 0
+    for key in keys:
+        if outcome.statuses.get(key) not in FINAL and (standing := ledger.standing(key)).cached:
+            hear("finished", {"key": key, "status": standing.status, "reason": standing.reason})
+            found += 1
+    return found
 
 
 def _close(job: Submitted, why: str, ledger: Ledger, outcome: LaunchSummary, hear: Listener) -> None:
     """Forget a job that is over. Runs that another command took in count; if some have no result, say why."""
-    done = 0
-    for key in job.keys:
-        if outcome.statuses.get(key) not in FINAL and (standing := ledger.standing(key)).cached:
-            hear("finished", {"key": key, "status": standing.status, "reason": standing.reason})
-            done += 1
-        else:
-            done += outcome.statuses.get(key) in FINAL
+    done = sum(outcome.statuses.get(key) in FINAL for key in job.keys)
+    done += _hear_of_others(job.keys, ledger, outcome, hear)
     if not job.log.get("ended") and done < len(job.keys):
         text = f"{job.label} is over ({why}); {done} of its {len(job.keys)} runs ended; repeat the command to resume"
         hear("failed", {"message": text, "exit_code": 1, "held": False})

@@ -17,7 +17,7 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
@@ -119,22 +119,37 @@ def write_set(folder: Path, files: Mapping[str, bytes], manifest: str = "", **ab
         _sync(parent)
 
 
-def read_set(folder: Path, manifest: str) -> dict[str, bytes] | None:
+def read_set(folder: Path, manifest: str, names: Container[str] | None = None) -> dict[str, bytes] | None:
     """The files of a set by name, as `write_set` was given them; None where there is no manifest.
 
-    Raises `ValueError` that says what is wrong where the manifest or a file is damaged, altered or missing.
+    With `names`, only the files with these names are read. Raises `ValueError` that says what is wrong where the
+    manifest or a file is damaged, altered or missing.
     """
     if not os.path.lexists(folder / manifest):
         return None
     digests = listed_digests(read_json(folder / manifest))
     if not digests:
         raise ValueError(f"{manifest} is damaged")
-    found = {name: _member(folder / name, digest) for name, digest in digests.items()}
+    asked = {name: digest for name, digest in digests.items() if names is None or name in names}
+    found = {name: _member(folder / name, digest) for name, digest in asked.items()}
     wrong = [name for name, content in found.items() if content is None]
     if wrong:
         what = ", ".join(f"{name} is {'altered' if (folder / name).exists() else 'missing'}" for name in wrong)
         raise ValueError(f"{what}, by the checksums in {manifest}")
     return {name: content for name, content in found.items() if content is not None}
+
+
+def check_set(folder: Path, manifest: str) -> dict[str, str] | None:
+    """The checksum of each file of a set, by name; None where there is no manifest. One file at a time is in memory.
+
+    Raises `ValueError` as `read_set` does, for the first file that does not match.
+    """
+    if read_set(folder, manifest, ()) is None:
+        return None
+    digests = listed_digests(read_json(folder / manifest))
+    for name in digests:
+        read_set(folder, manifest, {name})
+    return digests
 
 
 def placed_set(folder: Path, manifest: str) -> dict[str, Any]:

@@ -161,10 +161,10 @@ class Box:
             raise OSError(f"the box of job {self.name}: {reason}{hint}") from error
 
     def _made(self, ray: Any) -> Any:
-        """A new actor, on this node if that is possible."""
+        """A new actor on this node. With `soft=True` Ray puts it on another one if it starts there earlier."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         return ray.remote(_Box).options(
             name=f"box-{self.name}", namespace=NAMESPACE, lifetime="detached", get_if_exists=True, num_cpus=0,
             scheduling_strategy=here,

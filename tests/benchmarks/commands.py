@@ -70,6 +70,8 @@ def measure(*, quick: bool = False) -> list[Record]:
         records += _cold(environment, 1 if quick else 3)
         for count in (runs // 100, runs // 10, runs):
             records += _submitted(folder, environment, count)
+        for count in (runs // 50, runs // 5):
+            records += _exported(folder, environment, count)
     return records
 
 
@@ -106,16 +108,25 @@ def _submitted(folder: Path, environment: Mapping[str, str], runs: int) -> list[
         if what == ARRIVED and made_up.arrive(results) != runs:
             raise RuntimeError(f"not all of {runs:,} runs were in the parcels")
         more = [] if what == ARRIVED else ["--detach"]
-        began = time.perf_counter()
-        process = subprocess.Popen([*BENCH, *words, *more], env=dict(environment), stderr=subprocess.DEVNULL)
-        _, status, used = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - began
-        if status:
-            raise RuntimeError(f"{' '.join(words)}: exit status {status}")
-        mib = _record(f"{runs:,} runs {what}: peak memory", None, [used.ru_maxrss / 1024], "MiB")
+        seconds, peak = _measured([*words, *more], environment)
+        mib = _record(f"{runs:,} runs {what}: peak memory", None, [peak], "MiB")
         records += [_record(f"{runs:,} runs {what}", goal, [seconds]), mib]
     shutil.rmtree(results)
     return records
+
+
+def _exported(folder: Path, environment: Mapping[str, str], runs: int) -> list[Record]:
+    """`bench export` of runs with the curves of a smoke run, to a new folder. Its memory does not grow with the runs,
+    but for what DuckDB keeps of a database that it has read, 1 GB at most.
+    """
+    _say(f"{runs:,} runs exported")
+    results = folder / f"exported-{runs}"
+    made_up.fill(results, runs // 20, 1, 20, curves=True)
+    _run(["--results", str(results), "ingest"], environment)
+    seconds, mib = _measured(["--results", str(results), "export", "--out", str(results / "out")], environment)
+    shutil.rmtree(results)
+    what = f"{runs:,} runs with curves exported"
+    return [_record(what, None, [seconds]), _record(f"{what}: peak memory", None, [mib], "MiB")]
 
 
 def _ingests(folder: Path, environment: Mapping[str, str], repeats: int) -> list[Record]:
@@ -260,6 +271,18 @@ def _run(words: Sequence[str], environment: Mapping[str, str], program: Sequence
     began = time.perf_counter()
     subprocess.run([*program, *words], env=dict(environment), capture_output=True, text=True, check=True)
     return time.perf_counter() - began
+
+
+def _measured(words: Sequence[str], environment: Mapping[str, str]) -> tuple[float, float]:
+    """Seconds of a command, and its peak memory in MiB."""
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [*BENCH, *words], env=dict(environment), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        raise RuntimeError(f"{' '.join(words)}: exit status {status}")
+    return time.perf_counter() - began, used.ru_maxrss / 1024
 
 
 def _record(name: str, goal: float | None, values: Sequence[float], unit: str = "s") -> Record:

@@ -20,7 +20,7 @@ import time
 import traceback
 from pathlib import Path
 
-from clusters import faults
+from clusters import faults, waiting
 from clusters.processes import environment_of, kill, running
 from clusters.ray_cluster import Ray
 from clusters.slurm_cluster import Slurm
@@ -101,11 +101,11 @@ def _once_more(scene):
     """The command again, twice where the first still hears of jobs that are lost."""
     for last in (False, True):
         process = scene.start()
-        code = faults.attend(scene, process)
+        code = waiting.attend(scene, process)
         if code == 0 or last:
             break
         said = process.stderr()
-        scene.check(code == 1 and faults.AGAIN in said, f"the same command ended with {code}: {said[-3000:]}")
+        scene.check(code == 1 and waiting.AGAIN in said, f"the same command ended with {code}: {said[-3000:]}")
         scene.notes.append(f"given twice: {said[-500:]}")
     rows = json.loads(process.stdout() or "[]")
     statuses = {row["run_key"]: row["status"] for row in rows}
@@ -128,16 +128,24 @@ def _settled(scene):
 
 def _left(scene):
     found = [f"in the queue: {line}" for line in scene.cluster.jobs()]
-    found += [f"still alive: {running().get(pid)}" for pid in {*faults.agents(scene), *faults.workers(scene)}]
+    found += [f"still alive: {running().get(pid)}" for pid in {*waiting.agents(scene), *waiting.workers(scene)}]
     found += [str(path) for path in scene.results.glob("jobs/*")]
-    return found + [str(path) for folder in (scene.scratch, MEMORY) for path in folder.glob("sgmcmc-bench-*")]
+    folders = [scene.scratch] + [MEMORY] * (scene.cluster.name == "ray")
+    return found + [_described(path) for folder in folders for path in folder.glob("sgmcmc-bench-*")]
+
+
+def _described(folder):
+    """A folder that was left, with what is in it and the times at which that was written."""
+    inside = {path: path.lstat().st_mtime for path in [folder, *sorted(folder.rglob("*"))] if os.path.lexists(path)}
+    times = (f"{path.relative_to(folder.parent)} {time.strftime('%T', time.gmtime(at))}" for path, at in inside.items())
+    return f"{folder.parent}: {', '.join(times)}"
 
 
 def _clear(scene):
     """End what is left, so that the next round does not have it."""
     scene.bury()
     scene.cluster.cancel()
-    for pid in {*faults.agents(scene), *faults.workers(scene)}:
+    for pid in {*waiting.agents(scene), *waiting.workers(scene)}:
         kill(pid, signal.SIGKILL)
     for path in scene.scratch.glob("sgmcmc-bench-*"):
         shutil.rmtree(path, ignore_errors=True)

@@ -2,90 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import re
 import signal
-import subprocess
 import time
-from contextlib import contextmanager
 
-from clusters.processes import environment_of, kill, parent_of, running
-from crash.surroundings import CLOCK
-
-STAGES = ("submitting", "starting", "running", "running", "running", "ending")
-ATTEND_SECONDS = 420.0
-AGAIN = "repeat the command to resume"
-
-
-def attend(scene, process):
-    """Wait for a command as somebody who has the queue move; its exit code."""
-    deadline = time.monotonic() + ATTEND_SECONDS
-    while process.running():
-        scene.cluster.hurry()
-        if time.monotonic() > deadline:
-            scene.check(False, f"the command did not end in {ATTEND_SECONDS:g} s: {process.stderr()[-2000:]}")
-            scene.notes.append(f"queue: {scene.cluster.jobs()}")
-            os.killpg(process.pid, signal.SIGKILL)
-        time.sleep(0.5)
-    return process.wait()
-
-
-def moment(scene, process, stage=None):
-    """Wait for a random moment of a stage of the jobs; False where the command ended before."""
-    stage = stage or scene.rng.choice(STAGES)
-    if stage == "submitting":
-        time.sleep(scene.rng.uniform(0.5, 5))
-    elif stage == "starting":
-        _until(process, lambda: any(scene.results.glob("jobs/*.json")))
-        time.sleep(scene.rng.uniform(0, 4))
-    else:
-        drawn = scene.rng.uniform(0.05, 0.8) if stage == "running" else 0.999
-        _until(process, lambda: any(size >= drawn * scene.reference.draw_bytes for size in _drawn(scene)))
-    arrived = process.running()
-    scene.stages.append(stage if arrived else "after its end")
-    return arrived
-
-
-def _drawn(scene):
-    for path in scene.scratch.glob("sgmcmc-bench-job-*/results/runs/*/*/*/draws*"):
-        try:
-            yield path.stat().st_size
-        except FileNotFoundError:
-            continue
-
-
-def _until(process, what):
-    while process.running() and not what():
-        time.sleep(0.05)
-
-
-def ends(scene, process, codes, *said):
-    """The command ends with one of these codes and says all of that, unless it says that all is done."""
-    code = attend(scene, process)
-    text = process.stderr()
-    if scene.check(code in codes, f"exit code {code}, not {codes}: {text[-3000:]}") and code:
-        for words in said:
-            scene.check(re.search(words, text), f"exit code {code} without the words {words!r}: {text[-3000:]}")
-
-
-def agents(scene):
-    """The agents of jobs, by process id."""
-    marks = {scene.site.mark, scene.cluster_mark}
-    return [
-        pid for pid, line in running().items()
-        if scene.cluster.agent_words in line and "python" in line.partition(" ")[0]
-        and environment_of(pid).get("CRASH_MARK") in marks
-    ]  # fmt: skip
-
-
-def workers(scene):
-    """The workers of agents."""
-    marks, lines = {scene.site.mark, scene.cluster_mark}, running()
-    return [
-        pid for pid, line in lines.items()
-        if "forkserver" in line and "forkserver" in lines.get(parent_of(pid), "")
-        and environment_of(pid).get("CRASH_MARK") in marks
-    ]  # fmt: skip
+from clusters.processes import kill
+from clusters.surroundings import clock, exchange_disk, node_disk, out_of_reach, two_users
+from clusters.waiting import AGAIN, ATTEND_SECONDS, agents, ends, moment, workers
 
 
 def launching_command(scene):
@@ -236,67 +158,6 @@ def time_limit(scene):
     ends(scene, process, (0,))
 
 
-@contextmanager
-def small(scene, size):
-    """A file system of some bytes, which is taken away at the end."""
-    folder = scene.site.logs.parent / "disk"
-    folder.mkdir()
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], check=False, capture_output=True
-    )
-    if done.returncode:
-        scene.notes.append(f"no tmpfs can be mounted here: {done.stderr!r}")
-    try:
-        yield folder if done.returncode == 0 else None
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=False, capture_output=True)
-
-
-def node_disk(scene):
-    """The disk of the nodes, too small for the runs."""
-    with small(scene, scene.rng.choice([8192, 65536, 262144, 524288])) as folder:
-        if folder is None:
-            return
-        scene.strikes += 1
-        scene.scratch_is(folder)
-        process = scene.start()
-        ends(scene, process, (0, 1, 4), r"No space left|look for a full disk")
-        scene.scratch_is(None)
-
-
-def exchange_disk(scene):
-    """The disk of the exchanges is full: at once, or when attempts are sent; then it grows."""
-    with small(scene, scene.rng.choice([4096, 65536, 262144])) as folder:
-        if folder is None:
-            return
-        scene.strikes += 1
-        words = [*scene.words, f"launcher.folder={folder}"]
-        process = scene.start(words)
-        time.sleep(scene.rng.choice([25, 40]))
-        subprocess.run(["mount", "-o", "remount,size=1g", str(folder)], check=True, capture_output=True)
-        ends(scene, process, (0, 1, 4), r"No space left")
-        process = scene.start(words)
-        ends(scene, process, (0,))
-        scene.check(not list(folder.iterdir()), f"left in the exchange: {[*folder.iterdir()]}")
-
-
-def clock(scene):
-    """The clock that Python reads is five minutes off: the command's, and perhaps that of the nodes."""
-    file = scene.site.logs / "clock"
-    file.write_text(str(scene.rng.choice([-300, 300])))
-    scene.strikes += 1
-    before = dict(scene.site.environment)
-    path = os.pathsep.join([str(CLOCK), *filter(None, [os.environ.get("PYTHONPATH")])])
-    scene.site.environment |= {"PYTHONPATH": path, "CRASH_CLOCK": str(file)}
-    ends(scene, scene.start([*scene.words, "--detach"]), (0,))
-    if scene.rng.random() < 0.5:
-        scene.site.environment = before
-    shown, code = scene.run(["status", "--json"])
-    scene.check(code == 0, f"bench status: {shown.stderr()}")
-    ends(scene, scene.start(), (0,))
-    scene.site.environment = before
-
-
 def box(scene):
     """The processes that hold the exchanges die, with all that was in them."""
     process = scene.start()
@@ -336,12 +197,14 @@ BOTH = {
     "a node dies and comes back": node,
     "a node dies while the command is away": node_and_command,
     "a full disk of the nodes": node_disk,
+    "a clock five minutes off": clock,
+    "a holder of leases out of reach of its folder": out_of_reach,
 }
 FAULTS = {
     "slurm": BOTH | {
         "the controller dies and comes back": controller,
         "no controller": no_controller,
-        "a clock five minutes off": clock,  # commands on Ray died of it, and why is not known
+        "two users of a group": two_users,  # a Ray cluster is its owner's
         "jobs are queued again": requeue,
         "the time limit": time_limit,
         "a full disk of the exchanges": exchange_disk,

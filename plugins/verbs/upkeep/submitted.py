@@ -27,8 +27,9 @@ from harness.runs.source import hash_of, numbers_of
 from harness.system.columns import Malformed
 from harness.system.errors import DataError
 from harness.system.files import SEAL, parse_json, read_json, read_set, seal_holds, write_folder, write_whole
-from plugins.verbs.upkeep.export import DOCUMENTS, documents_of, export
+from plugins.verbs.upkeep.export import DOCUMENTS, export
 from plugins.verbs.upkeep.lookup import NAME
+from plugins.verbs.upkeep.shards import documents_of
 from plugins.verbs.upkeep.stale_metrics import truth_of
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def opened(folder: Path) -> Iterator[Submitted]:
         store = Published(exported)
         store.refresh()
         files = read_set(exported, MANIFEST) or {}
-        found = Submitted(store, documents_of(files, None), refused=refused)
+        found = Submitted(store, documents_of(files), refused=refused)
         _lay_out(found, Path(aside) / "records")
         for name, content in files.items():
             if match := _SOURCE.fullmatch(name):
@@ -202,7 +203,7 @@ def refuse_known(found: Submitted, board: Path, levels: Mapping[str, Level] | No
         return
     there, here = (
         {attempt: text for (attempt, file), text in documents.items() if file == "result.json"}
-        for documents in (documents_of(files, None), found.documents)
+        for documents in (documents_of(files), found.documents)
     )
     store = Published(board)
     query = "select run_key, attempt, level from attempt join verification using (attempt) order by attempt desc"

@@ -3,6 +3,9 @@
 Runs of each row are chosen by a hash of a salt and the run key, which the sender could not know, and repeated here. In
 the environment that the sender had, the bits must be equal. On another machine rounding differs, and with it every draw
 of a chaotic chain; there the metrics of the row's runs and of the repeated ones are compared as two samples.
+
+A run that was made on a GPU is repeated on a GPU only. If its bits differ, the same test decides, even if both
+environments are equal: their records lack some of what decides the bits on a GPU, such as the version of the driver.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from harness.analysis.statistics import holm, same_mean
 from harness.contracts import plugin_process
 from harness.contracts.registry import Registry
 from harness.reporting.commands import asked
+from harness.results.environment import gpus
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.records import ELSEWHERE, FINAL, Level, Status, Verification
@@ -156,7 +160,8 @@ class Verifier:
         """
         if not order:
             raise RunError("no run of it ended")
-        replay.request(self.found.places[order[0]["attempt"]], self.plugins, anyway=False)
+        first = replay.request(self.found.places[order[0]["attempt"]], self.plugins, anyway=False)
+        where = "on another machine" if _device(first.spec) == "cpu" else "on a GPU"
         self._check_labels(rows)
         again = {row["seed"]: self._repeated(row) for row in order[:replays]}
         if any(one.difference for one in again.values()):
@@ -170,14 +175,14 @@ class Verifier:
             if (p := _alike(reported, [_numbers(one.record).get(name) for one in again.values()])) is not None
         }
         if not family:
-            first = next(one.difference for one in again.values() if one.difference)
-            raise RunError(f"on this machine the bits differ ({first}), and fewer than three runs can be compared")
+            difference = next(one.difference for one in again.values() if one.difference)
+            raise RunError(f"on this machine the bits differ ({difference}), and fewer than three runs can be compared")
         adjusted = dict(zip(family, holm([*family.values()]), strict=True))
         worst = min(adjusted, key=lambda name: adjusted[name])
         found = f"{worst} has p = {adjusted[worst]:.2g} after Holm over {len(adjusted)} numbers"
         if adjusted[worst] < LEVEL:
-            raise Contradiction(f"{seeds} on another machine, with other numbers: {found}")
-        return Level.REPEATED, f"{seeds} on another machine, with numbers of the same mean: {found}"
+            raise Contradiction(f"{seeds} {where}, with other numbers: {found}")
+        return Level.REPEATED, f"{seeds} {where}, with numbers of the same mean: {found}"
 
     def _repeated(self, row: Row) -> Repeated:
         """Repeat one run and compare it; `Contradiction` where it differs in the environment that it was made in."""
@@ -187,9 +192,9 @@ class Verifier:
             raise RunError("its metrics were computed with a truth that `bench truth` computed there")
         newer, _ = rescored.read(attempt.path)  # reports show its metrics and curves, which are of the kept draws
         with tempfile.TemporaryDirectory(prefix="bench-verify-") as folder:
-            results = Path(folder)
+            results, device = Path(folder), _device(run.spec)
             job = replace(
-                self.job, specs=[run.spec], results=results, device=run.device, slot=run.device, data=run.data,
+                self.job, specs=[run.spec], results=results, device=device, slot=device, data=run.data,
                 draws="all" if newer else self.job.draws,
             )  # fmt: skip
             made = Path(call(replay.RERUN, job, results, listen=lambda *_: None)["attempt"])
@@ -209,7 +214,8 @@ class Verifier:
         difference = texts[0] if apart else self._differing_curves(attempt, record)
         if result["status"] == row["status"] == Status.DONE and (wrong := [e for e in COUNTED if e in apart]):
             raise Contradiction(f"seed {row['seed']} has another {texts[[*apart].index(wrong[0])]}")
-        if difference and _kind(read_json(attempt.path / "environment.json") or {}) == _kind(environment):
+        there = read_json(attempt.path / "environment.json") or {}
+        if difference and device == "cpu" and _kind(there) == _kind(environment):
             raise Contradiction(f"seed {row['seed']} has other numbers in the same environment: {difference}")
         if difference and result["status"] != row["status"]:
             raise RunError(f"seed {row['seed']} is {row['status']} there and {result['status']} on this machine")
@@ -318,6 +324,15 @@ class Verifier:
             for part in (getattr(spec, kind),)
         )
         return replace(spec, sampler=sampler, schedule=schedule, task=task)
+
+
+def _device(spec: RunSpec) -> str:
+    """Where this machine repeats a run; `RunError` where it has no GPU for the run of one."""
+    if spec.execution.device == "cpu":
+        return "cpu"
+    if not (found := gpus()):
+        raise RunError("it was made on a GPU, and this machine has none; a machine that has one can repeat its runs")
+    return found[0]
 
 
 def _shown(attempt: Attempt) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from harness.cli.app import run
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.spec import recorded_key
-from plugins.verbs.upkeep.export import documents_of
+from plugins.verbs.upkeep import export as module
+from plugins.verbs.upkeep.shards import documents_of
 
 READING = (
     ["ls", "runs", "--json"], ["report", "leaderboard", "--json"], ["report", "convergence", "--json"],
@@ -97,11 +98,59 @@ def test_exports_of_two_people_into_one_folder_are_a_union(results, exported, tm
     one, two = (harness.load(tmp_path / folder) for folder in "xy")
     assert one.metrics.equals(two.metrics)
     assert len(one.runs) == 6
-    assert documents_of(tree(tmp_path / "x"), None) == documents_of(tree(tmp_path / "y"), None)
+    assert documents_of(tree(tmp_path / "x")) == documents_of(tree(tmp_path / "y"))
+
+
+@pytest.fixture
+def twos(monkeypatch):
+    """Shards of two attempts; the most attempts whose rows were asked for at once."""
+    asked = []
+
+    def rows_of(db, attempts, *more):
+        asked.append(len(attempts))
+        return of(db, attempts, *more)
+
+    of = module.rows_of
+    monkeypatch.setattr(module, "MOST", 2)
+    monkeypatch.setattr(module, "rows_of", rows_of)
+    return asked
+
+
+def shards(folder):
+    return {path.name for path in folder.glob("attempt-*")}
+
+
+def test_one_shard_is_in_memory_at_a_time(results, tmp_path, twos):
+    out, again = tmp_path / "out", tmp_path / "again"
+    for number in range(8, 13):
+        fabricated.concluded(results, number, number=number, points=4)
+    assert bench(results, "export", "--out", out) == 0
+    assert (len(shards(out)), max(twos)) == (5, 2)
+    assert harness.load(out).metrics.equals(harness.load(results).metrics)
+    assert bench(out, "export", "--out", again) == 0
+    assert len(shards(again)) == 5
+    assert harness.load(again).metrics.equals(harness.load(results).metrics)
+    assert documents_of(tree(again)) == documents_of(tree(out))
+
+
+@pytest.mark.usefixtures("twos")
+def test_of_many_shards_those_with_a_changed_attempt_are_written_anew(results, tmp_path):
+    out = tmp_path / "out"
+    assert bench(results, "export", "--out", out) == 0
+    before, documents = shards(out), documents_of(tree(out))
+    (folder,) = (results / "runs").glob(f"*/{fabricated.run_key(2)}/*")  # attempts of two shards are mixed
+    rescored.write(Attempt(folder), [], {}, {})
+    for number in (20, 21, 22):
+        fabricated.concluded(results, number, number=number, points=4)
+    (results / "results.duckdb").unlink()
+    assert bench(results, "export", "--out", out) == 0
+    assert len(before & shards(out)) == 2
+    assert harness.load(out).metrics.equals(harness.load(results).metrics)
+    assert documents.keys() < documents_of(tree(out)).keys()
 
 
 def test_the_run_keys_can_be_computed_from_what_is_exported(exported):
-    documents = documents_of(tree(exported), None)
+    documents = documents_of(tree(exported))
     specs = [json.loads(text) for (_, file), text in documents.items() if file == "spec.json"]
     keys = set(harness.load(exported).runs["run_key"])
     assert {recorded_key(spec) for spec in specs} == keys
@@ -148,7 +197,6 @@ def test_a_folder_with_other_files_is_left_alone(results, tmp_path, capsys):
 def test_an_interrupted_export_is_the_old_set_or_the_new_one(results, exported, monkeypatch):
     before = harness.load(exported).metrics
     fabricated.concluded(results, 5, number=7, points=4)
-    from plugins.verbs.upkeep import export as module
 
     def fail(*_):
         raise OSError(28, "No space left on device", "manifest.json")

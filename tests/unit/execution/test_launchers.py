@@ -24,6 +24,7 @@ from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
 from harness.runs import agent, parcel, remote
 from harness.runs.worker import Job
+from harness.system import leases
 from plugins.launchers.slurm import Slurm
 
 WORDS = ["run", "--sampler", "sgld,sghmc", "--task", "mixture5", "--seeds", "0-1", "--chains", "2", "--budget"]
@@ -186,6 +187,44 @@ def test_a_job_whose_submission_was_cut_off_is_taken_up_only_if_it_runs(ledger):
     found = submit(ledger, launcher, job(ledger, 0, 1))
     assert sorted(each.name for each in found) == ["2", "77"]
     assert not waiting.with_suffix("").joinpath(PARCEL).exists()
+
+
+@pytest.mark.parametrize("moment", ["planned", "parcel", "submitted"])
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_command_whose_lock_was_taken_over_submits_nothing_twice(moment, ended, ledger, monkeypatch):
+    """As where a command is stopped for a minute on a folder with leases, and another one is given meanwhile."""
+    ledger.root.mkdir(exist_ok=True)
+    (ledger.root / "ledger.json").write_text('{"layout": 2, "locks": "leases"}')
+    before = {"planned": remote.share_out, "parcel": FolderExchange.put, "submitted": Told.submit}[moment]
+    others = []
+
+    def stopped(*arguments):
+        done = before(*arguments) if moment == "submitted" else None
+        if not others:
+            others.append("under way")
+            monkeypatch.setattr(leases, "_clock", lambda now=leases._clock: now() + 60)
+            (ledger.locks / "submit.lock").unlink()
+            others[:] = submit(ledger, Told(), job(ledger, 0), job(ledger, 1))
+            if ended:
+                for seed in (0, 1):
+                    finish(ledger, seed)
+                for other in others:
+                    other.forget(ledger)
+        return done if moment == "submitted" else before(*arguments)
+
+    where = {"planned": remote, "parcel": FolderExchange, "submitted": Told}[moment]
+    monkeypatch.setattr(where, before.__name__, stopped)
+    found = submit(ledger, Told(), job(ledger, 0), job(ledger, 1))
+    assert [each.ident for each in found] == ([] if ended else [each.ident for each in others])
+    assert len(list((ledger.root / "jobs").glob("*/job.tar"))) == (0 if ended else 2)
+    outcome = remote.follow(found if ended else [], ledger, lambda *_: None, {spec(0).key})
+    assert outcome.statuses == ({spec(0).key: "done"} if ended else {})
+
+
+def finish(ledger, seed):
+    ledger.prepare()
+    made = Attempt.create(ledger.runs, spec(seed), {"id": "0" * 64})
+    made.conclude(AttemptResult(run_key=spec(seed).key, status="done"))
 
 
 def follow(ledger, jobs):

@@ -1,0 +1,137 @@
+"""An exported folder that is read one shard at a time: of 20,000 runs, only 500 are in memory at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.results.records import Level, Verification, columns_of
+from harness.results.store import connection
+from harness.results.store.published import ALL_TABLES, FILE, MANIFEST, VERIFICATION, by_table, load, parquet, read_rows
+from harness.system.errors import DataError
+from harness.system.files import check_set, read_set
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+OWN = re.compile(rf"{FILE.pattern}|document-[0-9a-f]{{16}}\.parquet|source-[0-9a-f]{{64}}\.json")
+"""Names of the files that an exported folder has beside its manifest."""
+Documents = Mapping[tuple[str, str], str]
+"""(attempt, file) -> text"""
+State = tuple[Any, ...]
+_OF_ATTEMPT = [name for name in ALL_TABLES if "attempt" in columns_of(name)]
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The shards of an exported folder.
+
+    digests   file -> SHA-256
+    attempts  shard -> its attempts
+    """
+
+    folder: Path
+    digests: Mapping[str, str]
+    attempts: Mapping[str, set[str]]
+
+    @classmethod
+    def opened(cls, folder: Path) -> Shards:
+        """The shards of a folder, whose files match its manifest; none in a folder without one.
+
+        Raises `DataError` where the folder is damaged.
+        """
+        import pyarrow as pa
+
+        try:
+            digests = check_set(folder, MANIFEST) or {}
+        except ValueError as error:
+            raise DataError(f"{folder} is damaged: {error}; restore its files, or choose another folder") from error
+        found = {}
+        for name in (name for name in digests if name.startswith("attempt")):
+            try:
+                (content,) = (read_set(folder, MANIFEST, {name}) or {}).values()
+                found[shard_of(name)] = set(read_rows(content, ["attempt"])["attempt"].to_pylist())
+            except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+                raise DataError(f"{folder / name} cannot be read: {error}") from error
+        return cls(folder, digests, found)
+
+    def contents(self) -> tuple[dict[str, State], dict[str, Verification]]:
+        """What the rows of each attempt are, as `states_of` gives it, and what the folder says to have verified."""
+        states: dict[str, State] = {}
+        levels: dict[str, Verification] = {}
+        known = set(map(str, Level))
+        for shard in self.attempts:
+            with connection.in_memory() as db:
+                for table, contents in by_table(self._files(shard)).items():
+                    load(db, table, contents, self.folder)
+                for attempt, state in states_of(db).items():
+                    states[attempt] = () if attempt in states else state  # where two shards have it, it is written anew
+                for attempt, level, *more in db.execute(f"from {VERIFICATION}").fetchall():
+                    if level in known:
+                        levels[attempt] = Verification(attempt, Level(level), *more)
+        return states, levels
+
+    def _files(self, shard: str, prefix: str = "") -> dict[str, bytes]:
+        names = {name for name in self.digests if shard_of(name) == shard and name.startswith(prefix)}
+        return read_set(self.folder, MANIFEST, names) or {}
+
+    def rows(self, attempts: set[str]) -> dict[str, list[bytes]]:
+        """The rows of some attempts, and those that belong to no attempt, as the contents of Parquet files by table."""
+        import pyarrow as pa
+        from pyarrow import compute
+
+        chosen = pa.array(sorted(attempts), pa.string())
+        found: dict[str, list[bytes]] = {}
+        for shard in self._with(attempts):
+            for table, contents in by_table(self._files(shard)).items():
+                for rows in map(read_rows, contents):
+                    if "attempt" in rows.column_names:
+                        rows = rows.filter(compute.is_in(rows["attempt"], chosen))  # noqa: PLW2901
+                    found.setdefault(table, []).append(parquet(rows))
+        return found
+
+    def documents(self, attempts: set[str]) -> dict[tuple[str, str], str]:
+        """The records of some attempts."""
+        found: dict[tuple[str, str], str] = {}
+        for shard in self._with(attempts):
+            there = documents_of(self._files(shard, "document-"))
+            found |= {key: text for key, text in there.items() if key[0] in attempts}
+        return found
+
+    def _with(self, attempts: set[str]) -> Iterator[str]:
+        return (shard for shard, own in self.attempts.items() if own & attempts)
+
+
+def shard_of(name: str) -> str:
+    """The shard that a file is of; "" for the files of sets without shards, "source" for sources."""
+    return name.removesuffix(".parquet").partition("-")[2] if name.endswith(".parquet") else "source"
+
+
+def states_of(db: DuckDBPyConnection) -> dict[str, State]:
+    """Each finished attempt with what its rows are."""
+    total: dict[str, dict[str, State]] = {}
+    for table in _OF_ATTEMPT:
+        columns = ", ".join(columns_of(table))
+        only = "where concluded" if table == "attempt" else ""
+        query = f"select attempt, count(*), sum(hash({columns})) from {table} {only} group by attempt"  # noqa: S608
+        for attempt, *state in db.execute(query).fetchall():
+            total.setdefault(attempt, {})[table] = tuple(state)
+    return {attempt: tuple(sorted(states.items())) for attempt, states in total.items() if "attempt" in states}
+
+
+def documents_of(files: Mapping[str, bytes]) -> dict[tuple[str, str], str]:
+    """The records in exported files: (attempt, file) -> text."""
+    import pyarrow as pa
+
+    found: dict[tuple[str, str], str] = {}
+    for name, content in files.items():
+        if name.startswith("document-"):
+            try:
+                for row in read_rows(content).to_pylist():
+                    found[str(row["attempt"]), str(row["file"])] = str(row["content"])
+            except (OSError, ValueError, pa.ArrowException, KeyError) as error:
+                raise DataError(f"{name} cannot be read: {error}") from error
+    return found
