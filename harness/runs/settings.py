@@ -76,9 +76,7 @@ def find_pair(registry: Registry, method_name: str, task_name: str, study: Study
     sampler = registry.find("samplers", method.sampler, prefer=named.distribution)
     task = registry.find("tasks", name)
     known = {protocol["name"]: protocol for protocol in plugin_metadata.protocols(task)}
-    published = [
-        table for table in papers.settings_for(registry, (named, sampler, task)) if table["task"] == task.name
-    ]
+    published = [table for table in papers.settings_for(registry, (named, sampler, task)) if table["task"] == task.name]
     own = {table["protocol"]: table for table in published if table["method"] == method.name}
     if not at:
         protocol_name = next(iter(known))

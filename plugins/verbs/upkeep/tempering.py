@@ -107,9 +107,7 @@ class Ladders:
         chance = log_ratio.nan_to_num(nan=-torch.inf).clamp(max=0).exp()
         moved = torch.rand(count, **new) < chance
         self.theta = x.where(moved[:, None], self.theta)
-        self.at = tuple(
-            a.where(moved if a.ndim == 1 else moved[:, None], b) for a, b in zip(at, self.at, strict=True)
-        )
+        self.at = tuple(a.where(moved if a.ndim == 1 else moved[:, None], b) for a, b in zip(at, self.at, strict=True))
         if adapting:
             self.adapted += 1
             self.log_step += (self.adapted + 10) ** -0.6 * (chance - ACCEPTANCE)[:, None]
