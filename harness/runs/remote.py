@@ -77,18 +77,21 @@ class Submitted:
         False if an attempt has to wait, because a worker of this machine has its run.
         """
         names, taken = self.exchange.names(), True
-        log = self.exchange.get(LOG) if names.get(LOG, "") != self._seen.get(LOG, "") else None
-        for name, version in names.items():
+        version = names.get(LOG, "")
+        log = self.exchange.get(LOG) if version != self._seen.get(LOG, "") else None
+        if log is not None:
+            names = self.exchange.names()  # the attempts that the log speaks of were sent before it
+        for name, state in names.items():
             named = parcels.named_attempt(name)
-            if named and named[0] in self.record["keys"] and self._seen.get(name) != version:
+            if named and named[0] in self.record["keys"] and self._seen.get(name) != state:
                 content = self.exchange.get(name)
                 if content is not None and self._take(ledger, named, content, listen):
-                    self._seen[name] = version
+                    self._seen[name] = state
                 else:
                     taken = False
         if log is None:
             return taken
-        self._seen[LOG] = names[LOG]
+        self._seen[LOG] = version
         found = json.loads(log)
         if found["agent"] != self.log.get("agent"):
             self._heard = 0

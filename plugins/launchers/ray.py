@@ -216,7 +216,7 @@ class _Job:
     def _agent(self) -> int:
         """Run the agent, and carry its files until it ends; its exit code."""
         box = Box(Ray(), self.name)
-        seen: dict[str, str] = {}
+        seen: dict[str, str | None] = {}
         with scratch_folder(MEMORY if os.access(MEMORY, os.W_OK) else None) as path:
             here = FolderExchange(path)
             for name in box.names():
@@ -238,7 +238,7 @@ class _Job:
                     time.sleep(EVERY_SECONDS)
         return agent.returncode
 
-    def _carry(self, here: FolderExchange, box: Box, seen: dict[str, str]) -> None:
+    def _carry(self, here: FolderExchange, box: Box, seen: dict[str, str | None]) -> None:
         try:
             there = box.names()
             if "job.tar" not in there:
@@ -247,10 +247,12 @@ class _Job:
             if "stop" in there and "stop" not in here.names():
                 here.put("stop", b"")
                 seen["stop"] = here.names()["stop"]
-            names = dict(here.names())
-            for name in sorted(names, key=lambda name: name == "log.json"):  # what it says has arrived
+            version = here.names().get("log.json")
+            contents = {"log.json": here.get("log.json")}  # read first and sent last: what it says has arrived
+            names = {**here.names(), "log.json": version}
+            for name in sorted(names, key=lambda name: name == "log.json"):
                 if seen.get(name) != names[name]:
-                    content = here.get(name)
+                    content = contents[name] if name in contents else here.get(name)
                     if content is not None:
                         box.put(name, content)
                     seen[name] = names[name]

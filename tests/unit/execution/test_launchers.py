@@ -25,6 +25,7 @@ from harness.results.records import AttemptResult
 from harness.runs import agent, parcel, remote
 from harness.runs.worker import Job
 from harness.system import leases
+from plugins.launchers import ray as ray_launcher
 from plugins.launchers.slurm import Slurm
 
 WORDS = ["run", "--sampler", "sgld,sghmc", "--task", "mixture5", "--seeds", "0-1", "--chains", "2", "--budget"]
@@ -219,6 +220,51 @@ def test_a_command_whose_lock_was_taken_over_submits_nothing_twice(moment, ended
     assert len(list((ledger.root / "jobs").glob("*/job.tar"))) == (0 if ended else 2)
     outcome = remote.follow(found if ended else [], ledger, lambda *_: None, {spec(0).key})
     assert outcome.statuses == ({spec(0).key: "done"} if ended else {})
+
+
+class Late(FolderExchange):
+    """An exchange to which an agent sends an attempt, and then its log, each time somebody has listed it."""
+
+    def names(self):
+        found = dict(super().names())
+        for name, content in self.__dict__.pop("coming", {}).items():
+            self.put(name, content)
+        return found
+
+    def sends(self, seed, text):
+        attempt = f"attempt-{spec(seed).key}-20260102T000000001-abcdef.tar"
+        self.__dict__["coming"] = {attempt: text, LOG: json.dumps({"ended": True, "attempt": text.decode()}).encode()}
+
+
+def test_a_log_never_arrives_before_the_attempts_that_it_speaks_of(tmp_path):
+    """Ray's actor carries files while the agent writes them."""
+    here, box = Late(tmp_path / "here"), FolderExchange(tmp_path / "box")
+    for exchange in (here, box):
+        exchange.folder.mkdir()
+        exchange.put(PARCEL, b"")
+    carrier, seen = ray_launcher._Job.__new__(ray_launcher._Job), {}
+    for text in (b"checkpoint", b"finished"):
+        here.put(LOG, b"before " + text)
+        here.sends(0, text)
+        for _ in range(3):
+            carrier._carry(here, box, seen)
+            sent = {name: box.get(name) for name in box.names()}
+            if b'"finished"' in sent.get(LOG, b""):
+                assert b"finished" in sent.values()
+    assert b"finished" in sent.values()
+
+
+def test_attempts_that_arrive_with_the_log_are_taken_in_before_it_is_heard(ledger, tmp_path, monkeypatch):
+    exchange = Late(tmp_path)
+    exchange.put(LOG, json.dumps({"agent": "0", "messages": [], "progress": {}}).encode())
+    taken, heard = [], []
+    monkeypatch.setattr(remote.Submitted, "_take", lambda *given: taken.append(given[3]) or True)
+    one = remote.Submitted("0", {"keys": [spec(0).key], "launcher": "told", "name": "0"}, Told(), exchange)
+    exchange.sends(0, b"finished")
+    log = {"agent": "0", "ended": True, "messages": [["finished", {"key": spec(0).key}]], "progress": {}}
+    exchange.__dict__["coming"][LOG] = json.dumps(log).encode()
+    one.listen(ledger, lambda *_: heard.append([*taken]))
+    assert heard == [[b"finished"]]
 
 
 def finish(ledger, seed):
