@@ -129,7 +129,7 @@ def _field(score: PaperScore, metric: str) -> TaskField:
     several: list[str] = []
     for group in sorted(score.groups, key=_preference):
         standing = score.standing(group, metric)
-        diverged = bool(group.diverged) and len(group.runs) >= FEWEST
+        diverged = bool(group.diverged) and len(group.runs) >= FEWEST and not group.baseline
         if standing.rank is not None or diverged:
             several += [group.method] if group.method in rows else []
             rows[group.method] = group

@@ -44,7 +44,7 @@ def param(
 
     unit   of a sampler's hyperparameter: the power of U in it; 1 for the size of a gradient, 2 for its variance
     tune   the interval that `bench tune` searches: "[0.01, 1]", or "[1e-3, 30] x" times the value that it would have
-    later  the setting came after runs were made: run keys leave it out at its default, so that theirs stay
+    later  added after runs exist: run keys omit it at its default, so that earlier keys stay valid
     """
     limits, search = (_interval(text) if text else None for text in (allowed, tune.removesuffix(RELATIVE)))
     if limits and search and not tune.endswith(RELATIVE) and not limits[0] <= search[0] <= search[1] <= limits[1]:

@@ -66,17 +66,19 @@ class Reference:
                 f"HMC, {record['chains']} chains of {record['draws']} draws from separate starts: acceptance "
                 f"{record['acceptance']:.2f}, {record['seconds'] / 3600:.2g} hours; {record['command']}"
             )
+            if "tempering" in record:
+                found["sd_error"] = np.array(record["sd_error"], dtype=np.float64)
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{here} is damaged ({error!r:.80}); compute it again by `bench truth`") from error
         count = len(found["mean"]) if size is None else size
         shapes = {**dict.fromkeys(ARRAYS, (count,)), "quantiles": (count, len(found["levels"]))}
+        if "sd_error" in found:
+            shapes["sd_error"] = (count,)
         for name, shape in shapes.items():
             if found[name].shape != shape:
                 raise DataError(f"{here}: {name} is of shape {found[name].shape}, not {shape}; it is of other rows")
             if name != "rhat" and not np.isfinite(found[name]).all():
                 raise DataError(f"{here}: {name} is not finite; compute it again by `bench truth`")
-        if "tempering" in record:
-            found["sd_error"] = np.array(record["sd_error"], dtype=np.float64)
         tempering = Tempering.of_record(record, shapes["mean"], here) if "tempering" in record else None
         return cls(**found, how=how, checksum=record.get("sha256", ""), tempering=tempering)
 

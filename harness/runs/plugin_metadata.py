@@ -52,7 +52,7 @@ def fields(offer: Offer) -> list[Field]:
 def resolve(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
     """The typed and checked parameters: those given, the class's defaults for the rest.
 
-    One that was added `later` is left out at its default, which leaves the keys of earlier runs alone.
+    A parameter declared `later` is omitted at its default, so that earlier keys do not change.
     """
     known = {field.name: field for field in fields(offer)}
     for name in params:

@@ -150,8 +150,8 @@ def submitted(ledger: Ledger, make: Make, *, named: bool = True) -> list[Submitt
 def submit(name: str, launcher: Launcher, jobs: Sequence[Job], ledger: Ledger, make: Make) -> list[Submitted]:
     """Submit the jobs that are not under way; returns all jobs that have runs of theirs, the new ones last.
 
-    If another command took the lock over, as from one that was stopped for a minute, it may have submitted the same
-    runs: this one withdraws its jobs and looks again.
+    If another command took over the lock, for example because this one was stopped for a minute, that command may have
+    submitted the same runs. This one then withdraws its jobs and looks again.
     """
     (ledger.root / FOLDER).mkdir(parents=True, exist_ok=True)
     while True:

@@ -51,7 +51,7 @@ class Session:
         self.loop, self.specs, self.attempts, self.send = loop, list(specs), list(attempts), send
         self.locks: Sequence[tuple[Lock, Lock]] = ()
         self.seconds = dict.fromkeys(("setup", "sampling", "observing", "checkpoint"), 0.0)
-        self._first_position = loop.position  # negative before a warm start
+        self._first_position = loop.position  # negative during a warm start
         if checkpoints:
             self._restore(checkpoints)
         self._told = {attempt.id for attempt, run in zip(self.attempts, loop.runs, strict=True) if run.divergence}

@@ -42,7 +42,7 @@ def reproduce(
     paper: Annotated[
         str | None,
         typer.Argument(
-            help="adaptive-drift, bde, csgmcmc or smile; default: all.",
+            help="A paper: adaptive-drift, bde, csgmcmc, smile ...; default: all.",
             autocompletion=options.completes(words=("adaptive-drift", "bde", "csgmcmc", "smile")),
         ),
     ] = None,

@@ -16,12 +16,13 @@ BEGIN, END = "<!-- counts: python -m reports.published -->", "<!-- end of counts
 HEAD = """# Reproduction
 
 This page compares every number that the two papers behind this tool print with the runs in
-[reports/published](reports/published), and then lists the papers' claims. `csgmcmc` is Zhang et al., "Cyclical
+[reports/published](reports/published), and then lists the claims. `csgmcmc` is Zhang et al., "Cyclical
 Stochastic Gradient MCMC for Bayesian Deep Learning"; `adaptive-drift` is Kim, Song and Liang, "Stochastic gradient
-Langevin dynamics with adaptive drifts". Two further ones are here as far as a CPU can run them: `bde` is the UCI table
-of the paper of scikit-learn-contrib/bde, and `smile` the analytic suite of Sommer et al., "Can Microcanonical Langevin
-Dynamics Leverage Mini-Batch Gradient Noise?". The printed values and claims, with our corrections and the reasons for
-them, are in [plugins/papers](plugins/papers); [RULES.md](RULES.md) has the rules for verdicts.
+Langevin dynamics with adaptive drifts". Two more papers are included as far as a CPU can run them: `bde` is the UCI
+table of the paper of scikit-learn-contrib/bde; `smile` is the analytic suite in the code of Sommer et al., "Can
+Microcanonical Langevin Dynamics Leverage Mini-Batch Gradient Noise?", whose text was not read: its claims are
+hypotheses of ours. The printed values and claims, with our corrections and the reasons for them, are in
+[plugins/papers](plugins/papers); [RULES.md](RULES.md) has the rules for verdicts.
 
     bench reproduce csgmcmc --table 4              # run what a table needs, print its part of this page
     bench reproduce --export reports/published     # add the results to the published ones

@@ -43,7 +43,7 @@ class Findings(Report):
             *(_task(field) for field in fields),
             *(_cheapest(field) for field in fields if field.score.tier == "truth"),
             *_samplers(fields),
-            *(record for field in fields for record in _lost(field)),
+            *(record for field in fields for record in _unranked(field)),
             *(record for field in fields for record in _baselines(field)),
             *(_ordering(one, fields) for one in judged if not request.tasks or one.ordering.task in request.tasks),
         ]
@@ -105,7 +105,8 @@ def _samplers(fields: Sequence[TaskField]) -> list[dict[str, Any]]:
     found = []
     for method in sorted({name for field in fields for name in field.rows}):
         own = [field for field in fields if method in field.rows]
-        factors = {f.task: _apart(f, _value(f, f.rows[method])) for f in own if f.metric == JOINT}
+        compared = {f.task: _apart(f, _value(f, f.rows[method])) for f in own if f.metric == JOINT}
+        factors = {task: factor for task, factor in compared.items() if factor is not None}
         worst = max(factors, key=lambda task: (factors[task], task), default=None)
         leads = [field.task for field in own if _leads(field, field.rows[method])]
         tried = [field for field in own if field.score.tier == "truth"]
@@ -124,11 +125,11 @@ def _leads(field: TaskField, group: Group) -> bool:
     return rank is not None and rank.tier == 1
 
 
-def _lost(field: TaskField) -> list[dict[str, Any]]:
-    """Rows that are not ranked, but baselines."""
+def _unranked(field: TaskField) -> list[dict[str, Any]]:
+    """Rows without a rank, except baselines."""
     found = [
         {
-            "finding": "lost", "task": field.task, "label": field.score.labels[group.key],
+            "finding": "unranked", "task": field.task, "label": field.score.labels[group.key],
             "status": field.score.standing(group, field.metric).status, "command": command("leaderboard", field),
         }
         for group in field.score.groups

@@ -130,7 +130,7 @@ _SAMPLERS = {
     "low error reached": lambda r: f"{r['low_error']} of {r['truths']}" if r["truths"] else "-",
     "diverged on": _text("diverged"), "command": _text("command"),
 }  # fmt: skip
-_LOST = {"row": _text("label"), "task": _text("task"), "why": _text("status"), "command": _text("command")}
+_UNRANKED = {"row": _text("label"), "task": _text("task"), "why": _text("status"), "command": _text("command")}
 _BASELINES = {
     "baseline": _text("label"), "task": _text("task"), "by": _metric, "value": _with_ends,
     "against the best sampler": _factor("against_best"), "command": _text("command"),
@@ -160,10 +160,10 @@ _TABLES: Mapping[str, tuple[str, Mapping[str, Callable[[Record], str]], Sequence
         "Samplers across tasks", _SAMPLERS,
         ["leads on: of the tasks where it has a value or diverged; low error reached: of the tasks with a known truth"],
     ),
-    "lost": ("Rows without a rank", _LOST, ["baselines have a table of their own"]),
+    "unranked": ("Rows without a rank", _UNRANKED, ["baselines have a table of their own"]),
     "baseline": ("Baselines, which are not samplers of the posterior", _BASELINES, [_APART]),
     "ordering": (
         "Published orderings", _ORDERINGS,
-        [_PAIRED, "at our settings: every sampler has settings that we tuned, at our budget; the papers have others"],
+        [_PAIRED, "at our settings: tuned ones where a study has them, and our budget; the papers have others"],
     ),
 }  # fmt: skip

@@ -237,7 +237,7 @@ def _taken(
 ) -> Value:  # fmt: skip
     """Elements of x whose place along an axis is that of an index; negative ones count from the end.
 
-    `behind` so many axes come after those of the index, as in x.
+    behind  how many axes come after those of the index, as in x
     """
     if w.axis(x.shape) == axis:
         raise Unsupported("an index of chains")

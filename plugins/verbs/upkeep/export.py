@@ -73,7 +73,8 @@ def _export(store: Store, folder: Path, verified: Mapping[str, Verification] | N
         levels = verified if verified is not None else _verified(other, sorted(changed), exported=source is not None)
         fresh = changed | {attempt for attempt, level in levels.items() if had.get(attempt) != level}
         stale = {shard for shard, attempts in old.attempts.items() if attempts & fresh}
-        todo = sorted(fresh.union(*(old.attempts[shard] for shard in stale)))
+        shards = {attempt: shard for shard in stale for attempt in old.attempts[shard]}
+        todo = sorted(fresh.union(shards), key=lambda attempt: (shards.get(attempt, ""), attempt))
         digests = {name: digest for name, digest in old.digests.items() if shard_of(name) not in stale}
         levels = {**had, **levels}
         code: dict[str, str] = {}

@@ -59,7 +59,7 @@ class Shards:
         return cls(folder, digests, found)
 
     def contents(self) -> tuple[dict[str, State], dict[str, Verification]]:
-        """What the rows of each attempt are, as `states_of` gives it, and what the folder says to have verified."""
+        """What the rows of each attempt are, as `states_of` gives it, and the verification levels in the folder."""
         states: dict[str, State] = {}
         levels: dict[str, Verification] = {}
         known = set(map(str, Level))

@@ -6,8 +6,8 @@ Replicas at R rungs see
 
 where exp(-U_0) is the prior of a posterior, else a normal wider than the starting points. Each makes HMC steps of its
 own; then neighbours swap with probability min(1, exp((b_i - b_j)(V_i - V_j))), V = U - U_0, the even pairs and the odd
-ones in turn. The law of the first rung is exp(-U), exactly. During the burn-in the rungs are moved to where all swaps
-are refused alike often.
+ones in turn. The law of the first rung is exp(-U), exactly. During the burn-in the rungs are placed so that
+all pairs of neighbours are refused equally often.
 
 Source: C. J. Geyer, "Markov chain Monte Carlo maximum likelihood", 1991; S. Syed, A. Bouchard-Cote, G. Deligiannidis,
 A. Doucet, "Non-reversible parallel tempering", JRSS B 84, 2022 (pairs in turn, places of the rungs, round trips).
@@ -43,7 +43,7 @@ LEAPFROG, JITTER, ACCEPTANCE = 16, 0.5, 0.8
 STAGES = 6
 """Of the burn-in, of doubled lengths: the rungs move after each."""
 FIRST_STEP = 0.1
-"""Of a leapfrog step. It adapts, and sooner downwards."""
+"""Of a leapfrog step; it adapts during the burn-in."""
 WIDER = 2.0
 """Sd of exp(-U_0) over that of the starting points, where there is no prior."""
 
@@ -137,7 +137,7 @@ class Ladders:
         self.visited[:, 0] = False
 
     def replace_rungs(self) -> None:
-        """Move the rungs to where each pair is refused alike often, by the refusals counted so far."""
+        """Place the rungs so that all pairs of neighbours are refused equally often, by the refusals counted so far."""
         refused = (1 - self.taken / self.tried).clamp(min=1e-3).numpy()
         barrier = np.concatenate([[0.0], refused.cumsum()])
         wanted = np.linspace(0, barrier[-1], RUNGS)

@@ -327,7 +327,7 @@ class Verifier:
 
 
 def _device(spec: RunSpec) -> str:
-    """Where this machine repeats a run; `RunError` where it has no GPU for the run of one."""
+    """The device on which this machine repeats a run; `RunError` if the run needs a GPU and this machine has none."""
     if spec.execution.device == "cpu":
         return "cpu"
     if not (found := gpus()):
