@@ -36,7 +36,8 @@ def mean_interval(values: ArrayLike, level: float = 0.95) -> Interval:
     if not np.isfinite(x).all():
         mean = np.nan if np.isneginf(low) and np.isposinf(high) else float(x.mean())
         return Interval(mean, low, high, "range")
-    mean, half = float(x.mean()), t_multiplier(n - 1, level) * float(x.std(ddof=1)) / float(np.sqrt(n))
+    with np.errstate(over="ignore"):
+        mean, half = float(x.mean()), t_multiplier(n - 1, level) * float(x.std(ddof=1)) / float(np.sqrt(n))
     return Interval(mean, mean - half, mean + half, "t")
 
 
@@ -63,7 +64,8 @@ def bootstrap_interval(point: float, replicates: ArrayLike, seeds: int, level: f
         return point, point
     half = t_multiplier(seeds - 1, level) * found.std() * np.sqrt(seeds / (seeds - 1))
     corrected = estimate - (found.mean() - estimate) / (np.sqrt(2) - 1)
-    low, high = (float(np.exp(end)) for end in (min(estimate, corrected) - half, max(estimate, corrected) + half))
+    with np.errstate(over="ignore"):  # an end beyond the largest number is infinite
+        low, high = (float(np.exp(end)) for end in (min(estimate, corrected) - half, max(estimate, corrected) + half))
     never, zero = np.isinf(values).any(), (values == 0).any()
     return (0.0 if zero and low < least else low), (float("inf") if never and high > greatest else high)
 

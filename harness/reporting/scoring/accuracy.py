@@ -118,7 +118,8 @@ def joint_error(group: Group, curves: Curves) -> Estimates | None:
     bias2 = variance = None
     if np.isfinite(b2):
         place = int(squares.argmax())
-        bias2, variance = float(errors[:, place].mean() ** 2), float(errors[:, place].var())
+        with np.errstate(over="ignore"):
+            bias2, variance = float(errors[:, place].mean() ** 2), float(errors[:, place].var())
     return {
         JOINT: Estimate(JOINT, 1, "1", "min", None, b2, low, high, kind, n, replicates=replicates),
         "joint_bias2": Estimate("joint_bias2", 1, "1", "min", None, bias2, measured=n),

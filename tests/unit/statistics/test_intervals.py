@@ -51,3 +51,9 @@ def test_ends_beyond_what_was_measured_are_never_or_zero():
     for point, replicates, seeds in ((1.0, [1.0], 1), (-1.0, [1.0], 5), (1.0, [np.nan], 5)):
         with pytest.raises(ValueError, match=r"two seeds|NaN"):
             bootstrap_interval(point, replicates, seeds)
+
+
+def test_an_interval_beyond_the_largest_number_is_infinite_without_a_warning():
+    interval = mean_interval([1e200, -1e200, 3e200])
+    assert (interval.low, interval.high) == (-np.inf, np.inf)
+    assert bootstrap_interval(1e300, [1e300, 1e100, 1e308], 5)[1] == np.inf
