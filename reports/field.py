@@ -24,12 +24,8 @@ if TYPE_CHECKING:
 
 FILE = Path("docs/field/field.json")
 PAGE = Path("docs/field.md")
-KEPT = (
-    "task", "task_version", "protocol", "method", "label", "chains", "budget", "passes", "seconds", "metric",
-    "metric_version", "unit", "direction", "target", "seeds", "diverged", "failed", "mean", "low", "high", "interval",
-    "rank", "rank_low", "rank_high", "tier", "status", "tuned", "ranked_by",
-)  # fmt: skip
-"""Fields of a leaderboard's record that are published."""
+LEFT_OUT = ("group", "steps", "measured", "remark", "verified", "untuned", "given", "set_by_user", "run_keys")
+"""Fields of a leaderboard's record that are not published."""
 QUERIES = {
     "runs": "select status, count(*) as runs, strftime(min(started), '%Y-%m-%d') as first, "
     "strftime(max(finished), '%Y-%m-%d') as last, sum(seconds_sampling) / 3600 as hours "
@@ -62,7 +58,9 @@ def collect(results: Results) -> dict[str, list[dict[str, Any]]]:
     shown = [record for record in board if record["ranked_by"] or record["metric"] == COST]
     return {
         **{name: results.sql(query).to_dicts() for name, query in QUERIES.items()},
-        "leaderboard": _written([{name: record[name] for name in KEPT} for record in shown]),
+        "leaderboard": _written(
+            [{name: value for name, value in record.items() if name not in LEFT_OUT} for record in shown]
+        ),
         "findings": _written(results.report("findings").records),
     }
 

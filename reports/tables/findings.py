@@ -114,7 +114,7 @@ def _samplers(fields: Sequence[TaskField]) -> list[dict[str, Any]]:
             "finding": "sampler", "method": method, "tasks": len(own), "leads": len(leads), "leads_on": leads,
             "share": len(leads) / len(own), "worst": factors[worst] if worst else None, "worst_task": worst,
             "truths": len(tried), "low_error": sum(_cost(field, method) is not None for field in tried),
-            "diverged": [field.task for field in own if field.rows[method].diverged],
+            "diverged_on": [field.task for field in own if field.rows[method].diverged],
             "command": f"bench report leaderboard --method {method}",
         })  # fmt: skip
     return sorted(found, key=lambda r: (-r["share"], r["worst"] if r["worst"] is not None else math.inf, r["method"]))

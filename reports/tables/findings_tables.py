@@ -128,7 +128,7 @@ _COSTS = {
 _SAMPLERS = {
     "sampler": _text("method"), "leads on": _share, "worst joint error / best": _worst,
     "low error reached": lambda r: f"{r['low_error']} of {r['truths']}" if r["truths"] else "-",
-    "diverged on": _text("diverged"), "command": _text("command"),
+    "diverged on": _text("diverged_on"), "command": _text("command"),
 }  # fmt: skip
 _UNRANKED = {"row": _text("label"), "task": _text("task"), "why": _text("status"), "command": _text("command")}
 _BASELINES = {

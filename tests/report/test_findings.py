@@ -87,13 +87,13 @@ def test_samplers_across_tasks(records):
     assert sgld["worst"] == pytest.approx(8.0, rel=0.1)
     sghmc = of(records, "sampler", method="sghmc")
     assert (sghmc["share"], sghmc["low_error"], sghmc["truths"]) == (1.0, 1, 1)
-    assert of(records, "sampler", method="psgld")["diverged"] == ["gaussian2d"]
+    assert of(records, "sampler", method="psgld")["diverged_on"] == ["gaussian2d"]
     assert not [r for r in records if r["finding"] == "sampler" and r["method"] == "swag"]
 
 
-def test_lost_rows_and_baselines_stand_apart(records):
-    assert of(records, "lost", label="psgld")["status"].startswith("diverged 5 of 5")
-    assert not [r for r in records if r["finding"] == "lost" and r["label"] == "swag"]
+def test_rows_without_a_rank_and_baselines_stand_apart(records):
+    assert of(records, "unranked", label="psgld")["status"].startswith("diverged 5 of 5")
+    assert not [r for r in records if r["finding"] == "unranked" and r["label"] == "swag"]
     baseline = of(records, "baseline", label="swag")
     assert baseline["against_best"] == pytest.approx(12.0, rel=0.1)
 

@@ -13,7 +13,7 @@ import functools
 import itertools
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -163,6 +163,9 @@ def _define() -> None:
             lambda x, *_: (x.new_empty(len(x)), x.new_empty(x.shape)),
         ),
     }
+    torch.library.define("sgmcmc_bench::copy", "(Tensor x) -> Tensor")
+    torch.library.impl("sgmcmc_bench::copy", "CompositeExplicitAutograd", torch.clone)
+    torch.library.register_fake("sgmcmc_bench::copy", torch.empty_like)
     for name, (returned, computed, shaped) in operations.items():
         qualified = f"sgmcmc_bench::{name}"
         torch.library.define(qualified, f"(Tensor x, int potential, bool full) -> {returned}")
@@ -193,12 +196,27 @@ def _update(sampler: Sampler, potential: BoundPotential, block: Block) -> Functi
             new = sampler.adapt(new, h, T)
         check_returned(sampler, new_theta, new, theta, state)  # `copy_` would cast and broadcast without a word
         # What came back may be theta or an entry of the state itself, so all of it is settled before any is written.
-        fresh = [(theta, new_theta.clone()), *((leaf, new[name].clone()) for name, leaf in state.items())]
+        before = [theta, *state.values()]
+        changed = zip(before, (new_theta, *(new[name] for name in state)), strict=True)
+        fresh = [(leaf, _settled(value, before)) for leaf, value in changed if value is not leaf]
         for leaf, value in fresh:
             leaf.copy_(value)
 
     # torch counts what it compiled by code object, and gives up after a few: each run has one of its own.
     return FunctionType(update.__code__.replace(), update.__globals__, closure=update.__closure__)
+
+
+def _settled(value: Tensor, before: Sequence[Tensor]) -> Tensor:
+    """A copy of what a step returned, which stays what it is while theta and state are written.
+
+    The compiler of torch 2.14 drops a clone of what is theta itself, and reads it after theta was written. It cannot
+    drop an operation that it does not know.
+    """
+    import torch
+
+    is_old = any(value is leaf for leaf in before)
+    copy: Tensor = torch.ops.sgmcmc_bench.copy(value) if is_old else value.clone()
+    return copy
 
 
 def _compile(update: Function, backend: str) -> Function:

@@ -87,7 +87,7 @@ class Ladders:
         b = self.betas.repeat(LADDERS)[:, None]
         return b * self.problem.gradient(theta, None) + (1 - b) * self.base(theta)[1]
 
-    def move(self, *, adapting: bool) -> None:
+    def advance(self, *, adapting: bool) -> None:
         """An HMC step of every replica, then swaps."""
         new = {"generator": self.generator, "dtype": torch.float64}
         count = len(self.theta)
@@ -160,14 +160,14 @@ def tempered_functions(task: Task, draws: int, send: Send) -> dict[str, Any]:
     ladders = Ladders(problem, base_of(task, theta), theta, torch.Generator().manual_seed(SEED))
     ends = {burn_in * 2**stage // 2**STAGES for stage in range(1, STAGES)}
     for step in range(1, burn_in + 1):
-        ladders.move(adapting=True)
+        ladders.advance(adapting=True)
         if step in ends:
             ladders.replace_rungs()
             ladders.restart()
     ladders.restart()
     found = []
     for _ in range(draws):
-        ladders.move(adapting=False)
+        ladders.advance(adapting=False)
         with torch.no_grad():
             found.append(task.functions(ladders.first).double().numpy())
     values = np.stack(found)
