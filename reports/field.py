@@ -55,7 +55,11 @@ FIGURES = {
 def collect(results: Results) -> dict[str, list[dict[str, Any]]]:
     """The numbers of results that the page shows, for JSON."""
     board = results.report("leaderboard").records
-    shown = [record for record in board if record["ranked_by"] or record["metric"] == COST]
+    shown = [
+        {name: value for name, value in record.items() if name not in LEFT_OUT}
+        for record in board
+        if record["ranked_by"] or record["metric"] == COST
+    ]
     return {
         **{name: results.sql(query).to_dicts() for name, query in QUERIES.items()},
         "leaderboard": _written(

@@ -260,21 +260,21 @@ def _refuse_unknown(pair: Pair, schedule: Offer, origins: Mapping[str, Origin]) 
             raise UsageError(f"unknown setting {name!r:.80}{told} for {place}{suggestions(name, known)}")
 
 
+def lack(sampler: Mapping[str, Any], task: Mapping[str, Any], called: str = "the task") -> str:
+    """Why a sampler cannot run on a task, from the facts of both; "" if it can."""
+    if lacks := sorted(set(sampler["needs"]) - set(task["provides"])):
+        return f"needs {', '.join(lacks)} of a potential, which {called} does not provide"
+    if task["dim"] < sampler["least_dimension"]:
+        return f"moves in {sampler['least_dimension']} dimensions or more, and {called} has {task['dim']}"
+    return ""
+
+
 def _given(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any]) -> dict[str, Origin]:
     """What the task gives the sampler at no cost, by "needs.NAME"; `UsageError` if it lacks something needed."""
     sampler = plugin_metadata.sampler_facts(pair.sampler, sampler_params)
-    needs = sampler["needs"]
     task = plugin_metadata.task_facts(pair.task, task_params)
-    lacks = sorted(set(needs) - set(task["provides"]))
-    if lacks:
-        raise UsageError(
-            f"{pair.sampler.name} needs {', '.join(lacks)} of a potential, which task {pair.task.name} "
-            "does not provide; choose another task or sampler"
-        )
-    if task["dim"] < sampler["least_dimension"]:
-        raise UsageError(
-            f"{pair.sampler.name} moves in {sampler['least_dimension']} dimensions or more, and task {pair.task.name} "
-            f"has {task['dim']}; choose another task or sampler"
-        )
-    told = {name: task["given"].get(name, "as the task provides it") for name in needs if name not in WITH_GRADIENTS}
+    if why := lack(sampler, task, f"task {pair.task.name}"):
+        raise UsageError(f"{pair.sampler.name} {why}; choose another task or sampler")
+    needs = (name for name in sampler["needs"] if name not in WITH_GRADIENTS)
+    told = {name: task["given"].get(name, "as the task provides it") for name in needs}
     return {f"needs.{name}": Origin(what, GIVEN, "the task") for name, what in told.items()}

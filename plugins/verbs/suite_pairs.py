@@ -14,7 +14,7 @@ from harness.contracts.registry import Registry
 from harness.contracts.registry import registry as installed
 from harness.runs import studies
 from harness.runs.plugin_metadata import sampler_facts, task_facts
-from harness.runs.settings import find_pair
+from harness.runs.settings import find_pair, lack
 from harness.system.errors import BenchError, UsageError
 from plugins.verbs.suite import Suite, about
 
@@ -93,14 +93,12 @@ def _why_not(registry: Registry, study: studies.Study, method: str, task: str) -
 
 
 def _lack(registry: Registry, method: str, task: str) -> str:
-    """What the method needs and the task does not provide, or what is wrong with the method; "" for nothing."""
+    """Why the method cannot run on the task, or what is wrong with it; "" if it can."""
     try:
         pair = find_pair(registry, method, task)
-        needs = sampler_facts(pair.sampler, {})["needs"]
+        return lack(sampler_facts(pair.sampler, {}), task_facts(pair.task, {}))
     except BenchError as error:
         return str(error)
-    lacks = sorted(set(needs) - set(task_facts(pair.task, {})["provides"]))
-    return f"needs {', '.join(lacks)}, which the task does not provide" if lacks else ""
 
 
 if __name__ == "__main__":

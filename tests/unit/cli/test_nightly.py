@@ -322,7 +322,7 @@ def test_a_suite_of_all_says_what_it_leaves_out(here, capsys, monkeypatch):
     for row, reason in {
         "hmc on mixture5, mixture25": "study mini has no settings for it",
         "sgld on mixture25": "study mini has no settings for it",
-        "sgfs on mixture5, mixture25": "needs scores, which the task does not provide",
+        "sgfs on mixture5, mixture25": "needs scores of a potential, which the task does not provide",
     }.items():
         assert row in page
         assert reason in page

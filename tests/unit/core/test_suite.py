@@ -166,7 +166,7 @@ def test_all_means_every_sampler_with_settings_in_the_study(tmp_path):
     assert {one.number for one in left_out} == {2}
     assert reasons["hmc", "mixture5"] == "study mini has no settings for it"
     assert reasons["sgld", "gaussian2d"] == "study mini has no settings for it"
-    assert reasons["sgfs", "mixture25"] == "needs scores, which the task does not provide"
+    assert reasons["sgfs", "mixture25"] == "needs scores of a potential, which the task does not provide"
     assert ("sgld", "mixture5") not in reasons
 
 
@@ -207,7 +207,17 @@ def test_a_suite_of_all_runs_the_pairs_of_the_study(tmp_path, name):
     assert [(m, t) for m, t in pairs if not needs[m] <= load(targets[t]).provides] == []
 
 
-@pytest.mark.xfail(strict=True, reason="plugins/studies/tuned.json has no settings yet for some pairs that can run")
+UNTUNED = {("sqnlmc", task) for task in ("banana", "funnel", "rosenbrock")}  # no trial of it finished
+UNTUNED |= {
+    (method, task)
+    for task in ("airfoil", "energy")
+    for method in (
+        "adadelta-sgld", "adamax-sgld", "cmsgld", "hmc-persistent", "msgld-corrected", "ngvi", "pmsgld",
+        "sghmc-frictionless", "sghmc-svrg", "snapshot-sgd", "sqnlmc",
+    )
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["nightly", "field"])
 def test_the_study_covers_every_pair_of_a_suite(tmp_path, name):
     """Every sampler and method but baselines, which are tuned where they are used: on networks and regressions."""
@@ -217,4 +227,4 @@ def test_the_study_covers_every_pair_of_a_suite(tmp_path, name):
     records = studies.load(registry(), tmp_path, "tuned").records
     tuned = {(method, task) for method, task, _ in records}
     able_pairs = {(m, t) for entry in suite.entries for t in entry.tasks for m in able(registry(), t) if m in samplers}
-    assert able_pairs - tuned == set()
+    assert able_pairs - tuned == UNTUNED & able_pairs
