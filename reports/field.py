@@ -43,8 +43,8 @@ this project with tuned settings (`plugins/studies/tuned.json`) on small tasks. 
     python -m reports.field field                      # write field.json and this page
 
 [RULES.md](../RULES.md) has the rules for ranks and verdicts, [tiers.md](tiers.md) those for tiers. The commands in the
-tables need the results folder: `bench --results field report ...`. Seconds depend on what else the machine was doing, and
-are no more than an order of magnitude; data passes are exact.
+tables need the results folder: `bench --results field report ...`. Seconds depend on what else the machine was doing
+and give the order of magnitude; data passes are exact.
 
 """
 FIGURES = {
