@@ -74,8 +74,9 @@ def page(found: Mapping[str, Any], figures: Sequence[str] = ()) -> str:
     """The page of collected numbers, as Markdown; `figures` are those of docs/field that exist."""
     findings = _read(found["findings"])
     tier = {record["task"]: record["tier"] for record in findings if record["finding"] == "task"}
-    boards = _boards(_read(found["leaderboard"]))
-    parts = [HEAD, "## What was run\n\n", _markdown([_runs(found), _machines(found)])]
+    records = _read(found["leaderboard"])
+    boards = _boards(records)
+    parts = [HEAD, "## What was run\n\n", _markdown([_runs(found), _machines(found), _absent(records)])]
     parts += ["## What we learned\n\n", _markdown(tables(findings))]
     for name in TIERS:
         own = [table for task, table in boards if tier.get(task, "none") == name]
@@ -106,6 +107,17 @@ def _machines(found: Mapping[str, Any]) -> Table:
     names = ("bench", "python", "torch", "cpu", "cores", "gpu", "platform")
     rows = found["machines"]
     return Table("Machines", [Column(name, name) for name in names if any(row[name] for row in rows)], rows)
+
+
+def _absent(records: Sequence[Mapping[str, Any]]) -> Table:
+    """The methods without a run on a task, of those that have one on another task."""
+    methods = {record["method"] for record in records}
+    on: dict[str, set[str]] = {}
+    for record in records:
+        on.setdefault(record["task"], set()).add(record["method"])
+    rows = [{"task": task, "methods": ", ".join(sorted(methods - own)) or "-"} for task, own in on.items()]
+    notes = ["they need what the task does not provide, or the study has no settings for them"]
+    return Table("Methods that were not run", [Column("task", "task"), Column("methods", "methods")], rows, notes)
 
 
 def _boards(records: Sequence[Mapping[str, Any]]) -> list[tuple[str, Table]]:

@@ -162,6 +162,12 @@ def test_the_page_shows_what_was_published(folder, tmp_path, monkeypatch):
     assert all(mean == "inf" or isinstance(mean, float | None) for mean in (r["mean"] for r in found["leaderboard"]))
 
 
+def test_the_page_names_the_methods_without_a_run():
+    pairs = (("gaussian", "sgld"), ("gaussian", "hmc"), ("airfoil", "sgld"))
+    records = [{"task": task, "method": method} for task, method in pairs]
+    assert page_of._absent(records).cells() == [["gaussian", "-"], ["airfoil", "hmc"]]
+
+
 def test_the_tables_follow_from_the_records(folder):
     made = Findings().build(store(folder), Request(registry=registry()))
     assert [table.cells() for table in tables(made.records)] == [table.cells() for table in made.tables]
