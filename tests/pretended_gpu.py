@@ -14,6 +14,7 @@ compiler away, and the sampler's update runs as plain torch.
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -291,7 +292,7 @@ def _torch_cuda(gpu: PretendedGPU):
         "set_device": lambda _: None,
         "set_per_process_memory_fraction": lambda share, device: gpu.memory.append((share, device)),
         "device_count": lambda: 1,
-        "get_device_properties": lambda _: SimpleNamespace(uuid="GPU-pretended"),
+        "get_device_properties": lambda _: SimpleNamespace(uuid=f"GPU-pretended-{os.getpid()}"),
         "get_device_name": lambda _: "a pretended GPU",
         "is_initialized": lambda: True,
     }
