@@ -1,9 +1,11 @@
-"""A RunSpec made up, for tests that run nothing."""
+"""A RunSpec made up, and a result of it, for tests that run nothing."""
 
 from __future__ import annotations
 
 import dataclasses
 
+from harness.results.ledger.attempt import Attempt
+from harness.results.records import AttemptResult
 from harness.results.spec import Component, Execution, Origin, RunSpec
 
 
@@ -18,3 +20,11 @@ def made(seed=0, **changes):
     }  # fmt: skip
     own = {f.name: changes.pop(f.name) for f in dataclasses.fields(Execution) if f.name in changes}
     return RunSpec(execution=Execution(**{"dtype": "float64", **own}), **{**fields, **changes})
+
+
+def concluded(ledger, seed=0, **result):
+    """An attempt that is done."""
+    ledger.prepare()
+    attempt = Attempt.create(ledger.runs, made(seed), {"id": "0" * 64})
+    attempt.conclude(AttemptResult(run_key=made(seed).key, status="done", **result))
+    return attempt

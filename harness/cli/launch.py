@@ -44,9 +44,7 @@ def execute(
     `timeout` is the time limit of a block of runs in seconds; `draws` says which draws are kept on disk.
     """
     here = context.current()
-    missing = [
-        p for p in planned if p.standing.lacks(draws) or not (p.standing.cached or (p.standing.failed and not retry))
-    ]
+    missing = [p for p in planned if not (p.standing.done(draws) or (p.standing.failed and not retry))]
     _tell_what_is_there(planned, missing, retry=retry)
     outcome = local.LaunchSummary()
     if missing and draws == "all":
@@ -57,7 +55,7 @@ def execute(
         blocks = local.jobs(missing, here.results, here.plugins, distributions, local.side_by_side(places))
         blocks = [replace(block, timeout=timeout, retry=retry, draws=draws) for block in blocks]
         if chosen:
-            return _elsewhere(*chosen, missing, blocks, len(places))
+            return _elsewhere(*chosen, missing, blocks, len(places), draws)
         try:
             with Progress(blocks, len(places)) as progress:
                 outcome = local.launch(blocks, places, progress.listen, long_is_fine=long_is_fine)
@@ -69,7 +67,7 @@ def execute(
 
 
 def _elsewhere(
-    name: str, launcher: Launcher, missing: Sequence[Planned], blocks: Sequence[Job], places: int
+    name: str, launcher: Launcher, missing: Sequence[Planned], blocks: Sequence[Job], places: int, draws: str
 ) -> LaunchSummary:
     """Submit what is not under way yet; then, unless this command is to leave, wait for all of it."""
     from harness.runs import remote
@@ -77,15 +75,16 @@ def _elsewhere(
     here = context.current()
     ledger = Ledger(here.results)
     found = remote.submit(name, launcher, blocks, ledger, jobs.make)
-    names = ", ".join([job.name for job in found[:MAX_LINES]] + ["..."] * (len(found) > MAX_LINES))
-    context.say(f"{context.count(len(found), f'{name} job')}: {names}")
+    if found:  # else another command has finished the runs meanwhile
+        names = ", ".join([job.name for job in found[:MAX_LINES]] + ["..."] * (len(found) > MAX_LINES))
+        context.say(f"{context.count(len(found), f'{name} job')}: {names}")
     leave = f"the same command waits for the jobs, `bench status` shows them, `bench cancel` ends them ({here.results})"
     if here.launching and here.launching.detach:
         context.say(leave)
         return LaunchSummary(detached=True)
     try:
         with Progress(blocks, places) as progress:
-            outcome = remote.follow(found, ledger, progress.listen, {p.spec.key for p in missing})
+            outcome = remote.follow(found, ledger, progress.listen, {p.spec.key for p in missing}, draws)
     except KeyboardInterrupt:
         context.say(leave)
         raise

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ PROVENANCES = ("paper", "code", "inferred", "ours")
 USER, SWEPT, TUNED = "user", "swept", "tuned"
 """The provenances of a value that a user set for a run, of one of a declared sweep, and of one from `bench tune`."""
 ALONE = "each alone"
+PLACE = ("method", "task", "protocol")
 LABELS = ("table", "row", "column")
 _OURS = re.compile(r"\bours\b")
 
@@ -77,7 +79,9 @@ def settings(path: Path) -> list[dict[str, Any]]:
     """The [[settings]] of a paper's file, each with the id of the paper; `PluginError` names file, table and key."""
     try:
         document = _document(path)
-        return [{**table, "paper": document["paper"]["id"]} for table in document.get("settings", [])]
+        return [
+            {**one, "paper": document["paper"]["id"]} for table in document.get("settings", []) for one in _each(table)
+        ]
     except OSError as error:
         raise PluginError(f"paper file {path}: {error.strerror}") from error
     except (Malformed, ValueError, RecursionError) as error:
@@ -151,18 +155,23 @@ def _paper(document: Mapping[str, Any], digest: str) -> dict[str, list[Row]]:
 def _choices(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The settings of each method, and what a protocol rests on besides, each with where it stands."""
     for i, table in enumerate(document.get("settings", []), 1):
-        where, place = f"[[settings]] {i}", {key: table.get(key) for key in ("method", "task", "protocol")}
-        for name, entry in table.get("values", {}).items():
+        for one, (name, entry) in itertools.product(_each(table), table.get("values", {}).items()):
             stated = dump([entry["value"], *entry.get("swept", [])])
-            record = {**entry, **place, "name": name, "value": _text(entry["value"])}
-            yield where, {**record, "stated": stated, "sweep": table.get("sweep")}
+            record = {**entry, **{key: one[key] for key in PLACE}, "name": name, "value": _text(entry["value"])}
+            yield f"[[settings]] {i}", {**record, "stated": stated, "sweep": table.get("sweep")}
     for i, table in enumerate(_tables(document, "choices", "choices is not a list of tables, [[choices]]"), 1):
-        where, tasks = f"[[choices]] {i}", table.get("tasks")
-        if not isinstance(tasks, list):
-            raise Malformed(f"{where}: tasks is not a list of names")
-        for entry in _tables(table, "values", f"{where}: values is not a list of tables"):
-            for task in tasks:
-                yield where, {**entry, "task": task, "protocol": table.get("protocol"), "method": table.get("method")}
+        where = f"[[choices]] {i}"
+        entries = _tables(table, "values", f"{where}: values is not a list of tables")
+        _check_place(where, table, optional=("method",))
+        for one, entry in itertools.product(_each(table), entries):
+            yield where, {**entry, **{key: one.get(key) for key in PLACE}}
+
+
+def _each(table: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """What a table says, for each combination of its methods, tasks and protocols."""
+    lists = {key: table[key] for key in PLACE if isinstance(table.get(key), list)}
+    for names in itertools.product(*lists.values()):
+        yield {**table, **dict(zip(lists, names, strict=True))}
 
 
 def _entries(document: Mapping[str, Any], key: str, members: str) -> Iterator[Mapping[str, Any]]:
@@ -221,10 +230,19 @@ def _known(text: str) -> Mapping[str, Any]:
     return known
 
 
+def _check_place(where: str, table: Mapping[str, Any], optional: Sequence[str] = ()) -> None:
+    for key in PLACE:
+        names = table.get(key)
+        several = names if isinstance(names, list) and names else [names]
+        if not all(isinstance(name, str) for name in several) and (key in table or key not in optional):
+            raise Malformed(f"{where}: {key} = {names!r:.60} is not a name, or a list of names")
+
+
 def _check_table(where: str, table: Mapping[str, Any]) -> None:
-    for key, required in {"method": True, "task": True, "protocol": True, "schedule": False, "summary": False}.items():
-        if not isinstance(table.get(key), str) and (required or key in table):
-            raise Malformed(f"{where}: {key} = {table.get(key)!r:.60} is not text")
+    _check_place(where, table)
+    for key in ("schedule", "summary"):
+        if not isinstance(table.get(key, ""), str):
+            raise Malformed(f"{where}: {key} = {table[key]!r:.60} is not text")
     if table.get("sweep", ALONE) != ALONE:
         raise Malformed(f"{where}: sweep = {table['sweep']!r:.60} is not {ALONE!r}, which is all that may be said")
     values = table.get("values", {})

@@ -120,17 +120,22 @@ def _preempt(*_: object) -> None:
 def scratch_folder(below: Path | None = None) -> Iterator[Path]:
     """A new folder below TMPDIR, or another folder, locked and deleted at the end.
 
-    Those that killed processes left there are deleted first.
+    Those that killed processes left there are deleted first, and at the end those of processes killed meanwhile.
     """
     below = below or Path(tempfile.gettempdir())
-    for left in below.glob(f"{SCRATCH}*"):
-        with contextlib.suppress(OSError, BenchError), lock_folder(left, 0.0):
-            shutil.rmtree(left, ignore_errors=True)
+    _delete_left(below)
     with (
         tempfile.TemporaryDirectory(prefix=SCRATCH, dir=below, ignore_cleanup_errors=True) as name,
         lock_folder(Path(name), parcel.HOLD_SECONDS),  # makes it again where one that looks for others' was faster
     ):
         yield Path(name)
+    _delete_left(below)
+
+
+def _delete_left(below: Path) -> None:
+    for left in below.glob(f"{SCRATCH}*"):
+        with contextlib.suppress(OSError, BenchError), lock_folder(left, 0.0):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _open(exchange: Exchange, ledger: Ledger, scratch: Path, name: str) -> tuple[list[Job], list[local.Place]]:

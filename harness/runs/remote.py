@@ -222,10 +222,7 @@ def _settle(ledger: Ledger, make: Make) -> None:
 
 def _without(job: Job, busy: set[str], ledger: Ledger) -> Job:
     """A job without the runs that are under way, or were finished by another command since they were planned."""
-    specs = [
-        spec for spec in job.specs
-        if spec.key not in busy and not ((at := ledger.standing(spec.key)).cached and not at.lacks(job.draws))
-    ]  # fmt: skip
+    specs = [spec for spec in job.specs if spec.key not in busy and not ledger.standing(spec.key).done(job.draws)]
     return replace(job, specs=specs)
 
 
@@ -253,12 +250,14 @@ def follow(
     ledger: Ledger,
     listen: Listener,
     wanted: Collection[str] | None = None,
+    draws: str = "some",
     *,
     cancelled: bool = False,
 ) -> LaunchSummary:
     """Take in what the agents of jobs send until all are over; only what is `wanted`, run keys, is listened to.
 
-    Several commands may follow a job: the first one deletes its record, and the others find its runs in the ledger.
+    Several commands may follow a job: the first one deletes its record, and the others find its runs in the ledger,
+    with the `draws` ("some" or "all") that they want.
     """
     outcome = LaunchSummary()
     left = list(jobs)
@@ -292,27 +291,27 @@ def follow(
             if (why is None and not forgotten) or not job.listen(ledger, hear):
                 continue
             left.remove(job)
-            _close(job, why or "another command ended it", ledger, outcome, hear)
+            _close(job, why or "another command ended it", ledger, outcome, hear, draws)
         if left:
             time.sleep(LOOK_SECONDS)
-    _hear_of_others(wanted or (), ledger, outcome, hear)  # runs of no job
+    _hear_of_others(wanted or (), ledger, outcome, hear, draws)  # runs of no job
     return outcome
 
 
-def _hear_of_others(keys: Iterable[str], ledger: Ledger, outcome: LaunchSummary, hear: Listener) -> int:
+def _hear_of_others(keys: Iterable[str], ledger: Ledger, outcome: LaunchSummary, hear: Listener, draws: str) -> int:
     """Hear of runs that another command finished; how many there are."""
     found = 0
     for key in keys:
-        if outcome.statuses.get(key) not in FINAL and (standing := ledger.standing(key)).cached:
+        if outcome.statuses.get(key) not in FINAL and (standing := ledger.standing(key)).done(draws):
             hear("finished", {"key": key, "status": standing.status, "reason": standing.reason})
             found += 1
     return found
 
 
-def _close(job: Submitted, why: str, ledger: Ledger, outcome: LaunchSummary, hear: Listener) -> None:
+def _close(job: Submitted, why: str, ledger: Ledger, outcome: LaunchSummary, hear: Listener, draws: str) -> None:
     """Forget a job that is over. Runs that another command took in count; if some have no result, say why."""
     done = sum(outcome.statuses.get(key) in FINAL for key in job.keys)
-    done += _hear_of_others(job.keys, ledger, outcome, hear)
+    done += _hear_of_others(job.keys, ledger, outcome, hear, draws)
     if not job.log.get("ended") and done < len(job.keys):
         text = f"{job.label} is over ({why}); {done} of its {len(job.keys)} runs ended; repeat the command to resume"
         hear("failed", {"message": text, "exit_code": 1, "held": False})

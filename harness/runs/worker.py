@@ -165,7 +165,7 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
             send("held", {"key": spec.key, "message": str(error)})
             continue
         standing = ledger.standing(spec.key)
-        done = standing.cached and not standing.lacks(job.draws)
+        done = standing.done(job.draws)
         if done or (standing.failed and not job.retry):  # ended by another launcher while this one waited
             send("finished", {"key": spec.key, "status": standing.status, "reason": standing.reason})
         else:

@@ -5,7 +5,7 @@
     [settings.values]  "sampler.*", "schedule.*", "task.*", "run.*" = { value, provenance, source }; where it is lost
                        perhaps `swept`, a list of values, this one among them, that `bench reproduce` tries too: every
                        combination, or with `sweep = "each alone"` beside `summary` one setting after the other
-    [[choices]]        what else the runs of a protocol rest on: tasks (a list), protocol, and `values`, each of
+    [[choices]]        what else the runs of a protocol rest on: task, protocol, and `values`, each of
                        { name, value, provenance, source }; with `method` they are of that method alone
     [[reported]]       a printed cell, or `cells = [{ ... }, ...]`, each with what the table around it says of all:
         table, row, column      as printed; a table's name is what `bench reproduce --table` takes
@@ -29,6 +29,9 @@
         beside                  metrics that are shown beside the one that is tested
         share, trials           of a share: what was printed, 4 of 5
         obstacle, needs, cause, cause_by, notes    as above
+
+In [[settings]] and [[choices]], method, task and protocol are each a name or a list of names: the table is of every
+combination of them.
 
 Provenance: "paper", "code" (the authors'), "inferred" (follows from either), "ours" (not to be had from either).
 What a paper does not state is ours wherever it stands, in a setting or in [[choices]]: a cell whose runs rest on it is

@@ -26,6 +26,7 @@ import made_up
 import planned
 
 BENCH = [sys.executable, "-c", "from harness.cli import main; main()"]
+WITHOUT_START = ", without the import of torch"
 NOTHING_TO_DO = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "4", "--budget", "smoke"]
 HEADLINE = ["run", "--sampler", "sgld,csgld", "--task", "mixture25", "--seeds", "0-9", "--chains", "4"]
 SMOKE_TASKS = ("mixture25", "blr-german")
@@ -206,7 +207,7 @@ def _smoke(folder: Path, task: str, environment: Mapping[str, str], repeats: int
     what = f"20 smoke runs of {task}, over the time of their sampling"
     return [
         _record(what, SMOKE_GOAL, ratios, "ratio"),
-        _record(f"{what}, without the import of torch", None, without_start, "ratio"),
+        _record(f"{what}{WITHOUT_START}", None, without_start, "ratio"),
     ]
 
 

@@ -274,7 +274,8 @@ gradient.{quick}
 {table}
 
 {dense}
-{shares}"""
+{shares}
+"""
 
 WHY = """\
 Counted are the products and convolutions of forward and backward pass. The rest of a step of a fully connected network

@@ -17,6 +17,7 @@ import chart
 import networks
 import samplers
 from cases import GRAD, LOGISTIC_METHODS, ONE
+from commands import WITHOUT_START
 from explained import explained, profile_table
 from overhead import FORMS
 from setting import BATCH, FRICTION, LEAPFROG, STEP_SIZES
@@ -25,6 +26,10 @@ from tables import BLACKJAX, OURS, PLAIN, Table, commands, goals, grid, number, 
 EARLIER = "**Measured earlier, on another machine.**"
 FOLDER = "docs/benchmarks"
 BUSY = 1.05
+IMPORTS = (
+    "\n\nThe smoke runs: each command imports torch and the harness first, which takes {times} times as long as the "
+    "sampling of the twenty runs. A command that starts a process of its own cannot do with less."
+)
 MEASURED = ("mib", "mib_on_disk", "seconds")
 BY_HAND = "torch (by hand)"
 
@@ -225,7 +230,15 @@ def whole_commands(record: Mapping[str, Any]) -> str:
     if not record["commands"]:
         return "Not measured."
     earlier = record.get("commands_machine", record["machine"]) != record["machine"]
-    return f"{EARLIER}\n\n" * earlier + commands(record["commands"])
+    return f"{EARLIER}\n\n" * earlier + commands(record["commands"]) + imports(record["commands"])
+
+
+def imports(records: Sequence[Mapping[str, Any]]) -> str:
+    """What part of the smoke runs' time no command can save that starts a process of its own."""
+    values = {r["name"]: r["value"] for r in records}
+    times = [number(values[name.removesuffix(WITHOUT_START)] - value) for name, value in values.items()
+             if name.endswith(WITHOUT_START)]  # fmt: skip
+    return IMPORTS.format(times=" and ".join(times)) if times else ""
 
 
 def both(table: Table) -> str:

@@ -186,16 +186,23 @@ def mixture(sampler: Any, chains: int) -> tuple[dict[str, Any], dict[str, Callab
     limit = stability_limit(sampler) or 1.0
     sampler, factor = rescaled(sampler, task.curvature())
     h = min(H, 0.05 * limit * factor)
-    loop = looped(sampler, task, h, Case("bench", "", chains, "compiled"))
-    loop.runs[0].observer = Silent()
+
+    def at_start() -> Any:
+        loop = looped(sampler, task, h, Case("bench", "", chains, "compiled"))
+        loop.runs[0].observer = Silent()
+        return loop
+
+    carry = {"loop": at_start()}
 
     def advance() -> None:
-        loop.advance_block()
-        loop.runs[0].fetch()
-        if loop.finished:
-            raise RuntimeError(loop.runs[0].divergence or "the trajectory is too short for this measurement")
+        if carry["loop"].finished:
+            if lost := carry["loop"].runs[0].divergence:
+                raise RuntimeError(str(lost))
+            carry["loop"] = at_start()
+        carry["loop"].advance_block()
+        carry["loop"].runs[0].fetch()
 
-    return {"compile": timed(advance), "chain_steps": loop.ends[0] * chains}, {"block": advance}
+    return {"compile": timed(advance), "chain_steps": carry["loop"].ends[0] * chains}, {"block": advance}
 
 
 def attempt(question: Callable[[], Any]) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:

@@ -142,7 +142,7 @@ def test_a_paper_that_does_not_read_stops_the_runs_of_its_own_plugin_alone(tmp_p
     bad = tmp_path / "bad.toml"
     bad.write_text('[paper]\nid = "x"\n[[settings]]\nmethod = "sgld"\ntask = 3\nprotocol = "p"\n')
     home = known.find("samplers", "sgld").distribution
-    message = r"bad.toml: \[\[settings\]\] 1: task = 3 is not text"
+    message = r"bad.toml: \[\[settings\]\] 1: task = 3 is not a name, or a list of names"
     for distribution in ("elsewhere", home):
         known.plugins.append(Plugin("bad", distribution, "1", "x", papers=[bad]))
         try:

@@ -50,9 +50,9 @@ class RunStatus:
         """Nothing to do."""
         return self.status in FINAL
 
-    def lacks(self, draws: str) -> bool:
-        """Whether a finished run is repeated for its draws: "all" are asked for, and not all were stored."""
-        return self.cached and draws == "all" and self.thinned
+    def done(self, draws: str) -> bool:
+        """Nothing to do, where `draws` ("some" or "all") are to be stored."""
+        return self.cached and not (draws == "all" and self.thinned)
 
     @property
     def failed(self) -> bool:

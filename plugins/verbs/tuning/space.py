@@ -55,7 +55,7 @@ def space(
         "sampler": settings.sampler_params, "schedule": settings.schedule_params, "task": settings.task_params
     }  # fmt: skip
     fields = {f"{part}.{f.name}": f for part, offer in offers.items() for f in plugin_metadata.fields(offer)}
-    values = {name: params[name.partition(".")[0]][f.name] for name, f in fields.items()}
+    values = {name: params[name.partition(".")[0]].get(f.name, f.default) for name, f in fields.items()}
     own = _split(stated)
     if unknown := [name for name in own if name not in fields]:
         known = [name for name, f in fields.items() if f.type in KINDS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
 import json
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from harness import TUNING_SEED, DataTask, Protocol, Streams, load_plugin, param, registry
+from harness import TUNING_SEED, DataTask, Protocol, Streams, UsageError, load_plugin, param, registry
 from harness.contracts.parameters import schema
 from harness.contracts.registry import load
 from harness.runs import local, studies
@@ -297,6 +298,15 @@ def test_the_command_line_is_stronger_than_a_study_and_what_a_method_fixes_is_no
     pair = find_pair(registry(), "sghmc-frictionless", "gaussian2d")
     assert list(space(registry(), pair, {}, "quick", [])) == ["schedule.step_size"]
     assert "sampler.friction" in space(registry(), find_pair(registry(), "sghmc", "gaussian2d"), {}, "quick", [])
+
+
+def test_the_space_of_every_task_is_known():
+    """Also where a task has settings that were added after runs existed, which run keys omit at their defaults."""
+    found = {}
+    for offer in registry().offers("tasks"):
+        with contextlib.suppress(UsageError):  # the step size is a paper's, and nothing else can be searched
+            found[offer.name] = [*space(registry(), find_pair(registry(), "sgld", offer.name), {}, "quick", [])]
+    assert found["airfoil"] == found["gaussian2d"] == ["schedule.step_size"]
 
 
 @pytest.mark.parametrize("kind", ["samplers", "schedules"])

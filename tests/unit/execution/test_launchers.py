@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
-import tarfile
 import threading
 import time
 from dataclasses import dataclass
@@ -14,15 +12,14 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from specs import concluded
 from specs import made as spec
 
-from harness import DataError, FolderExchange, JobState, Launcher, RunError
+from harness import FolderExchange, JobState, Launcher, RunError
 from harness.cli.app import run
 from harness.contracts.launcher import LOG, PARCEL
-from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
-from harness.results.records import AttemptResult
-from harness.runs import agent, parcel, remote
+from harness.runs import parcel, remote
 from harness.runs.worker import Job
 from harness.system import leases
 from plugins.launchers import ray as ray_launcher
@@ -208,7 +205,7 @@ def test_a_command_whose_lock_was_taken_over_submits_nothing_twice(moment, ended
             others[:] = submit(ledger, Told(), job(ledger, 0), job(ledger, 1))
             if ended:
                 for seed in (0, 1):
-                    finish(ledger, seed)
+                    concluded(ledger, seed)
                 for other in others:
                     other.forget(ledger)
         return done if moment == "submitted" else before(*arguments)
@@ -267,12 +264,6 @@ def test_attempts_that_arrive_with_the_log_are_taken_in_before_it_is_heard(ledge
     assert heard == [[b"finished"]]
 
 
-def finish(ledger, seed):
-    ledger.prepare()
-    made = Attempt.create(ledger.runs, spec(seed), {"id": "0" * 64})
-    made.conclude(AttemptResult(run_key=spec(seed).key, status="done"))
-
-
 def follow(ledger, jobs):
     heard = []
     outcome = remote.follow(jobs, ledger, lambda kind, payload: heard.append((kind, payload.get("message"))))
@@ -312,6 +303,15 @@ def test_of_two_commands_that_wait_for_a_job_each_learns_what_became_of_its_runs
     concluded(ledger, 1)
     (waiting,) = remote.submitted(ledger, make_one(launcher)) or [waiting]
     assert follow(ledger, [waiting])[0].exit_code == 0
+
+
+@pytest.mark.parametrize(("draws", "exit_code"), [("some", 0), ("all", 1)])
+def test_a_run_that_lacks_the_draws_that_a_command_wants_is_not_finished(draws, exit_code, ledger):
+    launcher = Told()
+    (lost,) = submit(ledger, launcher, job(ledger, 0))
+    concluded(ledger, draws_kept=10, draws_stored=5)
+    launcher.known[lost.name] = JobState("ended", "n2", "NODE_FAIL")
+    assert remote.follow([lost], ledger, lambda *_: None, {spec(0).key}, draws).exit_code == exit_code
 
 
 def test_a_command_hears_of_its_own_runs_only(ledger):
@@ -410,50 +410,6 @@ def test_all_jobs_are_asked_for_at_once(ledger):
     assert launcher.asked == [["0", "1"]]
 
 
-def concluded(folder, seed=0):
-    attempt = Attempt.create(folder.runs, spec(seed), {"id": "e"})
-    attempt.conclude(AttemptResult(run_key=spec(seed).key, status="done"))
-    return attempt
-
-
-def test_an_attempt_arrives_whole_once_or_not_at_all(ledger, tmp_path):
-    there = Ledger(tmp_path / "there")
-    there.prepare()
-    attempt = concluded(there)
-    files = parcel.attempt_files(attempt)
-    key = spec(0).key
-    with pytest.raises(DataError, match="arrived damaged: environment"):
-        parcel.place(ledger, key, attempt.id, files | {"environment.json": b"{}"})
-    with pytest.raises(DataError, match="another attempt"):
-        parcel.place(ledger, key, "20200101T000000000-aaaaaa", files)
-    with pytest.raises(DataError, match=r"evil\.py"):
-        parcel.place(ledger, key, attempt.id, files | {"evil.py": b""})
-    assert ledger.attempts(key) == []
-    killed = ledger.folder(key) / f".{attempt.id}.0123456789abcdef"
-    killed.mkdir(parents=True)
-    (killed / ".draws.part.0123456789abcdef").write_bytes(b"1")  # of a command that was killed meanwhile
-    assert parcel.place(ledger, key, attempt.id, files)
-    assert not parcel.place(ledger, key, attempt.id, files)
-    assert ledger.standing(key).status == "done"
-    assert [path.name for path in ledger.folder(key).iterdir()] == [attempt.id]
-
-
-def test_an_unfinished_attempt_is_brought_up_to_date(ledger, tmp_path):
-    there = Ledger(tmp_path / "there")
-    there.prepare()
-    attempt, key = Attempt.create(there.runs, spec(0), {"id": "e"}), spec(0).key
-    (attempt.path / "draws.part").write_bytes(b"1234")
-    assert parcel.place(ledger, key, attempt.id, parcel.attempt_files(attempt))
-    (attempt.path / "draws.part").write_bytes(b"12345678")
-    assert parcel.place(ledger, key, attempt.id, parcel.attempt_files(attempt))
-    here = ledger.folder(key) / attempt.id
-    assert (here / "draws.part").read_bytes() == b"12345678"
-    attempt.conclude(AttemptResult(run_key=key, status="done"))
-    assert parcel.place(ledger, key, attempt.id, parcel.attempt_files(attempt))
-    assert not (here / "draws.part").exists()
-    assert ledger.standing(key).status == "done"
-
-
 def test_an_attempt_whose_run_a_worker_has_here_waits_for_it(ledger, tmp_path, monkeypatch):
     monkeypatch.setattr(parcel, "HOLD_SECONDS", 0.0)
     there = Ledger(tmp_path / "there")
@@ -470,107 +426,6 @@ def test_an_attempt_whose_run_a_worker_has_here_waits_for_it(ledger, tmp_path, m
         assert ledger.standing(key).attempt is None
     other.join()
     assert ledger.standing(key).status == "done"
-
-
-def archive(*members):
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as made:
-        for name, kind in members:
-            about = tarfile.TarInfo(name)
-            about.type, about.linkname = kind, "/etc/passwd"
-            made.addfile(about)
-    return stream.getvalue()
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        archive(("../escape", tarfile.REGTYPE)),
-        archive(("/etc/cron.d/x", tarfile.REGTYPE)),
-        archive((".hidden", tarfile.REGTYPE)),
-        archive(("link", tarfile.SYMTYPE)),
-        archive(("link", tarfile.LNKTYPE)),
-        archive(("device", tarfile.CHRTYPE)),
-        b"no archive",
-        archive(("whole", tarfile.REGTYPE))[:300],
-    ],
-)
-def test_a_parcel_with_anything_but_plain_files_is_refused(content):
-    with pytest.raises(DataError, match="parcel"):
-        parcel.unpack(content)
-
-
-def test_an_agent_refuses_other_versions_and_newer_parcels_by_name(ledger, tmp_path, monkeypatch):
-    exchange = FolderExchange(tmp_path / "x")
-    monkeypatch.setattr(agent, "versions", lambda: {"sgmcmc-bench": "9", "torch": "0"})
-    exchange.put(PARCEL, agent.make_parcel([job(ledger, 0)], {"devices": ["cpu"], "workers": 1}, ledger))
-    monkeypatch.undo()
-    assert agent.run_agent(exchange, "5")
-    assert "has other versions than the machine that planned this job: sgmcmc-bench 9 there" in failure(exchange)
-    monkeypatch.setattr(agent, "FORMAT", 2)
-    exchange.put(PARCEL, agent.make_parcel([job(ledger, 0)], {"devices": ["cpu"], "workers": 1}, ledger))
-    monkeypatch.undo()
-    agent.run_agent(exchange, "5")
-    assert "of a newer version" in failure(exchange)
-
-
-def test_an_agent_whose_job_was_forgotten_ends_and_makes_no_exchange_anew(ledger, tmp_path, capsys, monkeypatch):
-    agent.run_agent(FolderExchange(tmp_path / "none"), "5")
-    assert not (tmp_path / "none").exists()
-    assert "was cancelled or is over" in capsys.readouterr().err
-    exchange = FolderExchange(tmp_path / "x")
-    exchange.put(PARCEL, agent.make_parcel([job(ledger, 0)], {"devices": ["cpu"], "workers": 1}, ledger))
-    monkeypatch.setattr(agent, "EVERY_SECONDS", 0.05)
-    asked = threading.Event()
-    monkeypatch.setattr(agent.os, "kill", lambda *_: asked.set())
-
-    def launch(_jobs, _places, hear):
-        exchange.clear()
-        assert asked.wait(10)
-        hear("finished", {"key": spec(0).key, "status": "done"})
-
-    monkeypatch.setattr(agent.local, "launch", launch)
-    agent.run_agent(exchange, "5")
-    assert not exchange.folder.exists()
-
-
-def test_what_a_killed_agent_left_on_its_disk_is_deleted_by_the_next(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    left = tmp_path / f"{agent.SCRATCH}dead" / "results"
-    left.mkdir(parents=True)
-    with agent.scratch_folder() as one:
-        assert not left.parent.exists()
-        with agent.scratch_folder() as other:
-            assert one.is_dir()
-            assert other.is_dir()
-    assert not list(tmp_path.iterdir())
-
-
-def failure(exchange):
-    (message,) = [payload["message"] for kind, payload in json.loads(exchange.get(LOG))["messages"] if kind == "failed"]
-    return message
-
-
-def test_what_an_agent_says_arrives_when_the_exchange_is_back(tmp_path, ledger, monkeypatch):
-    monkeypatch.setattr(agent, "EVERY_SECONDS", 0.05)
-
-    class Away(FolderExchange):
-        def put(self, name, content):
-            if away.is_set():
-                raise OSError("stale file handle")
-            super().put(name, content)
-
-    away = threading.Event()
-    letters = agent.Letters(Away(tmp_path / "x"), "5")
-    letters.exchange.put(PARCEL, b"")
-    away.set()
-    letters.ledger = ledger
-    attempt = concluded(ledger)
-    threading.Timer(0.5, away.clear).start()
-    with letters:
-        letters.hear("finished", {"key": spec(0).key, "status": "done"})
-    assert sorted(letters.exchange.names()) == [parcel.attempt_name(spec(0).key, attempt), PARCEL, LOG]
-    assert json.loads(letters.exchange.get(LOG))["ended"]
 
 
 @pytest.mark.parametrize(
@@ -617,34 +472,3 @@ def test_the_campaign_on_clusters_needs_no_arguments(monkeypatch, capsys):
     main()
     said = capsys.readouterr().out
     assert not said or said.startswith("slurm: ")
-
-
-@pytest.mark.parametrize("when", ["before its runs", "after them"])
-def test_an_agent_that_is_told_to_end_at_any_time_leaves_nothing_behind(ledger, tmp_path, monkeypatch, when):
-    """Before its runs it says that it was stopped; after them it sends what they gave."""
-    (tmp_path / "node").mkdir()
-    monkeypatch.setattr(agent.tempfile, "tempdir", str(tmp_path / "node"))
-    exchange = FolderExchange(tmp_path / "x")
-    exchange.put(PARCEL, agent.make_parcel([job(ledger, 0)], {"devices": ["cpu"], "workers": 1}, ledger))
-    before = signal.getsignal(signal.SIGTERM)
-    end, opened, told = agent.Letters._end, agent._open, []
-
-    def terminate(do):
-        def at_once(*words):
-            told.append(when)
-            os.kill(os.getpid(), signal.SIGTERM)
-            return do(*words)
-
-        return at_once
-
-    if when == "before its runs":
-        monkeypatch.setattr(agent, "_open", terminate(opened))
-    else:
-        monkeypatch.setattr(agent.Letters, "_end", terminate(end))
-    monkeypatch.setattr(agent.local, "launch", lambda *_: None)
-    assert agent.run_agent(exchange, "5") == (when == "after them")
-    assert told
-    log = json.loads(exchange.get(LOG))
-    assert (log["ended"], log["stopped"], log["messages"]) == (when == "after them", when != "after them", [])
-    assert not list((tmp_path / "node").iterdir())
-    assert signal.getsignal(signal.SIGTERM) == before

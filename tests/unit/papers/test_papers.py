@@ -20,13 +20,13 @@ from reports.reproduction.reported import EXECUTION
 from tasks import bench_tasks
 
 PAPERS = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in bench_papers()}
-SETTINGS = [(name, table) for name, paper in PAPERS.items() for table in paper.get("settings", [])]
+SETTINGS = [(path.stem, table) for path in bench_papers() for table in papers.settings(path)]
 ROWS = read(bench_papers())[0]
 CELLS = ROWS["reported_value"]
 METHODS = {method.name: (method.sampler, method.schedule) for method in bench_methods()}
 METHODS |= {info.name: (info.name, "") for info in bench_samplers()}
 
-SETTING_KEYS = {"method", "task", "protocol", "schedule", "summary", "values", "sweep"}
+SETTING_KEYS = {"paper", "method", "task", "protocol", "schedule", "summary", "values", "sweep"}
 TABLE_KEYS = {
     "reported": {
         "table", "row", "column", "method", "task", "protocol", "chains", "metric", "direction", "value", "error",
@@ -207,3 +207,32 @@ def test_all_methods_meet_under_one_protocol_unless_the_first_protocol_is_a_pape
         assert {find_pair(registry(), method, task).protocol["name"] for method in methods} == {protocol}
     assert find_pair(registry(), "sgld", "cifar10").protocol["name"] == "csgmcmc"
     assert find_pair(registry(), "msgld", "cifar10").protocol["name"] == "adaptive-drift"
+
+
+HEAD = '[paper]\nid = "x"\n'
+PLACES = 'method = ["sgld", "sghmc"]\ntask = "mixture5"\nprotocol = ["p", "q"]\n'
+
+
+def test_a_table_is_of_every_combination_of_its_names(tmp_path):
+    path = tmp_path / "x.toml"
+    entry, choice = (f'{{ {key} = "a", provenance = "ours", source = "s" }}' for key in ("value", 'name = "b", value'))
+    choices = f'[[choices]]\ntask = ["mixture5", "ravine"]\nprotocol = "p"\nvalues = [{choice}]\n'
+    path.write_text(f'{HEAD}[[settings]]\n{PLACES}values."sampler.a" = {entry}\n{choices}')
+    wanted = [("sgld", "p"), ("sgld", "q"), ("sghmc", "p"), ("sghmc", "q")]
+    assert [(table["method"], table["protocol"]) for table in papers.settings(path)] == wanted
+    rows, notes = papers.read([path])
+    assert notes == []
+    assert [(row["method"], row["protocol"]) for row in rows["choice"][:4]] == wanted
+    assert [(row["method"], row["task"], row["protocol"]) for row in rows["choice"][4:]] == [
+        (None, "mixture5", "p"), (None, "ravine", "p"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("names", ["3", "[]", '["sgld", 3]', '[["sgld"]]'])
+@pytest.mark.parametrize("table", ["settings", "choices"])
+def test_what_is_no_name_and_no_list_of_names_is_refused(table, names, tmp_path):
+    path = tmp_path / "x.toml"
+    path.write_text(f'{HEAD}[[{table}]]\nmethod = {names}\ntask = "mixture5"\nprotocol = "p"\n')
+    _, notes = papers.read([path])
+    assert "method = " in notes[0]
+    assert "is not a name, or a list of names" in notes[0]

@@ -72,7 +72,7 @@ task = "mixture5"
 protocol = "p"
 values."schedule.step_size" = { value = 0.02, provenance = "paper", source = "section 5" }
 [[choices]]
-tasks = ["mixture5", "mixture25"]
+task = ["mixture5", "mixture25"]
 protocol = "p"
 values = [{ name = "batch", value = "all", provenance = "ours" }]
 [[reported]]

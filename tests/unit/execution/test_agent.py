@@ -1,0 +1,198 @@
+"""What travels between the machine of a command and those of its jobs: parcels, and the agent of a job."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import tarfile
+import threading
+
+import pytest
+from specs import concluded
+from specs import made as spec
+
+from harness import DataError, FolderExchange
+from harness.contracts.launcher import LOG, PARCEL
+from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.ledger import Ledger
+from harness.results.records import AttemptResult
+from harness.runs import agent, parcel
+from harness.runs.worker import Job
+
+
+def parcel_of(ledger):
+    return agent.make_parcel([Job([spec(0)], ledger.root, "cpu", "cpu-0")], {"devices": ["cpu"], "workers": 1}, ledger)
+
+
+def test_an_attempt_arrives_whole_once_or_not_at_all(ledger, tmp_path):
+    there = Ledger(tmp_path / "there")
+    there.prepare()
+    attempt = concluded(there)
+    files = parcel.attempt_files(attempt)
+    key = spec(0).key
+    with pytest.raises(DataError, match="arrived damaged: environment"):
+        parcel.place(ledger, key, attempt.id, files | {"environment.json": b"{}"})
+    with pytest.raises(DataError, match="another attempt"):
+        parcel.place(ledger, key, "20200101T000000000-aaaaaa", files)
+    with pytest.raises(DataError, match=r"evil\.py"):
+        parcel.place(ledger, key, attempt.id, files | {"evil.py": b""})
+    assert ledger.attempts(key) == []
+    killed = ledger.folder(key) / f".{attempt.id}.0123456789abcdef"
+    killed.mkdir(parents=True)
+    (killed / ".draws.part.0123456789abcdef").write_bytes(b"1")  # of a command that was killed meanwhile
+    assert parcel.place(ledger, key, attempt.id, files)
+    assert not parcel.place(ledger, key, attempt.id, files)
+    assert ledger.standing(key).status == "done"
+    assert [path.name for path in ledger.folder(key).iterdir()] == [attempt.id]
+
+
+def test_an_unfinished_attempt_is_brought_up_to_date(ledger, tmp_path):
+    there = Ledger(tmp_path / "there")
+    there.prepare()
+    attempt, key = Attempt.create(there.runs, spec(0), {"id": "e"}), spec(0).key
+    (attempt.path / "draws.part").write_bytes(b"1234")
+    assert parcel.place(ledger, key, attempt.id, parcel.attempt_files(attempt))
+    (attempt.path / "draws.part").write_bytes(b"12345678")
+    assert parcel.place(ledger, key, attempt.id, parcel.attempt_files(attempt))
+    here = ledger.folder(key) / attempt.id
+    assert (here / "draws.part").read_bytes() == b"12345678"
+    attempt.conclude(AttemptResult(run_key=key, status="done"))
+    assert parcel.place(ledger, key, attempt.id, parcel.attempt_files(attempt))
+    assert not (here / "draws.part").exists()
+    assert ledger.standing(key).status == "done"
+
+
+def archive(*members):
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as made:
+        for name, kind in members:
+            about = tarfile.TarInfo(name)
+            about.type, about.linkname = kind, "/etc/passwd"
+            made.addfile(about)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        archive(("../escape", tarfile.REGTYPE)),
+        archive(("/etc/cron.d/x", tarfile.REGTYPE)),
+        archive((".hidden", tarfile.REGTYPE)),
+        archive(("link", tarfile.SYMTYPE)),
+        archive(("link", tarfile.LNKTYPE)),
+        archive(("device", tarfile.CHRTYPE)),
+        b"no archive",
+        archive(("whole", tarfile.REGTYPE))[:300],
+    ],
+)
+def test_a_parcel_with_anything_but_plain_files_is_refused(content):
+    with pytest.raises(DataError, match="parcel"):
+        parcel.unpack(content)
+
+
+def test_an_agent_refuses_other_versions_and_newer_parcels_by_name(ledger, tmp_path, monkeypatch):
+    exchange = FolderExchange(tmp_path / "x")
+    monkeypatch.setattr(agent, "versions", lambda: {"sgmcmc-bench": "9", "torch": "0"})
+    exchange.put(PARCEL, parcel_of(ledger))
+    monkeypatch.undo()
+    assert agent.run_agent(exchange, "5")
+    assert "has other versions than the machine that planned this job: sgmcmc-bench 9 there" in failure(exchange)
+    monkeypatch.setattr(agent, "FORMAT", 2)
+    exchange.put(PARCEL, parcel_of(ledger))
+    monkeypatch.undo()
+    agent.run_agent(exchange, "5")
+    assert "of a newer version" in failure(exchange)
+
+
+def test_an_agent_whose_job_was_forgotten_ends_and_makes_no_exchange_anew(ledger, tmp_path, capsys, monkeypatch):
+    agent.run_agent(FolderExchange(tmp_path / "none"), "5")
+    assert not (tmp_path / "none").exists()
+    assert "was cancelled or is over" in capsys.readouterr().err
+    exchange = FolderExchange(tmp_path / "x")
+    exchange.put(PARCEL, parcel_of(ledger))
+    monkeypatch.setattr(agent, "EVERY_SECONDS", 0.05)
+    asked = threading.Event()
+    monkeypatch.setattr(agent.os, "kill", lambda *_: asked.set())
+
+    def launch(_jobs, _places, hear):
+        exchange.clear()
+        assert asked.wait(10)
+        hear("finished", {"key": spec(0).key, "status": "done"})
+
+    monkeypatch.setattr(agent.local, "launch", launch)
+    agent.run_agent(exchange, "5")
+    assert not exchange.folder.exists()
+
+
+def test_what_killed_agents_left_on_a_disk_is_deleted_by_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before, meanwhile = (tmp_path / f"{agent.SCRATCH}{when}" / "results" for when in ("before", "meanwhile"))
+    before.mkdir(parents=True)
+    with agent.scratch_folder() as one:
+        assert not before.parent.exists()
+        meanwhile.mkdir(parents=True)
+        with agent.scratch_folder() as other:
+            assert one.is_dir()
+            assert other.is_dir()
+            meanwhile.mkdir(parents=True)
+    assert not list(tmp_path.iterdir())
+
+
+def failure(exchange):
+    (message,) = [payload["message"] for kind, payload in json.loads(exchange.get(LOG))["messages"] if kind == "failed"]
+    return message
+
+
+def test_what_an_agent_says_arrives_when_the_exchange_is_back(tmp_path, ledger, monkeypatch):
+    monkeypatch.setattr(agent, "EVERY_SECONDS", 0.05)
+
+    class Away(FolderExchange):
+        def put(self, name, content):
+            if away.is_set():
+                raise OSError("stale file handle")
+            super().put(name, content)
+
+    away = threading.Event()
+    letters = agent.Letters(Away(tmp_path / "x"), "5")
+    letters.exchange.put(PARCEL, b"")
+    away.set()
+    letters.ledger = ledger
+    attempt = concluded(ledger)
+    threading.Timer(0.5, away.clear).start()
+    with letters:
+        letters.hear("finished", {"key": spec(0).key, "status": "done"})
+    assert sorted(letters.exchange.names()) == [parcel.attempt_name(spec(0).key, attempt), PARCEL, LOG]
+    assert json.loads(letters.exchange.get(LOG))["ended"]
+
+
+@pytest.mark.parametrize("when", ["before its runs", "after them"])
+def test_an_agent_that_is_told_to_end_at_any_time_leaves_nothing_behind(ledger, tmp_path, monkeypatch, when):
+    """Before its runs it says that it was stopped; after them it sends what they gave."""
+    (tmp_path / "node").mkdir()
+    monkeypatch.setattr(agent.tempfile, "tempdir", str(tmp_path / "node"))
+    exchange = FolderExchange(tmp_path / "x")
+    exchange.put(PARCEL, parcel_of(ledger))
+    before = signal.getsignal(signal.SIGTERM)
+    end, opened, told = agent.Letters._end, agent._open, []
+
+    def terminate(do):
+        def at_once(*words):
+            told.append(when)
+            os.kill(os.getpid(), signal.SIGTERM)
+            return do(*words)
+
+        return at_once
+
+    if when == "before its runs":
+        monkeypatch.setattr(agent, "_open", terminate(opened))
+    else:
+        monkeypatch.setattr(agent.Letters, "_end", terminate(end))
+    monkeypatch.setattr(agent.local, "launch", lambda *_: None)
+    assert agent.run_agent(exchange, "5") == (when == "after them")
+    assert told
+    log = json.loads(exchange.get(LOG))
+    assert (log["ended"], log["stopped"], log["messages"]) == (when == "after them", when != "after them", [])
+    assert not list((tmp_path / "node").iterdir())
+    assert signal.getsignal(signal.SIGTERM) == before
