@@ -35,6 +35,12 @@ SILENT = {"RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
 """Ray prints news of its nodes to stdout, where a table or JSON of the command belongs; read when ray is imported."""
 MEMORY = Path("/dev/shm")  # noqa: S108
 """Where files wait to be carried to the box: a full disk of the node must not keep an agent from saying so."""
+_joined: str | None = None
+"""The address that this process connected to, as it was given; Ray itself connects the processes of actors."""
+
+
+class GoneError(RunError):
+    """Nothing listens at the address of a cluster: it has ended, and all of its actors with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +71,11 @@ class Ray(Launcher):
         return [folder.name for folder in folders]
 
     def states(self, names: Sequence[str]) -> Mapping[str, JobState]:
-        """Running, if the actor answers."""
-        ray = self.connected()
+        """Running, if the actor answers. Of a cluster that has ended no job is known."""
+        try:
+            ray = self.connected()
+        except GoneError:
+            return {}
         asked = {name: actor.where.remote() for name in names if (actor := _actor(ray, f"job-{name}")) is not None}
         ready = set(ray.wait([*asked.values()], num_returns=len(asked), timeout=EVERY_SECONDS)[0]) if asked else set()
         found = {}
@@ -92,10 +101,20 @@ class Ray(Launcher):
                 actor.stop.remote()
 
     def connected(self) -> Any:
-        """The module ray, connected to the cluster; `RunError` where it cannot be reached."""
+        """The module ray, connected to the cluster; `RunError` where it cannot be reached.
+
+        A process that asks a cluster that has ended waits, until Ray ends it after a minute. So each time it is looked
+        first whether the cluster can be reached.
+        """
+        global _joined  # noqa: PLW0603 - Ray connects a process to one cluster at a time
         known = sys.modules.get("ray")
         if known is not None and known.is_initialized():
-            return known
+            with suppress(RunError):
+                if _joined == self.address:
+                    _check_reachable(self.address)
+                if _joined in {None, self.address}:
+                    return known
+            known.shutdown()
         _check_reachable(self.address)
         os.environ.update(SILENT)
         try:
@@ -106,6 +125,7 @@ class Ray(Launcher):
             ray.init(address=self.address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
             raise RunError(f"no Ray cluster at {self.address!r}: {error}") from error
+        _joined = self.address
         return ray
 
 
@@ -133,7 +153,10 @@ class Box:
 
     def clear(self) -> None:
         """End the actors of the box and of its job."""
-        ray = self.launcher.connected()
+        try:
+            ray = self.launcher.connected()
+        except GoneError:
+            return
         for kind in ("job", "box"):
             actor = _actor(ray, f"{kind}-{self.name}")
             if actor is None:
@@ -145,7 +168,14 @@ class Box:
 
     def _ask(self, what: str, *arguments: Any, tries: int = 0) -> Any:
         """The box's answer; None where there is no box. With `tries` it is made, and again if its node is lost."""
-        ray = self.launcher.connected()
+        try:
+            ray = self.launcher.connected()
+        except GoneError as error:
+            if not tries:
+                return None
+            raise OSError(str(error)) from error
+        except RunError as error:
+            raise OSError(str(error)) from error
         actor = _actor(ray, f"box-{self.name}") or (self._made(ray) if tries else None)
         if actor is None:
             return None
@@ -261,7 +291,8 @@ class _Job:
 
 
 def _check_reachable(address: str) -> None:
-    """Raise `RunError` where nothing listens at the address of a cluster: Ray itself tries again for minutes.
+    """Raise `RunError` where the address of a cluster cannot be reached, `GoneError` where nothing listens there: Ray
+    itself tries again for minutes.
 
     An `auto` address is that of RAY_ADDRESS or of the last cluster that was started on this machine, there or not.
     """
@@ -274,7 +305,8 @@ def _check_reachable(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
     except OSError as error:
-        raise RunError(f"no Ray cluster at {found}: {error}; start one, or --set launcher.address=HOST:PORT") from error
+        kind = GoneError if isinstance(error, ConnectionRefusedError) else RunError
+        raise kind(f"no Ray cluster at {found}: {error}; start one, or --set launcher.address=HOST:PORT") from error
 
 
 def _actor(ray: Any, name: str) -> Any:

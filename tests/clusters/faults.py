@@ -181,7 +181,7 @@ def whole_cluster(scene):
     scene.strikes += 1
     scene.cluster.restart()
     scene.words = [*scene.command.words, *scene.cluster.words]
-    ends(scene, process, (0, 1), r"is over|cannot be reached|no Ray cluster", AGAIN)
+    ends(scene, process, (0, 1), r"is over|no Ray cluster", f"{AGAIN}|start one")  # the latter while it submits
 
 
 BOTH = {

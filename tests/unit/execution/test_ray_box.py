@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from harness import RunError
 from plugins.launchers import ray as launcher
 from plugins.launchers.ray import Box, Ray
 
@@ -85,6 +87,54 @@ def test_only_the_file_that_begins_a_job_makes_a_box(box_on):
         box_on(cluster).put("attempt.tar", b"content")
     assert box_on(cluster).get("job.tar") is None
     assert cluster.made == 0
+
+
+@pytest.fixture
+def address():
+    """Where something listens, until it is closed."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server, f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_of_a_cluster_that_has_ended_no_job_and_no_box_is_known(address):
+    server, where = address
+    server.close()
+    box = Box(Ray(address=where), "x")
+    assert (box.launcher.states(["x"]), box.names(), box.get("job.tar"), box.clear()) == ({}, {}, None, None)
+    for name in ("job.tar", "log.json"):
+        with pytest.raises(OSError, match=f"no Ray cluster at {where}|is gone"):
+            box.put(name, b"content")
+    with pytest.raises(RunError, match=f"no Ray cluster at {where}"):
+        box.launcher.submit([])
+
+
+def test_a_process_leaves_a_cluster_that_has_ended_and_one_at_another_address(address, monkeypatch):
+    """Ray ends a process that goes on asking a cluster that has ended, and connects it to one cluster at a time."""
+    server, where = address
+    calls = []
+    ray = SimpleNamespace(
+        is_initialized=lambda: bool(calls) and calls[-1] != "left",
+        shutdown=lambda: calls.append("left"),
+        init=lambda address, **_: calls.append(address),
+    )
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setattr(launcher, "_joined", None)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        elsewhere = f"127.0.0.1:{other.getsockname()[1]}"
+        for asked in (where, where, elsewhere, where):
+            assert Ray(address=asked).connected() is ray
+        assert calls == [where, "left", elsewhere, "left", where]
+        server.close()
+        with pytest.raises(launcher.GoneError, match=f"no Ray cluster at {where}"):
+            Ray(address=where).connected()
+        assert calls[-1] == "left"
+
+
+def test_an_actor_stays_where_ray_connected_it(monkeypatch):
+    ray = SimpleNamespace(is_initialized=lambda: True)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setattr(launcher, "_joined", None)
+    assert Ray().connected() is ray
 
 
 PRINTS = """
