@@ -207,15 +207,8 @@ def test_a_suite_of_all_runs_the_pairs_of_the_study(tmp_path, name):
     assert [(m, t) for m, t in pairs if not needs[m] <= load(targets[t]).provides] == []
 
 
-UNTUNED = {("sqnlmc", task) for task in ("banana", "funnel", "rosenbrock")}  # no trial of it finished
-UNTUNED |= {
-    (method, task)
-    for task in ("airfoil", "energy")
-    for method in (
-        "adadelta-sgld", "adamax-sgld", "cmsgld", "hmc-persistent", "msgld-corrected", "ngvi", "pmsgld",
-        "sghmc-frictionless", "sghmc-svrg", "snapshot-sgd", "sqnlmc",
-    )
-}  # fmt: skip
+UNTUNED = {("sqnlmc", task) for task in ("banana", "funnel", "rosenbrock", "airfoil", "energy")}  # all trials diverged
+UNTUNED |= {("ngvi", task) for task in ("airfoil", "energy")}  # a step factorises matrices of 658 and 706 rows
 
 
 @pytest.mark.parametrize("name", ["nightly", "field"])
