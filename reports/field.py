@@ -35,16 +35,20 @@ QUERIES = {
 }
 HEAD = """# Field
 
-This page has the results of the suite [`field`](../plugins/suites/field.toml): all samplers, methods and baselines of
-this project with tuned settings (`plugins/studies/tuned.json`) on small tasks. All numbers are in
-[field.json](field/field.json); nothing on this page is written by hand.
+This page has the results of the suite [`field`](../plugins/suites/field.toml): samplers, methods and baselines with
+tuned settings (`plugins/studies/tuned.json`) on small tasks. All numbers are in [field.json](field/field.json).
 
     bench --results field nightly field --out site     # run the suite; after an interruption it continues
     python -m reports.field field                      # write field.json and this page
 
-[RULES.md](../RULES.md) has the rules for ranks and verdicts, [tiers.md](tiers.md) those for tiers. The commands in the
-tables need the results folder: `bench --results field report ...`. Seconds depend on what else the machine was doing
-and give the order of magnitude; data passes are exact.
+[RULES.md](../RULES.md) has the rules for ranks and verdicts, [tiers.md](tiers.md) those for tiers. A sampler *leads* on
+a task if it is in the first tier, that is, not significantly worse than the best row. On tasks where few rows differ
+significantly nearly all lead, and a row whose values vary widely between seeds can lead with a large error. The study
+states the number of tuning trials of each sampler on each task; they are not all equal, so a difference between two
+rows can be a difference of the search.
+
+The commands in the tables need the results folder: `bench --results field report ...`. Seconds depend on what else the
+machine was doing and give the order of magnitude; data passes are exact.
 
 """
 FIGURES = {
@@ -161,7 +165,8 @@ def _value(record: Mapping[str, Any] | None) -> str:
     if record is None:
         return "-"
     names = ("metric", "metric_version", "unit", "direction", "target", "mean", "low", "high", "interval")
-    return with_interval(Estimate(*(record[name] for name in names)), record["passes"])
+    limit = record["passes"] if record["metric"] == COST else None  # what an infinite cost is more than
+    return with_interval(Estimate(*(record[name] for name in names)), limit)
 
 
 def _written(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ def score(
         str,
         typer.Argument(metavar="TASK", help="The task; TASK@PROTOCOL for its settings.", autocompletion=options.TASKS),
     ],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .npz, .safetensors or .parquet file; see below.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .npz, .safetensors or .parquet file; see above.")],
     name: Annotated[str, typer.Option("--name", help="What the method is called.")],
     passes: Annotated[
         float, typer.Option("--passes", min=0, max=1e12, help="Gradients of a chain, warm-up included, in data passes.")
@@ -40,18 +40,18 @@ def score(
         float, typer.Option("--warmup", min=0, max=1e12, help="Data passes before the first draw.")
     ] = 0.0,
     about: Annotated[
-        str, typer.Option("--about", help="Software and settings, in words; rows that differ in it differ.")
+        str, typer.Option("--about", help="Software and settings, in words; another text makes another row.")
     ] = "",
     settings: options.Set = None,
 ) -> Result:
-    """Score draws or predictions that other software made, as a row of its own division.
+    """Score draws or predictions that other software made, as a row in tables of their own.
 
     The file holds the array draws (chain, draw, coordinate) and, if they are weighted, log_weights (chain, draw); or
-    probabilities (test row, class), the posterior mean. With probabilities may come rows, the number from 0 of the test
-    row that each prediction is of, and classes, the true classes, which are compared with the task's; cifar10@hmc needs
-    one of them. A Parquet file has the columns chain, draw, log_weight and one for each coordinate; or perhaps row and
-    class, and one for each class. Cost and seed are what you declare: such rows stand in tables of the protocol
-    "elsewhere", are never ranked with runs of this machine, and cannot be replayed.
+    probabilities (test row, class), the posterior mean, optionally with rows (the number of each prediction's test row,
+    from 0) and classes (the true classes, which are compared with the task's); cifar10@hmc needs one of these two. A
+    Parquet file has the columns chain, draw, log_weight and one for each coordinate; or one for each class, optionally
+    with row and class. Cost and seed are what you declare: such rows are in tables of the protocol "elsewhere", are
+    never ranked with runs of the harness, and cannot be replayed.
 
     Examples:
         bench score mixture25 draws.npz --name my-sampler --passes 6000 --warmup 1000 --seed 0

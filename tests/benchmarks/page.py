@@ -27,8 +27,8 @@ EARLIER = "**Measured earlier, on another machine.**"
 FOLDER = "docs/benchmarks"
 BUSY = 1.05
 IMPORTS = (
-    "\n\nThe smoke runs: each command imports torch and the harness first, which takes {times} times as long as the "
-    "sampling of the twenty runs. A command that starts a process of its own cannot do with less."
+    "\n\nThe smoke runs: each command first imports torch and the harness, which takes {times} times as long as the "
+    "sampling of the twenty runs. No command that starts a process of its own can avoid this."
 )
 MEASURED = ("mib", "mib_on_disk", "seconds")
 BY_HAND = "torch (by hand)"
@@ -97,7 +97,7 @@ its integrator is measured: `blackjax.sghmc` itself keeps one state in ten and d
 
 ## MSGLD
 
-No other library has it.
+None of the other libraries measured here has it.
 
 {msgld}
 
@@ -112,7 +112,7 @@ A step is a proposal of {leapfrog} leapfrog steps and its Metropolis test. poste
 ## SGLD and SGHMC on blr-german, minibatches of {batch}
 
 1,000 rows, 25 parameters; every chain has its own minibatches. bench takes consecutive parts of a permutation; the
-other libraries draw {batch} indices with replacement. No other library has psgld.
+other libraries draw {batch} indices with replacement.
 
 {logistic}
 

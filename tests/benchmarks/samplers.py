@@ -117,7 +117,9 @@ def _speed(record: Mapping[str, Any]) -> str:
         ["", "state, vectors", "normals, vectors", "ms a step", "over sgld", "must move, MiB", "over a copy",
          "mixture25, ns", "over sgld"]
     ]  # fmt: skip
-    usual = {what: statistics.median(_all(record["rows"][0], what)) for what in ("step", "block")}
+    first = record["rows"][0]
+    usual = {"step": statistics.median(_all(first, "step"))}
+    usual["block"] = statistics.median(_all(first, "block")) / first["mixture"]["chain_steps"]
     for row in record["rows"]:
         flat, mixed = row.get("flat", {}), row.get("mixture", {})
         if "moved" not in flat and "chain_steps" not in mixed:
@@ -133,7 +135,8 @@ def _speed(record: Mapping[str, Any]) -> str:
                 number(moved / 2**20), spread([s / c for s, c in zip(step, copied, strict=True)]),
             ]  # fmt: skip
         ns = [1e9 * s / mixed["chain_steps"] for s in _all(row, "block")]
-        lines.append([row["sampler"], *cells, spread(ns), _ratio(row, "block", usual["block"])])
+        blocks = mixed["chain_steps"], first["mixture"]["chain_steps"]
+        lines.append([row["sampler"], *cells, spread(ns), _ratio(row, "block", usual["block"], blocks)])
     return grid(lines)
 
 
@@ -141,9 +144,11 @@ def _all(row: Mapping[str, Any], what: str) -> list[float]:
     return [r[what] for r in row["rounds"] if what in r]
 
 
-def _ratio(row: Mapping[str, Any], what: str, usual: float) -> str:
-    pairs = zip(row["rounds"], row["sgld"], strict=True)
-    return spread([mine[what] / other.get(what, usual) for mine, other in pairs if what in mine])
+def _ratio(row: Mapping[str, Any], what: str, usual: float, sizes: tuple[float, float] = (1, 1)) -> str:
+    """Its time over that of sgld next to it, each divided by its size: blocks differ in their number of chain-steps."""
+    pairs = [(mine, other) for mine, other in zip(row["rounds"], row["sgld"], strict=True) if what in mine]
+    beside = [other[what] / sizes[1] if what in other else usual for _, other in pairs]
+    return spread([mine[what] / sizes[0] / other for (mine, _), other in zip(pairs, beside, strict=True)])
 
 
 def _measured(record: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
