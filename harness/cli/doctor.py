@@ -48,7 +48,8 @@ def _versions() -> Iterator[Answer]:
     fine = Version(python) >= Version("3.11")
     yield "Python", "ok" if fine else "problem", python, "" if fine else "use Python 3.11 or newer"
     try:
-        required = {r.name: r for r in map(Requirement, importlib.metadata.requires("sgmcmc-bench") or [])}
+        asked = map(Requirement, importlib.metadata.requires("sgmcmc-bench") or [])
+        required = {r.name: r for r in asked if r.marker is None or r.marker.evaluate({"extra": ""})}
         yield "sgmcmc-bench", "ok", importlib.metadata.version("sgmcmc-bench"), ""
     except importlib.metadata.PackageNotFoundError:
         required = {}

@@ -100,6 +100,12 @@ def test_doctor_names_a_version_that_is_too_old():
     assert doctor._version("a_module_that_is_not_there", None)[1] == "problem"
 
 
+def test_doctor_asks_for_no_version_that_only_an_extra_wants(monkeypatch):
+    lines = ["duckdb>=1", 'duckdb<1; extra == "notebook"', 'duckdb<1; python_version < "3.9"']
+    monkeypatch.setattr("importlib.metadata.requires", lambda _: lines)
+    assert {name: state for name, state, *_ in doctor._versions()}["duckdb"] == "ok"
+
+
 @pytest.fixture
 def data_root(tmp_path, monkeypatch):
     """A task whose data set is one small file, and an empty data root."""
