@@ -30,9 +30,12 @@ LEAVE_SECONDS = 5.0
 START_SECONDS = 180.0
 """For an actor to start; on a busy machine it took 40."""
 REACH_SECONDS = 5.0
+REMEDY = "start one, or --set launcher.address=HOST:PORT"
 CURRENT = Path("/tmp/ray/ray_current_cluster")  # noqa: S108 - Ray's own
 SILENT = {"RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
 """Ray prints news of its nodes to stdout, where a table or JSON of the command belongs; read when ray is imported."""
+FEW_TRIES = {"RAY_NUM_REDIS_GET_RETRIES": "2"}
+"""Ray tries twenty times, of 40 seconds each, to connect to a cluster that ends meanwhile; read in the same way."""
 MEMORY = Path("/dev/shm")  # noqa: S108
 """Where files wait to be carried to the box: a full disk of the node must not keep an agent from saying so."""
 _joined: str | None = None
@@ -116,7 +119,7 @@ class Ray(Launcher):
                     return known
             known.shutdown()
         _check_reachable(self.address)
-        os.environ.update(SILENT)
+        os.environ.update(SILENT | FEW_TRIES)
         try:
             import ray
         except ImportError as error:
@@ -124,7 +127,7 @@ class Ray(Launcher):
         try:
             ray.init(address=self.address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-            raise RunError(f"no Ray cluster at {self.address!r}: {error}") from error
+            raise RunError(f"no Ray cluster at {self.address}: {error}; {REMEDY}") from error
         _joined = self.address
         return ray
 
@@ -306,7 +309,7 @@ def _check_reachable(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
     except OSError as error:
         kind = GoneError if isinstance(error, ConnectionRefusedError) else RunError
-        raise kind(f"no Ray cluster at {found}: {error}; start one, or --set launcher.address=HOST:PORT") from error
+        raise kind(f"no Ray cluster at {found}: {error}; {REMEDY}") from error
 
 
 def _actor(ray: Any, name: str) -> Any:
