@@ -67,9 +67,7 @@ def collect(results: Results) -> dict[str, list[dict[str, Any]]]:
     ]
     return {
         **{name: results.sql(query).to_dicts() for name, query in QUERIES.items()},
-        "leaderboard": _written(
-            [{name: value for name, value in record.items() if name not in LEFT_OUT} for record in shown]
-        ),
+        "leaderboard": _written(shown),
         "findings": _written(results.report("findings").records),
     }
 

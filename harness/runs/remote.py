@@ -213,7 +213,10 @@ def _settle(ledger: Ledger, make: Make) -> None:
     The parcel of the others is deleted, so that their agents end at once. The caller holds the lock of submissions.
     """
     for job in submitted(ledger, make, named=False):
-        content = job.exchange.get(LOG)
+        try:
+            content = job.exchange.get(LOG)
+        except OSError as error:
+            raise RunError(f"the exchange of a job cannot be read: {error}") from error
         if content is None:
             job.forget(ledger)
         else:

@@ -173,11 +173,9 @@ class Box:
         """The box's answer; None where there is no box. With `tries` it is made, and again if its node is lost."""
         try:
             ray = self.launcher.connected()
-        except GoneError as error:
-            if not tries:
-                return None
-            raise OSError(str(error)) from error
         except RunError as error:
+            if isinstance(error, GoneError) and not tries:
+                return None
             raise OSError(str(error)) from error
         actor = _actor(ray, f"box-{self.name}") or (self._made(ray) if tries else None)
         if actor is None:

@@ -6,6 +6,7 @@ an observer stands in that does nothing, so that what is timed is what the peers
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -72,20 +73,24 @@ def looped(sampler: Any, task: Any, h: float, case: Case) -> Any:
     return Loop(task, sampler, trajectory, streams(case), case.chains, **options)
 
 
-def prepare(case: Case) -> Work:
-    silent = not case.form.endswith("observed")
-    carry: dict[str, Any] = {"loop": make_loop(case, silent=silent)}
-    block = carry["loop"].ends[0]
+def endless(make: Callable[[], Any]) -> tuple[int, Callable[[], np.ndarray]]:
+    """The steps of a block, and a function that does one and returns its draws; after the last it begins again."""
+    carry = {"loop": make()}
 
     def advance() -> np.ndarray:
         loop = carry["loop"]
         if loop.finished:
             if loop.position < len(loop.trajectory):
-                raise RuntimeError(f"{case.name}: {loop.runs[0].divergence}")
-            loop = carry["loop"] = make_loop(case, silent=silent)
+                raise RuntimeError(str(loop.runs[0].divergence))
+            loop = carry["loop"] = make()
         loop.advance_block()
         return loop.runs[0].fetch()
 
+    return carry["loop"].ends[0], advance
+
+
+def prepare(case: Case) -> Work:
+    block, advance = endless(lambda: make_loop(case, silent=not case.form.endswith("observed")))
     return Work(block * case.chains, advance)
 
 

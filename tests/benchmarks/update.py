@@ -20,7 +20,7 @@ from typing import Any
 
 from serving import timed
 from setting import Case, pin
-from stepping import Silent, looped
+from stepping import Silent, endless, looped
 
 H = 1e-4
 """Small enough for every sampler; its size changes no speed."""
@@ -192,17 +192,8 @@ def mixture(sampler: Any, chains: int) -> tuple[dict[str, Any], dict[str, Callab
         loop.runs[0].observer = Silent()
         return loop
 
-    carry = {"loop": at_start()}
-
-    def advance() -> None:
-        if carry["loop"].finished:
-            if lost := carry["loop"].runs[0].divergence:
-                raise RuntimeError(str(lost))
-            carry["loop"] = at_start()
-        carry["loop"].advance_block()
-        carry["loop"].runs[0].fetch()
-
-    return {"compile": timed(advance), "chain_steps": carry["loop"].ends[0] * chains}, {"block": advance}
+    block, advance = endless(at_start)
+    return {"compile": timed(advance), "chain_steps": block * chains}, {"block": advance}
 
 
 def attempt(question: Callable[[], Any]) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:

@@ -75,7 +75,8 @@ static inline __attribute__((always_inline)) void count(
     }
 }
 
-// both (wide, padded) += the products of w[b] d (TILE, padded), at its lower triangle; the last columns may contain more, which is not read.
+// both (wide, padded) += the products of w[b] d (TILE, padded), at its lower triangle; what else the last columns get is
+// not read.
 static void multiply(const V* d, const V* w, long size, long wide, long padded, V* both) {
   for (long i = 0; i < wide; ++i) {
     V left[TILE];

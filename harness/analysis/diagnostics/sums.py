@@ -132,8 +132,3 @@ class DrawSums:
             raise ValueError(f"this state has {state['z'].shape[1]} directions, not {len(self.directions)}")
         for name in (*_BY_CHAIN, "pairs"):
             setattr(self, name, np.array(state[name]))
-
-
-def _pairs(d: Array, w: Array) -> Array:
-    flat = np.concatenate([np.ones((*w.shape, 1)), d], axis=2).reshape(w.size, -1)
-    return np.asarray((flat * w.reshape(-1, 1)).T @ flat)

@@ -187,6 +187,16 @@ def test_a_job_whose_submission_was_cut_off_is_taken_up_only_if_it_runs(ledger):
     assert not waiting.with_suffix("").joinpath(PARCEL).exists()
 
 
+def test_an_exchange_that_cannot_be_read_is_a_refusal(ledger, monkeypatch):
+    launcher = Told()
+    submit(ledger, launcher, job(ledger, 0))
+    (path,) = (ledger.root / "jobs").glob("*.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"name": ""}))
+    monkeypatch.setattr(FolderExchange, "get", lambda *_: Path("/nowhere/at/all").read_bytes())
+    with pytest.raises(RunError, match="the exchange of a job cannot be read"):
+        submit(ledger, launcher, job(ledger, 0))
+
+
 @pytest.mark.parametrize("moment", ["planned", "parcel", "submitted"])
 @pytest.mark.parametrize("ended", [False, True])
 def test_a_command_whose_lock_was_taken_over_submits_nothing_twice(moment, ended, ledger, monkeypatch):
