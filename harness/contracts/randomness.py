@@ -107,6 +107,8 @@ class ChainNoise:
     def __init__(self, generators: Sequence[Generator], slots: Sequence[Slot]) -> None:
         self.generators = list(generators)
         self.slots = list(slots)
+        if any(_may_be_fast(slot.kind, slot.dtype, g) for slot in slots for g in self.generators[:1]):
+            _fast_normals()  # compiled where it is not yet, before anyone takes the time of a step
 
     def block_length(self, dim: int) -> int:
         """Steps to draw at once: by what a chain draws and holds in a step, never by the number of chains."""
@@ -143,7 +145,7 @@ def _fill(out: torch.Tensor, kind: str, generator: Generator) -> None:
     import torch
 
     if isinstance(generator, torch.Generator):
-        if kind == "normal" and out.dtype == torch.float32 and out.device.type == "cpu" and out.numel() >= LONG:
+        if _may_be_fast(kind, out.dtype, generator) and out.numel() >= LONG:
             fast = _fast_normals()
             if fast is not None:
                 fast(out, generator)
@@ -153,6 +155,14 @@ def _fill(out: torch.Tensor, kind: str, generator: Generator) -> None:
         generator.standard_normal(out=out.numpy(), dtype=out.numpy().dtype)
     else:
         generator.random(out=out.numpy(), dtype=out.numpy().dtype)
+
+
+def _may_be_fast(kind: str, dtype: DType, generator: Generator) -> bool:
+    """Whether `_fast_normals` draws such numbers, if there are many."""
+    import torch
+
+    on_cpu = isinstance(generator, torch.Generator) and generator.device.type == "cpu"
+    return kind == "normal" and dtype == torch.float32 and on_cpu
 
 
 @functools.cache

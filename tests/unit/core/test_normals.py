@@ -82,3 +82,10 @@ def test_the_noise_of_chains_has_these_bits():
     for chain, stream in enumerate(streams):
         wanted = torch.empty(2, LONG).normal_(generator=stream.torch("noise"))
         assert torch.equal(found[:, chain], wanted)
+
+
+@pytest.mark.usefixtures("fresh")
+def test_the_code_is_compiled_before_the_first_step_whose_time_is_taken(monkeypatch):
+    noise = ChainNoise([Streams(0, 0).torch("noise")], [Slot("normal", (LONG,), torch.float32)])
+    monkeypatch.setattr(randomness, "built", lambda _: pytest.fail("compiled among the steps"))
+    noise.draw(2, heated=True)
