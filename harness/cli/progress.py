@@ -186,7 +186,7 @@ class Progress:
     def _advance(self, payload: dict[str, Any]) -> None:
         block = self.block[payload["keys"][0]]
         block.running = True
-        for name in ("position", "rate", "seconds", "step_size"):
+        for name in ("position", "steps", "rate", "seconds", "step_size"):  # steps: with those of a warm start
             setattr(block, name, payload[name])
         if not self.live and time.monotonic() - self.said > LINE_SECONDS:
             self.said = time.monotonic()

@@ -22,9 +22,9 @@ def jobs(blocks=3, seeds=2):
     ]  # fmt: skip
 
 
-def advance(shown, k, position, rate=100.0):
+def advance(shown, k, position, rate=100.0, steps=1000):
     shown.listen("progress", {
-        "keys": [f"{k}-0", f"{k}-1"], "position": position, "steps": 1000, "rate": rate, "seconds": position / rate,
+        "keys": [f"{k}-0", f"{k}-1"], "position": position, "steps": steps, "rate": rate, "seconds": position / rate,
         "step_size": 0.1, "block": f"{k}-0",
     })  # fmt: skip
 
@@ -52,6 +52,13 @@ def test_every_line_fits_and_names_its_block(width):
     assert [line.split()[0][:6] for line in rest] == ["sgld", "relati"]
     assert all("50%" in line for line in rest)
     assert ("steps/s" in rest[0]) == (width >= progress.WIDE)
+
+
+def test_the_steps_of_a_warm_start_count():
+    shown = Progress(jobs(1))
+    advance(shown, 0, 1200, steps=1600)
+    assert shown.seconds_left() == pytest.approx(4)
+    assert "75%" in lines(shown)[1]
 
 
 def test_blocks_that_do_not_fit_are_counted_and_finished_ones_are_gone():
