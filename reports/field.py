@@ -42,10 +42,12 @@ tuned settings (`plugins/studies/tuned.json`) on small tasks. All numbers are in
     python -m reports.field field                      # write field.json and this page
 
 [RULES.md](../RULES.md) has the rules for ranks and verdicts, [tiers.md](tiers.md) those for tiers. A sampler *leads* on
-a task if it is in the first tier, that is, not significantly worse than the best row. On tasks where few rows differ
-significantly nearly all lead, and a row whose values vary widely between seeds can lead with a large error. The study
-states the number of tuning trials of each sampler on each task; they are not all equal, so a difference between two
-rows can be a difference of the search.
+a task if it is in the first tier (not significantly worse than the best row) and is significantly better than at least
+half of the ranked rows. If the truth is known, its joint error must also be below 1, the error of a single exact draw.
+A task without a leader decides nothing: few of its differences are significant, or all rows are far from the truth.
+
+The study states the number of tuning trials of each sampler on each task; they are not all equal, so a difference
+between two rows can be a difference of the search.
 
 The commands in the tables need the results folder: `bench --results field report ...`. Seconds depend on what else the
 machine was doing and give the order of magnitude; data passes are exact.

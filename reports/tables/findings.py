@@ -18,16 +18,22 @@ if TYPE_CHECKING:
 
 PLAIN = "sgld"
 """The sampler that the best one is compared with."""
+ONE_DRAW = 1.0
+"""The joint error that a single exact draw of the truth has on average, in every direction."""
 
 
 class Findings(Report):
     """Facts of a whole field, computed from the store, each with the command that shows it.
 
-    For each task: the leading tier, the best value of the metric that ranks the task, by how much it is better than
-    `sgld` and than the median sampler (a ratio of joint errors, a difference of other metrics), and the cheapest
-    sampler that reaches low error. For each sampler: how often it is in the leading tier, and its worst joint error in
-    units of the best. Then rows that diverged or have no rank, baselines, and published orderings of two samplers with
-    the verdict of the paired comparison over seeds, Holm over all of them.
+    For each task: the leaders, the best value of the metric that ranks the task, by how much it is better than `sgld`
+    and than the median sampler (a ratio of joint errors, a difference of other metrics), and the cheapest sampler that
+    reaches low error. For each sampler: on how many of the tasks that have a leader it leads, and its worst joint error
+    in units of the best. Then rows that diverged or have no rank, baselines, and published orderings of two samplers
+    with the verdict of the paired comparison over seeds, Holm over all of them.
+
+    A row leads if it is in the first tier and significantly better than at least half of the ranked rows; a joint error
+    must also be below that of one exact draw. So a row does not lead only because its interval is wide, and a task on
+    which few differences are significant, or all rows are far from the truth, has no leader.
 
     Of a task the field with the most methods counts, of a method its tuned row, as in `reports.across`.
     """
@@ -57,20 +63,21 @@ def command(report: str, field: TaskField) -> str:
 
 def _task(field: TaskField) -> dict[str, Any]:
     score, by = field.score, field.metric
-    ranked = [group for group in score.ordered(by) if score.standing(group, by).rank is not None]
+    ranked = _ranked(field)
     record: dict[str, Any] = {
         "finding": "task", "task": field.task, "tier": score.tier, "metric": by, "samplers": len(field.rows),
         "command": command("leaderboard", field),
     }  # fmt: skip
     if not ranked:
         return record
-    first = ranked[0]
+    first = ranked[0][0]
     best = score.estimate(first, by)
-    leaders = [g.method for g in ranked if (rank := score.standing(g, by).rank) is not None and rank.tier == 1]
     values = [_value(field, group) for group in field.rows.values()]
     assert best is not None
     return {
-        **record, "leaders": leaders, "best": first.method, "mean": best.mean, "low": best.low, "high": best.high,
+        **record, "first_tier": sum(tier == 1 for _, tier, _ in ranked),
+        "leaders": [group.method for group in _leaders(field)], "best": first.method,
+        "mean": best.mean, "low": best.low, "high": best.high,
         "against_sgld": _apart(field, _value(field, field.rows[PLAIN])) if PLAIN in field.rows else None,
         "against_median": _apart(field, statistics.median(values)),
         "passes": typical(first.done.numbers.passes), "seconds": typical(first.done.numbers.seconds_sampling),
@@ -103,16 +110,19 @@ def _cost(field: TaskField, method: str) -> float | None:
 def _samplers(fields: Sequence[TaskField]) -> list[dict[str, Any]]:
     """A record for each method, those that lead most often first."""
     found = []
+    leading = {field.task: own for field in fields if (own := _leaders(field))}
     for method in sorted({name for field in fields for name in field.rows}):
         own = [field for field in fields if method in field.rows]
         compared = {f.task: _apart(f, _value(f, f.rows[method])) for f in own if f.metric == JOINT}
         factors = {task: factor for task, factor in compared.items() if factor is not None}
         worst = max(factors, key=lambda task: (factors[task], task), default=None)
-        leads = [field.task for field in own if _leads(field, field.rows[method])]
+        decided = [field for field in own if field.task in leading]
+        leads = [field.task for field in decided if field.rows[method] in leading[field.task]]
         tried = [field for field in own if field.score.tier == "truth"]
         found.append({
-            "finding": "sampler", "method": method, "tasks": len(own), "leads": len(leads), "leads_on": leads,
-            "share": len(leads) / len(own), "worst": factors[worst] if worst else None, "worst_task": worst,
+            "finding": "sampler", "method": method, "tasks": len(own), "decided": len(decided),
+            "leads": len(leads), "leads_on": leads, "share": len(leads) / len(decided) if decided else 0.0,
+            "worst": factors[worst] if worst else None, "worst_task": worst,
             "truths": len(tried), "low_error": sum(_cost(field, method) is not None for field in tried),
             "diverged_on": [field.task for field in own if field.rows[method].diverged],
             "command": f"bench report leaderboard --method {method}",
@@ -120,9 +130,21 @@ def _samplers(fields: Sequence[TaskField]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda r: (-r["share"], r["worst"] if r["worst"] is not None else math.inf, r["method"]))
 
 
-def _leads(field: TaskField, group: Group) -> bool:
-    rank = field.score.standing(group, field.metric).rank
-    return rank is not None and rank.tier == 1
+def _leaders(field: TaskField) -> list[Group]:
+    """The rows that lead, best first; `Findings` has the rule."""
+    ranked = _ranked(field)
+    return [
+        group
+        for group, tier, worse in ranked
+        if tier == 1 and 2 * worse >= len(ranked) and (field.metric != JOINT or _value(field, group) < ONE_DRAW)
+    ]
+
+
+def _ranked(field: TaskField) -> list[tuple[Group, int, int]]:
+    """Each ranked row, best first, with its tier and the number of rows that are significantly worse."""
+    ordered = field.score.ordered(field.metric)
+    ranks = [(group, rank) for group in ordered if (rank := field.score.standing(group, field.metric).rank)]
+    return [(group, rank.tier, len(ranks) - rank.high) for group, rank in ranks]
 
 
 def _unranked(field: TaskField) -> list[dict[str, Any]]:

@@ -97,8 +97,12 @@ def _worst(record: Record) -> str:
     return f"x{number(record['worst'])}, {record['worst_task']}" if record["worst"] is not None else "-"
 
 
+def _first_tier(record: Record) -> str:
+    return f"{record.get('first_tier', 0)} of {record['samplers']}"
+
+
 def _share(record: Record) -> str:
-    return f"{record['leads']} of {record['tasks']} ({record['share']:.0%})"
+    return f"{record['leads']} of {record['decided']} ({record['share']:.0%})"
 
 
 def _p(record: Record) -> str:
@@ -110,13 +114,14 @@ def _optional(key: str) -> Callable[[Record], str]:
 
 
 _RIGHT = {
-    "rows", "its value", "sgld against it", "median row against it", "data passes", "seconds", "sgld, data passes",
-    "rows that reach it", "leads on", "low error reached", "value", "against the best sampler", "A / B, or A - B",
-    "seeds", "p", "worst joint error / best",
+    "first tier", "its value", "sgld against it", "median row against it", "data passes", "seconds",
+    "sgld, data passes", "rows that reach it", "leads on", "low error reached", "value", "against the best sampler",
+    "A / B, or A - B", "seeds", "p", "worst joint error / best",
 }  # fmt: skip
 _TASKS = {
-    "task": _text("task"), "tier": _text("tier"), "by": _metric, "rows": _text("samplers"),
-    "leading tier": _text("leaders"), "best": _text("best"), "its value": _with_ends,
+    "task": _text("task"), "tier": _text("tier"), "by": _metric, "first tier": _first_tier,
+    "leaders": lambda record: _names(record.get("leaders", ())) or "none",
+    "best": _text("best"), "its value": _with_ends,
     "sgld against it": _factor("against_sgld"), "median row against it": _factor("against_median"),
     "data passes": _text("passes"), "seconds": _text("seconds"), "command": _text("command"),
 }  # fmt: skip
@@ -142,6 +147,12 @@ _ORDERINGS = {
     "command": _text("command"), "why undecided": _optional("reason"),
 }  # fmt: skip
 _ROWS = "a task's protocol with the most methods counts; of several rows of a method the tuned one"
+_LEADERS = (
+    "first tier: the best row and all that are not significantly worse (RULES.md 5)",
+    "leaders: rows of the first tier that are significantly better than at least half of the ranked rows",
+    "the joint error of a leader is also below 1, that of one exact draw; none: the task decides nothing",
+    "best: the row with the best value, leader or not",
+)
 _APART = "xN: the joint error is N times that of the best; +N: the metric is worse by N"
 _PAIRED = (
     "paired by seed; of the joint error the ratio A / B with a bootstrap interval; p after Holm over all declared "
@@ -154,7 +165,7 @@ _OURS = (
 _TABLES: Mapping[str, tuple[str, Mapping[str, Callable[[Record], str]], Sequence[str]]] = {
     "task": (
         "Leaders by task", _TASKS,
-        ["leading tier: the best row and all that are not significantly worse (RULES.md 5)", _APART, _ROWS],
+        [*_LEADERS, _APART, _ROWS],
     ),
     "cost": (
         "Cost of low error by task", _COSTS,
@@ -162,7 +173,10 @@ _TABLES: Mapping[str, tuple[str, Mapping[str, Callable[[Record], str]], Sequence
     ),
     "sampler": (
         "Samplers across tasks", _SAMPLERS,
-        ["leads on: of the tasks where it has a value or diverged; low error reached: of the tasks with a known truth"],
+        [
+            "leads on: of the tasks that have a leader and where it has a value or diverged",
+            "low error reached: of the tasks with a known truth",
+        ],
     ),
     "unranked": ("Rows without a rank", _UNRANKED, ["baselines have a table of their own"]),
     "baseline": ("Baselines, which are not samplers of the posterior", _BASELINES, [_APART]),

@@ -28,11 +28,13 @@ COSTS = {"sgld": 2000.0, "sghmc": 300.0, "baoab": 500.0, "hmc": 2000.0, "csgld":
 """Data passes to low error; more than the 1,000 of a run is never."""
 
 
-def write(results, method, task, error, passes):
-    """Runs whose joint error is near `error`, by a factor that differs between seeds and between methods."""
+def write(results, method, task, error, passes=2000.0, spread=0.0):
+    """Runs whose joint error is near `error`, by a factor that differs between seeds and between methods; `spread`
+    is the standard deviation of its logarithm that the chains of a seed share.
+    """
     for seed in range(SEEDS):
         rng = np.random.default_rng([seed, *method.encode()])
-        noise = rng.normal(size=(8, 1)) * 0.05 + 1
+        noise = (rng.normal(size=(8, 1)) * 0.05 + 1) * np.exp(spread / 2 * rng.normal())
         curves = {**final_errors(np.sqrt(error) * noise), **low_error(passes, chains=8)}
         write_run(
             results, method=method, sampler=method, task=task, seed=seed, chains=8, curves=curves,
@@ -89,6 +91,50 @@ def test_samplers_across_tasks(records):
     assert (sghmc["share"], sghmc["low_error"], sghmc["truths"]) == (1.0, 1, 1)
     assert of(records, "sampler", method="psgld")["diverged_on"] == ["gaussian2d"]
     assert not [r for r in records if r["finding"] == "sampler" and r["method"] == "swag"]
+
+
+def found_of(results, task, errors, **wide):
+    """The findings of one task; `wide` are methods whose values vary between seeds, with their errors."""
+    for method, error in errors.items():
+        write(results, method, task, error)
+    for method, error in wide.items():
+        write(results, method, task, error, spread=3.0)
+    return Findings().build(store(results), Request(registry=registry()))
+
+
+def test_a_wide_row_of_the_first_tier_does_not_lead_nor_does_a_row_of_the_second_tier(tmp_path):
+    errors = {"sghmc": 0.05, "baoab": 0.1, "hmc": 0.4, "sgld": 0.4, "psgld": 0.4}  # baoab is better than half of them
+    records = found_of(tmp_path, "gaussian2d", errors, msgld=0.4).records
+    task = of(records, "task")
+    assert (task["first_tier"], task["samplers"], task["leaders"]) == (2, 6, ["sghmc"])
+    assert {r["method"]: r["leads"] for r in records if r["finding"] == "sampler"} == {
+        "sghmc": 1, "baoab": 0, "hmc": 0, "sgld": 0, "psgld": 0, "msgld": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("errors", "first_tier"),
+    [
+        ({"sghmc": 0.1, "baoab": 0.1, "hmc": 0.1, "sgld": 0.4}, 3),  # the best is better than a quarter of the rows
+        ({"sghmc": 1.5, "baoab": 400.0, "hmc": 400.0, "sgld": 400.0}, 1),  # the best is worse than one exact draw
+    ],
+)
+def test_a_task_without_a_leader_decides_nothing(tmp_path, errors, first_tier):
+    found_of(tmp_path, "mixture25", {"sghmc": 0.05, "sgld": 0.4})
+    made = found_of(tmp_path, "gaussian2d", errors)
+    task = of(made.records, "task", task="gaussian2d")
+    assert (task["first_tier"], task["leaders"]) == (first_tier, [])
+    sghmc = of(made.records, "sampler", method="sghmc")
+    assert (sghmc["tasks"], sghmc["decided"], sghmc["leads_on"]) == (2, 1, ["mixture25"])
+    shown = {row["task"]: row["leaders"] for row in made.tables[0].rows}
+    assert shown == {"gaussian2d": "none", "mixture25": "sghmc"}
+    assert made.tables[2].rows[0]["leads on"] == "1 of 1 (100%)"
+
+
+def test_a_row_may_lead_where_the_best_is_too_wide(tmp_path):
+    errors = {"sghmc": 0.05, "baoab": 0.4, "hmc": 0.4, "sgld": 0.4}
+    task = of(found_of(tmp_path, "gaussian2d", errors, msgld=1e-5).records, "task")
+    assert (task["best"], task["leaders"]) == ("msgld", ["sghmc"])
 
 
 def test_rows_without_a_rank_and_baselines_stand_apart(records):
