@@ -28,8 +28,10 @@ class SMILE(Sampler):
     a unit vector, 0 at first, so that the first kick gives it the direction of descent. Gradient noise that is alike in
     all directions only diffuses u: the target is exp(-U/T) as h -> 0, in two dimensions or more. Noise that differs
     between directions biases the variances: on N(0, I) in 20 dimensions at h = 0.05, noise of sd 3 makes them 1.06, and
-    noise of sd 6 in five coordinates and 0.5 in the others makes them 4.7 and 0.07. `psmile` is meant for it. Without
-    noise the motion is deterministic and need not be ergodic, so no stationary law is declared.
+    noise of sd 6 in five coordinates and 0.5 in the others makes them 4.7 and 0.07. `psmile` is meant for it. Skewed
+    noise n shifts the mean, because a kick turns u less than in proportion to a large gradient: where n is alike in all
+    directions and large beside the gradient, E grad U = D h E[n |n|^2] / (3 (D + 2)(D - 1) T) to first order in h.
+    Without noise the motion is deterministic and need not be ergodic, so no stationary law is declared.
 
     The energy error |dE| of a step, K + dU / T, has a moving mean and variance, and from them the quantiles q_p of a
     gamma distribution (Wilson and Hilferty). Above q_guard the step is taken back and u is 0 again. Above q at

@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import fill
 
 from harness import Published, Request, render
-from reports.reproduction.ledger import NOT_RUN, REVERSED, reproduction
+from reports.reproduction.ledger import HELD, NOT_RUN, REVERSED, reproduction
 from reports.reproduction.report import CELL_VERDICTS, FINDINGS, ReproductionLedger, kind
 from reports.reproduction.reported import UNREPRODUCIBLE
 
@@ -39,12 +39,15 @@ def counts(folder: Path, papers: list[Path]) -> str:
     own = sum(bool(entry.cell.ours) for entry in found.cells if entry.verdict.startswith(NOT_RUN))
     findings = Counter(kind(entry.finding, FINDINGS) for entry in found.claims)
     turned = sum(REVERSED in entry.finding for entry in found.claims)
+    held = sum(HELD in entry.finding for entry in found.claims)
     exact = sum(entry.finding == "holds" and entry.claim.exact is not None for entry in found.claims)
     words = {name: f"{findings[name]} {_verb(name, findings[name])}" for name in FINDINGS if findings[name]}
     if exact:
         words["holds"] += f" ({exact} of them by an exact computation on one Gaussian)"
     if turned:
         words["holds at our settings"] += f" ({turned} of them reversed elsewhere in a declared sweep)"
+    if held:
+        words["fails at our settings"] += f" ({held} of them {_verb('holds', held)} elsewhere in a declared sweep)"
     cells = (
         f"Of the {len(found.cells)} printed cells {as_stated} have a value of ours at the paper's settings: "
         f"{verdicts['match']} match and {verdicts['mismatch']} do not. {verdicts['inconclusive']} are inconclusive, "

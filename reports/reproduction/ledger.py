@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 NOT_RUN = "not run"
 AT_OURS = "at our settings"
 REVERSED = "reversed in its sweep"
+HELD = "holds in its sweep"
 CODE = ("task source", "task data")
 
 
@@ -55,8 +56,9 @@ class ClaimEntry:
     """A claim, our runs of its sides, and the finding.
 
     holds, fails: at the paper's settings, or by an exact analysis. "holds at our settings", "fails at our settings": at
-    settings or other choices of which one is ours, a finding of its own; with "(reversed in its sweep)" where points of
-    a declared sweep say the opposite. undecided; vacuous: it is so because everything failed; not run (why).
+    settings or other choices of which one is ours, a finding of its own; with "(reversed in its sweep)" or "(holds in
+    its sweep)" where points of a declared sweep say the opposite. undecided; vacuous: it is so because everything
+    failed; not run (why).
     `tried` are the points of declared sweeps behind `swept`.
     """
 
@@ -191,12 +193,16 @@ def _beside_sweep(entry: ClaimEntry, groups: dict[Setup, list[Group]]) -> ClaimE
     points = [[_ours(g, claim.metric) for g in groups.get(side, []) if of_sweep(g)] for side in claim.sides]
     both = [[ours, *tried] for ours, tried in zip(entry.ours, points, strict=True) if ours is not None]
     found = comparisons(claim, *both) if len(both) == 2 else None
-    if found is None:
+    if found is None or (found.total < 2 and not entry.finding.startswith("fails")):  # a claim that holds does so at its best point
         return entry
-    turned = found.reversed and entry.finding.startswith("holds")
-    finding = f"{entry.finding} ({REVERSED})" if turned else entry.finding
+    finding, text, held = entry.finding, found.text, found.total - found.reversed
+    if found.reversed and finding.startswith("holds"):
+        finding = f"{finding} ({REVERSED})"
+    elif held and finding.startswith("fails") and claim.kind == "ordering":
+        finding = f"{finding} ({HELD})"
+        text = f"in its declared sweep it holds in {held} of {found.total} comparisons"
     tried = [ours for side in points for ours in side]
-    return replace(entry, finding=finding, reason=f"{entry.reason}; {found.text}", tried=tried, swept=found)
+    return replace(entry, finding=finding, reason=f"{entry.reason}; {text}", tried=tried, swept=found)
 
 
 def _claim(claim: Claim, ours: Sequence[Ours | None], judged: Judged | None, registry: Registry | None) -> ClaimEntry:

@@ -48,7 +48,7 @@ def comparisons(claim: Claim, better: Sequence[Ours], worse: Sequence[Ours]) -> 
             apart = tuple(values[name] for name in own)
             found.setdefault(apart, []).append(max(partners) < sign * mean)
     each = [reversed_ for several in found.values() for reversed_ in several]
-    if len(each) < 2:  # the published point alone
+    if len(each) < 2 and len(ours) < 2:  # the published points alone
         return None
     parts = [
         f"{', '.join(f'{n}={setting_text(v)}' for n, v in zip(own, apart, strict=True))}: {sum(all_)} of {len(all_)}"

@@ -1,5 +1,6 @@
 """The reproduction ledger: verdicts and reasons on made-up results, what is published, and the page made of it."""
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -166,6 +167,19 @@ def test_a_claim_that_its_declared_sweep_reverses_says_so(tmp_path):
     assert (one.swept.total, one.swept.reversed) == (3, 1)  # the best of csgld, 19, beside 1, 2 and 20
     assert "schedule.gamma=0.3: 1 of 1" in one.reason
     assert len(found.run_keys) == 49
+
+
+def test_a_claim_that_fails_and_holds_in_its_declared_sweep_says_so(tmp_path):
+    swept = {"schedule.cycles": {"value": 9, "provenance": "swept", "source": "declared sweep"}}
+    points = (("sgld", 10.0, {}, {}), ("csgld", 2.0, {}, {}), ("csgld", 19.0, swept, {"cycles": 9}))
+    for (method, modes, origins, params), seed in itertools.product(points, range(10)):
+        how = {"budget": "paper", "steps": 50_000, "origins": origins, "params": params}
+        write_run(tmp_path, method=method, chains=1, seed=seed, metrics={"modes_covered": modes + seed / 9}, **how)
+    found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
+    one, _ = found.claims
+    assert one.finding == "fails (holds in its sweep)"
+    assert one.reason.endswith("in its declared sweep it holds in 1 of 1 comparisons")
+    assert len(found.run_keys) == 30
 
 
 def test_runs_at_settings_that_the_file_had_earlier_get_no_verdict(tmp_path):
