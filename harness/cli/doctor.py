@@ -17,6 +17,7 @@ from harness.contracts import data as files
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import NETWORK, Ledger, filesystem
 from harness.results.store import Store
+from harness.system.cpp import COMPILERS, find_compiler
 from harness.system.errors import BenchError
 from harness.system.locks import excludes, leased
 
@@ -34,7 +35,7 @@ def doctor() -> Result:
     """
     rows = [
         {"check": check, "state": state, "what to do": remedy, "found": found}
-        for part in (_versions, _results, _data, _plugins, _gpu)
+        for part in (_versions, _compiler, _results, _data, _plugins, _gpu)
         for check, state, found, remedy in part()
     ]
     return Result([table(rows)], rows, exit_code=int(any(row["state"] == "problem" for row in rows)))
@@ -134,6 +135,12 @@ def _plugins() -> Iterator[Answer]:
             yield what, "problem", row["problems"], f"repair it, or pip uninstall {row['distribution']}"
         else:
             yield what, "ok", row["offers"], ""
+
+
+def _compiler() -> Iterator[Answer]:
+    found = find_compiler()
+    remedy = "" if found else f"install one of {', '.join(COMPILERS)}, or set CXX"
+    yield "C++ compiler", "ok" if found else "warning", found or "none on the PATH: long runs are not compiled", remedy
 
 
 def _gpu() -> Iterator[Answer]:

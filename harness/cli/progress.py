@@ -92,7 +92,9 @@ class Progress:
         if kind == "progress":
             self._advance(payload)
         elif kind == "warning":
-            self._print(f"warning: {payload['text']}", "yellow")
+            if payload["text"] not in self.told:  # several blocks may have one reason
+                self.told.add(payload["text"])
+                self._print(f"warning: {payload['text']}", "yellow")
         elif kind == Status.DIVERGED:
             self.block[payload["key"]].diverged.add(payload["key"])
             self._print(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from harness.system import cache
 from harness.system.errors import DataError, PluginError
 from harness.system.files import sweep, write_whole
 
@@ -48,11 +49,7 @@ class DataFile:
 def data_root() -> Path:
     """The data root: BENCH_DATA, else the user's cache."""
     chosen = os.environ.get("BENCH_DATA")
-    if chosen:
-        return Path(chosen)
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("sgmcmc-bench")) / "data"
+    return Path(chosen) if chosen else cache.of_user() / "data"
 
 
 def digest(path: Path) -> str:

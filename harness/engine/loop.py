@@ -121,6 +121,11 @@ class Loop:
         if self.warm:
             self.warm.runs = self.runs
 
+    @property
+    def why_not(self) -> Exception | None:
+        """Why steps are not compiled, though the mode is to compile them."""
+        return self.stepper.why_not or (self.warm.why_not if self.warm else None)
+
     def spent(self, steps: int) -> float:
         """Data passes of a chain by the end of so many steps."""
         if self.warm and steps <= 0:

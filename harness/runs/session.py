@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from harness.contracts.observers import finite_or_none
+from harness.contracts.plugin_errors import format_error
 from harness.contracts.task import Metric, Outcome, Task
 from harness.engine.loop import Loop
 from harness.engine.run_state import RunState
@@ -54,6 +55,7 @@ class Session:
         self._first_position = loop.position  # negative during a warm start
         if checkpoints:
             self._restore(checkpoints)
+        self._told_of_slow_steps = False
         self._told = {attempt.id for attempt, run in zip(self.attempts, loop.runs, strict=True) if run.divergence}
         where = {"device": job.place, **({"job": job.name} if job.name else {})}
         for attempt in self.attempts:
@@ -109,6 +111,7 @@ class Session:
     def advance(self) -> None:
         """Do one block of steps and put its draws on disk."""
         self.loop.advance_block()
+        self._warn_of_slow_steps()
         for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
             draws = run.fetch()
             if draws is not None:
@@ -289,8 +292,20 @@ class Session:
             f"{limit / curvature:.4g} (h * curvature < {limit:.4g}, curvature {curvature:.4g}); "
             "expect over-dispersion or divergence"
         )
+        self._warn(text)
+
+    def _warn_of_slow_steps(self) -> None:
+        why_not = self.loop.why_not
+        if why_not is None or self._told_of_slow_steps:
+            return
+        self._told_of_slow_steps = True
+        spec, reason = self.specs[0], format_error(why_not).removeprefix("CompilerError: ")
+        self._warn(f"{spec.method} on {spec.task.name}: steps are not compiled but done one by one: {reason}")
+
+    def _warn(self, text: str) -> None:
         for attempt in self.attempts:
-            attempt.event("warning", text=text)
+            with writing():
+                attempt.event("warning", text=text)
         self.send("warning", {"text": text})
 
 

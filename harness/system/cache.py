@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from pathlib import Path
 
+from harness.system.errors import DataError
 from harness.system.files import SEAL, read_json, seal_holds, sealed, write_json
 
 
 def folder(kind: str) -> Path:
     """The folder of one kind of things: in `BENCH_CACHE`, else in the user's cache."""
     place = os.environ.get("BENCH_CACHE")
-    if not place:
-        import platformdirs
+    return (Path(place) if place else of_user()) / kind
 
-        place = platformdirs.user_cache_dir("sgmcmc-bench")
-    return Path(place) / kind
+
+def of_user() -> Path:
+    """The user's cache; of a user without a home folder, as in some containers, a folder among the temporary files."""
+    import platformdirs
+
+    try:
+        place = Path(platformdirs.user_cache_dir("sgmcmc-bench"))
+    except RuntimeError:
+        return temporary()
+    return place if place.is_absolute() else temporary()
+
+
+def temporary() -> Path:
+    """This user's folder among the temporary files; raises `DataError` if another user has made it."""
+    place = Path(tempfile.gettempdir()) / f"sgmcmc-bench-{os.getuid()}"
+    if place.exists() and place.stat().st_uid != os.getuid():
+        raise DataError(f"{place} belongs to another user; name folders of your own by BENCH_CACHE and BENCH_DATA")
+    return place
 
 
 def read(kind: str, key: str) -> str | None:

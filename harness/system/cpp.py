@@ -8,13 +8,14 @@ import hashlib
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 from harness.system.cache import folder
-from harness.system.files import write_whole
+from harness.system.files import read_bytes, write_whole
 
 COMPILERS = ("g++", "c++", "clang++")
 
@@ -32,48 +33,90 @@ class CompilerError(Exception):
     """There is no C++ compiler, or it failed, or what it made cannot be loaded."""
 
 
+_FAILED: dict[tuple[str, str], str] = {}
+"""Why this process got nothing from a compiler for a source; "" stands for every source."""
+
+
 @functools.cache
 def built(source: str) -> ctypes.CDLL:
-    """C++ as a shared object, from the cache folder if it is there; raises `CompilerError`.
+    """C++ as a shared object, from the cache folder if it is there; raises `CompilerError`, and no other error of the
+    compiler or the folder. What failed is not tried again in this process.
 
-    Its name is the hash of all that it depends on, and its SHA-256 stands at its end. A file that does not hold it, or
-    that another user owns or may write to, is not loaded. A folder that cannot be written to only costs time.
+    Its name is the hash of all that it depends on, and a SHA-256 of this and of its content stands at its end. A file
+    that does not hold it, or that another user owns or may write to, is not loaded. A folder that cannot be written to
+    only costs time.
     """
-    compiler = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CXX"), *COMPILERS)))), None)
+    compiler = find_compiler()
     if compiler is None:
         raise CompilerError(f"no C++ compiler ({', '.join(COMPILERS)}) on the PATH")
+    for place in ((compiler, ""), (compiler, source)):
+        if place in _FAILED:
+            raise CompilerError(_FAILED[place])
+    try:
+        return _loaded(compiler, source)
+    except subprocess.TimeoutExpired:
+        place, why = (compiler, ""), f"{compiler} did not end within {PATIENCE} s"
+    except subprocess.CalledProcessError as error:
+        place, why = (compiler, source), f"{compiler} failed: {_reason(error)}"
+    except OSError as error:
+        place, why = (compiler, source), f"{compiler}: {error}"
+    _FAILED[place] = f"{why}; CXX can name another C++ compiler"
+    raise CompilerError(_FAILED[place])
+
+
+def find_compiler() -> str | None:
+    """The C++ compiler: what CXX names, else the first of `COMPILERS` on the PATH; None if there is none."""
+    return next(filter(None, map(shutil.which, filter(None, (os.environ.get("CXX"), *COMPILERS)))), None)
+
+
+def _loaded(compiler: str, source: str) -> ctypes.CDLL:
     real = Path(compiler).resolve()
     made_by = [str(real), real.stat().st_size, real.stat().st_mtime_ns, FLAGS, os.getuid(), _processor()]
-    key = hashlib.sha256(f"{made_by}\n{source}".encode()).hexdigest()
-    cached = folder("compiled") / f"{key[:32]}.so"
+    key = hashlib.sha256(f"{made_by}\n{source}".encode())
+    cached = folder("compiled") / f"{key.hexdigest()[:32]}.so"
     with suppress(OSError):
-        if _holds(cached):
+        if _holds(cached, key.digest()):
             return ctypes.CDLL(str(cached))
-    with tempfile.TemporaryDirectory(prefix="sgmcmc-bench-") as place:
+    with tempfile.TemporaryDirectory(prefix="sgmcmc-bench-", ignore_cleanup_errors=True) as place:
         made = Path(place, "block.so")
+        _call([compiler, *FLAGS, "-x", "c++", "-", "-o", str(made)], source)
+        with suppress(OSError):
+            content = made.read_bytes()
+            cached.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(cached, content + hashlib.sha256(key.digest() + content).digest(), sync=False)
+            cached.chmod(0o600)
+            return ctypes.CDLL(str(cached))
+        return ctypes.CDLL(str(made))
+
+
+def _call(command: list[str], source: str) -> None:
+    """Run the compiler. It ends with all that it started if it takes too long or this process is interrupted."""
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=pipe, stdout=null, stderr=pipe, process_group=0) as process:
         try:
-            command = [compiler, *FLAGS, "-x", "c++", "-", "-o", str(made)]
-            subprocess.run(command, input=source, check=True, capture_output=True, text=True, timeout=PATIENCE)
+            _, said = process.communicate(source.encode(), PATIENCE)
+        except BaseException:
             with suppress(OSError):
-                content = made.read_bytes()
-                cached.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(cached, content + hashlib.sha256(content).digest(), sync=False)
-                cached.chmod(0o600)
-                return ctypes.CDLL(str(cached))
-            return ctypes.CDLL(str(made))
-        except subprocess.CalledProcessError as error:
-            raise CompilerError(f"{compiler} failed: {error.stderr.strip()[-1000:]}") from error
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise CompilerError(f"{compiler}: {error}") from error
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command, stderr=said)
 
 
-def _holds(path: Path) -> bool:
-    """Whether a file is ours alone, and whole."""
+def _reason(error: subprocess.CalledProcessError) -> str:
+    """The line of a compiler's messages that says most."""
+    lines = [line.strip() for line in error.stderr.decode(errors="replace").splitlines() if line.strip()]
+    said = next((line for line in lines if "error" in line), lines[-1] if lines else f"exit code {error.returncode}")
+    return said[:300]
+
+
+def _holds(path: Path, key: bytes) -> bool:
+    """Whether a file is ours alone, whole, and made for this key."""
     about = path.stat()
     if about.st_uid != os.getuid() or about.st_mode & 0o022:
         return False
-    content = path.read_bytes()
-    return hashlib.sha256(content[:-32]).digest() == content[-32:]
+    content = read_bytes(path)
+    return hashlib.sha256(key + content[:-32]).digest() == content[-32:]
 
 
 @functools.cache

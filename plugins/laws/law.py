@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -118,10 +117,8 @@ def finish(running: Loop) -> Loop:
 
 def compiled(running: Loop) -> Loop:
     """Run a loop in compiled mode to its end; `Broken` where a step does what none may do, `Skip` where it is plain."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # steps are done one by one: said here
-        finish(running)
-    why_not = getattr(running.stepper, "why_not", None)
+    finish(running)
+    why_not = running.stepper.why_not
     if isinstance(why_not, Breach):
         raise Broken(f"it was not compiled: {why_not}")
     if why_not is not None:

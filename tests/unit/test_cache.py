@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from harness.contracts.data import data_root
 from harness.results import papers
 from harness.system import cache
+from harness.system.errors import DataError
 
 PAPER = """
 [paper]
@@ -55,3 +59,25 @@ def test_a_papers_file_is_the_same_from_the_cache(place, more):
     again = papers._parsed(PAPER + more)
     assert repr(again) == repr(first)
     assert [*again["settings"][0]["values"]] == ["b", "a"]
+
+
+@pytest.mark.parametrize("found", [RuntimeError("no home directory"), "~/.cache"])
+def test_a_user_without_a_home_folder_has_a_folder_among_the_temporary_files(tmp_path, monkeypatch, found):
+    def look(_):
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.delenv("BENCH_CACHE")
+    monkeypatch.delenv("BENCH_DATA", raising=False)
+    monkeypatch.setattr("platformdirs.user_cache_dir", look)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    place = tmp_path / f"sgmcmc-bench-{os.getuid()}"
+    assert cache.folder("words") == place / "words"
+    assert data_root() == place / "data"
+    cache.keep("words", "key", "text")
+    assert cache.read("words", "key") == "text"
+    monkeypatch.setattr("os.getuid", lambda: 12345)
+    (tmp_path / "sgmcmc-bench-12345").mkdir()
+    with pytest.raises(DataError, match="belongs to another user; name folders of your own by BENCH_CACHE"):
+        cache.folder("words")

@@ -33,6 +33,9 @@ class Stepper(Protocol):
     compiling: float
     """Seconds spent so far on making code, and not on steps."""
 
+    why_not: Exception | None
+    """Why steps are done one by one, if code was to be made for them and was not."""
+
     def advance(
         self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block
     ) -> Advanced:

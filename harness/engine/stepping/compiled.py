@@ -1,12 +1,11 @@
 """A whole block of steps as one function in C++ (see `native`), where the step can be written as such.
 
-Where it cannot, or no C++ compiler works, a warning says so, and the steps are done one by one.
+Where it cannot, or no C++ compiler works, the steps are done one by one, and `why_not` is the reason.
 """
 
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -33,8 +32,6 @@ class Compiled:
     def __init__(self) -> None:
         self.compiling = 0.0
         self.why_not: Exception | None = None
-        """Why steps are done one by one."""
-
         self._made: dict[tuple[bool, ...], Native | None] = {}
 
     def advance(
@@ -60,11 +57,6 @@ class Compiled:
         except (BenchError, MemoryError):
             raise  # a time limit that ran out meanwhile, for example, or a step that breaks the contract
         except Exception as error:  # noqa: BLE001 - what the plugin may do when it is recorded only
-            if self.why_not is None:
-                name, why = type(sampler).__name__, f"{type(error).__name__}: {error}"
-                warnings.warn(
-                    f"steps of {name} are not compiled but done one by one: {why}", RuntimeWarning, stacklevel=2
-                )
             self.why_not = error
             return None
 

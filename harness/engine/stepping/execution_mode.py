@@ -6,7 +6,7 @@ import os
 import shutil
 from importlib.util import find_spec
 
-from harness.system.cpp import COMPILERS
+from harness.system.cpp import COMPILERS, find_compiler
 from harness.system.errors import UsageError
 
 COMPILED_FROM = 5_000
@@ -53,10 +53,12 @@ def lack(device: str = "cpu") -> str | None:
     """What this machine lacks for compiling steps that run on a device."""
     if device != "cpu":
         if find_spec("triton") is None:
-            return "on a GPU it needs the package triton"
+            return "compiled steps on a GPU need the package triton"
         if not any(map(shutil.which, filter(None, (os.environ.get("CC"), *GPU_COMPILERS)))):
-            return f"on a GPU it needs a C compiler ({', '.join(GPU_COMPILERS)}), and there is none on the PATH"
+            return (
+                f"compiled steps on a GPU need a C compiler ({', '.join(GPU_COMPILERS)}), and there is none on the PATH"
+            )
         return None
-    if not any(map(shutil.which, filter(None, (os.environ.get("CXX"), *COMPILERS)))):
-        return f"it needs a C++ compiler ({', '.join(COMPILERS)}), and there is none on the PATH"
+    if find_compiler() is None:
+        return f"compiled steps need a C++ compiler ({', '.join(COMPILERS)}), and there is none on the PATH"
     return None

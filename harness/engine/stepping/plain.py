@@ -22,6 +22,7 @@ class Plain:
 
     in_place = False
     compiling = 0.0
+    why_not: Exception | None = None
 
     def advance(
         self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block

@@ -42,6 +42,7 @@ class Update:
     """Whether every step asks the potential; a recorded one is replayed without it."""
 
     in_place = True
+    why_not: Exception | None = None
 
     def __init__(self, backend: str = "inductor") -> None:
         self.backend = backend

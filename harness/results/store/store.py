@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -253,9 +252,7 @@ def index(results: Path) -> Path:
     name = hashlib.sha256(f"{results.resolve()}\0{results.stat().st_ino}".encode()).hexdigest()[:16]
     place = cache.folder("index")
     if filesystem(place) in NETWORK:  # as home folders of clusters often are
-        place = Path(tempfile.gettempdir()) / f"sgmcmc-bench-{os.getuid()}"
-        if place.exists() and place.stat().st_uid != os.getuid():
-            raise DataError(f"{place} belongs to another user; name a folder of your own by BENCH_CACHE")
+        place = cache.temporary()
     return place / name / "results.duckdb"
 
 

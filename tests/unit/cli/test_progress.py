@@ -127,3 +127,10 @@ def test_a_log_gets_a_line_a_minute(monkeypatch, capsys):
         "0 of 6 runs, 49 min left; sgld on mixture25, 2 seeds: step 62 of 1000, 1 steps/s, 16 min left"
     )
     assert second.startswith("0 of 6 runs")
+
+
+def test_a_warning_that_several_blocks_have_is_shown_once(capsys):
+    shown = Progress(jobs())
+    for text in ("one", "two", "one"):
+        shown.listen("warning", {"text": text})
+    assert capsys.readouterr().err.splitlines() == ["warning: one", "warning: two"]

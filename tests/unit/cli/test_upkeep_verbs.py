@@ -100,6 +100,17 @@ def test_doctor_names_a_version_that_is_too_old():
     assert doctor._version("a_module_that_is_not_there", None)[1] == "problem"
 
 
+def test_doctor_says_which_compiler_is_used_or_that_none_is(tmp_path, monkeypatch):
+    compiler = tmp_path / "my-c++"
+    compiler.touch(mode=0o700)
+    monkeypatch.setenv("CXX", str(compiler))
+    assert next(doctor._compiler()) == ("C++ compiler", "ok", str(compiler), "")
+    monkeypatch.delenv("CXX")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    _, state, found, remedy = next(doctor._compiler())
+    assert (state, "long runs are not compiled" in found, "g++" in remedy) == ("warning", True, True)
+
+
 def test_doctor_asks_for_no_version_that_only_an_extra_wants(monkeypatch):
     lines = ["duckdb>=1", 'duckdb<1; extra == "notebook"', 'duckdb<1; python_version < "3.9"']
     monkeypatch.setattr("importlib.metadata.requires", lambda _: lines)

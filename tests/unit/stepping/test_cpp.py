@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,6 +26,7 @@ SOURCE = 'extern "C" int answer() { return 42; }'
 @pytest.fixture(autouse=True)
 def _nothing_known(tmp_path, monkeypatch):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
+    monkeypatch.setattr(cpp, "_FAILED", {})
     built.cache_clear()
     yield
     built.cache_clear()
@@ -31,8 +35,8 @@ def _nothing_known(tmp_path, monkeypatch):
 @pytest.fixture
 def calls(monkeypatch):
     """The calls of the compiler."""
-    run, seen = subprocess.run, []
-    monkeypatch.setattr(cpp.subprocess, "run", lambda *a, **k: (seen.append(a), run(*a, **k))[1])
+    start, seen = subprocess.Popen, []
+    monkeypatch.setattr(cpp.subprocess, "Popen", lambda *a, **k: (seen.append(a), start(*a, **k))[1])
     return seen
 
 
@@ -67,6 +71,20 @@ def test_a_file_cut_short_or_open_to_others_is_made_again(tmp_path, calls, spoil
     assert len(calls) == 2
 
 
+def test_a_file_that_was_made_of_other_code_or_is_no_file_is_not_loaded(tmp_path, calls):
+    built('extern "C" int answer() { return 41; }')
+    (other,) = files(tmp_path)
+    answer()
+    (own,) = {*files(tmp_path)} - {other}
+    own.unlink()  # this process has it loaded
+    own.write_bytes(other.read_bytes())
+    assert answer() == 42
+    own.unlink()
+    os.mkfifo(own)
+    assert answer() == 42
+    assert len(calls) == 4
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
 def test_a_folder_that_is_full_or_read_only_costs_time_only(tmp_path, monkeypatch, number):
     def refuse(*_, **__):
@@ -92,8 +110,61 @@ def test_code_that_is_wrong_says_why():
         built("nonsense x;")
 
 
+@pytest.fixture
+def compiler(tmp_path, monkeypatch):
+    """A function that makes a shell script the compiler."""
+
+    def make(script):
+        path = tmp_path / "compiler"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o700)
+        monkeypatch.setenv("CXX", str(path))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("exit 3", "exit code 3"),
+        (r"printf '\377\376 bad' >&2; exit 1", "bad"),
+        ("exit 0", "block.so"),
+        ("for a; do out=$a; done; echo nonsense > $out", "block.so"),
+        ("kill -9 $$", "exit code -9"),
+    ],
+)
+def test_whatever_a_compiler_does_is_a_compiler_error_and_is_not_tried_again(compiler, calls, script, message):
+    compiler(script)
+    for _ in range(2):
+        with pytest.raises(CompilerError, match=f"{message}.*; CXX can name another"):
+            built(SOURCE)
+    assert len(calls) == 1
+
+
+def test_a_folder_for_temporary_files_that_cannot_be_used_is_a_compiler_error(monkeypatch):
+    monkeypatch.setattr(cpp.tempfile, "tempdir", "/proc/missing")
+    with pytest.raises(CompilerError, match="/proc/missing"):
+        built(SOURCE)
+
+
+def test_a_compiler_that_hangs_ends_with_all_that_it_started_and_is_not_called_again(
+    tmp_path, compiler, calls, monkeypatch
+):
+    monkeypatch.setattr(cpp, "PATIENCE", 1)
+    compiler(f"sleep 1000 & echo $! > {tmp_path}/child; wait")
+    for source in (SOURCE, SOURCE + " "):
+        with pytest.raises(CompilerError, match="did not end within 1 s"):
+            built(source)
+    assert len(calls) == 1
+    child = Path("/proc", (tmp_path / "child").read_text().strip(), "stat")
+    deadline = time.monotonic() + 30
+    while child.exists() and child.read_text().split()[2] != "Z":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("broken", ["missing", "failing"])
-def test_without_a_compiler_that_works_steps_are_done_one_by_one_and_one_warning_says_so(monkeypatch, broken):
+def test_without_a_compiler_that_works_steps_are_done_one_by_one_and_the_loop_knows_why(monkeypatch, broken):
     if broken == "missing":
         monkeypatch.setattr(cpp.shutil, "which", lambda _: None)
     else:
@@ -101,7 +172,7 @@ def test_without_a_compiler_that_works_steps_are_done_one_by_one_and_one_warning
     plain, loop = (
         make_loop(Mixture5(), SGLD(), Constant(step_size=0.05), 2_500, mode=m) for m in ("plain", "compiled")
     )
-    with pytest.warns(RuntimeWarning, match="not compiled but done one by one") as said:
-        run_loop(loop)
-    assert len(said) == 1
+    run_loop(loop)
+    assert ("no C++ compiler" if broken == "missing" else "false failed") in str(loop.why_not)
     assert torch.equal(loop.theta, run_loop(plain).theta)
+    assert plain.why_not is None
