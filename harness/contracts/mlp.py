@@ -125,14 +125,14 @@ class MLPProblem(NetworkProblem):
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """Return U (C,)."""
         total = self.prior(theta, batch)
-        for x, label, weights in self._all(batch):
+        for x, label, weights in self._terms_of(batch):
             total = total + _loss(self.network.logits(theta, x).log_softmax(2), label, weights)
         return total
 
     def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
         """Return U (C,) and grad U (C, D)."""
         total, gradient = self.prior(theta, batch), self.prior_gradient(theta, batch)
-        for logs, label, weights, pulled in self._pulled(theta, batch):
+        for logs, label, weights, pulled in self._with_gradients(theta, batch):
             total = total + _loss(logs, label, weights)
             gradient = pulled.add_(gradient)
         return total, gradient
@@ -140,7 +140,7 @@ class MLPProblem(NetworkProblem):
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """Return grad U (C, D)."""
         gradient = self.prior_gradient(theta, batch)
-        for *_, pulled in self._pulled(theta, batch):
+        for *_, pulled in self._with_gradients(theta, batch):
             gradient = pulled.add_(gradient)
         return gradient
 
@@ -152,9 +152,9 @@ class MLPProblem(NetworkProblem):
         """Return the gradient (C, D) of -log p(theta)."""
         return self.task.prior_gradient(theta)
 
-    def _pulled(self, theta: Tensor, batch: Batch | None) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    def _with_gradients(self, theta: Tensor, batch: Batch | None) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
         """Yield log p (C, n, K), the labels and weights of the terms, and the gradient (C, D) of their part of U."""
-        for x, label, weights in self._all(batch):
+        for x, label, weights in self._terms_of(batch):
             logits, pullback = self.network.logits_and_pullback(theta, x)
             logs = logits.log_softmax(2)
             truth = label.expand(len(theta), -1)[..., None]
@@ -166,7 +166,7 @@ class MLPProblem(NetworkProblem):
         """The network's inputs for the training rows (N, inputs), computed once."""
         return self.task.inputs(self.arrays["x"])
 
-    def _all(self, batch: Batch | None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    def _terms_of(self, batch: Batch | None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Yield the inputs (C, n, inputs), labels and weights (C, n) of the terms; C = 1 if all chains share them."""
         x, label = self.seen, self.labels["train"]
         if batch:

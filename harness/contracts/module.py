@@ -32,7 +32,7 @@ class Network:
             self.module = _without_counts(make())
         self.shapes = {name: leaf.shape for name, leaf in self.module.named_parameters()}
         self.sizes = [shape.numel() for shape in self.shapes.values()]
-        self.layout = Layout(tuple(Block(n, tuple(_last(p).shape)) for n, p in self.module.named_parameters()))
+        self.layout = Layout(tuple(Block(n, tuple(_channels_last(p).shape)) for n, p in self.module.named_parameters()))
         self.dim = self.layout.dim
         self.buffer_shapes = {name: leaf.shape for name, leaf in self.module.named_buffers()}
         self.buffer_sizes = [shape.numel() for shape in self.buffer_shapes.values()]
@@ -44,7 +44,7 @@ class Network:
         with torch.random.fork_rng(devices=[]):
             torch.set_rng_state(generator.get_state())
             module = self.make()
-        return torch.cat([_last(leaf.detach()).reshape(-1) for leaf in module.parameters()])
+        return torch.cat([_channels_last(leaf.detach()).reshape(-1) for leaf in module.parameters()])
 
     def first_statistics(self) -> Tensor:
         """Return the statistics (B,) of a newly made module."""
@@ -60,8 +60,10 @@ class Network:
         if low is None:
             pieces: Sequence[Tensor] = flat.split(self.sizes)
         else:
-            pieces = _pieces()(flat, self.sizes, [len(shape) > 1 for shape in self.shapes.values()], low)
-        return {name: _first(piece, shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)}
+            pieces = _splitter()(flat, self.sizes, [len(shape) > 1 for shape in self.shapes.values()], low)
+        return {
+            name: _module_shape(piece, shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)
+        }
 
     def statistics(self, flat: Tensor) -> dict[str, Tensor]:
         """Return views of the flat statistics, by the module's names."""
@@ -103,7 +105,7 @@ class Network:
 
 
 @functools.cache
-def _pieces() -> Callable[[Tensor, Sequence[int], Sequence[bool], torch.dtype], Sequence[Tensor]]:
+def _splitter() -> Callable[[Tensor, Sequence[int], Sequence[bool], torch.dtype], Sequence[Tensor]]:
     """Return a function that splits flat weights and casts some of them: one operation with one gradient."""
     import torch
 
@@ -133,13 +135,13 @@ def _without_counts(module: torch.nn.Module) -> torch.nn.Module:
     return module
 
 
-def _last(kernel: Tensor) -> Tensor:
+def _channels_last(kernel: Tensor) -> Tensor:
     """Return a convolution's kernel with the channels as the last axis; other tensors are unchanged."""
     return kernel.permute(0, 2, 3, 1) if kernel.ndim == 4 else kernel
 
 
-def _first(piece: Tensor, shape: torch.Size) -> Tensor:
-    """Return a part of the weights in the module's shape: the inverse of `_last`."""
+def _module_shape(piece: Tensor, shape: torch.Size) -> Tensor:
+    """Return a part of the weights in the module's shape: the inverse of `_channels_last`."""
     if len(shape) != 4:
         return piece.view(shape)
     out, into, height, width = shape

@@ -31,14 +31,14 @@ def format_error(error: BaseException) -> str:
     """Return type and message of an error on one line, shortened; only the type if the message cannot be computed."""
     try:
         text = " ".join(str(error).split()).encode(errors="replace").decode()[:LONGEST]
-        text += _instead(error, text)
+        text += _hint(error, text)
     except BaseException:  # noqa: BLE001 - a plugin's own exception
         text = ""
     name = type(error).__name__
     return f"{name}: {text}" if text else name
 
 
-def _instead(error: BaseException, text: str) -> str:
+def _hint(error: BaseException, text: str) -> str:
     """Return a hint of what an object or class of the harness offers, if a plugin asked it for something else."""
     asked = getattr(error, "obj", None) if isinstance(error, AttributeError) else None
     if type(asked).__module__.startswith("harness."):

@@ -258,7 +258,7 @@ class DataProblem(Problem):
         """Return the factor by which the sum over a batch is multiplied."""
         return self.batches if batch else 1
 
-    def _groups(self, theta: Tensor, batch: Batch | None) -> Iterator[tuple[Tensor, Rows]]:
+    def _portions(self, theta: Tensor, batch: Batch | None) -> Iterator[tuple[Tensor, Rows]]:
         """Yield some chains at a time, so that memory is bounded, with their rows."""
         width = batch["index"].shape[1] if batch else len(self.arrays["present"])
         size = max(1, GROUP_NUMBERS // (width * self.row_numbers))
@@ -271,18 +271,18 @@ class DataProblem(Problem):
 
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """Return U (C,)."""
-        sums = [(self.task.log_likelihood(x, r) * r["present"]).sum(1) for x, r in self._groups(theta, batch)]
+        sums = [(self.task.log_likelihood(x, r) * r["present"]).sum(1) for x, r in self._portions(theta, batch)]
         return -self.scale(batch) * _joined(sums) - self.task.log_prior(theta)
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """Return grad U (C, D)."""
-        likelihood = _joined([self.task.grad(x, rows) for x, rows in self._groups(theta, batch)])
+        likelihood = _joined([self.task.grad(x, rows) for x, rows in self._portions(theta, batch)])
         return self.task.prior_gradient(theta) - self.scale(batch) * likelihood
 
     def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
         """Return U (C,) and grad U (C, D)."""
         sums, slopes = [], []
-        for x, rows in self._groups(theta, batch):
+        for x, rows in self._portions(theta, batch):
             each, slope = self.task.value_and_grad(x, rows)
             sums.append((each * rows["present"]).sum(1))
             slopes.append(slope)
@@ -293,7 +293,7 @@ class DataProblem(Problem):
     def scores(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """Return the scores of the rows of a batch, (C, n, D), without the prior."""
         n = self.task.batch_terms() if batch else self.terms
-        return _joined([self.task.scores(x, rows) for x, rows in self._groups(theta, batch)])[:, :n]
+        return _joined([self.task.scores(x, rows) for x, rows in self._portions(theta, batch)])[:, :n]
 
     def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         """Return the task's inverse metric and its divergence."""

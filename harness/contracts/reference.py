@@ -88,9 +88,9 @@ class Reference:
 
         If parallel tempering was run and is itself good enough, the two must agree too.
         """
-        reasons = _unsettled(self.rhat, self.mean_error / self.sd)
+        reasons = _unconverged(self.rhat, self.mean_error / self.sd)
         if not reasons and self.tempering is not None and not self.tempering.unfit:
-            reasons += self._apart(self.tempering)
+            reasons += self._differences(self.tempering)
         return "; ".join(reasons)
 
     @property
@@ -100,7 +100,7 @@ class Reference:
             return "none"
         return "truth" if self.tempering is not None and not self.tempering.unfit else "reference"
 
-    def _apart(self, other: Tempering) -> list[str]:
+    def _differences(self, other: Tempering) -> list[str]:
         """Return the differences between the two that are larger than their errors allow."""
         import numpy as np
 
@@ -147,13 +147,13 @@ class Tempering:
     @property
     def unfit(self) -> str:
         """Why it cannot decide; "" if its ladders agree and its replicas made enough round trips."""
-        reasons = _unsettled(self.rhat, self.mean_error / self.sd)
+        reasons = _unconverged(self.rhat, self.mean_error / self.sd)
         if self.round_trips < ROUND_TRIPS:
             reasons.append(f"its replicas made {self.round_trips} round trips, {ROUND_TRIPS} are needed")
         return "; ".join(reasons)
 
 
-def _unsettled(rhat: Array, error: Array) -> list[str]:
+def _unconverged(rhat: Array, error: Array) -> list[str]:
     """Return what is wrong with R-hat and with the standard errors of means, in sds."""
     import numpy as np
 

@@ -159,13 +159,13 @@ class Probe:
         self.free = [
             name for name, leaf in self.start.items() if leaf.is_floating_point() and name not in sampler.adaptive
         ]
-        self._lay_out()
+        self._set_layout()
         running = {name for name in self.free if self._runs_by_itself(name)}
         if running:
             self.free = [name for name in self.free if name not in running]
-            self._lay_out()
+            self._set_layout()
 
-    def _lay_out(self) -> None:
+    def _set_layout(self) -> None:
         self.entries = self._layout()
         self.size = max(place.stop for place in self.entries.values())
 
@@ -221,7 +221,7 @@ def frozen(sampler: Sampler) -> Sampler:
         theta, new = cls.step(self, theta, state, *given)
         return theta, {**new, **{name: state[name] for name in held}}
 
-    return _with(sampler, step=step)
+    return _with_methods(sampler, step=step)
 
 
 def settled(sampler: Sampler, h: float, steps: int = SETTLING) -> Sampler:
@@ -240,7 +240,7 @@ def settled(sampler: Sampler, h: float, steps: int = SETTLING) -> Sampler:
             known[place] = {name: state[name] for name in cls.adaptive}
         return {**start, **known[place]}
 
-    return _with(sampler, init=init)
+    return _with_methods(sampler, init=init)
 
 
 def at_work(sampler: Sampler) -> Sampler:
@@ -248,7 +248,7 @@ def at_work(sampler: Sampler) -> Sampler:
     return settled(sampler, RESTING, STAYING) if sampler.adaptive else sampler
 
 
-def _with(sampler: Sampler, **methods: Any) -> Sampler:
+def _with_methods(sampler: Sampler, **methods: Any) -> Sampler:
     """Return the sampler with some methods replaced."""
     kind = type(type(sampler).__name__, (type(sampler),), methods)
     return kind(**{field.name: getattr(sampler, field.name) for field in dataclasses.fields(sampler)})

@@ -226,9 +226,9 @@ class Loop:
         if done.log_weights is not None:
             lost = lost.where((done.log_weights < math.inf).all(dim=0) | (lost > 0), len(block))  # NaN is not below inf
         self.lost_at = self.lost_at.where((self.lost_at > 0) | (lost == 0), start + lost)
-        looking = self.device == "cpu" or len(done.draws) or stop - start > 1 or stop % LOOK == 0 or self._at_end
-        if looking:  # on a GPU a check waits for all pending work
-            self._look(before, block, start)
+        checking = self.device == "cpu" or len(done.draws) or stop - start > 1 or stop % LOOK == 0 or self._at_end
+        if checking:  # on a GPU a check waits for all pending work
+            self._record_lost(before, block, start)
         compiling = self.stepper.compiling - compiling
         self.clock.compiling += compiling
         sampled = time.perf_counter()
@@ -290,7 +290,9 @@ class Loop:
         for run in self.runs:
             run.take(draws[:, run.rows], logs[:, run.rows], steps)
 
-    def _look(self, before: tuple[Tensor, State] | None = None, block: Block | None = None, start: int = 0) -> None:
+    def _record_lost(
+        self, before: tuple[Tensor, State] | None = None, block: Block | None = None, start: int = 0
+    ) -> None:
         """Record the chains that were lost. In a block of several steps, the step is found by repeating the block."""
         lost_at = self.lost_at.cpu().numpy()
         fresh = [run for run in self.runs if run.divergence is None and lost_at[run.rows].any()]
@@ -298,7 +300,7 @@ class Loop:
             return
         positions = None
         if before is not None and block is not None:
-            positions, within = self._again(*before, block)
+            positions, within = self._repeat(*before, block)
             lost_at = np.where((lost_at > start) & (within > 0), start + within, lost_at)
         first = np.where(lost_at > 0, lost_at, len(self.trajectory) + 1)
         for run in fresh:
@@ -308,7 +310,7 @@ class Loop:
             if positions is not None:
                 run.last_finite = positions[step - start - 1][run.rows][chain][:COORDINATES].clone()
 
-    def _again(self, theta: Tensor, state: State, block: Block) -> tuple[Tensor, NDArray[np.int64]]:
+    def _repeat(self, theta: Tensor, state: State, block: Block) -> tuple[Tensor, NDArray[np.int64]]:
         """Return the positions (B + 1, C, P D) in a block, and the step, counted from 1, at which each chain was lost.
 
         The step is 0 for a chain that was not lost.
@@ -331,7 +333,7 @@ class Loop:
             tensors = self.warm.checkpoint(run)
             tensors["counters"][0] += self.first
             return tensors
-        self._look()
+        self._record_lost()
         rows = run.rows
         tensors = {"theta": self.theta[rows], "noise": self.noise.state()[rows]}
         tensors |= {f"state/{name}": leaf[rows] for name, leaf in self.state.items()}

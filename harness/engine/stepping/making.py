@@ -48,5 +48,5 @@ def tell_compiler() -> None:
 def _reasons(error: BaseException) -> str:
     """Return the message of an error, and before it those of the errors that caused it."""
     earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    said = f"{type(error).__name__}: {str(error).strip()}"
-    return f"{_reasons(earlier)}; then {said}" if earlier is not None else said
+    message = f"{type(error).__name__}: {str(error).strip()}"
+    return f"{_reasons(earlier)}; then {message}" if earlier is not None else message

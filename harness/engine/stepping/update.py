@@ -97,7 +97,7 @@ class Opaque:
     """A potential as operations that the compiler does not compile: it knows only the shapes of their results."""
 
     def __init__(self, potential: BoundPotential, *, full: bool = False) -> None:
-        _define()
+        _register()
         self.terms = potential.terms
         self._potential = potential  # its number is valid for as long as it exists
         self._which = (_number(potential), full)
@@ -144,7 +144,7 @@ def _number(potential: BoundPotential) -> int:
 
 
 @functools.cache
-def _define() -> None:
+def _register() -> None:
     """Register the operations with torch."""
     import torch
 
@@ -198,7 +198,7 @@ def _update(sampler: Sampler, potential: BoundPotential, block: Block) -> Functi
         # A result may be theta or an entry of the state itself, so all results are settled before any is written.
         before = [theta, *state.values()]
         changed = zip(before, (new_theta, *(new[name] for name in state)), strict=True)
-        fresh = [(leaf, _settled(value, before)) for leaf, value in changed if value is not leaf]
+        fresh = [(leaf, _separate_copy(value, before)) for leaf, value in changed if value is not leaf]
         for leaf, value in fresh:
             leaf.copy_(value)
 
@@ -206,7 +206,7 @@ def _update(sampler: Sampler, potential: BoundPotential, block: Block) -> Functi
     return FunctionType(update.__code__.replace(), update.__globals__, closure=update.__closure__)
 
 
-def _settled(value: Tensor, before: Sequence[Tensor]) -> Tensor:
+def _separate_copy(value: Tensor, before: Sequence[Tensor]) -> Tensor:
     """Return a copy of what a step returned, which does not change while theta and state are written.
 
     The compiler of torch 2.14 drops a clone of theta itself, and reads it after theta was written. It cannot drop an
