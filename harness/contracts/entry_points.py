@@ -49,7 +49,7 @@ def _one_by_one() -> tuple[list[importlib.metadata.EntryPoint], dict[str, str]]:
         name = _origin(dist)[0]
         try:
             own = dist.entry_points.select(group=GROUP)
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - metadata that cannot be read
             unreadable[str(getattr(dist, "_path", name))] = format_error(error)
             continue
         points += [] if name in seen and name != UNKNOWN else own

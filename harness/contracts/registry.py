@@ -79,7 +79,7 @@ class Plugin:
 
 
 class Registry:
-    """All plugins, by entry point; `files` are one-off plugins given by --plugin."""
+    """All plugins, by entry point; `files` are the one-off plugin files given by --plugin."""
 
     def __init__(self, files: Iterable[str] = ()) -> None:
         known = entries()

@@ -1,7 +1,7 @@
 """What a task is: a potential with its data, protocols, metrics and truth.
 
 A `Task` is the description (a frozen dataclass of settings); `Task.build` makes the `Problem`: the potential of all
-chains of a block as tensors. The harness wraps a Problem into the `Potential` that samplers see.
+chains of a block as tensors. The harness wraps a Problem into the `Potential` that samplers get.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def differentiate(function: Callable[[Tensor], tuple[Tensor, Tensor]], theta: Te
     if torch.compiler.is_compiling():  # autograd.grad cannot be compiled
         gradient, value = torch.func.grad(function, has_aux=True)(theta)
         return gradient, value
-    with torch.enable_grad():  # func.grad cannot be called in an operation that the compiler leaves alone
+    with torch.enable_grad():  # func.grad cannot be called in an operation that the compiler does not compile
         x = theta.detach().requires_grad_()
         total, value = function(x)
         (gradient,) = torch.autograd.grad(total, x)

@@ -172,7 +172,7 @@ class CountingPotential(BoundPotential):
         """U on all the data, counted separately."""
         if self._full is None:
             self._full = full = self.on(None, self.shape)
-            full._full = full  # noqa: SLF001 - of its own kind
+            full._full = full  # noqa: SLF001 - an object of this class
         return self._full
 
     def take_counts(self) -> tuple[int, int]:
@@ -191,7 +191,7 @@ class CountingPotential(BoundPotential):
                 "use the one that is passed to each call"
             )
 
-        self._admit = self.full._admit = refuse  # noqa: SLF001 - of its own kind
+        self._admit = self.full._admit = refuse  # noqa: SLF001 - an object of this class
 
 
 def _gate(shape: tuple[int, ...] | None, owner: str) -> Gate:
