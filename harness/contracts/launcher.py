@@ -102,7 +102,7 @@ class Launcher(Configurable, ABC):
         return [f"cuda:{i}" for i in range(self.gpus)] or ["cpu"]
 
     def exchange(self, folder: Path) -> Exchange:
-        """Return the exchange of a job; the default is `folder`, which belongs to it in the results folder."""
+        """Return the exchange of a job; the default is the job's `folder` in the results folder."""
         return FolderExchange(folder)
 
     @abstractmethod
