@@ -1,4 +1,4 @@
-"""sgmcmc-bench: the public face of the harness, everything that a plugin author needs.
+"""The public API of sgmcmc-bench: everything that a plugin author needs.
 
 `__init__.pyi` lists the names. Importing this package imports neither torch nor any plugin; a name is resolved when it
 is first used.
@@ -21,7 +21,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'harness' has no attribute {name!r}")
     module = importlib.import_module(_HOME[name])
-    if not hasattr(module, name):  # a module within a package
+    if not hasattr(module, name):  # the name is a module of a package
         return importlib.import_module(f"{_HOME[name]}.{name}")
     return getattr(module, name)
 

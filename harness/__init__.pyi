@@ -1,4 +1,4 @@
-# The public names of the harness, each declared here and nowhere else; `__init__.py` reads this file.
+# The public names of the harness. They are declared only here; `__init__.py` reads this file.
 
 from harness.analysis import diagnostics as diagnostics
 from harness.analysis import statistics as statistics

@@ -1,4 +1,4 @@
-"""What is random about U in each step: a sequence of tensors for each chain, from that chain's own generator."""
+"""The random part of U in each step: a sequence of tensors for each chain, drawn from that chain's own generator."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PERMUTATIONS = Path(__file__).with_name("epochs.cpp")
 
 
 class ChainSequence:
-    """An endless sequence of tensors for each chain, the same whatever lengths it is asked for in.
+    """An endless sequence of tensors for each chain. It does not depend on the lengths in which the tensors are taken.
 
-    `make(generator)` draws the next stretch of one chain, a tensor (length, ...) with the same length every time: an
-    epoch of minibatches, a thousand steps of gradient noise. Stretches are made whole and handed out in parts, so
-    samplers whose runs are cut at other steps still meet the same sequence.
+    `make(generator)` draws the next stretch of one chain: a tensor (length, ...) whose length is the same every time,
+    such as an epoch of minibatches or a thousand steps of gradient noise. A stretch is always drawn whole and handed
+    out in parts, so runs whose blocks end at other steps get the same sequence.
     """
 
     def __init__(self, generators: Sequence[Generator], make: Callable[[Any], Tensor]) -> None:
@@ -40,13 +40,13 @@ class ChainSequence:
         self._place = 0
 
     def _draw(self) -> Tensor:
-        """The next stretch of all chains, (length, C, ...)."""
+        """Draw the next stretch of all chains, (length, C, ...)."""
         import torch
 
         return torch.stack([self.make(g) for g in self.generators], dim=1)
 
     def take(self, steps: int) -> Tensor:
-        """The next `steps` tensors of all chains: (steps, C, ...)."""
+        """Return the next `steps` tensors of all chains, (steps, C, ...)."""
         import torch
 
         parts: list[Tensor] = []
@@ -60,7 +60,11 @@ class ChainSequence:
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def sent(self, part: Tensor, device: str) -> Tensor:
-        """What `take` returned last, on a device: of a copy of the whole stretch, so that no step waits for its own."""
+        """Return `part`, the result of the last `take`, on a device.
+
+        If `part` lies within one stretch, the whole stretch is copied to the device at once, so that a step does not
+        wait for a copy of its own.
+        """
         if device == "cpu" or self._place < len(part):
             return part.to(device)
         if self._copied is not self._stretch:
@@ -68,39 +72,42 @@ class ChainSequence:
         return self._copy[self._place - len(part) : self._place]
 
     def ahead(self, steps: int) -> Tensor:
-        """Those that come next, so many or what is left of the stretch; they are still to be taken."""
+        """Return the next tensors without taking them: `steps` of them, or fewer at the end of the stretch."""
         return self._stretch[self._place : self._place + steps]
 
     def state(self) -> dict[str, Tensor]:
-        """The generators before the current stretch (C, bytes) and the place in it (C,)."""
+        """Return the generators' states before the current stretch, (C, bytes), and the place in the stretch, (C,)."""
         import torch
 
         place = torch.full((len(self.generators),), self._place, dtype=torch.int64)
         return {"generators": self._start, "place": place}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from `state`."""
+        """Continue from `state`."""
         load_states(self.generators, state["generators"])
         self._refill()
         self._place = int(state["place"][0])
 
 
 def filled(n: int, lanes: int) -> int:
-    """n, rounded up to a multiple of `lanes`."""
+    """Return n rounded up to a multiple of `lanes`."""
     return -(-n // lanes) * lanes
 
 
 def epochs(streams: Sequence[Streams], terms: int, batch: int, lanes: int = 1) -> ChainSequence:
-    """Minibatches of each chain: stretches of its own permutations of the terms, from its "order" stream.
+    """Return the minibatches of each chain: parts of its own permutations of the terms, from its "order" stream.
 
-    An element is (C, n filled up to a multiple of `lanes`) indices; the empty places of it, and of the last batch of an
-    epoch where it is short, hold the number of terms, one past the last.
+    An element holds (C, n rounded up to a multiple of `lanes`) indices. Empty places, which come from the rounding and
+    from a short last batch of an epoch, hold the number of terms, one past the last index.
     """
     return _Epochs([s.numpy("order") for s in streams], terms, batch, filled(batch, lanes))
 
 
 class _Epochs(ChainSequence):
-    """What `epochs` returns. A stretch is as many epochs as are asked for, in one array, in which a chain's are one."""
+    """The sequence that `epochs` returns.
+
+    A stretch holds as many epochs as were asked for, in one array in which the numbers of a chain are contiguous.
+    """
 
     def __init__(self, generators: Sequence[NumpyGenerator], terms: int, batch: int, width: int) -> None:
         self.terms, self.batch, self.width = terms, batch, width
@@ -115,7 +122,7 @@ class _Epochs(ChainSequence):
         self._extend(1)
 
     def _extend(self, epochs: int) -> None:
-        """What is left of the stretch, and these epochs."""
+        """Replace the stretch by what is left of it, followed by `epochs` new epochs."""
         import torch
 
         rest = self._stretch[self._place :].transpose(0, 1)
@@ -125,7 +132,7 @@ class _Epochs(ChainSequence):
         self._stretch, self._place = found.transpose(0, 1), 0
 
     def _drawn(self, out: Tensor, epochs: int) -> Tensor:
-        """Draw epochs into `out` (C, batches of them all, width); the states before the last of them."""
+        """Draw epochs into `out` (C, batches of all, width); return the generators' states before the last epoch."""
         import torch
 
         before = torch.empty_like(self._now)
@@ -156,7 +163,7 @@ class _Epochs(ChainSequence):
         return before
 
     def take(self, steps: int) -> Tensor:
-        """The next `steps` minibatches of all chains."""
+        """Return the next `steps` minibatches of all chains, (steps, C, width)."""
         missing = steps - (len(self._stretch) - self._place)
         if missing > 0:
             self._extend(-(-missing // self.batches))
@@ -164,7 +171,7 @@ class _Epochs(ChainSequence):
         return self._stretch[self._place - steps : self._place]
 
     def state(self) -> dict[str, Tensor]:
-        """The generators before the epoch that the next minibatch is of, or that has ended, and the place in it."""
+        """Return the generators' states before the current epoch, which may just have ended, and the place in it."""
         import torch
 
         place = self._place - (len(self._stretch) - self.batches)

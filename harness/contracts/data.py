@@ -1,7 +1,7 @@
-"""Data files: where they are looked for, how they are checked, how they are fetched.
+"""Data files: where they are searched for, how they are checked, and how they are downloaded.
 
-A file is found under BENCH_DATA or, where that is not set, in the user's cache; the layout below that root is
-torchvision's, plus `uci/`. A file is used only when its SHA-256 is the declared one.
+A file is searched for under BENCH_DATA or, if that is not set, in the user's cache. The layout below that root is
+torchvision's, plus `uci/`. A file is used only if its SHA-256 is the declared one.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from harness.system.files import sweep, write_whole
 
 @dataclass(frozen=True)
 class DataFile:
-    """One file of a data set: path below the data root, checksum, size in bytes, and public addresses to get it.
+    """One file of a data set: its path below the data root, its checksum, its size in bytes, and its public addresses.
 
-    archive  SHA-256 of what the addresses hold, where that is a tar archive with the file in it, under `path`
+    archive  if the addresses offer a tar archive that contains the file under `path`: the SHA-256 of the archive
     """
 
     dataset: str
@@ -37,7 +37,7 @@ class DataFile:
     archive: str = ""
 
     def __post_init__(self) -> None:
-        """Raise `PluginError` where the path leads out of the data root, as an absolute one or one with ".." does."""
+        """Raise `PluginError` if the path leads out of the data root, because it is absolute or contains ".."."""
         path = PurePosixPath(self.path)
         if path.is_absolute() or ".." in path.parts or str(path) != self.path or path == PurePosixPath():
             raise PluginError(
@@ -47,19 +47,19 @@ class DataFile:
 
 
 def data_root() -> Path:
-    """The data root: BENCH_DATA, else the user's cache."""
+    """Return the data root: BENCH_DATA, or a folder in the user's cache if that is not set."""
     chosen = os.environ.get("BENCH_DATA")
     return Path(chosen) if chosen else cache.of_user() / "data"
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file, as hex."""
+    """Return the SHA-256 of a file, as hex."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def problem(file: DataFile) -> str | None:
-    """What is wrong with the local copy of a file: None, or "missing", "truncated ...", "altered ..."."""
+    """Return what is wrong with the local copy of a file, such as "missing" or "truncated ...", or None."""
     path = data_root() / file.path
     try:
         size = path.stat().st_size
@@ -76,7 +76,7 @@ def problem(file: DataFile) -> str | None:
 
 
 def locate(file: DataFile) -> Path:
-    """The checked local path of a file; raises `DataError` where it is missing or not the declared one."""
+    """Return the path of the local copy of a file; raise `DataError` if it is missing or not the declared file."""
     wrong = problem(file)
     if wrong is None:
         return data_root() / file.path
@@ -87,7 +87,10 @@ def locate(file: DataFile) -> Path:
 
 
 def fetch(file: DataFile) -> Path:
-    """Download a file to the data root, checked; a good local copy is left alone."""
+    """Download a file to the data root and check it, unless a good copy is there; return its path.
+
+    Raise `DataError` if no address provides it.
+    """
     if problem(file) is None:
         return data_root() / file.path
     import pooch
@@ -100,7 +103,7 @@ def fetch(file: DataFile) -> Path:
             target.parent.mkdir(parents=True, exist_ok=True)
             sweep(target)
             pooch.get_logger().info("Downloading data from '%s' to file '%s'.", url, target)
-            with tempfile.TemporaryFile(dir=target.parent) as whole:  # without a name: a kill leaves nothing
+            with tempfile.TemporaryFile(dir=target.parent) as whole:  # unnamed: a killed process leaves no file
                 choose_downloader(url)(url, whole, None)
                 whole.seek(0)
                 if file.archive:
@@ -119,7 +122,7 @@ def fetch(file: DataFile) -> Path:
 
 
 def _checked(stream: IO[bytes], sha256: str) -> Iterator[bytes]:
-    """The content of a stream, part by part; at its end `ValueError` where it has another SHA-256."""
+    """Yield the content of a stream part by part; at its end raise `ValueError` if the SHA-256 is another one."""
     found = hashlib.sha256()
     while part := stream.read(2**20):
         found.update(part)
@@ -129,6 +132,6 @@ def _checked(stream: IO[bytes], sha256: str) -> Iterator[bytes]:
 
 
 def checksum(files: Sequence[DataFile]) -> str:
-    """One SHA-256 for all files of a task, from their declared checksums: part of the run key."""
+    """Return one SHA-256 for all files of a task, computed from their declared checksums: part of the run key."""
     text = "\n".join(f"{file.path} {file.sha256}" for file in sorted(files, key=lambda f: f.path))
     return hashlib.sha256(text.encode()).hexdigest() if files else ""

@@ -1,4 +1,4 @@
-"""A task that is a density in closed form: its energy, and what it may know better than the harness."""
+"""Tasks whose target is a density in closed form."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Batch = dict[str, Tensor]
 
 STRETCH = 1000
-"""Steps whose gradient noise is drawn at once; another length gives other numbers."""
+"""Number of steps whose gradient noise is drawn at once; another number changes the noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class DensityTask(Task):
     """A density exp(-U(theta)): a subclass defines `dim`, `energy`, `protocols` and `metrics`, and `truth` if known.
 
     box             chains start uniformly on [-box, box]^D
-    gradient_noise  sd of the noise, normal unless `unit_noise` is overridden, that each step adds to grad U
+    gradient_noise  sd of the noise that each step adds to grad U; the noise is normal unless `unit_noise` is overridden
     """
 
     box: ClassVar[float] = 3.0
@@ -39,35 +39,38 @@ class DensityTask(Task):
     provides: ClassVar[frozenset[str]] = frozenset({"terms"})
 
     def energy(self, theta: Tensor) -> Tensor:
-        """U (C,) at theta (C, D), each chain on its own: sum over the last axis, do not multiply matrices."""
+        """Return U (C,) at theta (C, D), each chain on its own: sum over the last axis, do not multiply matrices."""
         raise NotImplementedError(f"{type(self).__name__} has no energy")
 
     def grad(self, theta: Tensor) -> Tensor:
-        """grad U (C, D); by automatic differentiation of `energy` unless overridden."""
+        """Return grad U (C, D), by automatic differentiation of `energy` unless overridden."""
         return differentiate(lambda x: (self.energy(x).sum(), x), theta)[0]
 
     def start(self, generator: torch.Generator) -> Tensor:
-        """The starting point (D,) of a chain, from its own generator and on that generator's device."""
+        """Return the starting point (D,) of a chain, drawn from its own generator and on that generator's device."""
         import torch
 
         uniform = torch.rand(self.dim(), generator=generator, dtype=torch.float64, device=generator.device)
         return self.box * (2 * uniform - 1)
 
     def unit_noise(self, generator: np.random.Generator, steps: int) -> NDArray[np.float64]:
-        """What `gradient_noise` multiplies, (steps, D): standard normal unless overridden; mean 0, variance about 1."""
+        """Return the noise that `gradient_noise` scales, (steps, D): mean 0, variance about 1; normal by default."""
         return generator.standard_normal((steps, self.dim()))
 
     def observer(self, chains: int, trajectory: Trajectory, cost: Cost) -> Observer:
-        """What turns the draws of a run into metrics: errors of moments against `truth`, unless overridden."""
+        """Return what turns the draws of a run into metrics: errors of moments against `truth` unless overridden."""
         return moment_observer(self, trajectory, cost)
 
     def build(self, streams: Sequence[Streams], device: str) -> DensityProblem:
-        """The problem of `len(streams)` chains."""
+        """Return the problem of `len(streams)` chains."""
         return DensityProblem(self, streams, device)
 
 
 class DensityProblem(Problem):
-    """U(theta) + <tilt, theta>, the tilt gradient_noise `unit_noise` anew in each step; the full U has no tilt."""
+    """U(theta) + <tilt, theta>, where each step draws a new tilt: gradient_noise times `unit_noise`.
+
+    The full U has no tilt.
+    """
 
     def __init__(self, task: DensityTask, streams: Sequence[Streams], device: str) -> None:
         self.task = task
@@ -84,51 +87,51 @@ class DensityProblem(Problem):
         return torch.from_numpy(self.task.gradient_noise * self.task.unit_noise(generator, STRETCH))
 
     def plain_energy(self, theta: Tensor) -> Tensor:
-        """U (C,) without a tilt."""
+        """Return U (C,) without a tilt."""
         return self.task.energy(theta)
 
     def plain_gradient(self, theta: Tensor) -> Tensor:
-        """grad U (C, D) without a tilt."""
+        """Return grad U (C, D) without a tilt."""
         return self.task.grad(theta)
 
     def initial(self) -> Tensor:
-        """`start` of each chain, (C, D)."""
+        """Return `start` of each chain, (C, D)."""
         return starts(self.task, self.streams, self.device)
 
     def draw_batches(self, steps: int) -> Batch:
-        """The tilts of the next steps, (steps, C, D)."""
+        """Return the tilts of the next steps, (steps, C, D)."""
         return {} if self.tilts is None else {"tilt": self.tilts.take(steps).to(self.device)}
 
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """U (C,), tilted where there is a batch."""
+        """Return U (C,), with the tilt if there is a batch."""
         value = self.plain_energy(theta)
         return value if not batch else value + (batch["tilt"] * theta).sum(1)
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """grad U (C, D)."""
+        """Return grad U (C, D), with the tilt if there is a batch."""
         gradient = self.plain_gradient(theta)
         return gradient if not batch else gradient + batch["tilt"]
 
     def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
-        """U (C,) and grad U (C, D)."""
+        """Return U (C,) and grad U (C, D)."""
         return self.energy(theta, batch), self.gradient(theta, batch)
 
     def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
-        """The task's."""
+        """Return the task's observer."""
         return self.task.observer(rows.stop - rows.start, trajectory, cost)
 
     def state(self) -> dict[str, Tensor]:
-        """Where the tilts are."""
+        """Return the state of the sequence of tilts."""
         return {} if self.tilts is None else self.tilts.state()
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from `state`."""
+        """Continue from `state`."""
         if self.tilts is not None:
             self.tilts.load(state)
 
 
 def starts(task: Any, streams: Sequence[Streams], device: str) -> Tensor:
-    """`task.start` of each chain, (C, D)."""
+    """Return `task.start` of each chain, (C, D)."""
     import torch
 
     found = torch.stack([task.start(s.torch("init", device)) for s in streams])
@@ -136,23 +139,26 @@ def starts(task: Any, streams: Sequence[Streams], device: str) -> Tensor:
 
 
 def moment_observer(task: Task, trajectory: Trajectory, cost: Cost) -> Observer:
-    """Errors of moments against the truth of a task; nothing where it has none."""
+    """Return an observer of errors of moments against the truth of a task; without a truth, it reports nothing."""
     truth = task.truth()
     return Unobserved() if truth is None else MomentObserver(truth, trajectory, cost)
 
 
 class Unobserved(Observer):
-    """Without a truth no metric has a value; `bench truth` and `bench rescore` compute them from the kept draws."""
+    """An observer that reports nothing, for tasks without a truth.
+
+    `bench truth` and `bench rescore` compute the metrics from the kept draws.
+    """
 
     def observe(self, draws: Tensor, weights: Tensor, steps: NDArray[np.int64]) -> None:
         """Do nothing."""
 
     def outcome(self) -> Outcome:
-        """No metric, no curve."""
+        """Return no metric and no curve."""
         return Outcome({})
 
     def state(self) -> dict[str, Tensor]:
-        """Nothing."""
+        """Return an empty state."""
         return {}
 
     def load(self, state: Mapping[str, Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""The entry points of plugins among the installed distributions. One distribution that is broken hides no other."""
+"""The entry points of plugins in the installed distributions. A broken distribution does not hide the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class EntryPoint:
-    """A module that offers something, with the name and version of its distribution ("" where that does not say)."""
+    """The entry point of a plugin, with the name and version of its distribution; version "" if it declares none."""
 
     name: str
     value: str
@@ -24,18 +24,18 @@ class EntryPoint:
 
 @dataclass(frozen=True)
 class Entries:
-    """What was found, by distribution and name; and why of some distributions nothing could be read."""
+    """The entry points that were found, sorted by distribution and name, and why some distributions are unreadable."""
 
     found: list[EntryPoint] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
 
 
 def entries() -> Entries:
-    """All entry points of the group."""
+    """Return all entry points of the group "bench"."""
     unreadable: dict[str, str] = {}
     try:
         points = [*importlib.metadata.entry_points(group=GROUP)]
-    except Exception:  # noqa: BLE001 - it stops at the first distribution whose metadata do not read
+    except Exception:  # noqa: BLE001 - it stops at the first distribution whose metadata cannot be read
         points, unreadable = _one_by_one()
     found = [EntryPoint(point.name, point.value, *_origin(point.dist)) for point in points]
     return Entries(sorted(found, key=lambda entry: (entry.distribution, entry.name)), unreadable)
@@ -49,7 +49,7 @@ def _one_by_one() -> tuple[list[importlib.metadata.EntryPoint], dict[str, str]]:
         name = _origin(dist)[0]
         try:
             own = dist.entry_points.select(group=GROUP)
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - metadata that cannot be read
             unreadable[str(getattr(dist, "_path", name))] = format_error(error)
             continue
         points += [] if name in seen and name != UNKNOWN else own
@@ -60,5 +60,5 @@ def _one_by_one() -> tuple[list[importlib.metadata.EntryPoint], dict[str, str]]:
 def _origin(dist: importlib.metadata.Distribution | None) -> tuple[str, str]:
     try:
         return (str(dist.name or UNKNOWN), str(dist.version or "")) if dist else (UNKNOWN, "")
-    except Exception:  # noqa: BLE001 - metadata that do not read
+    except Exception:  # noqa: BLE001 - metadata that cannot be read
         return UNKNOWN, ""

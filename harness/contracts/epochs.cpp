@@ -1,4 +1,4 @@
-// Permutations as NumPy's `Generator.shuffle` makes them of a range, with SFC64: the same bits in a quarter of the time.
+// Permutations of a range as NumPy's `Generator.shuffle` makes them with SFC64: the same bits in a quarter of the time.
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -14,12 +14,13 @@ struct SFC64 {
   }
 };
 
-// Where each place, from the last down to 1, is to be exchanged: numbers as short as the place, until one is no larger.
+// Draw, for each place from the last down to 1, the place to exchange it with: numbers with as few bits as the place
+// has, until one is not larger than the place.
 static void exchanges(SFC64& generator, long n, uint32_t* with) {
   enum { MOST = 128 };
   uint32_t words[MOST];
   for (long place = n - 1; place > 0;) {
-    long count = 0;  // never more words than are needed for certain
+    long count = 0;  // never more words than are certainly needed
     if (generator.has_half) {
       words[count++] = (uint32_t)generator.half;
       generator.has_half = 0;
@@ -27,7 +28,7 @@ static void exchanges(SFC64& generator, long n, uint32_t* with) {
     while (count + 2 <= place && count + 2 <= MOST) {
       const uint64_t both = generator.next();
       words[count++] = (uint32_t)both;
-      words[count++] = (uint32_t)(generator.half = both >> 32);  // NumPy keeps it, used or not
+      words[count++] = (uint32_t)(generator.half = both >> 32);  // NumPy keeps it, whether it is used or not
     }
     if (count == 0) {
       const uint64_t both = generator.next();
@@ -47,8 +48,8 @@ static void exchanges(SFC64& generator, long n, uint32_t* with) {
   }
 }
 
-// `epochs` permutations of 0 ... terms - 1 for each chain, cut into batches of `width` numbers, the empty places filled
-// with `terms`; `before` are the states of the generators before the last of them.
+// Draw `epochs` permutations of 0 ... terms - 1 for each chain and cut them into batches of `width` numbers, where
+// empty places hold `terms`. `before` receives the states of the generators before the last permutation.
 extern "C" void draw(
   SFC64* generators, SFC64* before, long chains, long epochs, long terms, long batch, long width, long* out, long stride
 ) {

@@ -1,4 +1,4 @@
-"""What the hooks of plugins return, checked: pluggy checks argument names, never a value."""
+"""Checks of what the hooks of plugins return; pluggy checks argument names, but no values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAIN = (str, int, float, bool, type(None))
 
 
 def records(hook: str, answers: Any, kind: type) -> tuple[list[Any], list[str]]:
-    """The members of a hook's answers that are good `kind`s (Info, Method, Path), and what is wrong with the others."""
+    """Return the valid members of a hook's answers, of class `kind` (Info, Method, Path), and all problems found."""
     found: list[Any] = []
     problems: list[str] = []
     for answer in answers:
@@ -35,7 +35,7 @@ def records(hook: str, answers: Any, kind: type) -> tuple[list[Any], list[str]]:
 
 
 def _record(where: str, member: Any, kind: type[Any]) -> Any:
-    """The member as a plain record of its kind; raises `PluginError`."""
+    """Return the member as a plain record of its kind; raise `PluginError` if it is not valid."""
     if not isinstance(member, kind):
         raise PluginError(f"{where} is a {type(member).__name__}, not a {kind.__name__}")
     if kind is Path:

@@ -1,4 +1,4 @@
-"""The hooks a plugin may implement. Each returns a list; nothing heavy is imported until a run needs it.
+"""The hooks that a plugin may implement. Each returns a list; nothing heavy is imported until a run needs it.
 
 A plugin is a module named by an entry point of the group "bench", with functions marked `@harness.hook`:
 
@@ -24,11 +24,11 @@ hook = pluggy.HookimplMarker(GROUP)
 
 @dataclass(frozen=True)
 class Info:
-    """A light record of something that a plugin offers: its name, where it lives, what it is.
+    """A light record of something that a plugin offers: its name, where its class or function is, and a summary.
 
-    `law`, of samplers only, is "package.module:Class" of its `harness.SamplerLaw`; "" where it has none.
-    `fill`, of reports only, is a command whose results the report shows, told to users for whom it is empty.
-    `baseline`, of samplers only, says that it is no sampler of the posterior: leaderboards show it without a rank.
+    `law` (samplers only) is "package.module:Class" of its `harness.SamplerLaw`; "" if it has none.
+    `fill` (reports only) is a command whose results the report shows; users see it if the report is empty.
+    `baseline` (samplers only) marks what is not a sampler of the posterior: leaderboards show it without a rank.
     """
 
     name: str
@@ -92,34 +92,34 @@ def bench_verbs() -> list[Info]:
 
 @spec
 def bench_launchers() -> list[Info]:
-    """Launchers, which bring runs to other machines: `target` is a frozen dataclass, a `harness.Launcher`."""
+    """Launchers, which bring runs to other machines: `target` is a frozen dataclass derived from `harness.Launcher`."""
     raise NotImplementedError
 
 
 @spec
 def bench_facts() -> list[Info]:
-    """What else to say of plugins. `name` is a kind, `target` a function whose mapping extends what is said of one.
+    """Functions that add facts about plugins: `name` is a kind, and `target` a function that returns a mapping.
 
-    sampler  called with its offer and its class; `bench show` and its page have the entries
-    run      called with its row of the view run_status and the registry; `bench show` has the entries
-    suite    called with the path of its file; `bench ls suites` has the entries; raises `UsageError` for a bad file
+    sampler  called with its offer and its class; `bench show` and the sampler's page show the entries
+    run      called with its row of the view run_status and the registry; `bench show` shows the entries
+    suite    called with the path of its file; `bench ls suites` shows the entries; raises `UsageError` for a bad file
     """
     raise NotImplementedError
 
 
 @spec
 def bench_papers() -> list[Path]:
-    """TOML files with a paper's settings for (method, task, protocol), its reported values and claims."""
+    """TOML files with a paper's settings for (method, task, protocol), its reported values and its claims."""
     raise NotImplementedError
 
 
 @spec
 def bench_studies() -> list[Path]:
-    """JSON files of tuned settings, as `bench tune` writes them, one a study; a file's name is the study's."""
+    """JSON files of tuned settings, as `bench tune` writes them, one for each study; the file's name is the study's."""
     raise NotImplementedError
 
 
 @spec
 def bench_suites() -> list[Path]:
-    """TOML files of run commands for `bench nightly`, one a suite; a file's name is the suite's."""
+    """TOML files of run commands for `bench nightly`, one for each suite; the file's name is the suite's."""
     raise NotImplementedError

@@ -1,9 +1,9 @@
-"""A launcher: how jobs get to other machines, and what becomes of them there.
+"""Launchers: how jobs reach other machines, and how the command follows them there.
 
-A job is a parcel of runs for one *agent*, a process that works on them at its place and sends back checkpoints,
-messages and finished attempts. Parcels travel by an *exchange*, which the command and the agent both reach; nothing
-else needs to be shared. A launcher starts agents, says how they are, and ends them. It is a frozen dataclass, whose
-fields are settings: `--set launcher.NAME=VALUE`.
+A job is a parcel of runs for one *agent*, a process that executes them on another machine and sends back checkpoints,
+messages and finished attempts. Parcels travel through an *exchange*, which both the command and the agent can reach;
+they need to share nothing else. A launcher starts agents, reports their states, and ends them. It is a frozen dataclass
+whose fields are settings: `--set launcher.NAME=VALUE`.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from harness.contracts.parameters import Configurable, param
 from harness.system.files import write_whole
 
 PARCEL, LOG, STOP = "job.tar", "log.json", "stop"
-"""Of an exchange: what the agent is given; what it says; and its being there asks the agent to stop."""
+"""File names in an exchange: the agent's input, the agent's messages, and a file that asks the agent to stop."""
 
 
 class Exchange(Protocol):
-    """Files by name, each written and read whole."""
+    """Files by name, each of which is written and read as a whole."""
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a file, or replace it; raises `OSError`. Only `PARCEL` makes an exchange that is not there."""
+        """Write or replace a file; raise `OSError`. Only writing `PARCEL` creates an exchange that does not exist."""
 
     def get(self, name: str) -> bytes | None:
-        """The content of a file, None where there is none; raises `OSError`."""
+        """Return the content of a file, or None if it does not exist; raise `OSError`."""
 
     def names(self) -> Mapping[str, str]:
-        """The files that are there, each with a text that changes whenever its content does; raises `OSError`."""
+        """Return the existing files, each with a text that changes whenever its content does; raise `OSError`."""
 
     def clear(self) -> None:
         """Delete everything."""
@@ -40,25 +40,25 @@ class Exchange(Protocol):
 
 @dataclass(frozen=True)
 class FolderExchange:
-    """The exchange of a job as a folder, on this machine or on a file system that its place shares."""
+    """An exchange that is a folder, on this machine or on a file system that the agent's machine shares."""
 
     folder: Path
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a file aside and rename it."""
+        """Write a file under a temporary name and rename it."""
         if name == PARCEL:
             self.folder.mkdir(parents=True, exist_ok=True)
         write_whole(self.folder / name, content)
 
     def get(self, name: str) -> bytes | None:
-        """The content of a file."""
+        """Return the content of a file."""
         try:
             return (self.folder / name).read_bytes()
         except FileNotFoundError:
             return None
 
     def names(self) -> Mapping[str, str]:
-        """The files with their sizes and times."""
+        """Return the files with their inodes, sizes and times."""
         found = {}
         with suppress(FileNotFoundError):
             for path in self.folder.iterdir():
@@ -76,7 +76,7 @@ class FolderExchange:
 
 @dataclass(frozen=True)
 class JobState:
-    """What became of a job. `where` names its machine; `why` says why it waits, or how it ended."""
+    """The state of a job. `where` names its machine; `why` says why it waits, or how it ended."""
 
     status: Literal["queued", "running", "ended"]
     where: str = ""
@@ -85,7 +85,7 @@ class JobState:
 
 @dataclass(frozen=True, kw_only=True)
 class Launcher(Configurable, ABC):
-    """Base of all launchers."""
+    """Base class of all launchers."""
 
     jobs: int = param(16, "[1, 1000]", "most jobs that a command is cut into")
     workers: int = param(1, "[1, 256]", "runs at a time in a job on CPUs; each has a core")
@@ -93,7 +93,7 @@ class Launcher(Configurable, ABC):
 
     @property
     def device(self) -> str:
-        """The kind of device that runs are made on: "cpu" or "cuda"."""
+        """The kind of device on which runs are executed: "cpu" or "cuda"."""
         return "cuda" if self.gpus else "cpu"
 
     @property
@@ -102,27 +102,27 @@ class Launcher(Configurable, ABC):
         return [f"cuda:{i}" for i in range(self.gpus)] or ["cpu"]
 
     def exchange(self, folder: Path) -> Exchange:
-        """The exchange of a job; `folder` is the one of this name in the results folder, and the default."""
+        """Return the exchange of a job; the default is the job's `folder` in the results folder."""
         return FolderExchange(folder)
 
     @abstractmethod
     def submit(self, folders: Sequence[Path]) -> list[str]:
-        """Submit a job for each exchange; returns what the engine calls them. Raises `RunError` where it refuses.
+        """Submit a job for each exchange; return the engine's names for them. Raise `RunError` if the engine refuses.
 
-        The exchanges have their parcels. What is started calls `harness.run_agent(exchange, name)` there.
+        The exchanges already hold their parcels. The submitted program calls `harness.run_agent(exchange, name)`.
         """
 
     @abstractmethod
     def states(self, names: Sequence[str]) -> Mapping[str, JobState]:
-        """What became of jobs, by one question to the engine; a job that it does not know any more is left out.
+        """Return the states of jobs, by one query to the engine; a job that it no longer knows is left out.
 
-        Raises `RunError` where the engine cannot be asked now.
+        Raise `RunError` if the engine cannot be queried now.
         """
 
     @abstractmethod
     def cancel(self, names: Sequence[str]) -> None:
-        """End jobs, waiting or running ones; those that have ended are none. Agents get SIGTERM and some time."""
+        """Cancel waiting and running jobs; ignore those that have ended. Agents get SIGTERM and some time to stop."""
 
     def forget(self, folder: Path, name: str) -> None:
-        """Delete the exchange of a job that is over, and what else was made for it; `name` may be unknown, ""."""
+        """Delete the exchange of a job that has ended, and what else was made for it; an unknown `name` is ""."""
         self.exchange(folder).clear()

@@ -1,4 +1,4 @@
-"""Fully connected ReLU networks: all chains in one product."""
+"""Fully connected ReLU networks: one product per layer computes all chains."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class MLP:
     """x -> W_L relu(... relu(W_1 x + b_1) ...) + b_L, for chains whose weights are rows of theta (C, D).
 
-    A row is W_1 (row by row), b_1, W_2, b_2 and so on; layers are views of it. Products are one `bmm` a layer: on CPU
-    the bits of a chain do not depend on how many others there are. The gradient is written out: it takes half to two
-    thirds of the time of automatic differentiation.
+    A row holds W_1 (row by row), b_1, W_2, b_2 and so on; the layers are views of it. Each layer is one `bmm`: on CPU
+    the bits of a chain do not depend on the number of other chains. The gradient is written by hand, which takes half
+    to two thirds of the time of automatic differentiation.
     """
 
     def __init__(self, sizes: Sequence[int]) -> None:
@@ -37,7 +37,7 @@ class MLP:
         self.dim = self.layout.dim
 
     def start(self, generator: Generator) -> Tensor:
-        """Weights and biases uniform on +-1/sqrt(inputs of the layer), as torch's own layers start: (D,) float32."""
+        """Return starting weights (D,) float32, uniform on +-1/sqrt(inputs of the layer), as in torch's own layers."""
         import torch
 
         pieces = [
@@ -48,13 +48,13 @@ class MLP:
         return torch.cat(pieces)
 
     def first_statistics(self) -> Tensor:
-        """It has no normalisation: (0,)."""
+        """Return no statistics, (0,), because the network has no normalisation."""
         import torch
 
         return torch.empty(0)
 
     def layers(self, theta: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Weights (C, out, in) and biases (C, 1, out) of each layer, as views."""
+        """Return the weights (C, out, in) and biases (C, 1, out) of each layer, as views."""
         pieces = theta.split(self.splits, dim=1)
         return [
             (weights.view(len(theta), out, into), biases[:, None])
@@ -62,11 +62,11 @@ class MLP:
         ]
 
     def logits(self, theta: Tensor, x: Tensor) -> Tensor:
-        """The last layer (C, n, K) at inputs x (C, n, inputs), or (n, inputs) where all chains have the same."""
+        """Return the logits (C, n, K) at inputs x (C, n, inputs), or (n, inputs) if all chains have the same inputs."""
         return self._forward(theta, x)[0]
 
     def logits_and_pullback(self, theta: Tensor, x: Tensor) -> tuple[Tensor, Pullback]:
-        """The logits at x, and what turns a gradient by them into one by theta."""
+        """Return the logits at x, and a function that turns a gradient with respect to them into one for theta."""
         logits, layers, inputs = self._forward(theta, x)
         return logits, Pullback(self, layers, inputs)
 
@@ -83,7 +83,7 @@ class MLP:
 
 
 class Pullback:
-    """The backward pass of one forward pass: its layers, and what went into each."""
+    """The backward pass of one forward pass, for which it keeps the layers and their inputs."""
 
     def __init__(self, network: MLP, layers: list[tuple[Tensor, Tensor]], inputs: list[Tensor]) -> None:
         self.network = network
@@ -91,7 +91,7 @@ class Pullback:
         self.inputs = inputs
 
     def __call__(self, delta: Tensor) -> Tensor:
-        """sum_n,k delta_nk d logit_nk / d theta: (C, D), for delta (C, n, K)."""
+        """Return sum_n,k delta_nk d logit_nk / d theta, (C, D), for delta (C, n, K)."""
         import torch
 
         slopes = delta.new_empty((len(delta), self.network.dim))
@@ -105,56 +105,56 @@ class Pullback:
 
 
 class MLPProblem(NetworkProblem):
-    """`NetworkProblem` of an `MLP` and cross-entropy, all chains at once.
+    """The `NetworkProblem` of an `MLP` with cross-entropy, for all chains at once.
 
-    The losses of a batch are summed and multiplied by m, the batches of an epoch; the prior is added on the flat
-    vector. Rows beyond the end of a short batch are computed and weigh nothing. The compiler leaves them alone: a few
-    large products gain nothing.
+    The losses of a batch are summed and multiplied by m, the number of batches of an epoch; the prior is added on the
+    flat vector. Rows beyond the end of a short batch are computed with weight zero. The compiler does not compile the
+    network, because a few large products gain nothing from it.
     """
 
     network: MLP
 
     def compile_network(self) -> None:
-        """It has no module."""
+        """Raise `UsageError`, because an MLP has no module."""
         Problem.compile_network(self)
 
     def draw_batches(self, steps: int) -> Batch:
-        """Indices (steps, C, n) on the device, N in the empty places of a short batch."""
+        """Return row indices (steps, C, n) on the device, with N in the empty places of a short batch."""
         return DataProblem.draw_batches(self, steps)
 
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """U (C,)."""
+        """Return U (C,)."""
         total = self.prior(theta, batch)
-        for x, label, weights in self._all(batch):
+        for x, label, weights in self._terms_of(batch):
             total = total + _loss(self.network.logits(theta, x).log_softmax(2), label, weights)
         return total
 
     def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
-        """U (C,) and grad U (C, D)."""
+        """Return U (C,) and grad U (C, D)."""
         total, gradient = self.prior(theta, batch), self.prior_gradient(theta, batch)
-        for logs, label, weights, pulled in self._pulled(theta, batch):
+        for logs, label, weights, pulled in self._with_gradients(theta, batch):
             total = total + _loss(logs, label, weights)
             gradient = pulled.add_(gradient)
         return total, gradient
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """grad U (C, D)."""
+        """Return grad U (C, D)."""
         gradient = self.prior_gradient(theta, batch)
-        for *_, pulled in self._pulled(theta, batch):
+        for *_, pulled in self._with_gradients(theta, batch):
             gradient = pulled.add_(gradient)
         return gradient
 
     def prior(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """-log p(theta) (C,) but for a constant."""
+        """Return -log p(theta) (C,), up to a constant."""
         return -self.task.log_prior(theta)
 
     def prior_gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """Its gradient (C, D)."""
+        """Return the gradient (C, D) of -log p(theta)."""
         return self.task.prior_gradient(theta)
 
-    def _pulled(self, theta: Tensor, batch: Batch | None) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """log p (C, n, K), labels and weights of the terms, and the gradient of their part of U (C, D)."""
-        for x, label, weights in self._all(batch):
+    def _with_gradients(self, theta: Tensor, batch: Batch | None) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """Yield log p (C, n, K), the labels and weights of the terms, and the gradient (C, D) of their part of U."""
+        for x, label, weights in self._terms_of(batch):
             logits, pullback = self.network.logits_and_pullback(theta, x)
             logs = logits.log_softmax(2)
             truth = label.expand(len(theta), -1)[..., None]
@@ -163,11 +163,11 @@ class MLPProblem(NetworkProblem):
 
     @functools.cached_property
     def seen(self) -> Tensor:
-        """What the network sees of the training rows (N, inputs), computed once."""
+        """The network's inputs for the training rows (N, inputs), computed once."""
         return self.task.inputs(self.arrays["x"])
 
-    def _all(self, batch: Batch | None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Inputs (C, n, inputs), labels and weights of the terms (C, n); C = 1 where all chains share them."""
+    def _terms_of(self, batch: Batch | None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Yield the inputs (C, n, inputs), labels and weights (C, n) of the terms; C = 1 if all chains share them."""
         x, label = self.seen, self.labels["train"]
         if batch:
             index = batch["index"]
@@ -178,11 +178,11 @@ class MLPProblem(NetworkProblem):
             yield x[some][None], label[None, some], x.new_ones((1, 1), dtype=self.dtype)
 
     def outputs(self, theta: Tensor, chains: slice, x: Tensor) -> Tensor:
-        """The logits (C, n, K)."""
+        """Return the logits (C, n, K)."""
         return self.network.logits(theta, x)
 
 
 def _loss(logs: Tensor, label: Tensor, weights: Tensor) -> Tensor:
-    """The weighted sum of -log p of the true classes, (C,)."""
+    """Return the weighted sum of -log p of the true classes, (C,)."""
     truth = logs.gather(2, label.expand(len(logs), -1)[..., None])[..., 0]
     return -(truth * weights).sum(1)

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Network:
-    """A torch module as a pure function of flat vectors: its weights, and the running statistics of its normalisation.
+    """A torch module as a pure function of two flat vectors: its weights and its normalisation's running statistics.
 
-    Every parameter is a stretch of the weights, in the order of the module. The kernels of convolutions (O, I, h, w)
-    lie in memory as (O, h, w, I), which is `channels_last`. The statistics are running means and variances; in
-    training mode the forward pass updates them in place. The count of batches is not kept: no average needs it.
+    Every parameter is a part of the weights, in the order of the module. The kernels of convolutions (O, I, h, w) are
+    stored as (O, h, w, I), which is `channels_last`. The statistics are running means and variances; in training mode
+    the forward pass updates them in place. The count of batches is not kept, because no average needs it.
 
     Splitting is one operation, so the gradient of a function of the weights is one concatenation of its parts.
     """
@@ -32,22 +32,22 @@ class Network:
             self.module = _without_counts(make())
         self.shapes = {name: leaf.shape for name, leaf in self.module.named_parameters()}
         self.sizes = [shape.numel() for shape in self.shapes.values()]
-        self.layout = Layout(tuple(Block(n, tuple(_last(p).shape)) for n, p in self.module.named_parameters()))
+        self.layout = Layout(tuple(Block(n, tuple(_channels_last(p).shape)) for n, p in self.module.named_parameters()))
         self.dim = self.layout.dim
         self.buffer_shapes = {name: leaf.shape for name, leaf in self.module.named_buffers()}
         self.buffer_sizes = [shape.numel() for shape in self.buffer_shapes.values()]
 
     def start(self, generator: torch.Generator) -> Tensor:
-        """Weights (D,) as the module's own initialisation draws them, from a generator of the CPU."""
+        """Return weights (D,) as the module's own initialisation draws them, from a generator on the CPU."""
         import torch
 
         with torch.random.fork_rng(devices=[]):
             torch.set_rng_state(generator.get_state())
             module = self.make()
-        return torch.cat([_last(leaf.detach()).reshape(-1) for leaf in module.parameters()])
+        return torch.cat([_channels_last(leaf.detach()).reshape(-1) for leaf in module.parameters()])
 
     def first_statistics(self) -> Tensor:
-        """The statistics (B,) of the module as it is made."""
+        """Return the statistics (B,) of a newly made module."""
         import torch
 
         if not self.buffer_sizes:
@@ -56,15 +56,17 @@ class Network:
             return torch.cat([leaf.reshape(-1) for leaf in _without_counts(self.make()).buffers()])
 
     def weights(self, flat: Tensor, low: torch.dtype | None = None) -> dict[str, Tensor]:
-        """Views of the flat weights, by the module's names; of kernels and matrices in the type `low` where given."""
+        """Return views of the flat weights by the module's names; kernels and matrices are cast to `low` if given."""
         if low is None:
             pieces: Sequence[Tensor] = flat.split(self.sizes)
         else:
-            pieces = _pieces()(flat, self.sizes, [len(shape) > 1 for shape in self.shapes.values()], low)
-        return {name: _first(piece, shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)}
+            pieces = _splitter()(flat, self.sizes, [len(shape) > 1 for shape in self.shapes.values()], low)
+        return {
+            name: _module_shape(piece, shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)
+        }
 
     def statistics(self, flat: Tensor) -> dict[str, Tensor]:
-        """Views of the flat statistics, by the module's names."""
+        """Return views of the flat statistics, by the module's names."""
         pieces = flat.split(self.buffer_sizes) if self.buffer_sizes else ()
         return {
             name: piece.view(shape) for (name, shape), piece in zip(self.buffer_shapes.items(), pieces, strict=True)
@@ -72,7 +74,7 @@ class Network:
 
     @contextmanager
     def forgetful(self) -> Iterator[None]:
-        """Within it a forward pass in training mode leaves the batch's own statistics, and nothing of those before."""
+        """Within it, a forward pass in training mode replaces the running statistics by those of the batch."""
         import torch
 
         layers = [part for part in self.module.modules() if isinstance(part, torch.nn.BatchNorm2d)]
@@ -88,9 +90,9 @@ class Network:
     def forward(
         self, weights: Tensor, statistics: Tensor, x: Tensor, *, training: bool, low: torch.dtype | None = None
     ) -> Tensor:
-        """What the module makes of a batch, by `weights` in the type `low` where autocast would bring them to it.
+        """Return the module's output for a batch x, with kernels and matrices cast to the type `low` if it is given.
 
-        Autocast casts each kernel by itself, forward and backward; here all are cast at once, to the same bits.
+        Autocast would cast each kernel separately, forward and backward; here all are cast at once, to the same bits.
         """
         import torch
 
@@ -103,8 +105,8 @@ class Network:
 
 
 @functools.cache
-def _pieces() -> Callable[[Tensor, Sequence[int], Sequence[bool], torch.dtype], Sequence[Tensor]]:
-    """Pieces of flat weights, some of them in another type, as one operation whose gradient is written in one go."""
+def _splitter() -> Callable[[Tensor, Sequence[int], Sequence[bool], torch.dtype], Sequence[Tensor]]:
+    """Return a function that splits flat weights and casts some of them: one operation with one gradient."""
     import torch
 
     class Pieces(torch.autograd.Function):
@@ -133,13 +135,13 @@ def _without_counts(module: torch.nn.Module) -> torch.nn.Module:
     return module
 
 
-def _last(kernel: Tensor) -> Tensor:
-    """The channels of a convolution's kernel as the last axis."""
+def _channels_last(kernel: Tensor) -> Tensor:
+    """Return a convolution's kernel with the channels as the last axis; other tensors are unchanged."""
     return kernel.permute(0, 2, 3, 1) if kernel.ndim == 4 else kernel
 
 
-def _first(piece: Tensor, shape: torch.Size) -> Tensor:
-    """A stretch of the weights in the module's shape."""
+def _module_shape(piece: Tensor, shape: torch.Size) -> Tensor:
+    """Return a part of the weights in the module's shape: the inverse of `_channels_last`."""
     if len(shape) != 4:
         return piece.view(shape)
     out, into, height, width = shape
@@ -154,5 +156,8 @@ def _constant(numbers: float | tuple[float, ...], dtype: torch.dtype, device: to
 
 
 def constant(numbers: float | tuple[float, ...], like: Tensor) -> Tensor:
-    """Numbers as a tensor of the dtype and on the device of `like`, made once: a recorded step must not copy any."""
+    """Return numbers as a tensor of the dtype and on the device of `like`, made once.
+
+    The tensor is cached, because a recorded step must not copy numbers to the device.
+    """
     return _constant(numbers, like.dtype, like.device)

@@ -1,4 +1,4 @@
-"""A task that is the posterior of a network's weights: any torch module, as a function of one row of theta."""
+"""Tasks that are the posterior of a network's weights: any torch module, as a function of one row of theta."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     Batch = dict[str, Tensor]
 
 STRETCH = 500
-"""Rows that are taken through the network at once where a whole set is."""
+"""Number of rows in one forward pass when a whole set goes through the network."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkTask(DataTask):
     """Classification by a network: a subclass defines `network`, `arrays`, `protocols` and `prior_precision`.
 
-    `arrays(part)` has "x" and "label"; they stay on the device as they are, and `inputs` makes of "x" what the network
-    sees. The minibatches are those of `DataTask`; short ones are cut, not filled up. `changes` and `change` augment
-    them. Batch normalisation makes U a function of the batch: its running statistics go with the draw.
+    `arrays(part)` has "x" and "label"; they stay on the device unchanged, and `inputs` turns "x" into the network's
+    input. The minibatches are those of `DataTask`, but short ones are cut and not filled up. `changes` and `change`
+    augment them. Batch normalisation makes U a function of the batch; its running statistics are part of the draw.
 
-    precision  "float32", which stands for theta's own, or "bfloat16": autocast in the forward pass of a module
-    size       N, where reading the data takes long
-    few        rows of each set that are used; none: all
-    in_laws    settings under which laws are tried, with few rows and in float64
+    precision  "float32", which stands for theta's own dtype, or "bfloat16": autocast in the forward pass of a module
+    size       N, for tasks whose data takes long to read
+    few        the number of rows of each set that are used; None for all
+    in_laws    settings for testing laws, which also use few rows and float64
     """
 
     dtype: ClassVar[str] = "float32"
@@ -57,66 +57,66 @@ class NetworkTask(DataTask):
 
     @property
     def tested(self) -> bool:
-        """A network's metrics are of the rows of "test"."""
+        """True: a network's metrics use the rows of "test"."""
         return True
 
     def network(self) -> Network | MLP:
-        """`Network(make)`, of a function that makes a torch module, or `MLP(sizes)`, which takes all chains at once."""
+        """Return `Network(make)`, where `make` makes a torch module, or `MLP(sizes)`, for all chains at once."""
         raise NotImplementedError(f"{type(self).__name__} has no network")
 
     def inputs(self, x: Tensor) -> Tensor:
-        """What the network sees of rows "x" (..., inputs), in theta's dtype; constants by `constant`."""
+        """Return the network's input for rows "x" (..., inputs), in theta's dtype; make constants with `constant`."""
         import torch
 
         return x.to(getattr(torch, self.dtype))
 
     def changes(self, generator: np.random.Generator, shape: tuple[int, int]) -> Tensor | None:
-        """What the rows of an epoch are changed by, (batches, n, ...); None: nothing."""
+        """Return the changes to the rows of an epoch, (batches, n, ...), or None for no changes."""
         return None
 
     def change(self, x: Tensor, changes: Tensor) -> Tensor:
-        """The rows "x" (n, ...) of a batch of a chain as its `changes` (n, ...) make them."""
+        """Return the rows "x" (n, ...) of one chain's batch after their `changes` (n, ...) are applied."""
         return x
 
     def mean_loss(self, outputs: Tensor, label: Tensor) -> Tensor:
-        """The mean of -log p(label | outputs) over rows: outputs (n, K); cross-entropy unless overridden."""
+        """Return the mean of -log p(label | outputs) over rows, outputs (n, K); cross-entropy unless overridden."""
         from torch.nn.functional import cross_entropy
 
         return cross_entropy(outputs, label)
 
     def dim(self) -> int:
-        """D."""
+        """Return the number of parameters, D."""
         return self.network().layout.dim
 
     def layout(self) -> Layout:
-        """The parameters of the network, by name."""
+        """Return the parameters of the network, by name."""
         return self.network().layout
 
     def terms(self) -> int:
-        """N."""
+        """Return the number of training rows, N."""
         return self.few or self.size or super().terms()
 
     def start(self, generator: torch.Generator) -> Tensor:
-        """The weights as the network's own initialisation draws them."""
+        """Return the weights (D,) as the network's own initialisation draws them."""
         return self.network().start(generator)
 
     def max_block(self, device: str) -> int:
-        """One run at a time on a CPU, whose cache holds the weights of one; on a GPU the more the better."""
+        """Return 1 for a large network on a CPU, whose cache holds the weights of one run; otherwise 64."""
         return 1 if device == "cpu" and self.dim() > 20_000 else 64
 
     def for_laws(self) -> Self:
-        """The same code in float64, with few rows and the settings `in_laws`."""
+        """Return the same code in float64, with few rows and the settings `in_laws`."""
         small = type(f"Small{type(self).__name__}", (type(self),), {"dtype": "float64", "few": 60})
         settings = {field.name: getattr(self, field.name) for field in fields(self)}
         made: Self = small(**{**settings, **self.in_laws})
         return made
 
     def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> Observer:
-        """Scores on the test rows."""
+        """Return an observer of scores on the test rows."""
         return PredictiveObserver(problem, chains, trajectory, cost)
 
     def build(self, streams: Sequence[Streams], device: str) -> NetworkProblem:
-        """The problem of `len(streams)` chains."""
+        """Return the problem of `len(streams)` chains."""
         from harness.contracts.mlp import MLP, MLPProblem
 
         own = [name for name in ("mean_loss", "changes") if getattr(type(self), name) is not getattr(NetworkTask, name)]
@@ -132,20 +132,20 @@ class NetworkTask(DataTask):
 
 
 class NetworkProblem(DataProblem):
-    """The potential of a `NetworkTask`, one chain after the other: the chains of a module share no kernel.
+    """The potential of a `NetworkTask`, computed one chain after the other, because a module's chains share no kernel.
 
-    On a batch the *mean* loss is differentiated, under autocast where asked, and the flat gradient multiplied by the
-    number of rows that it stands for afterwards, in theta's precision; then the prior is added. The usual loss is the
-    mean over each batch, the short one included: there the last batch weighs as much as the others, here its share of
-    the rows. The full U is of the rows as they are, in stretches; batch normalisation uses each stretch's own
-    statistics, as in training, and leaves the running ones alone.
+    On a batch the *mean* loss is differentiated, under autocast if the task asks for it. The flat gradient is then
+    multiplied in theta's precision by the number of rows that it stands for, and the prior is added. The usual loss is
+    the mean over each batch, including the short one: there the last batch has the same weight as the others, here its
+    weight is its share of the rows. The full U uses the rows without changes, in stretches; batch normalisation uses
+    each stretch's own statistics, as in training, and does not update the running ones.
 
-        index   (steps, C, n) int64   rows of the training set, N in the empty places of a short batch
-        change  (steps, C, n, ...)    where there are `changes`
+        index   (steps, C, n) int64   rows of the training set, with N in the empty places of a short batch
+        change  (steps, C, n, ...)    if the task has `changes`
 
     labels   name of a set ("test", "train") -> classes (n,)
-    buffers  running statistics of normalisation, (C, B); B = 0 without. Gradients on a batch update them, and a draw is
-             theta and buffers: `block_limit` is 1 where there are some
+    buffers  running statistics of normalisation, (C, B); B = 0 if there are none. Gradients on a batch update them. A
+             draw consists of theta and buffers, so `block_limit` is 1 if there are any
     """
 
     task: NetworkTask
@@ -167,16 +167,16 @@ class NetworkProblem(DataProblem):
         self.block_limit = 1 if len(statistics) else None
 
     def read(self) -> dict[str, Tensor]:
-        """The training rows as they are; nothing stands behind them."""
+        """Return the training rows without an added row of zeros."""
         return self.set("train")
 
     @functools.cached_property
     def sets(self) -> dict[str, dict[str, Tensor]]:
-        """Sets that were read, by name."""
+        """The sets that were read, by name."""
         return {}
 
     def set(self, name: str) -> dict[str, Tensor]:
-        """The rows of a set on the device, read once."""
+        """Return the rows of a set on the device; they are read once."""
         import torch
 
         if name not in self.sets:
@@ -191,20 +191,21 @@ class NetworkProblem(DataProblem):
 
     @property
     def reference(self) -> Tensor | None:
-        """Predictive probabilities (M, K) that those of the test rows are compared with, if there are any."""
+        """Predictive probabilities (M, K) to compare with those of the test rows, if the task has them."""
         return self.set("test").get("reference")
 
     def initial(self) -> Tensor:
-        """`start` of each chain, (C, D)."""
+        """Return `start` of each chain, (C, D)."""
         import torch
 
         return torch.stack([self.task.start(s.torch("init")) for s in self.streams]).to(self.device, self.dtype)
 
     def draw_batches(self, steps: int) -> Batch:
-        """Indices of rows, and what the rows are changed by.
+        """Return the indices of rows and the changes to the rows.
 
-        How many rows there are is read at every step, and must not wait for a GPU: the indices of longer blocks stay on
-        the CPU. A single step, which may be recorded, is on the GPU as it will be used, without empty places.
+        Each step reads how many rows its batch has, and this must not wait for a GPU, so the indices of longer blocks
+        stay on the CPU. A single step, which may be recorded, gets its tensors on the GPU in their final form, without
+        empty places.
         """
         if self.epochs is None:
             return {}
@@ -216,7 +217,7 @@ class NetworkProblem(DataProblem):
         return {name: sequences[name].sent(part, self.device)[:, :, :size] for name, part in batch.items()}
 
     def batch_rows(self, c: int, batch: Batch, size: int) -> tuple[Tensor, Tensor]:
-        """The rows "x" of chain c's batch as a training step sees them, and their labels; `size` of them."""
+        """Return the rows "x" of chain c's batch as a training step uses them, and their labels; `size` of each."""
         index = batch["index"][c, :size].to(self.device, non_blocking=True)
         x = self.arrays["x"][index]
         if "change" in batch:
@@ -224,11 +225,11 @@ class NetworkProblem(DataProblem):
         return x, self.labels["train"][index]
 
     def stretches(self, name: str, length: int) -> Iterator[Tensor]:
-        """The rows "x" of a set as they are, in order, `length` at a time."""
+        """Yield the rows "x" of a set without changes, in order, `length` at a time."""
         yield from self.set(name)["x"].split(length)
 
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """U (C,)."""
+        """Return U (C,)."""
         import torch
 
         losses = []
@@ -239,16 +240,16 @@ class NetworkProblem(DataProblem):
             return torch.stack(losses) - self.task.log_prior(theta)
 
     def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
-        """U (C,) and grad U (C, D)."""
+        """Return U (C,) and grad U (C, D)."""
         losses, gradient = self._differentiate(theta, batch)
         return losses - self.task.log_prior(theta.detach()), gradient
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """grad U (C, D)."""
+        """Return grad U (C, D)."""
         return self._differentiate(theta, batch)[1]
 
     def compile_network(self) -> None:
-        """Compile the loss and its gradient at their first use, for each size of a batch."""
+        """Compile the loss and its gradient when they are first used, for each size of a batch."""
         import torch
 
         self._compiled = torch.compile(self._loss, fullgraph=True, dynamic=False, options={"compile_threads": 1})
@@ -266,7 +267,7 @@ class NetworkProblem(DataProblem):
             ) from error
 
     def _differentiate(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
-        """The likelihood's part of U (C,), and grad U (C, D)."""
+        """Return the likelihood's part of U (C,), and grad U (C, D)."""
         import torch
 
         found = [self._differentiate_chain(c, x.detach(), batch) for c, x in enumerate(theta)]
@@ -290,7 +291,7 @@ class NetworkProblem(DataProblem):
         return torch.stack(losses).sum(), self.task.add_prior_gradient(gradient, x.detach())
 
     def parts(self, c: int, batch: Batch | None) -> Iterator[tuple[int, tuple[Tensor, Tensor]]]:
-        """Inputs and labels of chain c, each with the number of terms of U that its mean loss stands for."""
+        """Yield inputs and labels of chain c, each pair with the number of terms of U that its mean loss stands for."""
         if batch:
             index = batch["index"][c]
             size = len(index) if index.is_cuda else int((index < self.terms).sum())
@@ -311,17 +312,17 @@ class NetworkProblem(DataProblem):
         return self.task.mean_loss(self._forward(weights, statistics, x, training=True), label)
 
     def _forward(self, weights: Tensor, statistics: Tensor, x: Tensor, *, training: bool) -> Tensor:
-        """Outputs in theta's precision."""
+        """Return the outputs in theta's precision."""
         import torch
 
         low = self.task.precision == "bfloat16"
         with torch.autocast(x.device.type, torch.bfloat16) if low else nullcontext():
-            dtype = torch.bfloat16 if low and self._compiled is None else None  # a compiler casts where it computes
+            dtype = torch.bfloat16 if low and self._compiled is None else None  # compiled code casts where it computes
             outputs = self.network.forward(weights, statistics, x, training=training, low=dtype)
         return outputs.to(self.dtype)
 
     def statistics_of(self, theta: Tensor, batch: Batch) -> Tensor:
-        """The statistics (B,) of normalisation on one batch of chain 0 alone, for the weights theta (D,)."""
+        """Return the statistics (B,) of normalisation on one batch of chain 0 alone, for the weights theta (D,)."""
         import torch
 
         fresh = torch.zeros_like(self.buffers[0])
@@ -331,7 +332,7 @@ class NetworkProblem(DataProblem):
         return fresh
 
     def predict(self, theta: Tensor, chains: slice, name: str) -> Iterator[Tensor]:
-        """log p (C, m, K) float32 of successive stretches of a set, in order, in evaluation mode."""
+        """Yield log p (C, m, K) float32 of successive stretches of a set, in order, in evaluation mode."""
         import torch
 
         with torch.no_grad():
@@ -339,21 +340,21 @@ class NetworkProblem(DataProblem):
                 yield self.outputs(theta, chains, self.task.inputs(x)).log_softmax(2).float()
 
     def outputs(self, theta: Tensor, chains: slice, x: Tensor) -> Tensor:
-        """What the network makes of inputs (n, ...), for draws theta (C, D) of `chains`: (C, n, K)."""
+        """Return the network's outputs (C, n, K) for inputs (n, ...) and draws theta (C, D) of `chains`."""
         import torch
 
         each = zip(theta, self.buffers[chains], strict=True)
         return torch.stack([self._forward(weights, statistics, x, training=False) for weights, statistics in each])
 
     def state(self) -> dict[str, Tensor]:
-        """Where each chain is in its epoch, and the running statistics."""
+        """Return the place of each chain in its epoch, and the running statistics."""
         state = {f"order/{name}": leaf for name, leaf in super().state().items()}
         if self._changes is not None:
             state |= {f"changes/{name}": leaf for name, leaf in self._changes.state().items()}
         return state | {"buffers": self.buffers}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from `state`."""
+        """Continue from `state`."""
         for name, sequence in (("order/", self.epochs), ("changes/", self._changes)):
             if sequence is not None:
                 sequence.load({n.removeprefix(name): leaf for n, leaf in state.items() if n.startswith(name)})

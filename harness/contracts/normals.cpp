@@ -1,5 +1,5 @@
 // Normals as torch's `normal_` draws them into float32 on x86, with its Mersenne twister: the same bits in a third of
-// the time. Logarithm, sine and cosine are those of Cephes, rounded as torch's avx_mathfun.h is compiled.
+// the time. Logarithm, sine and cosine are those of Cephes, with the rounding of torch's compiled avx_mathfun.h.
 #include <cstdint>
 #include <initializer_list>
 #include <immintrin.h>
@@ -11,7 +11,7 @@ typedef float Reals __attribute__((vector_size(32)));
 
 enum { N = 624, M = 397 };
 
-// What `Generator.get_state` begins with.
+// The beginning of what `Generator.get_state` returns.
 struct State {
   uint64_t seed;
   int32_t left, seeded;
@@ -89,7 +89,7 @@ static inline void normals(float* data) {
   _mm256_storeu_ps(data + 8, radius * sine + 0.0f);
 }
 
-// Fill `out` with `size` numbers, 16 at least.
+// Fill `out` with `size` numbers; `size` is at least 16.
 extern "C" void draw(State* state, float* out, long size) {
   uint32_t words[N];
   for (int i = 0; i < N; ++i) words[i] = (uint32_t)state->words[i];
@@ -109,7 +109,7 @@ extern "C" void draw(State* state, float* out, long size) {
     }
   };
   const long whole = size & ~15L;
-  for (long start = 0; start < size; start += 8 * N) {  // what is drawn is still in the cache when it is transformed
+  for (long start = 0; start < size; start += 8 * N) {  // the numbers are still in the cache when they are transformed
     const long stop = start + 8 * N < size ? start + 8 * N : size;
     uniforms(out + start, stop - start);
     for (long i = start; i + 16 <= stop; i += 16) normals(out + i);

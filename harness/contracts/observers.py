@@ -1,4 +1,4 @@
-"""What every observer of a task with a truth does: errors of moments, and the curves that rankings are made of."""
+"""Observers of tasks with a truth: errors of moments, and the curves on which rankings are based."""
 
 from __future__ import annotations
 
@@ -40,13 +40,18 @@ POINTS = 200
 class MomentErrors:
     """Errors of the running moments of one run against the truth at T = 1, whatever the run's own temperature.
 
-    Curves, x being the cost in data passes (burn-in included) at about 200 log-spaced draws, y (C, n): joint_b2_z_max,
-    _z_mean, _z2_max, _z2_mean, and _x_*, _x2_*: `LowError` along the truth's K directions. At the
-    last of them joint_b2_z2_max is over the indicators of the truth's quantiles too, where it states them. Curves y (C,
-    n): joint_error, the signed errors of each chain's averages at the end, in sds of what is averaged: z along the K
-    directions, z^2, and the indicators of the quantiles; chain_error_z (C, D) is the first of them. Curves of all
-    chains together, y (1, n), for the gate (`JointMoments`): whitened_mean (D), whitened_second
-    (the lower triangle, row by row), and, where the truth states quantiles, distribution_error (K m).
+    `curves` returns three groups of curves.
+
+    x is the cost in data passes (burn-in included) at about 200 log-spaced draws, y (C, n): joint_b2_z_max, _z_mean,
+    _z2_max, _z2_mean, and the same with x and x2 in place of z and z2: those of `LowError` along the truth's K
+    directions. At the last draw joint_b2_z2_max includes the indicators of the truth's quantiles, if it states them.
+
+    x is an index, y (C, n): joint_error holds the signed errors of each chain's averages at the end, in sds of what is
+    averaged: z along the K directions, z^2, and the indicators of the quantiles. chain_error_z (C, D) is the first D of
+    these.
+
+    x is an index, y (1, n) for all chains together, used by the gate (`JointMoments`): whitened_mean (D),
+    whitened_second (the lower triangle, row by row), and, if the truth states quantiles, distribution_error (K m).
     """
 
     def __init__(self, truth: Truth, trajectory: Trajectory, cost: Cost) -> None:
@@ -63,7 +68,7 @@ class MomentErrors:
         self.low_error.update(draws, weights)
 
     def metrics(self) -> dict[str, float | None]:
-        """Those of `MOMENT_METRICS`."""
+        """Return the values of `MOMENT_METRICS`."""
         error, ratio = pooled_errors(self.sums)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             worst = np.abs(np.log(ratio)).argmax()
@@ -75,7 +80,7 @@ class MomentErrors:
         }
 
     def curves(self) -> dict[str, Curve]:
-        """All curves of the class docstring."""
+        """Return all curves that the class docstring describes."""
         errors, joint, curves = self._errors(), self.joint, self.low_error.curves()
         with np.errstate(over="ignore", invalid="ignore"):
             if self.truth.quantiles is not None:
@@ -100,11 +105,11 @@ class MomentErrors:
         return {"low_error": self.low_error, "sums": self.sums}
 
     def state(self) -> dict[str, Tensor]:
-        """Everything that `load` needs."""
+        """Return everything that `load` needs."""
         return to_tensors({name: part.state() for name, part in self._parts().items()})
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from `state`."""
+        """Continue from `state`."""
         for name, part in self._parts().items():
             part.load(from_tensors(state, name))
 
@@ -117,15 +122,15 @@ MOMENT_METRICS = (
     Metric("mean_error", "min", "sd", "largest error of a mean over the coordinates, T = 1"),
     Metric("variance_ratio", "target", "1", "sample over true variance, worst coordinate, T = 1", target=1.0),
 )  # fmt: skip
-"""What `MomentObserver` reports: a task that uses it lists these among its metrics."""
+"""The metrics that `MomentObserver` reports; a task that uses it lists them among its metrics."""
 
 
 class MomentObserver(Observer):
-    """The metrics and curves of `MomentErrors`: all that a task with a truth needs to be ranked.
+    """The metrics and curves of `MomentErrors`, which are all that a task with a truth needs to be ranked.
 
-    A task adds metrics that are functions of weighted sums over the draws by two functions, or derives from it.
+    A task adds metrics that are functions of weighted sums over the draws by passing two functions or by subclassing.
 
-    sums  draws (B, C, D), weights (B, C) -> an array, added up over the blocks
+    sums  draws (B, C, D), weights (B, C) -> an array, which is added up over the blocks
     own   that array -> metrics by name
     """
 
@@ -155,7 +160,7 @@ class MomentObserver(Observer):
         self.seen += len(draws)
 
     def outcome(self) -> Outcome:
-        """The task's own metrics, `MOMENT_METRICS` and the curves; nothing before the first draw."""
+        """Return the task's own metrics, `MOMENT_METRICS` and the curves; nothing before the first draw."""
         if not self.seen:
             return Outcome({})
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -163,11 +168,11 @@ class MomentObserver(Observer):
         return Outcome({n: finite_or_none(v) for n, v in own.items()} | self.errors.metrics(), self.errors.curves())
 
     def state(self) -> dict[str, Tensor]:
-        """Everything that `load` needs."""
+        """Return everything that `load` needs."""
         return self.errors.state() | to_tensors({"moments": {"seen": np.array(self.seen), "total": self.total}})
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from `state`."""
+        """Continue from `state`."""
         self.errors.load(state)
         own = from_tensors(state, "moments")
         self.seen, self.total = int(own["seen"]), own["total"]
@@ -181,25 +186,26 @@ SERIES_METRICS = (
     Metric("rhat", "min", "1", "rank-normalised split R-hat, worst coordinate"),
     *MOMENT_METRICS,
 )
-"""What `SeriesObserver` reports."""
+"""The metrics that `SeriesObserver` reports."""
 TEMPERATURE_METRICS = (
     Metric("temperature", "target", "1", "configurational temperature, mean over directions", target=1.0),
     Metric("temperature_min", "target", "1", "the coldest eigendirection of the Hessian at the mode", target=1.0),
     Metric("temperature_max", "target", "1", "the hottest eigendirection of the Hessian at the mode", target=1.0),
 )
-"""What `SeriesObserver` reports, the second ones where it is told of gradients."""
+"""The metrics that `SeriesObserver` also reports if it is given a gradient."""
 
 
 class SeriesObserver(MomentObserver):
-    """`MomentObserver`, and what needs the whole series of draws, which it holds: 8 bytes a number.
+    """`MomentObserver` with the metrics that need the whole series of draws, which it holds: 8 bytes a number.
 
-    Effective sizes and R-hat are of the draws as they come, whatever their weights; errors and temperatures weigh
-    them. For an ensemble effective sizes and R-hat have no value: its particles are no series and may depend on each
-    other. Curves are those of `MomentErrors`, and chain_ess (C, D): the paper's ESS of each chain.
+    Effective sample sizes and R-hat use the draws in order, without their weights; errors and temperatures use the
+    weights. For an ensemble, effective sample sizes and R-hat have no value, because its particles are not a series and
+    may depend on each other. The curves are those of `MomentErrors` and chain_ess (C, D), the paper's ESS of each
+    chain.
 
-    gradient    draws (n, D) -> grad U (n, D), for temperatures: of all chains together, 1 but for Monte Carlo error
+    gradient    draws (n, D) -> grad U (n, D), for temperatures: they pool all chains, and are 1 up to Monte Carlo error
     axes        the directions of temperatures, columns (D, K)
-    gradients   most draws at which the gradient is taken
+    gradients   the largest number of draws at which the gradient is computed
     """
 
     def __init__(
@@ -221,18 +227,18 @@ class SeriesObserver(MomentObserver):
         self.weights = np.empty((kept, chains))
 
     def add(self, draws: Array, weights: Array) -> None:
-        """Hold the draws."""
+        """Add draws (B, C, D) with weights (B, C), and keep them."""
         block = slice(self.seen, self.seen + len(draws))
         self.draws[block], self.weights[block] = draws, weights
         super().add(draws, weights)
 
     def picked(self, n: int) -> Array:
-        """At most n of the draws of all chains (n, D), evenly spaced in weight."""
+        """Return at most n of the draws of all chains, (n, D), evenly spaced in weight."""
         flat = self.draws[: self.seen].reshape(-1, self.draws.shape[2])
         return pick(flat, self.weights[: self.seen].ravel(), min(len(flat), n))
 
     def outcome(self) -> Outcome:
-        """`SERIES_METRICS`, `TEMPERATURE_METRICS` where gradients are known, and the curves."""
+        """Return `SERIES_METRICS`, `TEMPERATURE_METRICS` if a gradient is known, and the curves."""
         plain = super().outcome()
         if not self.seen:
             return plain
@@ -258,41 +264,41 @@ class SeriesObserver(MomentObserver):
         return Outcome({name: finite_or_none(value) for name, value in values.items()}, curves)
 
     def state(self) -> dict[str, Tensor]:
-        """Everything that `load` needs."""
+        """Return everything that `load` needs."""
         own = {"draws": self.draws[: self.seen], "weights": self.weights[: self.seen]}
         return super().state() | to_tensors({"own": own})
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from `state`."""
+        """Continue from `state`."""
         super().load(state)
         own = from_tensors(state, "own")
         self.draws[: self.seen], self.weights[: self.seen] = own["draws"], own["weights"]
 
 
 def steps_of_draws(trajectory: Trajectory, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The steps, counted from 1, after which so many draws (each 1 or more) were kept."""
+    """Return the steps, counted from 1, after which these numbers of draws (each 1 or more) were kept."""
     return np.flatnonzero(trajectory.keep)[counts - 1] + 1
 
 
 def draw_grid(trajectory: Trajectory) -> NDArray[np.int64]:
-    """About 200 log-spaced counts of kept draws, from 1 to all of them."""
+    """Return about 200 log-spaced counts of kept draws, from 1 to all of them."""
     return np.unique(np.geomspace(1, np.count_nonzero(trajectory.keep), POINTS).round().astype(np.int64))
 
 
 def finite_or_none(value: float | None) -> float | None:
-    """A metric's value, None where it does not exist."""
+    """Return a metric's value, or None if it does not exist or is not finite."""
     return float(value) if value is not None and math.isfinite(value) else None
 
 
 def pick(draws: Array, weights: Array, n: int) -> Array:
-    """n of the draws (N, D), evenly spaced in cumulative weight (N,): evenly spaced in time where all are equal."""
+    """Return n of the draws (N, D), evenly spaced in cumulative weight (N,): in time, if all weights are equal."""
     total = np.cumsum(weights)
     place = np.searchsorted(total, total[-1] * (np.arange(n) + 0.5) / n)
     return np.asarray(draws[place.clip(max=len(draws) - 1)])
 
 
 def to_tensors(states: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, Tensor]:
-    """The states of several accumulators as one dict of tensors, "accumulator/entry"."""
+    """Return the states of several accumulators as one dict of tensors, by "accumulator/entry"."""
     import torch
 
     return {
@@ -303,6 +309,6 @@ def to_tensors(states: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, Te
 
 
 def from_tensors(state: Mapping[str, Tensor], owner: str) -> dict[str, NDArray[Any]]:
-    """The state of one accumulator out of `to_tensors`."""
+    """Return the state of one accumulator from a dict that `to_tensors` made."""
     prefix = f"{owner}/"
     return {n.removeprefix(prefix): v.numpy().copy() for n, v in state.items() if n.startswith(prefix)}

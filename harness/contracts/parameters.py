@@ -1,6 +1,6 @@
-"""Hyperparameters as dataclass fields that know their range, meaning and source.
+"""Hyperparameters as dataclass fields that state their range, meaning and source.
 
-Samplers, schedules and tasks are frozen dataclasses deriving from `Configurable`; each field is declared by
+Samplers, schedules and tasks are frozen dataclasses deriving from `Configurable`. Each field is declared by
 
     friction: float = param(0.1, "(0, 1]", "alpha, one minus the momentum", source="Chen et al. 2014, eq. 15")
 
@@ -22,11 +22,11 @@ from harness.system.errors import UsageError
 _MISSING = dataclasses.MISSING
 LONGEST_NAME = 200
 LONGEST_VALUE = 1000
-"""Characters of a name and of a value; plugins' names have 60 at most, and a value may be a path."""
+"""Largest numbers of characters in a name and in a value; plugins' names have at most 64, and a value may be a path."""
 WHOLE = 2**53
-"""Integers below it are exact as floats too."""
+"""Integers below this are exact as floats too."""
 RELATIVE = " x"
-"""Ends an interval to search that is relative to the value that a setting has without a search."""
+"""The end of a search interval that is relative to the setting's value without a search."""
 
 
 def param(
@@ -40,11 +40,11 @@ def param(
     tune: str = "",
     later: bool = False,
 ) -> Any:
-    """A dataclass field with its allowed interval ("(0, 1]", "[1, inf)"), meaning and source of the default.
+    """Return a dataclass field with its allowed interval ("(0, 1]", "[1, inf)"), its meaning and its default's source.
 
-    unit   of a sampler's hyperparameter: the power of U in it; 1 for the size of a gradient, 2 for its variance
-    tune   the interval that `bench tune` searches: "[0.01, 1]", or "[1e-3, 30] x" times the value that it would have
-    later  added after runs exist: run keys omit it at its default, so that earlier keys stay valid
+    unit   for a sampler's hyperparameter: the power of U in it; 1 for the size of a gradient, 2 for its variance
+    tune   the interval that `bench tune` searches: "[0.01, 1]", or "[1e-3, 30] x" times the value without a search
+    later  True for a field added after runs exist: run keys omit it at its default, so that earlier keys stay valid
     """
     limits, search = (_interval(text) if text else None for text in (allowed, tune.removesuffix(RELATIVE)))
     if limits and search and not tune.endswith(RELATIVE) and not limits[0] <= search[0] <= search[1] <= limits[1]:
@@ -60,7 +60,7 @@ def param(
 
 @dataclass(frozen=True)
 class Field:
-    """One hyperparameter as the command line and the plan see it."""
+    """One hyperparameter as the command line and the plan use it."""
 
     name: str
     type: str
@@ -75,7 +75,7 @@ class Field:
     later: bool = False
 
     def search_range(self, value: Any) -> tuple[float, float] | None:
-        """The interval that `tune` declares for a setting that has this value otherwise; None if there is none."""
+        """Return the interval that `tune` declares for a setting with this value, or None if it declares none."""
         if not self.tune or value is None:
             return None
         low, high = _interval(self.tune.removesuffix(RELATIVE))
@@ -84,7 +84,7 @@ class Field:
 
 @dataclass(frozen=True, kw_only=True)
 class Configurable:
-    """A frozen dataclass whose fields are checked against their declared type and range."""
+    """A frozen dataclass whose fields are checked against their declared types and ranges."""
 
     def __post_init__(self) -> None:
         for spec in schema(type(self)):
@@ -93,7 +93,7 @@ class Configurable:
 
 
 def schema(cls: type) -> list[Field]:
-    """The declared hyperparameters of a `Configurable` class, in order; `TypeError` where one hides a method."""
+    """Return the hyperparameters that a `Configurable` class declares, in order; `TypeError` if one hides a method."""
     hints = typing.get_type_hints(cls)
     for f in fields(cls):
         for base in cls.__mro__:
@@ -128,7 +128,7 @@ def _field(f: dataclasses.Field[Any], hint: Any) -> Field:
 
 
 def check(spec: Field, value: Any, where: str) -> Any:
-    """Return `value` converted to the field's type; raise `UsageError` where type, range or choice is wrong."""
+    """Return `value` converted to the field's type; raise `UsageError` if its type, range or choice is wrong."""
     label = f"{where}.{spec.name}"
     if value is None or (spec.optional and value == "none"):
         if spec.optional:
@@ -145,7 +145,7 @@ def check(spec: Field, value: Any, where: str) -> Any:
 
 
 def describe(spec: Field) -> str:
-    """What a field accepts, in a few words, for messages."""
+    """Return a short description of what a field accepts, for messages."""
     kind = {"float": "a number", "int": "an integer", "bool": "true or false", "str": "text"}.get(spec.type, spec.type)
     limits = f" in {spec.allowed}" if spec.allowed else ""
     options = f", one of {', '.join(spec.choices)}" if spec.choices else ""
@@ -176,7 +176,7 @@ def _to_float(value: Any) -> float | None:
     if isinstance(value, bool):
         return None
     try:
-        return float(value) + 0.0  # minus zero is zero, and the same run
+        return float(value) + 0.0  # minus zero becomes zero, which is the same run
     except (TypeError, ValueError, OverflowError):
         return None
 
@@ -189,7 +189,7 @@ def _to_int(value: Any) -> int | None:
 
 
 def _to_str(value: Any) -> str | None:
-    """Text that can be written: not bytes of a command that are no characters, nor control characters."""
+    """Return printable text, or None: undecodable bytes of a command line and control characters are not accepted."""
     return value if isinstance(value, str) and value.isprintable() else None
 
 
@@ -197,7 +197,7 @@ _CONVERTERS = {"bool": _to_bool, "int": _to_int, "float": _to_float, "str": _to_
 
 
 def _interval(text: str) -> tuple[float, float]:
-    """The ends of "[low, high)"; raises `ValueError` where it is none."""
+    """Return the ends of "[low, high)"; raise `ValueError` if the text is not an interval."""
     low, comma, high = text[1:-1].partition(",")
     if text[0] not in "([" or text[-1] not in ")]" or not comma or not float(low) <= float(high):
         raise ValueError(f"allowed = {text!r} is not an interval, as in '(0, 1]' or '[1, inf)'")
@@ -219,7 +219,7 @@ def check_known(kind: str, names: typing.Iterable[str], known: typing.Collection
 
 
 def suggestions(name: str, known: typing.Iterable[str]) -> str:
-    """A hint for a misspelt name: "; did you mean a, b?" or the list of what exists."""
+    """Return a hint for a misspelt name: "; did you mean a, b?" or the list of existing names."""
     if len(name) > LONGEST_NAME:
         return f"; it has {len(name):,} characters, and no name has more than {LONGEST_NAME}"
     names = sorted(known)

@@ -1,4 +1,4 @@
-"""Running the code of plugins: whatever it raises becomes a `PluginError`, and what it prints stays off stdout."""
+"""Execution of plugin code: whatever it raises becomes a `PluginError`, and what it prints stays off stdout."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ import harness
 from harness.system.errors import BenchError, PluginError
 
 LONGEST = 500
-"""Characters that are told of a message."""
+"""Number of characters of a message that are shown."""
 
 
 @contextlib.contextmanager
 def plugin_code(what: str) -> Iterator[None]:
-    """Run a plugin's code; what it raises becomes a `PluginError` that begins with `what`. Ctrl-C stays Ctrl-C."""
+    """Run a plugin's code; what it raises becomes a `PluginError` that begins with `what`. Ctrl-C is passed on."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
     except (BenchError, KeyboardInterrupt):
         raise
-    except BaseException as error:  # SystemExit too: a plugin does not end the command
+    except BaseException as error:  # SystemExit too: a plugin must not end the command
         raise PluginError(f"{what}: {format_error(error)}") from error
 
 
 def format_error(error: BaseException) -> str:
-    """Type and message of an error, on one line and not too long; of one that cannot even say it, the type."""
+    """Return type and message of an error on one line, shortened; only the type if the message cannot be computed."""
     try:
         text = " ".join(str(error).split()).encode(errors="replace").decode()[:LONGEST]
-        text += _instead(error, text)
+        text += _hint(error, text)
     except BaseException:  # noqa: BLE001 - a plugin's own exception
         text = ""
     name = type(error).__name__
     return f"{name}: {text}" if text else name
 
 
-def _instead(error: BaseException, text: str) -> str:
-    """What an object or a class of the harness offers, where a plugin asked it for something else."""
+def _hint(error: BaseException, text: str) -> str:
+    """Return a hint of what an object or class of the harness offers, if a plugin asked it for something else."""
     asked = getattr(error, "obj", None) if isinstance(error, AttributeError) else None
     if type(asked).__module__.startswith("harness."):
-        contracts = (harness.Potential, harness.Noise)  # samplers see several classes that keep them
+        contracts = (harness.Potential, harness.Noise)  # samplers get several classes that implement them
         kept = next((kind for kind in contracts if type(asked).__name__.endswith(kind.__name__)), type(asked))
         names = {*dir(kept), *getattr(kept, "__annotations__", ())}
         return f"; it has {', '.join(sorted(name for name in names if not name.startswith('_')))}"

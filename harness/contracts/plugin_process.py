@@ -1,6 +1,6 @@
-"""The process that looks at plugins from outside: one that hangs, exits or crashes at import costs no command.
+"""A process that imports plugins, so that one that hangs, exits or crashes at import does not end the command.
 
-One-off plugin files are modules too: `FILES` has their paths by name, wherever they are imported.
+One-off plugin files can be imported as modules too: `FILES` maps their names to their paths.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FILES: dict[str, str] = {}
 
 
 def add_file(path: Path) -> str:
-    """Make a file a module; its name."""
+    """Make a file importable as a module; return the module's name."""
     name = path.stem.replace("-", "_")
     FILES[name] = str(path.resolve())
     return name
@@ -41,7 +41,7 @@ sys.meta_path.append(_Files())
 
 
 def answers(plugins: Sequence[Plugin], seconds: float) -> Iterator[Plugin | str]:
-    """Each plugin with what it offers; where one ends the process, or takes longer than `seconds`, the reason."""
+    """Yield each plugin with what it offers; if one ends the process or takes more than `seconds`, yield the reason."""
     program = f"import sys; sys.path[:] = {sys.path!r}; from harness.contracts import plugin_process as p; p.serve()"
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
@@ -58,20 +58,20 @@ def answers(plugins: Sequence[Plugin], seconds: float) -> Iterator[Plugin | str]
 
 
 def ending(code: int | None, seconds: float) -> str:
-    """How a process ended whose time was limited by `limit`."""
+    """Return a description of how a process ended whose time was limited by `limit`."""
     if code == -signal.SIGALRM:
         return f"it took more than {seconds:g} s"
     return f"it ended its process ({f'signal {-code}' if code and code < 0 else f'exit code {code}'})"
 
 
 def limit(seconds: float) -> None:
-    """End this process by SIGALRM after so many seconds, whatever code it executes then; 0: never."""
+    """End this process by SIGALRM after `seconds`, whatever code it then executes; 0 removes the limit."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def serve() -> None:
-    """What the process does. What plugins print goes to stderr."""
+    """Import the plugins that stdin names and write what they offer to stdout. What they print goes to stderr."""
     from harness.contracts.registry import look
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -79,7 +79,7 @@ def serve() -> None:
     FILES.update(files)
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    os.register_at_fork(after_in_child=channel.close)  # or the end of this process would not be seen
+    os.register_at_fork(after_in_child=channel.close)  # otherwise the end of this process would not be noticed
     for plugin in plugins:
         limit(seconds)
         look(plugin)

@@ -1,4 +1,4 @@
-"""A task that is a posterior of data: a likelihood, a prior and arrays; batches, scaling and padding are here."""
+"""Tasks that are a posterior of data: a likelihood, a prior and arrays; batches, scaling and padding are done here."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     Batch = dict[str, Tensor]
 
 HELD_OUT = 10
-"""Every so many training rows one is held out where settings are tuned."""
+"""One training row out of this many is held out when settings are tuned."""
 GROUP_NUMBERS = 200_000
-"""Most numbers of the rows of a group of chains at once: beyond it memory is mapped anew in each step."""
+"""Most numbers in the rows of chains that are computed at once: beyond it each step maps memory anew."""
 
 
 class Rows:
-    """The rows of the arrays that a step looks at: `rows["x"]` is (C, n, ...), or (1, n, ...) for all the data.
+    """The rows of the arrays that a step uses: `rows["x"]` is (C, n, ...), or (1, n, ...) for all the data.
 
-    Batches are filled up to one length with rows of zeros; `rows["present"]` is 0 there and 1 elsewhere.
+    Batches are filled up to one length with rows of zeros; `rows["present"]` is 0 for these and 1 for the others.
     """
 
     def __init__(self, arrays: Mapping[str, Tensor], index: Tensor | None) -> None:
@@ -59,13 +59,13 @@ class DataTask(Task):
 
         U(theta) = -sum_{i=1..N} log p(row_i | theta) - log p(theta)
 
-    A minibatch is the next n rows of the chain's own permutation of the N rows. m = ceil(N/n) of them are an epoch, the
-    last one short, and each is scaled by m: the mean of the gradients of an epoch is grad U exactly.
+    A minibatch is the next n rows of the chain's own permutation of the N rows. An epoch is m = ceil(N/n) of them, the
+    last one short, and each is scaled by m: the mean of the gradients of an epoch is exactly grad U.
 
-    prior_precision  of a prior N(0, I / prior_precision); with another prior leave it None and define `log_prior`
-    batch            n; None: all rows. Declare it as a parameter (`harness.param`) to make it a setting
-    lanes            batches are filled up to a multiple of this, so that the rows of each chain lie alike in the vector
-                     unit, and a chain's bits do not depend on the others; 1 for networks
+    prior_precision  of the prior N(0, I / prior_precision); for another prior leave it None and define `log_prior`
+    batch            n, or None for all rows. Declare it as a parameter (`harness.param`) to make it a setting
+    lanes            batches are filled up to a multiple of this, so that the rows of each chain have the same alignment
+                     in the vector unit and a chain's bits do not depend on the others; 1 for networks
     """
 
     batch: ClassVar[int | None] = None
@@ -73,26 +73,26 @@ class DataTask(Task):
     provides: ClassVar[frozenset[str]] = frozenset({"terms"})
 
     def __post_init__(self) -> None:
-        """Refuse a batch of more rows than there are."""
+        """Raise `UsageError` if a batch has more rows than the data."""
         super().__post_init__()
         if self.batch is not None and self.batch > self.terms():
             name = self.datasets[0].dataset if self.datasets else "the data"
             raise UsageError(f"task.batch = {self.batch} is more than the {self.terms()} rows of {name}")
 
     def arrays(self, part: str) -> Mapping[str, NDArray[Any]]:
-        """The data: named arrays of N rows. Floats get the task's dtype, other types stay.
+        """Return the data: named arrays of N rows. Floats are converted to the task's dtype, other types stay.
 
         `part` is "train", or "test" for the held-out rows of a classifier; "label" is the class of a row, 0 ... K - 1.
-        "reference" of "test", where there is one, are probabilities (M, K) that predictions are compared with.
+        If "test" has a "reference", it holds probabilities (M, K) with which predictions are compared.
         """
         raise NotImplementedError(f"{type(self).__name__} has no arrays")
 
     def logits(self, theta: Tensor, rows: Rows) -> Tensor:
-        """The log-odds of the classes of each row, (C, n, K), up to a constant of the row. For classifiers."""
+        """Return the log-odds of the classes of each row, (C, n, K), up to a constant per row. For classifiers."""
         raise NotImplementedError(f"{type(self).__name__} has neither log_likelihood nor logits")
 
     def log_likelihood(self, theta: Tensor, rows: Rows) -> Tensor:
-        """log p(row | theta), (C, n), at theta (C, D); of `rows["label"]` by `logits` unless overridden.
+        """Return log p(row | theta), (C, n), at theta (C, D); unless overridden, that of `rows["label"]` by `logits`.
 
         It must be finite on a row of zeros, and chains must not interact.
         """
@@ -100,15 +100,15 @@ class DataTask(Task):
         return self.logits(theta, rows).log_softmax(2).gather(2, label[..., None])[..., 0]
 
     def log_prior(self, theta: Tensor) -> Tensor:
-        """log p(theta) (C,) up to a constant: N(0, I / prior_precision) unless overridden."""
+        """Return log p(theta) (C,) up to a constant: N(0, I / prior_precision) unless overridden."""
         return -(self._precision() / 2) * theta.square().sum(1)
 
     def grad(self, theta: Tensor, rows: Rows) -> Tensor:
-        """The gradient (C, D) of the sum of log_likelihood * present; automatic unless overridden."""
+        """Return the gradient (C, D) of the sum of log_likelihood * present; by autograd unless overridden."""
         return self.value_and_grad(theta, rows)[1]
 
     def value_and_grad(self, theta: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
-        """log_likelihood (C, n) and `grad` (C, D); override it where both at once are cheaper than each."""
+        """Return log_likelihood (C, n) and `grad` (C, D); override it if computing both together is cheaper."""
         if type(self).grad is not DataTask.grad:
             return self.log_likelihood(theta, rows), self.grad(theta, rows)
 
@@ -120,57 +120,57 @@ class DataTask(Task):
         return each, gradient
 
     def prior_gradient(self, theta: Tensor) -> Tensor:
-        """The gradient (C, D) of -log_prior."""
+        """Return the gradient (C, D) of -log_prior."""
         if type(self).log_prior is not DataTask.log_prior:
             return differentiate(lambda x: (-self.log_prior(x).sum(), x), theta)[0]
         precision = self._precision()
         return theta if precision == 1 else precision * theta
 
     def add_prior_gradient(self, gradient: Tensor, theta: Tensor) -> Tensor:
-        """`gradient` (D,) of one chain, changed in place, with that of -log_prior."""
+        """Add the gradient of -log_prior to `gradient` (D,) of one chain, in place, and return it."""
         if type(self).log_prior is not DataTask.log_prior:
             return gradient.add_(self.prior_gradient(theta[None])[0])
         return gradient.add_(theta, alpha=self._precision())
 
     def scores(self, theta: Tensor, rows: Rows) -> Tensor:
-        """The gradient of -log_likelihood * present of each row, (C, n, D). For tasks that provide "scores"."""
+        """Return the gradient of -log_likelihood * present of each row, (C, n, D). For tasks that provide "scores"."""
         raise NotImplementedError(f"{type(self).__name__} has no scores")
 
     def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """The inverse metric (C, D, D) and its divergence (C, D). For tasks that provide "metric"."""
+        """Return the inverse metric (C, D, D) and its divergence (C, D). For tasks that provide "metric"."""
         raise NotImplementedError(f"{type(self).__name__} has no metric")
 
     def layout(self) -> Layout | None:
-        """The blocks of theta, for tasks that provide "layout"."""
+        """Return the blocks of theta, for tasks that provide "layout"."""
         return None
 
     def start(self, generator: torch.Generator) -> Tensor:
-        """The starting point (D,) of a chain, from its own generator; a draw from N(0, I) unless overridden."""
+        """Return the starting point (D,) of a chain, from its own generator; a draw from N(0, I) unless overridden."""
         import torch
 
         return torch.randn(self.dim(), generator=generator, dtype=torch.float64, device=generator.device)
 
     @property
     def tested(self) -> bool:
-        """Whether metrics are of the rows of "test"."""
+        """Whether metrics use the rows of "test"."""
         return type(self).logits is not DataTask.logits
 
     def terms(self) -> int:
-        """N. Override it with a number where reading the data takes long."""
+        """Return the number of rows, N. Override it with a number if reading the data takes long."""
         return len(next(iter(self.arrays("train").values())))
 
     def batch_terms(self) -> int:
-        """n."""
+        """Return the number of rows in a minibatch, n."""
         return self.terms() if self.batch is None else self.batch
 
     def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> Observer:
-        """What turns draws into metrics: on held-out rows where there is `logits`, else against `truth`."""
+        """Return what turns draws into metrics: on held-out rows if `logits` is defined, else against `truth`."""
         if type(self).logits is not DataTask.logits:
             return PredictiveObserver(problem, chains, trajectory, cost)
         return moment_observer(self, trajectory, cost)
 
     def build(self, streams: Sequence[Streams], device: str) -> DataProblem:
-        """The problem of `len(streams)` chains."""
+        """Return the problem of `len(streams)` chains."""
         return DataProblem(self, streams, device)
 
     def _precision(self) -> float:
@@ -180,7 +180,7 @@ class DataTask(Task):
 
 
 class DataProblem(Problem):
-    """The potential of a `DataTask`: what its docstring says, for C chains."""
+    """The potential of a `DataTask`, as its docstring defines it, for C chains."""
 
     def __init__(self, task: DataTask, streams: Sequence[Streams], device: str) -> None:
         self.task = task
@@ -195,16 +195,16 @@ class DataProblem(Problem):
             self.epochs = epochs(streams, self.terms, task.batch_terms(), task.lanes)
 
     def read(self) -> dict[str, Tensor]:
-        """The arrays of the task with a row of zeros behind them, and "present"."""
+        """Return the arrays of the task, with rows of zeros added at the end, and "present"."""
         found = self.tensors(self.part("train"), filled(self.terms + 1, self.task.lanes))
         self._check_blank_row(found)
         return found
 
     def part(self, name: str) -> Mapping[str, NDArray[Any]]:
-        """The task's arrays of a set.
+        """Return the task's arrays of a set.
 
-        A classifier's runs for `bench tune` do not see the test rows. Every tenth training row is held out in their
-        place, and the row before it is used twice in training, so that N, and with it U's scale and the cost, stay.
+        A classifier's runs for `bench tune` do not use the test rows. Every tenth training row is held out in their
+        place, and training uses the row before it twice, so that N, and with it U's scale and the cost, stay the same.
         """
         if self.streams[0].seed < TUNING_SEED or not self.task.tested or name not in {"train", "test"}:
             return self.task.arrays(name)
@@ -215,7 +215,7 @@ class DataProblem(Problem):
         return {key: values[chosen] for key, values in train.items()}
 
     def tensors(self, arrays: Mapping[str, NDArray[Any]], length: int) -> dict[str, Tensor]:
-        """Arrays on the device, filled up with zeros to `length` rows, and "present"."""
+        """Return arrays on the device, filled up with zeros to `length` rows, and "present"."""
         import torch
 
         dtype = getattr(torch, self.task.dtype)
@@ -240,26 +240,26 @@ class DataProblem(Problem):
             )
 
     def initial(self) -> Tensor:
-        """`start` of each chain, (C, D)."""
+        """Return `start` of each chain, (C, D)."""
         return starts(self.task, self.streams, self.device)
 
     def draw_batches(self, steps: int) -> Batch:
-        """Indices of rows, (steps, C, n filled up); N in the empty places."""
+        """Return row indices, (steps, C, n filled up), with N in the empty places."""
         return {} if self.epochs is None else {"index": self.epochs.sent(self.epochs.take(steps), self.device)}
 
     def rows(self, chains: slice, batch: Batch | None) -> Rows:
-        """The rows that these chains look at."""
+        """Return the rows that these chains use."""
         if not batch:
             return Rows(self.arrays, None)
         index = batch["index"]
         return Rows(self.arrays, index if chains.stop - chains.start == len(index) else index[chains])
 
     def scale(self, batch: Batch | None) -> int:
-        """What the sum over a batch is multiplied by."""
+        """Return the factor by which the sum over a batch is multiplied."""
         return self.batches if batch else 1
 
-    def _groups(self, theta: Tensor, batch: Batch | None) -> Iterator[tuple[Tensor, Rows]]:
-        """Chains in groups, of bounded memory, with their rows."""
+    def _portions(self, theta: Tensor, batch: Batch | None) -> Iterator[tuple[Tensor, Rows]]:
+        """Yield some chains at a time, so that memory is bounded, with their rows."""
         width = batch["index"].shape[1] if batch else len(self.arrays["present"])
         size = max(1, GROUP_NUMBERS // (width * self.row_numbers))
         if size >= len(theta):
@@ -270,19 +270,19 @@ class DataProblem(Problem):
             yield theta[chains], self.rows(chains, batch)
 
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """U (C,)."""
-        sums = [(self.task.log_likelihood(x, r) * r["present"]).sum(1) for x, r in self._groups(theta, batch)]
+        """Return U (C,)."""
+        sums = [(self.task.log_likelihood(x, r) * r["present"]).sum(1) for x, r in self._portions(theta, batch)]
         return -self.scale(batch) * _joined(sums) - self.task.log_prior(theta)
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """grad U (C, D)."""
-        likelihood = _joined([self.task.grad(x, rows) for x, rows in self._groups(theta, batch)])
+        """Return grad U (C, D)."""
+        likelihood = _joined([self.task.grad(x, rows) for x, rows in self._portions(theta, batch)])
         return self.task.prior_gradient(theta) - self.scale(batch) * likelihood
 
     def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
-        """U (C,) and grad U (C, D)."""
+        """Return U (C,) and grad U (C, D)."""
         sums, slopes = [], []
-        for x, rows in self._groups(theta, batch):
+        for x, rows in self._portions(theta, batch):
             each, slope = self.task.value_and_grad(x, rows)
             sums.append((each * rows["present"]).sum(1))
             slopes.append(slope)
@@ -291,21 +291,21 @@ class DataProblem(Problem):
         return energy, self.task.prior_gradient(theta) - scale * _joined(slopes)
 
     def scores(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """Those of the rows of a batch, (C, n, D), without the prior."""
+        """Return the scores of the rows of a batch, (C, n, D), without the prior."""
         n = self.task.batch_terms() if batch else self.terms
-        return _joined([self.task.scores(x, rows) for x, rows in self._groups(theta, batch)])[:, :n]
+        return _joined([self.task.scores(x, rows) for x, rows in self._portions(theta, batch)])[:, :n]
 
     def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """The task's."""
+        """Return the task's inverse metric and its divergence."""
         return self.task.metric(theta)
 
     def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
-        """The task's."""
+        """Return the task's observer."""
         return self.task.observer(self, rows, trajectory, cost)
 
     @functools.cached_property
     def held_out(self) -> dict[str, Tensor]:
-        """The test rows."""
+        """The arrays of the test rows, on the device."""
         arrays = self.part("test")
         return self.tensors(arrays, len(arrays["label"]))
 
@@ -316,19 +316,19 @@ class DataProblem(Problem):
 
     @property
     def reference(self) -> Tensor | None:
-        """Predictive probabilities (M, K) that a classifier's are compared with: "reference" of the test rows."""
+        """Predictive probabilities (M, K) to compare with a classifier's: "reference" of the test rows, or None."""
         return self.held_out.get("reference")
 
     def predict(self, theta: Tensor, chains: slice, name: str) -> Iterator[Tensor]:
-        """log p (C, m, K) of the classes of successive rows of the set `name`, for draws theta (C, D) of `chains`."""
+        """Yield log p (C, m, K) of the classes of successive rows of a set, for draws theta (C, D) of `chains`."""
         yield self.task.logits(theta, Rows(self.held_out, None)).log_softmax(2)
 
     def state(self) -> dict[str, Tensor]:
-        """Where each chain is in its epoch."""
+        """Return the place of each chain in its epoch."""
         return {} if self.epochs is None else self.epochs.state()
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from `state`."""
+        """Continue from `state`."""
         if self.epochs is not None:
             self.epochs.load(state)
 

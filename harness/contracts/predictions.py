@@ -1,4 +1,4 @@
-"""What every observer of a classifier does: scores of the averaged predictions, and how they grow with the draws."""
+"""Observers of classifiers: scores of the averaged predictions, and how they change with the number of draws."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ AVERAGED: Mapping[Metric, Callable[[Array, NDArray[np.int64]], float]] = {
         "where its largest probability is largest",
     ): lambda mean, labels: 100 * calibration.selective_accuracy(mean, labels),
 }
-"""Metrics of the posterior mean of the probabilities (M, K) and the true classes (M,), and how each is computed."""
+"""Metrics, each with the function of the posterior mean of the probabilities (M, K) and the true classes (M,)."""
 
 PREDICTIVE_METRICS = (
     *AVERAGED,
     Metric("single_test_error", "min", "%", "test error of a single draw, mean over the draws"),
     Metric("single_nll", "min", "nats", "negative log-likelihood of a test row, mean over the draws"),
 )
-"""What `PredictiveObserver` reports: a task that uses it lists these among its metrics."""
+"""The metrics that `PredictiveObserver` reports; a task that uses it lists them among its metrics."""
 
 
 AGAINST_REFERENCE: Mapping[Metric, Callable[[Array, Array], float]] = {
@@ -59,14 +59,14 @@ AGAINST_REFERENCE: Mapping[Metric, Callable[[Array, Array], float]] = {
         predictive.total_variation
     ),
 }
-"""Metrics of the posterior mean of the probabilities (M, K) and of those of a reference, and how each is computed."""
+"""Metrics, each with the function of the posterior mean of the probabilities (M, K) and those of a reference."""
 
 REFERENCE_METRICS = tuple(AGAINST_REFERENCE)
-"""What `PredictiveObserver` reports where the test rows have a "reference"; a task that has one lists these too."""
+"""The metrics that `PredictiveObserver` adds if the test rows have a "reference"; such a task lists them too."""
 
 
 def averaged_scores(mean: Array, labels: NDArray[np.int64], reference: Array | None = None) -> dict[str, float]:
-    """The metrics `AVERAGED` by name and, where there is a reference, `AGAINST_REFERENCE`."""
+    """Return the metrics `AVERAGED` by name and, if there is a reference, `AGAINST_REFERENCE`."""
     found = {metric.name: float(score(mean, labels)) for metric, score in AVERAGED.items()}
     if reference is not None:
         found |= {metric.name: score(mean, reference) for metric, score in AGAINST_REFERENCE.items()}
@@ -74,28 +74,28 @@ def averaged_scores(mean: Array, labels: NDArray[np.int64], reference: Array | N
 
 
 RECORDED = 600
-"""Most draws of a chain that curves are of, evenly spaced; means are over all of them."""
+"""Largest number of draws of a chain for which curves have points, evenly spaced; means use all draws."""
 
 
 def reference_of(problem: Any) -> Array | None:
-    """The predictions (M, K) that those of a problem are compared with; None: there are none."""
+    """Return the predictions (M, K) with which those of a problem are compared, or None if there are none."""
     found = getattr(problem, "reference", None)
     return None if found is None else found.cpu().numpy().astype(np.float64)
 
 
 LARGEST = 2**22
-"""Most probabilities that are kept, 16 MiB as float32; ImageNet has 50 million."""
+"""Largest number of probabilities that are kept, 16 MiB as float32; ImageNet has 50 million."""
 
 
 class PredictiveObserver(Observer):
-    """Scores of the posterior mean of predicted probabilities on test rows, on the device; no draw is kept.
+    """Scores of the posterior mean of predicted probabilities on test rows, computed on the device; no draw is kept.
 
-    `problem` has `labels`, `predict` and perhaps `reference`, as a `DataProblem`. The posterior mean is the weighted
-    mean over draws and chains, in float64. Curves over data passes: test_error and nll of the mean so far (1, n);
-    single_test_error and single_nll of each chain's draw (C, n). Arrays: the posterior mean `probabilities` (M, K) as
-    float32, unless it has more than `LARGEST` numbers, and the true `classes` (M,).
+    `problem` has `labels`, `predict` and optionally `reference`, like a `DataProblem`. The posterior mean is the
+    weighted mean over draws and chains, in float64. Curves over data passes: test_error and nll of the mean so far (1,
+    n); single_test_error and single_nll of each chain's draw (C, n). Arrays: the posterior mean `probabilities` (M, K)
+    as float32, unless it has more than `LARGEST` numbers, and the true `classes` (M,).
 
-    average  only the last so many draws enter the means; none: all
+    average  the number of last draws that enter the means; None for all
     """
 
     CURVES = ("test_error", "nll", "single_test_error", "single_nll")
@@ -123,7 +123,7 @@ class PredictiveObserver(Observer):
         }
 
     def zeros(self, *shape: int) -> Tensor:
-        """In float64, on the device of the labels."""
+        """Return zeros in float64, on the device of the labels."""
         import torch
 
         return torch.zeros(shape, dtype=torch.float64, device=self.labels.device)
@@ -137,7 +137,10 @@ class PredictiveObserver(Observer):
                 self.observe_draw(theta, weight)
 
     def observe_draw(self, theta: Tensor, weight: Tensor) -> tuple[int, Tensor, Tensor]:
-        """Add a draw of every chain (C, D), weights (C,): how many came before, log p (C, M, K), error rates (C,)."""
+        """Add a draw of every chain (C, D) with weights (C,).
+
+        Return how many draws came before it, log p (C, M, K), and error rates (C,).
+        """
         import torch
 
         own = self.tensors
@@ -158,14 +161,14 @@ class PredictiveObserver(Observer):
         return seen, logs, error
 
     def add(self, name: str, weight: Tensor, logs: Tensor) -> None:
-        """Add the predictions for a set chain by chain: the sum is then the same for any number of chains."""
+        """Add the predictions for a set chain by chain, so that the sum is the same for any number of chains."""
         if name not in self.sums:
             self.sums[name] = self.zeros(*logs.shape[1:])
         for w, one in zip(weight, logs, strict=True):
             self.sums[name] += w * one.double().exp()
 
     def _running_scores(self) -> Tensor:
-        """Error in percent and NLL of the posterior mean so far; NaN where all weights are 0."""
+        """Return the error in percent and the NLL of the posterior mean so far; NaN if all weights are 0."""
         import torch
 
         mean = self.sums["test"] / self.tensors["weight"]
@@ -174,13 +177,13 @@ class PredictiveObserver(Observer):
         return torch.stack([torch.where(self.tensors["weight"][0] > 0, 100 * wrong, torch.nan), loss])
 
     def means(self) -> dict[str, Array]:
-        """The posterior mean of the probabilities (M, K) for each set."""
+        """Return the posterior mean of the probabilities (M, K) for each set."""
         return {name: (total / self.tensors["weight"]).cpu().numpy() for name, total in self.sums.items()}
 
     def outcome(self) -> Outcome:
-        """The metrics `PREDICTIVE_METRICS`, with a reference also `REFERENCE_METRICS`, and the curves.
+        """Return `PREDICTIVE_METRICS`, with a reference also `REFERENCE_METRICS`, the curves and the arrays.
 
-        Nothing before the first draw that has a weight.
+        All are empty before the first draw that has a weight.
         """
         if not float(self.tensors["weight"]) > 0:
             return Outcome({})
@@ -203,11 +206,11 @@ class PredictiveObserver(Observer):
         return Outcome({name: finite_or_none(value) for name, value in values.items()}, curves, arrays)
 
     def state(self) -> dict[str, Tensor]:
-        """Everything that `load` needs."""
+        """Return everything that `load` needs."""
         return self.tensors | {f"sum/{name}": total for name, total in self.sums.items()}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from `state`."""
+        """Continue from `state`."""
         device = self.labels.device
         self.tensors = {name: state[name].to(device, copy=True) for name in self.tensors}
         sums = {name.removeprefix("sum/"): leaf for name, leaf in state.items() if name.startswith("sum/")}

@@ -1,9 +1,9 @@
-"""Named random streams: every chain of every seed has its own, and no two share one.
+"""Named random streams: every chain of every seed has its own, and no two chains share one.
 
-A stream is (seed, name, axes, chain) hashed by SHA-256; all 256 bits enter the generator. torch's CPU `manual_seed`
-keeps only 32 bits of a seed, so on CPU the hash goes through `numpy.random.SeedSequence` into the whole state of the
-Mersenne twister; CUDA takes a 64-bit Philox seed. Normals of double precision come from NumPy (SFC64, ziggurat) where
-they are drawn on the CPU: torch takes more than twice as long for them, and half as long for single precision.
+A stream is (seed, name, axes, chain) hashed by SHA-256. On CPU all 256 bits enter the generator: torch's `manual_seed`
+keeps only 32 bits of a seed, so the hash goes through `numpy.random.SeedSequence` into the whole state of the Mersenne
+twister. CUDA takes a 64-bit Philox seed. Normals in double precision come from NumPy (SFC64, ziggurat) if they are
+drawn on the CPU: torch takes more than twice as long for them, and half as long for single precision.
 """
 
 from __future__ import annotations
@@ -27,41 +27,41 @@ if TYPE_CHECKING:
     Generator: TypeAlias = torch.Generator | np.random.Generator
 
 TUNING_SEED = 10**9
-"""The first of the seeds of `bench tune`: reports leave their runs out, and classifiers do not see their test rows."""
+"""First of the seeds of `bench tune`: reports leave their runs out, and classifiers do not use their test rows."""
 
 LONG = 20_000
-"""Normals from which drawing them by C++ of our own pays off: to hand over the generator's state takes 5 us."""
+"""Number of normals from which the project's own C++ is faster: passing the generator's state to it takes 5 us."""
 
 NORMALS = Path(__file__).with_name("normals.cpp")
 
 NOISE_BLOCK = 1000
-"""Steps whose noise is drawn in one call. Part of `spec.ENGINE`: 4 draws of 50 are not one draw of 200."""
+"""Number of steps whose noise is drawn in one call. Part of `spec.ENGINE`: 4 draws of 50 are not one draw of 200."""
 
 NOISE_BLOCK_NUMBERS = 100_000
-"""Most normals a chain draws in one call; networks of many parameters get shorter blocks."""
+"""Largest number of normals that a chain draws in one call; networks of many parameters get shorter blocks."""
 
 
 @dataclass(frozen=True)
 class Streams:
-    """The streams of one chain of one run. `axes` are further names a stream depends on (the task's, say)."""
+    """The streams of one chain of one run. `axes` are further names on which a stream depends (the task's, say)."""
 
     seed: int
     chain: int
     axes: tuple[str, ...] = ()
 
     def digest(self, name: str, *, per_chain: bool = True) -> bytes:
-        """The 32 bytes that a stream is made of."""
+        """Return the 32 bytes from which a stream is made."""
         key = [self.seed, name, list(self.axes), self.chain if per_chain else None]
         return hashlib.sha256(json.dumps(key, separators=(",", ":")).encode()).digest()
 
     def numpy(self, name: str, *, per_chain: bool = True) -> np.random.Generator:
-        """A NumPy generator (SFC64) on the named stream; `per_chain=False` is shared by the chains of a run."""
+        """Return a NumPy generator (SFC64) for a named stream; with `per_chain=False` the chains of a run share it."""
         import numpy as np
 
         return np.random.Generator(np.random.SFC64(_sequence(self.digest(name, per_chain=per_chain))))
 
     def torch(self, name: str, device: str | torch.device = "cpu", *, per_chain: bool = True) -> torch.Generator:
-        """A torch generator on the named stream."""
+        """Return a torch generator for a named stream."""
         import torch
 
         digest = self.digest(name, per_chain=per_chain)
@@ -71,7 +71,7 @@ class Streams:
         return generator.set_state(_mt19937_state(digest, generator.get_state()))
 
     def fastest(self, name: str, device: str, dtype: DType) -> Generator:
-        """The generator that draws numbers of this type on this device soonest."""
+        """Return the generator that draws numbers of this dtype on this device fastest."""
         import torch
 
         on_numpy = torch.device(device).type == "cpu" and dtype == torch.float64
@@ -85,9 +85,9 @@ def _sequence(digest: bytes) -> np.random.SeedSequence:
 
 
 def _mt19937_state(digest: bytes, template: torch.Tensor) -> torch.Tensor:
-    """A fresh torch CPU generator state (`template`) with the 624 words of its twister replaced.
+    """Return a fresh state of a torch CPU generator: `template` with the 624 words of its twister replaced.
 
-    Layout of the state: 24 bytes of counters, then the words, one in the low half of every 8 bytes.
+    The state has 24 bytes of counters, then the words, one in the low half of every 8 bytes.
     """
     import numpy as np
     import torch
@@ -99,24 +99,24 @@ def _mt19937_state(digest: bytes, template: torch.Tensor) -> torch.Tensor:
 
 
 class ChainNoise:
-    """The noise of C chains over a block of steps, drawn ahead: what samplers see as `noise`.
+    """The noise of C chains over a block of steps, drawn in advance; samplers get it as `noise`.
 
-    `slots` are the shapes (without the chain axis) that one step asks for, in order, found by `record`.
+    `slots` are the requests of one step for noise, in order.
     """
 
     def __init__(self, generators: Sequence[Generator], slots: Sequence[Slot]) -> None:
         self.generators = list(generators)
         self.slots = list(slots)
         if any(_may_be_fast(slot.kind, slot.dtype, g) for slot in slots for g in self.generators[:1]):
-            _fast_normals()  # compiled where it is not yet, before anyone takes the time of a step
+            _fast_normals()  # compiled here if necessary, before the steps are timed
 
     def block_length(self, dim: int) -> int:
-        """Steps to draw at once: by what a chain draws and holds in a step, never by the number of chains."""
+        """Return how many steps to draw at once, from the numbers of one chain, never from the number of chains."""
         numbers = max(sum(slot.numbers for slot in self.slots), dim)
         return max(1, min(NOISE_BLOCK, NOISE_BLOCK_NUMBERS // numbers))
 
     def draw(self, steps: int, *, heated: bool) -> list[torch.Tensor]:
-        """A tensor (steps, C, ...) for each slot; at T = 0 (`heated` false) normals are 0-dim zeros, undrawn."""
+        """Return a tensor (steps, C, ...) for each slot; at T = 0 (`heated` false) a 0-dim zero stands for normals."""
         return [self._draw(slot, steps, heated=heated) for slot in self.slots]
 
     def _draw(self, slot: Slot, steps: int, *, heated: bool) -> torch.Tensor:
@@ -132,11 +132,11 @@ class ChainNoise:
         return drawn.transpose(0, 1)
 
     def state(self) -> torch.Tensor:
-        """Generator states, (C, bytes) uint8."""
+        """Return the generators' states, (C, bytes) uint8."""
         return states(self.generators)
 
     def load(self, state: torch.Tensor) -> None:
-        """Put the generators where `state` was taken."""
+        """Set the generators to the states in `state`."""
         load_states(self.generators, state)
 
 
@@ -158,7 +158,7 @@ def _fill(out: torch.Tensor, kind: str, generator: Generator) -> None:
 
 
 def _may_be_fast(kind: str, dtype: DType, generator: Generator) -> bool:
-    """Whether `_fast_normals` draws such numbers, if there are many."""
+    """Return whether `_fast_normals` can draw numbers of this kind, if there are many."""
     import torch
 
     on_cpu = isinstance(generator, torch.Generator) and generator.device.type == "cpu"
@@ -167,7 +167,7 @@ def _may_be_fast(kind: str, dtype: DType, generator: Generator) -> bool:
 
 @functools.cache
 def _fast_normals() -> Callable[[torch.Tensor, torch.Generator], None] | None:
-    """What draws float32 normals as `normal_` does, the same bits in a third of the time; None where it does not."""
+    """Return a function that draws float32 normals as `normal_` does, the same bits in a third of the time, or None."""
     import torch
 
     try:
@@ -190,7 +190,7 @@ def _fast_normals() -> Callable[[torch.Tensor, torch.Generator], None] | None:
 
 
 def states(generators: Sequence[Generator]) -> torch.Tensor:
-    """The states of generators of one kind, (C, bytes) uint8."""
+    """Return the states of generators of one kind, (C, bytes) uint8."""
     import numpy as np
     import torch
 
@@ -201,7 +201,7 @@ def states(generators: Sequence[Generator]) -> torch.Tensor:
 
 
 def load_states(generators: Sequence[Generator], state: torch.Tensor) -> None:
-    """Put generators where `states` found them."""
+    """Set generators to the states that `states` returned."""
     import numpy as np
     import torch
 
@@ -217,14 +217,14 @@ def load_states(generators: Sequence[Generator], state: torch.Tensor) -> None:
 
 
 def _sfc64_words(generator: np.random.Generator) -> list[int]:
-    """The four words of SFC64, and the half word that it may have left over."""
+    """Return the four words of SFC64, whether a half word is left over, and that half word."""
     state: Any = generator.bit_generator.state
     return [*state["state"]["state"].tolist(), state["has_uint32"], state["uinteger"]]
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One request for noise in a step: its kind, its shape without the chain axis, its dtype."""
+    """One request for noise in a step: its kind, its shape without the chain axis, and its dtype."""
 
     kind: str
     shape: tuple[int, ...]
@@ -232,7 +232,7 @@ class Slot:
 
     @property
     def numbers(self) -> int:
-        """Numbers a chain draws for it."""
+        """How many numbers a chain draws for it."""
         count = 1
         for size in self.shape:
             count *= size

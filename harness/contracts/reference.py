@@ -1,4 +1,4 @@
-"""A reference in function space: what long runs say about functions of theta where theta itself has no known truth."""
+"""References in function space: what long runs say about functions of theta if theta itself has no known truth."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LARGEST_RHAT, SHARE, LARGEST_ERROR = 1.05, 0.99, 0.1
 FARTHEST, ROUND_TRIPS = 4.0, 20
-"""Standard errors by which it may differ from parallel tempering, and the round trips of replicas that this needs."""
+"""Largest difference from parallel tempering, in standard errors, and fewest round trips of replicas for comparing."""
 ARRAYS = ("mean", "sd", "z4", "mean_error", "rhat")
 TEMPERED = ("mean", "sd", "mean_error", "sd_error", "rhat")
 TIERS = {
@@ -34,12 +34,12 @@ class Reference:
     mean, sd     (K,)
     z4           (K,), E z^4 of z = (f - mean) / sd
     quantiles    (K, m), at the `levels` (m,)
-    mean_error   (K,), standard errors of the means: between chains
-    sd_error     (K,), of the sds, where known
+    mean_error   (K,), standard errors of the means, estimated between chains
+    sd_error     (K,), standard errors of the sds, if known
     rhat         (K,), rank-normalised
     how          how they were obtained, with the command
-    checksum     of the record that `bench truth` stored; "" for one that comes with the task
-    tempering    the same moments by parallel tempering, where that was run
+    checksum     SHA-256 of the record that `bench truth` stored; "" for a reference that comes with the task
+    tempering    the same moments by parallel tempering, if that was run
     """
 
     mean: Array
@@ -56,7 +56,7 @@ class Reference:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any], size: int | None = None) -> Reference:
-        """The reference in a stored record; `DataError` where arrays are missing, of another size, or not finite."""
+        """Return the reference in a stored record; `DataError` if arrays are missing, of another size or not finite."""
         import numpy as np
 
         here = f"the reference of {record.get('task', 'a task')}"
@@ -84,24 +84,24 @@ class Reference:
 
     @property
     def refused(self) -> str:
-        """Why it may not be used: "" where R-hat and standard errors of the means are small enough.
+        """Why it may not be used; "" if R-hat and the standard errors of the means are small enough.
 
-        And where parallel tempering was run and is itself good enough, if the two agree.
+        If parallel tempering was run and is itself good enough, the two must agree too.
         """
-        reasons = _unsettled(self.rhat, self.mean_error / self.sd)
+        reasons = _unconverged(self.rhat, self.mean_error / self.sd)
         if not reasons and self.tempering is not None and not self.tempering.unfit:
-            reasons += self._apart(self.tempering)
+            reasons += self._differences(self.tempering)
         return "; ".join(reasons)
 
     @property
     def tier(self) -> str:
-        """The name in `TIERS`."""
+        """The name of its tier in `TIERS`."""
         if self.refused:
             return "none"
         return "truth" if self.tempering is not None and not self.tempering.unfit else "reference"
 
-    def _apart(self, other: Tempering) -> list[str]:
-        """In what the two differ by more than their errors allow."""
+    def _differences(self, other: Tempering) -> list[str]:
+        """Return the differences between the two that are larger than their errors allow."""
         import numpy as np
 
         reasons = []
@@ -131,7 +131,7 @@ class Tempering:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any], shape: tuple[int, ...], here: str) -> Tempering:
-        """That of a stored record of a reference; `DataError` where it is damaged."""
+        """Return the tempering in a stored record of a reference; raise `DataError` if it is damaged."""
         import numpy as np
 
         try:
@@ -146,15 +146,15 @@ class Tempering:
 
     @property
     def unfit(self) -> str:
-        """Why it cannot decide; "" where its ladders agree and replicas made enough round trips."""
-        reasons = _unsettled(self.rhat, self.mean_error / self.sd)
+        """Why it cannot decide; "" if its ladders agree and its replicas made enough round trips."""
+        reasons = _unconverged(self.rhat, self.mean_error / self.sd)
         if self.round_trips < ROUND_TRIPS:
             reasons.append(f"its replicas made {self.round_trips} round trips, {ROUND_TRIPS} are needed")
         return "; ".join(reasons)
 
 
-def _unsettled(rhat: Array, error: Array) -> list[str]:
-    """What is wrong with R-hat, and with standard errors of means in sds."""
+def _unconverged(rhat: Array, error: Array) -> list[str]:
+    """Return what is wrong with R-hat and with the standard errors of means, in sds."""
     import numpy as np
 
     share, largest = float((rhat <= LARGEST_RHAT).mean()), float(error.max())

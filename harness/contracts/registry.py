@@ -1,6 +1,8 @@
-"""Finds plugins, loads what they offer late, and keeps broken ones apart: each is a row with its reason.
+"""The registry of plugins: finds them, imports what they offer when it is needed, and isolates broken ones.
 
-Only the built-in plugins are imported in this process. `described` asks all others in a process of their own.
+A broken plugin is a row with its reason.
+
+Only the built-in plugins are imported in this process. `described` imports all others in a separate process.
 """
 
 from __future__ import annotations
@@ -32,15 +34,15 @@ __all__ = ["KINDS", "NAME", "Offer", "Plugin", "Registry", "law_of", "load", "re
 KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "verbs", "launchers")
 PACKAGES = ("plugins", "tasks", "reports")
 IMPORT_SECONDS = 30.0
-"""Longest import of a plugin's module; one that imports torch takes 1 to 4 s, and up to 20 s on a busy machine."""
+"""Time limit for importing a plugin's module; one that imports torch takes 1 to 4 s, up to 20 s on a busy machine."""
 
 _LAWS: dict[str, str] = {}
-"""Of the samplers of all registries of this process that have one: the target of their `SamplerLaw`, by their own."""
+"""The target of the `SamplerLaw` by the target of its sampler, for the samplers of all registries of this process."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """One thing offered: the record, the kind, and the plugin and distribution that it comes from."""
+    """One thing that a plugin offers: its record, its kind, and the plugin and distribution from which it comes."""
 
     info: Info | Method
     kind: str
@@ -50,12 +52,12 @@ class Offer:
 
     @property
     def name(self) -> str:
-        """The name it is asked for by."""
+        """The name by which it is requested."""
         return self.info.name
 
     @property
     def target(self) -> str:
-        """Where its class lives, "package.module:Class"; "" of a method, which has none."""
+        """Where its class is, "package.module:Class"; "" for a method, which has none."""
         return self.info.target if isinstance(self.info, Info) else ""
 
 
@@ -77,7 +79,7 @@ class Plugin:
 
 
 class Registry:
-    """All plugins, by entry point; `files` are one-off plugins given by --plugin."""
+    """All plugins, by entry point; `files` are the one-off plugin files given by --plugin."""
 
     def __init__(self, files: Iterable[str] = ()) -> None:
         known = entries()
@@ -96,33 +98,33 @@ class Registry:
         self._mark_clashes()
 
     def offers(self, kind: str) -> list[Offer]:
-        """Everything of a kind ("samplers", ...) that can be used, by name."""
+        """Return everything of a kind ("samplers", ...) that can be used, sorted by name."""
         found = [offer for plugin in self.plugins for offer in plugin.offers if offer.kind == kind]
         return sorted(found, key=lambda offer: (offer.name, offer.distribution))
 
     def facts(self, kind: str) -> list[Callable[..., Mapping[str, Any]]]:
-        """The functions of the hook `bench_facts` for a kind."""
+        """Return the functions of the hook `bench_facts` for a kind."""
         return [load(o.target) for o in self.offers("facts") if o.name == kind]
 
     def papers(self) -> list[Path]:
-        """The settings files of all plugins."""
+        """Return the settings files of all papers."""
         return [path for plugin in self.plugins for path in plugin.papers]
 
     def names(self, kind: str) -> list[str]:
-        """The names of everything of a kind, also of "suites"."""
+        """Return the names of everything of a kind; "suites" is allowed too."""
         if kind == "suites":
             return [path.stem for _, path in self.suites()]
         return [offer.name for offer in self.offers(kind)]
 
     def suites(self) -> list[tuple[Plugin, Path]]:
-        """The files of all suites, each with its plugin, by name."""
+        """Return the files of all suites, each with its plugin, sorted by name."""
         found = [(plugin, path) for plugin in self.plugins for path in plugin.suites]
         return sorted(found, key=lambda pair: (pair[1].stem, pair[0].distribution))
 
     def find(self, kind: str, name: str, prefer: str = "") -> Offer:
-        """The offer of that name ("name" or "distribution:name"); raises `UsageError` with near matches.
+        """Return the offer of that name ("name" or "distribution:name"); raise `UsageError` with near matches.
 
-        Where several plugins offer it, the one of the distribution `prefer` is meant.
+        If several plugins offer it, return the one of the distribution `prefer`.
         """
         distribution, _, bare = name.rpartition(":")
         found = [o for o in self.offers(kind) if o.name == bare and distribution in ("", o.distribution)]
@@ -138,11 +140,11 @@ class Registry:
         raise UsageError(f"unknown {kind[:-1]} {name!r:.80}{suggestions(bare, (o.name for o in self.offers(kind)))}")
 
     def target(self, kind: str, name: str) -> str:
-        """Where the offer of that name lives; raises as `find` does."""
+        """Return the target of the offer of that name; raise what `find` raises."""
         return self.find(kind, name).target
 
     def method(self, name: str) -> Offer:
-        """A method by name; a plain sampler's name stands for the sampler under whatever schedule is set."""
+        """Return a method by name; a plain sampler's name stands for the sampler with whatever schedule is set."""
         bare = name.rpartition(":")[2]
         if any(offer.name == bare for offer in self.offers("methods")):
             return self.find("methods", name)
@@ -171,7 +173,7 @@ class Registry:
 
 
 def _of_file(path: Path) -> Plugin:
-    """The plugin of a file, which can be imported by its name from now on; `UsageError` where it has none."""
+    """Return the plugin of a file and make it importable by name; raise `UsageError` if the file is not usable."""
     name = path.stem.replace("-", "_")
     if not path.is_file() or path.suffix != ".py":
         raise UsageError(f"--plugin {path}: no such Python file")
@@ -187,13 +189,13 @@ def _of_file(path: Path) -> Plugin:
 
 
 def look(plugin: Plugin) -> None:
-    """Import the module of a plugin and note what it offers."""
+    """Import the module of a plugin and record what it offers."""
     try:
         with plugin_code("does not import"):
             _check_shadowing(plugin.origin)
             value = plugin.origin if plugin.packaged else plugin.name
             module = importlib.metadata.EntryPoint(plugin.name, value, GROUP).load()
-    except BenchError as error:  # its row says how
+    except BenchError as error:  # the plugin's row states the reason
         plugin.problems.append(str(error))
         return
     plugin.imported = True
@@ -215,7 +217,7 @@ def look(plugin: Plugin) -> None:
 
 
 def described(plugins: Sequence[Plugin]) -> None:
-    """Note what plugins from outside offer. One process looks at all of them; if it ends early, another goes on."""
+    """Record what external plugins offer. One process imports all of them; if it ends early, a new one continues."""
     waiting = list(plugins)
     while waiting:
         reason = "the process ended without an answer"
@@ -235,28 +237,28 @@ def described(plugins: Sequence[Plugin]) -> None:
 
 @functools.cache
 def registry(files: tuple[str, ...] = ()) -> Registry:
-    """The registry of this process."""
+    """Return the registry of this process."""
     return Registry(files)
 
 
 def load(target: str) -> Any:
-    """Import the object that "package.module:Class" names."""
+    """Import and return the object that "package.module:Class" names."""
     module, _, attribute = target.partition(":")
     try:
         with plugin_code(f"{target} does not load"):
             return getattr(importlib.import_module(module), attribute)
-    except UsageError as error:  # what a declaration in it says of itself
+    except UsageError as error:  # raised by a declaration in the module
         raise PluginError(f"{target} does not load: {error}") from error
 
 
 def load_plugin(kind: str, name: str) -> Any:
-    """The class of a plugin by its name: `load_plugin("samplers", "hmc")`."""
+    """Return the class of a plugin by its name: `load_plugin("samplers", "hmc")`."""
     info = registry().find(kind, name).info
     return load(getattr(info, "target", ""))
 
 
 def law_of(sampler: type) -> SamplerLaw:
-    """The `SamplerLaw` that was offered with a sampler's class, or with the nearest class that it derives from."""
+    """Return the `SamplerLaw` that is offered with a sampler's class, or else with its nearest base class."""
     registry()
     targets = (_LAWS.get(f"{cls.__module__}:{cls.__qualname__}") for cls in sampler.__mro__)
     target = next((target for target in targets if target), "")
@@ -279,7 +281,7 @@ def _call(manager: pluggy.PluginManager, plugin: Plugin, hook: str, kind: type) 
 
 
 def _check_shadowing(value: str) -> None:
-    """The built-in packages have plain names; report a module that shadows one of them."""
+    """Raise `ImportError` if a built-in package, whose name is a plain word, is shadowed by another module."""
     package = value.partition(".")[0].partition(":")[0]
     if package not in PACKAGES:
         return

@@ -1,4 +1,4 @@
-"""What is claimed of one sampler beyond what its class declares, and how it is shown."""
+"""What is claimed about a sampler beyond what its class declares, and how the claim is tested."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 class SamplerLaw:
     """The law of a sampler whose stationary law is not what `limit_bias` says, or that has none.
 
-    It is offered beside the sampler, `Info(name, target, summary, law="package.module:Class")`, and kept apart from its
-    module: a claim is no part of what a run computes, so changing one does not change the keys of runs.
+    It is offered with the sampler, `Info(name, target, summary, law="package.module:Class")`, and is not part of the
+    sampler's module: a claim does not change what a run computes, so changing a claim does not change run keys.
 
-    settings   hyperparameters at which the whole law is simulated, besides the defaults where the claim is the target
-    exempt     law of `bench check` -> reason, with the size of what is not held, as in `Sampler.exempt`
-    clocks     state entry that counts steps -> reason why a step may depend on it: the effect vanishes as the
-               count grows, at least as fast as 10 / sqrt(steps), as that of a bias correction does
-    shows      what `check` shows, in a sentence, for `bench show` and the sampler's page
+    settings   hyperparameters at which the whole law is simulated, and the defaults too if the claim is the target
+    exempt     law of `bench check` -> reason, with the size of the deviation, as in `Sampler.exempt`
+    clocks     state entry that counts steps -> reason why a step may depend on it: the effect vanishes as the count
+               grows, at least as fast as 10 / sqrt(steps), as the effect of a bias correction does
+    shows      a sentence that says what `check` shows, for `bench show` and the sampler's page
     """
 
     settings: ClassVar[Sequence[Mapping[str, Any]]] = ()
@@ -28,19 +28,19 @@ class SamplerLaw:
     shows: ClassVar[str] = ""
 
     def variance(self, sampler: Any) -> float | None:
-        """The variance on N(0, 1) at T = 1 as h -> 0, with exact gradients and adaptation included.
+        """Return the variance on N(0, 1) at T = 1 as h -> 0, with exact gradients and adaptation included.
 
-        Where it differs from `limit_bias`, in which adaptive entries are held, the slow limit of `step` is derived and
-        has to have this variance, and the simulations at `settings` have to have that slow limit.
+        If it differs from `limit_bias`, for which adaptive entries are held fixed, the slow limit of `step` is derived
+        and must have this variance, and the simulations at `settings` must have that slow limit.
         """
         made: Sampler = sampler
         return made.limit_bias()
 
     def check(self, sampler: Any) -> None:
-        """A law of its own; raises AssertionError with what is wrong and by how much."""
+        """Test a law of its own; raise AssertionError with what is wrong and by how much."""
         raise NotImplementedError
 
     @property
     def ships(self) -> bool:
-        """Whether there is a law of its own."""
+        """Whether the class defines `check`, a law of its own."""
         return type(self).check is not SamplerLaw.check

@@ -19,10 +19,10 @@ class Trajectory:
 
     step_size and temperature (float64) are those that step k uses; keep marks the steps whose result is a draw;
     evaluate marks the steps at which a task may do a costly evaluation; cycle counts from 0; burn_in marks the steps
-    after which a sampler adapts and from which nothing is kept.
+    after which a sampler adapts and whose results are not kept.
 
-    Observers of an ensemble of P particles get each step P times, with a draw for each particle (`shared`); `particles`
-    is then P, and successive draws are not a series in time.
+    Observers of an ensemble of P particles get each step P times, with a draw for each particle (`shared`). `particles`
+    is then P, and successive draws are not a time series.
     """
 
     step_size: NDArray[np.float64]
@@ -50,23 +50,24 @@ class Trajectory:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "particles"}
 
     def shared(self, particles: int) -> Trajectory:
-        """Each step this many times."""
+        """Return the trajectory with each step repeated `particles` times."""
         if particles == 1:
             return self
         arrays: dict[str, Any] = {name: array.repeat(particles) for name, array in self._arrays().items()}
         return Trajectory(**arrays, particles=particles)
 
     def quiet(self, steps: int) -> Trajectory:
-        """The first `steps` steps at T = 0 and not kept."""
+        """Return the trajectory with its first `steps` steps at T = 0 and not kept."""
         import numpy as np
 
         on = np.arange(len(self)) >= steps
         return replace(self, temperature=self.temperature * on, keep=self.keep & on, evaluate=self.evaluate & on)
 
     def with_burn_in(self, burn_in: int, thin: int = 1) -> Trajectory:
-        """Drop the first `burn_in` steps and keep every `thin`-th of the draws that remain, the last if they are fewer.
+        """Return the trajectory without draws from the first `burn_in` steps, and with every `thin`-th of the others.
 
-        The schedule's own burn-in stays. A mark to evaluate moves to the latest draw that is kept by then.
+        If fewer than `thin` draws remain, the last one is kept. The schedule's own burn-in stays. An evaluation mark
+        moves to the latest kept draw. Raise `UsageError` if no draw remains.
         """
         import numpy as np
 
@@ -83,17 +84,17 @@ class Trajectory:
         keep = np.zeros(steps, dtype=bool)
         keep[kept] = True
         evaluate = np.zeros(steps, dtype=bool)
-        evaluate[kept] = np.logical_or.reduceat(self.evaluate, kept)  # of each draw and the steps up to the next
+        evaluate[kept] = np.logical_or.reduceat(self.evaluate, kept)  # of each draw and the steps up to the next one
         return replace(self, keep=keep, evaluate=evaluate, burn_in=burning)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule(Configurable):
-    """Base of every schedule: a frozen dataclass; `step_sizes` (or `trajectory`) is all that one writes.
+    """Base class of every schedule: a frozen dataclass, of which one writes only `step_sizes` (or `trajectory`).
 
     Steps count from k = 1, as in the papers. `steps_per_epoch` is 1 for a density without data. With `weights` =
-    "step-size" a draw of step k weighs h_k, as averages along a falling step size have it: sum h_k f_k / sum h_k
-    (Welling and Teh 2011; Kim, Song, Liang 2022, theorem 3.1).
+    "step-size" a draw of step k has the weight h_k, as averages along a decreasing step size need it: sum h_k f_k / sum
+    h_k (Welling and Teh 2011; Kim, Song, Liang 2022, theorem 3.1).
     """
 
     temperature: float = param(1.0, "[0, inf)", "T of the target exp(-U/T)", source="the posterior itself")
@@ -102,11 +103,11 @@ class Schedule(Configurable):
     )
 
     def step_sizes(self, steps: int, steps_per_epoch: int) -> NDArray[np.float64]:
-        """Step size h of each step, float64, shape (steps,)."""
+        """Return the step size h of each step, float64, shape (steps,)."""
         raise NotImplementedError(f"{type(self).__name__} has no step_sizes")
 
     def trajectory(self, steps: int, steps_per_epoch: int) -> Trajectory:
-        """The whole trajectory; a schedule with stages (cyclical) overrides this one."""
+        """Return the whole trajectory; a schedule with stages (cyclical) overrides this method."""
         import numpy as np
 
         return Trajectory(

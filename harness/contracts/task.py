@@ -1,7 +1,7 @@
 """What a task is: a potential with its data, protocols, metrics and truth.
 
 A `Task` is the description (a frozen dataclass of settings); `Task.build` makes the `Problem`: the potential of all
-chains of a block as tensors. The harness wraps a Problem into the `Potential` that samplers see.
+chains of a block as tensors. The harness wraps a Problem into the `Potential` that samplers get.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def _is_whole(value: Any, least: int) -> bool:
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that a task reports for a run. `direction` is "max", "min", or "target" (best where equal `target`).
+    """A number that a task reports for a run. `direction` is "max", "min", or "target", for values best at `target`.
 
-    Each field but `summary` is kept with the value, and is a column of the results.
+    Each field except `summary` is stored with the value, and is a column of the results.
     """
 
     name: str = entry("name of the metric")
@@ -68,14 +68,14 @@ class Metric:
 
 @dataclass(frozen=True)
 class Protocol:
-    """A named way to run a task, as a paper (or its code) did: lengths, chains, seeds, burn-in.
+    """A named way to run a task, as in a paper (or its code): lengths, chains, seeds, burn-in.
 
-    budgets  name ("smoke", "quick", "paper") -> gradients of a chain on the task's batch; a sampler that asks for
-             several a step, or for full ones, makes fewer steps
+    budgets  name ("smoke", "quick", "paper") -> gradients of a chain on the task's batch; a sampler that needs several
+             gradients a step, or full ones, makes fewer steps
     burn_in  share of the steps, in [0, 1)
     settings task settings of this protocol, by field name
-    budget_settings  of a budget by its name: settings by dotted name ("task.width", "run.thin") that make it what it
-             says, seconds or minutes; they go before those of a paper
+    budget_settings  name of a budget -> settings by dotted name ("task.width", "run.thin") that make it as long as its
+                     name says, seconds or minutes; they take precedence over those of a paper
     """
 
     name: str
@@ -106,25 +106,25 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run costs in passes through the data: once for the sampler's `init`, then for every step."""
+    """The cost of a run in data passes: once for the sampler's `init`, then for every step."""
 
     at_start: float
     per_step: float
 
     def shared(self, particles: int) -> Cost:
-        """Of a step that stands for one particle of an ensemble (`Trajectory.shared`)."""
+        """Return the cost if each step stands for one particle of an ensemble (`Trajectory.shared`)."""
         return Cost(self.at_start, self.per_step / particles)
 
     def after(self, steps: Array) -> Array:
-        """Data passes spent by the end of each of `steps`, counted from 1."""
+        """Return the data passes spent by the end of each of `steps`, counted from 1."""
         return self.at_start + self.per_step * steps
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an observer yields for one run.
+    """What an observer reports for one run.
 
-    metrics  name -> value, None where it does not exist (a run that never visited all modes)
+    metrics  name -> value, or None if it does not exist (for example, the run never visited all modes)
     curves   name -> (x, y): x (n,) with the unit in the task's docs, y (chains, n), or (1, n) for the run as a whole
     arrays   name -> array, for figures
     """
@@ -135,33 +135,33 @@ class Outcome:
 
 
 class Observer(ABC):
-    """Turns the draws of one run into metrics, as they come; blocks may be cut anywhere."""
+    """An object that turns the draws of one run into metrics as they arrive, in blocks of any lengths."""
 
     @abstractmethod
     def observe(self, draws: Tensor, weights: Tensor, steps: NDArray[np.int64]) -> None:
-        """Kept draws (B, C, D), their weights (B, C), and the steps (B,), counted from 1, that made them."""
+        """Add kept draws (B, C, D), their weights (B, C), and the steps (B,), counted from 1, that made them."""
 
     @abstractmethod
     def outcome(self) -> Outcome:
-        """The metrics of everything observed."""
+        """Return the metrics of everything observed."""
 
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
-        """All that is needed to go on, as tensors, for the checkpoint."""
+        """Return all that is needed to continue, as tensors, for the checkpoint."""
 
     @abstractmethod
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from `state`."""
+        """Continue from `state`."""
 
 
 def differentiate(function: Callable[[Tensor], tuple[Tensor, Tensor]], theta: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradient at theta of the first, a number, of two results of a function; and the second."""
+    """Return the gradient at theta of a function's first result, a number, and the function's second result."""
     import torch
 
     if torch.compiler.is_compiling():  # autograd.grad cannot be compiled
         gradient, value = torch.func.grad(function, has_aux=True)(theta)
         return gradient, value
-    with torch.enable_grad():  # func.grad cannot be called in an operation that the compiler leaves alone
+    with torch.enable_grad():  # func.grad cannot be called in an operation that the compiler does not compile
         x = theta.detach().requires_grad_()
         total, value = function(x)
         (gradient,) = torch.autograd.grad(total, x)
@@ -169,41 +169,41 @@ def differentiate(function: Callable[[Tensor], tuple[Tensor, Tensor]], theta: Te
 
 
 class Problem(ABC):
-    """The potential of C chains. Row c of every tensor is a chain; a problem does not care which run it is of.
+    """The potential of C chains. Row c of every tensor is a chain; a problem does not use which run it belongs to.
 
-    U may be random in each step: by the minibatch or by noise added to the gradient. All of that is drawn in
-    `draw_batches`; `energy` and `gradient` are pure functions of (theta, batch), with batch None for the full U.
+    U may be random in each step: by the minibatch or by noise added to the gradient. `draw_batches` draws all of it;
+    `energy` and `gradient` are pure functions of (theta, batch), where batch None means the full U.
     """
 
     dim: int
 
     block_limit: int | None = None
-    """Most steps between two looks at what the problem carries; 1 where an observer must see the buffers of a draw."""
+    """Most steps between two observations of the problem's state; 1 if an observer needs the buffers of each draw."""
 
     layout: Layout | None = None
-    """The weights of a network within theta, where the task provides "layout"."""
+    """The weights of a network within theta, if the task provides "layout"."""
 
     under_normal_prior: Tensor | None = None
-    """The coordinates (D,) whose prior is the task's N(0, I / prior_precision), True and False; None: all of them."""
+    """A mask (D,) of the coordinates whose prior is the task's N(0, I / prior_precision); None means all of them."""
 
     @abstractmethod
     def initial(self) -> Tensor:
-        """Starting points (C, D), each from its chain's own "init" stream."""
+        """Return the starting points (C, D), each drawn from its chain's own "init" stream."""
 
     def draw_batches(self, steps: int) -> Batch:
-        """Everything random about U in the next `steps` steps: named tensors (steps, C, ...). {} where U is exact."""
+        """Return what is random about U in the next `steps` steps: named tensors (steps, C, ...); {} if U is exact."""
         return {}
 
     def compile_network(self) -> None:
-        """Compile what a mode of execution leaves alone: a network. Raises `UsageError` where there is none."""
+        """Compile the network, which no mode of execution compiles; raise `UsageError` if there is none."""
         raise UsageError("run.compile = network: this task's network is no torch module; ask for compiled")
 
     @abstractmethod
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """U (C,) on the batch of one step (tensors (C, ...)), on the full-data scale; None: all the data."""
+        """Return U (C,) on the batch of one step (tensors (C, ...)), on the full-data scale; None: all the data."""
 
     def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
-        """U (C,) and grad U (C, D); by automatic differentiation unless the task knows better."""
+        """Return U (C,) and grad U (C, D); by automatic differentiation unless overridden."""
 
         def total(x: Tensor) -> tuple[Tensor, Tensor]:
             value = self.energy(x, batch)
@@ -213,42 +213,43 @@ class Problem(ABC):
         return value, gradient
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """grad U (C, D)."""
+        """Return grad U (C, D)."""
         return self.energy_and_gradient(theta, batch)[1]
 
     def scores(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """Gradients of the likelihood terms of a batch, (C, n, D), where the task provides "scores"."""
+        """Return the gradients of the likelihood terms of a batch, (C, n, D), if the task provides "scores"."""
         raise NotImplementedError(f"{type(self).__name__} has no scores")
 
     def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """The inverse metric (C, D, D) and its divergence (C, D), where the task provides "metric"."""
+        """Return the inverse metric (C, D, D) and its divergence (C, D), if the task provides "metric"."""
         raise NotImplementedError(f"{type(self).__name__} has no metric")
 
     @abstractmethod
     def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
-        """An observer for the run whose chains are `rows`."""
+        """Return an observer for the run whose chains are `rows`."""
 
     def state(self) -> dict[str, Tensor]:
-        """What `draw_batches` carries from step to step, as tensors whose leading axis is the chains."""
+        """Return what `draw_batches` carries from step to step, as tensors whose leading axis is the chains."""
         return {}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from `state`."""
+        """Continue from `state`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task(Configurable):
-    """Base of every task: a frozen dataclass of settings.
+    """Base class of every task: a frozen dataclass of settings.
 
     version    raised when the meaning of the task or of its numbers changes
     protocols  the first is the default
     metrics    the first is the primary one
-    datasets   files it reads, with checksums
-    provides   what samplers may need beyond gradients: "terms", "scores", "metric", "layout"
-    opaque     whether the compiler leaves energy and gradient as they are, and compiles the sampler's step alone; on a
-               GPU, steps of these tasks are recorded as a CUDA graph unless a setting says otherwise
-    given      what those of them are that cost a sampler no gradients, "metric": stated on the rows that use them
-    prior_precision  of a prior N(0, I / prior_precision), where the prior is one
+    datasets   files that it reads, with checksums
+    provides   what it offers samplers beyond gradients: "terms", "scores", "metric", "layout"
+    opaque     True if the compiler does not compile energy and gradient, but the sampler's step alone; on a GPU, steps
+               of these tasks are recorded as a CUDA graph unless a setting says otherwise
+    given      for those of `provides` that cost a sampler no gradients ("metric"), a text that says what they are; rows
+               of the samplers that use them state it
+    prior_precision  of the prior N(0, I / prior_precision), if the prior is one
     stored_truth, stored_reference  what `bench truth` computed; the harness sets one of them
     """
 
@@ -265,45 +266,48 @@ class Task(Configurable):
     stored_reference: ClassVar[Reference | None] = None
 
     def dim(self) -> int:
-        """Number of parameters D."""
+        """Return the number of parameters, D."""
         raise NotImplementedError
 
     def terms(self) -> int:
-        """N, the number of likelihood terms in U; 1 for a plain density."""
+        """Return N, the number of likelihood terms in U; 1 for a plain density."""
         return 1
 
     def batch_terms(self) -> int:
-        """n, how many of them a stochastic gradient looks at."""
+        """Return n, the number of terms that a stochastic gradient uses."""
         return self.terms()
 
     def steps_per_epoch(self) -> int:
-        """Batches in one pass through the data."""
+        """Return the number of batches in one pass through the data."""
         return -(-self.terms() // self.batch_terms())
 
     def curvature(self) -> float | None:
-        """Largest eigenvalue of the Hessian of U at a mode, where known: step sizes beyond 2/curvature explode sgld."""
+        """Return the largest eigenvalue of U's Hessian at a mode, if known: sgld diverges for h beyond 2/curvature."""
         return None
 
     def truth(self) -> Truth | None:
-        """The exact moments, where they are known; else those that `bench truth` stored, if any."""
+        """Return the exact moments if they are known, else those that `bench truth` stored, else None."""
         return self.stored_truth
 
     def functions(self, theta: Tensor) -> Tensor:
-        """Functions (n, K) of theta (n, D), such as predictions, of which `function_reference` has the moments."""
+        """Return functions (n, K) of theta (n, D), such as predictions, whose moments are in `function_reference`."""
         raise NotImplementedError(f"{type(self).__name__} has no functions")
 
     def function_reference(self) -> Reference | None:
-        """The moments of `functions`, where those of theta cannot be known; those that `bench truth` stored, if any."""
+        """Return the moments of `functions` that `bench truth` stored, or None.
+
+        They take the place of a truth if the moments of theta cannot be known.
+        """
         return self.stored_reference
 
     def for_laws(self) -> Task:
-        """What the laws are tried on: the task, unless it is too large; then the same code, small, in float64."""
+        """Return the task on which laws are tested: itself or, if it is too large, a small one in float64."""
         return self
 
     def max_block(self, device: str) -> int:
-        """How many runs advance together on `device`."""
+        """Return how many runs advance together on `device`."""
         return 64
 
     def build(self, streams: Sequence[Streams], device: str) -> Problem:
-        """The problem of `len(streams)` chains, chain c drawing from `streams[c]`."""
+        """Return the problem of `len(streams)` chains, where chain c draws from `streams[c]`."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What is known of a target: its moments along fixed directions, and where they are from."""
+"""What is known about a target: its moments along fixed directions, and how they were obtained."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 LEVELS = 40
-"""Quantiles of a direction: steps of 2.5 % in its distribution function."""
+"""Number of quantiles for each direction: steps of 2.5 % in its distribution function."""
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """The moments of the target at T = 1, with the Monte Carlo error of mean and sd (0 where exact).
+    """The moments of the target at T = 1, with the Monte Carlo error of mean and sd (0 if exact).
 
     mean, covariance      (D,) and (D, D)
     z3, z4                (K,): E z^3 and E z^4 of z = (v x - E v x) / sd(v x) along each of the K `directions` v, of
                           which the first D are the coordinate axes
     mean_mcse, sd_mcse    (D,)
     how                   how they were obtained, with the command that does it
-    quantiles             (K, m): of v x at the levels (j - 1/2) / m, where known
-    checksum              of the record that `bench truth` stored; "" for any other truth
+    quantiles             (K, m): those of v x at the levels (j - 1/2) / m, if known
+    checksum              SHA-256 of the record that `bench truth` stored; "" for any other truth
 
-    `Truth.normal` and `Truth.of_points` fill these in for a Gaussian, and from weighted points or draws.
+    `Truth.normal` and `Truth.of_points` compute these for a Gaussian, and from weighted points or draws.
     """
 
     mean: Array
@@ -57,7 +57,7 @@ class Truth:
 
     @classmethod
     def normal(cls, mean: Array, covariance: Array, how: str = "closed form") -> Truth:
-        """The Gaussian N(mean, covariance), exactly."""
+        """Return the exact moments of the Gaussian N(mean, covariance)."""
         import numpy as np
         from scipy.special import ndtri
 
@@ -77,9 +77,9 @@ class Truth:
 
     @classmethod
     def of_points(cls, points: Array, shares: Array | None = None, how: str = "", **known: Any) -> Truth:
-        """The moments of points (n, D) of these shares (n,), equal ones by default: of a quadrature, or of draws.
+        """Return the moments of points (n, D) with shares (n,), equal by default: a quadrature's points, or draws.
 
-        `known` may give mean_mcse and sd_mcse, 0 without them, and quantiles.
+        `known` may contain mean_mcse and sd_mcse, which are 0 without it, and quantiles.
         """
         import numpy as np
 
@@ -99,7 +99,7 @@ class Truth:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Truth:
-        """The truth in a stored record of long HMC: moments, the covariance's lower triangle, and how it was made."""
+        """Return the truth in a stored record of long HMC: moments, the covariance's lower triangle, and its source."""
         import numpy as np
 
         lower = np.zeros((len(record["mean"]),) * 2)
@@ -117,26 +117,26 @@ class Truth:
 
     @property
     def sd(self) -> Array:
-        """Of each coordinate (D,)."""
+        """The standard deviation of each coordinate, (D,)."""
         import numpy as np
 
         return np.asarray(np.sqrt(np.diag(self.covariance)))
 
     @functools.cached_property
     def directions(self) -> Array:
-        """The unit vectors (K, D) along which samplers are held to it: `harness.analysis.diagnostics.directions`."""
+        """The unit vectors (K, D) along which samplers are judged: `harness.analysis.diagnostics.directions`."""
         return directions(self.covariance)
 
 
 def directions(covariance: Array) -> Array:
-    """As `harness.analysis.diagnostics.directions`, imported late."""
+    """Return what `harness.analysis.diagnostics.directions`, imported late, returns."""
     from harness.analysis.diagnostics import directions as found
 
     return found(covariance)
 
 
 def quantile_levels() -> Array:
-    """(j - 1/2) / 40, j = 1 ... 40: the levels of a truth's quantiles."""
+    """Return the levels of a truth's quantiles: (j - 1/2) / 40, j = 1 ... 40."""
     import numpy as np
 
     return (np.arange(LEVELS) + 0.5) / LEVELS

@@ -1,1 +1,1 @@
-"""Advances the chains of a run: the loop, the modes of execution, and the exact law of a linear step."""
+"""The execution of runs: the loop that advances chains, the modes of execution, and the exact law of a linear step."""

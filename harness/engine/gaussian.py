@@ -1,4 +1,4 @@
-"""The Gaussian that samplers are judged on: everything about it is known, and every operation is elementwise."""
+"""The Gaussian on which samplers are tested: everything about it is known, and every operation is elementwise."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def axes_of(dim: int) -> Tensor:
-    """Orthogonal axes (D, D) along which no entry of a precision matrix is small."""
+    """Return orthogonal axes (D, D) along which no entry of a precision matrix is small."""
     if dim == 2:
         return torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64) / 2**0.5
     return torch.linalg.qr(torch.from_numpy(np.random.default_rng(0).standard_normal((dim, dim))))[0]
@@ -33,9 +33,9 @@ def axes_of(dim: int) -> Tensor:
 class GaussianProblem(Problem):
     """U(theta) = c sum_i (lambda_i theta_i^2 / 2 + b_i theta_i); b ~ N(0, V I) is the minibatch, 0 on all the data.
 
-    `curvature` is lambda, (D,) or one row a chain (C, D). The batch is {"slope": b}. Without `streams` nothing is
-    drawn: the caller supplies the batches. With `axes` Q (D, D), orthogonal, lambda belongs to its columns: the Hessian
-    is Q diag(lambda) Q'.
+    `curvature` is lambda, (D,) or one row for each chain (C, D). The batch is {"slope": b}. Without `streams` nothing
+    is drawn, and the caller supplies the batches. With orthogonal `axes` Q (D, D), lambda belongs to the columns of Q:
+    the Hessian is Q diag(lambda) Q'.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class GaussianProblem(Problem):
         self.order = [s.numpy("order") for s in streams] if variance else []
 
     def initial(self) -> Tensor:
-        """N(0, spread / lambda), (C, D)."""
+        """Return draws from N(0, spread / lambda), (C, D)."""
         normals = [torch.randn(self.dim, generator=s.torch("init"), dtype=torch.float64) for s in self.streams]
         start = torch.stack(normals) * (self.spread / self.curvature).sqrt()
         return start if self.axes is None else start @ self.axes.mT
 
     def draw_batches(self, steps: int) -> Batch:
-        """The slopes b of the next steps, (steps, C, D)."""
+        """Return the slopes b of the next steps, (steps, C, D)."""
         if not self.order:
             return {}
         size = (steps, self.dim)
@@ -73,7 +73,7 @@ class GaussianProblem(Problem):
         return {"slope": self.variance**0.5 * torch.stack(drawn, dim=1).to(self.curvature.dtype)}
 
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """U (C,)."""
+        """Return U (C,)."""
         terms = self._slope(theta) * theta / 2 if self.axes is not None else self.curvature * theta.square() / 2
         if batch is not None:
             terms = terms + batch["slope"] * theta
@@ -83,49 +83,49 @@ class GaussianProblem(Problem):
         return self.scale * total
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """grad U = c (lambda theta + b), (C, D)."""
+        """Return grad U = c (lambda theta + b), (C, D)."""
         gradient = self._slope(theta)
         return self.scale * (gradient if batch is None else gradient + batch["slope"])
 
     def _slope(self, theta: Tensor) -> Tensor:
-        """The gradient of the quadratic part, c aside."""
+        """Return the gradient of the quadratic part, without the factor c."""
         if self.axes is None:
             return self.curvature * theta
         along = (theta[:, :, None] * self.axes).sum(1)
         return ((self.curvature * along)[:, None, :] * self.axes).sum(2)
 
     def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
-        """U (C,) and grad U (C, D)."""
+        """Return U (C,) and grad U (C, D)."""
         return self.energy(theta, batch), self.gradient(theta, batch)
 
     def scores(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """Each coordinate's part of U is a term: its gradient is 0 but for that coordinate, (C, D, D)."""
+        """Return the gradients of the terms, (C, D, D): a term is one coordinate's part of U, so the others are 0."""
         return self.gradient(theta, batch).diag_embed()
 
     def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """The Hessian of U: D = 1 / (c lambda) on the diagonal, which is constant."""
+        """Return D = 1 / (c lambda) on the diagonal, the inverse of U's Hessian, and its divergence, 0."""
         inverse = (1 / (self.scale * self.curvature)).expand_as(theta).diag_embed()
         if self.axes is not None:
             inverse = self.axes @ inverse @ self.axes.mT
         return inverse, theta.new_zeros(theta.shape)
 
     def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Recorder:
-        """An observer that keeps every draw."""
+        """Return an observer that keeps every draw."""
         return Recorder()
 
     def state(self) -> dict[str, Tensor]:
-        """States of the generators that the slopes come from."""
+        """Return the states of the generators from which the slopes come."""
         return {"order": states(self.order)} if self.order else {}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Put the generators where `state` was taken."""
+        """Set the generators to the states in `state`."""
         if self.order:
             load_states(self.order, state["order"])
 
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianTask(Task):
-    """The Gaussian as a task, so that the harness's own loop can run on it."""
+    """The Gaussian as a task, on which the harness's own loop can run."""
 
     protocols: ClassVar[Sequence[Protocol]] = ()
     metrics: ClassVar[Sequence[Metric]] = ()
@@ -138,15 +138,15 @@ class GaussianTask(Task):
     dense: bool = param(False, meaning="whether the Hessian has the axes of `axes_of`, not those of the coordinates")
 
     def dim(self) -> int:
-        """Number of eigenvalues."""
+        """Return the number of eigenvalues."""
         return len(self.curvatures)
 
     def curvature(self) -> float:
-        """c times the largest eigenvalue."""
+        """Return c times the largest eigenvalue."""
         return self.scale * max(self.curvatures)
 
     def build(self, streams: Sequence[Streams], device: str) -> GaussianProblem:
-        """The problem of `len(streams)` chains, on CPU."""
+        """Return the problem of `len(streams)` chains, on CPU."""
         curvature = torch.tensor(self.curvatures, dtype=torch.float64)
         return GaussianProblem(
             curvature, scale=self.scale, variance=self.variance, spread=self.spread, streams=streams,
@@ -155,7 +155,7 @@ class GaussianTask(Task):
 
 
 class Recorder(Observer):
-    """Keeps every draw, and its weight, as they come."""
+    """An observer that keeps every draw and its weight, in order."""
 
     def __init__(self) -> None:
         self.blocks: list[Tensor] = []
@@ -167,16 +167,16 @@ class Recorder(Observer):
         self.weights.append(weights)
 
     def draws(self) -> Tensor:
-        """All draws, (B, C, D); (0, 0, 0) where the run diverged before the first."""
+        """Return all draws, (B, C, D), or (0, 0, 0) if the run diverged before the first."""
         return torch.cat(self.blocks) if self.blocks else torch.empty((0, 0, 0))
 
     def outcome(self) -> Outcome:
-        """No metrics."""
+        """Return no metrics."""
         return Outcome(metrics={})
 
     def state(self) -> dict[str, Tensor]:
-        """Nothing: draws are not part of a checkpoint."""
+        """Return an empty state, because draws are not part of a checkpoint."""
         return {}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Nothing to go on from."""
+        """Do nothing, because the state is empty."""

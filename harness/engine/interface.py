@@ -1,4 +1,4 @@
-"""What `init` and `step` of a sampler take and give back, said in words before a law trips over it."""
+"""Checks of what a sampler's `init` and `step` take and return, with clear messages, before a law fails on it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_signatures(sampler: Sampler) -> None:
-    """Raise `PluginError` where `init` or `step` cannot be called as the harness calls them."""
+    """Raise `PluginError` if `init` or `step` cannot be called as the harness calls them."""
     for name in ("init", "step"):
         wanted = list(inspect.signature(getattr(Sampler, name)).parameters)[1:]
         found = inspect.signature(getattr(sampler, name))
@@ -31,7 +31,7 @@ def check_signatures(sampler: Sampler) -> None:
 
 
 def check_state(sampler: Sampler, state: Any) -> State:
-    """The state, if it is a dict of tensors; `PluginError` otherwise."""
+    """Return the state if it is a dict of tensors; raise `PluginError` otherwise."""
     wrong = type(state).__name__
     if isinstance(state, dict):
         wrong = next((type(leaf).__name__ for leaf in state.values() if not isinstance(leaf, torch.Tensor)), "")
@@ -41,17 +41,17 @@ def check_state(sampler: Sampler, state: Any) -> State:
 
 
 def entry(name: str) -> str:
-    """What messages call a state entry: never "theta", whatever its name is."""
+    """Return the name of a state entry in messages, which is never "theta"."""
     return f"state {name!r}"
 
 
 def named(theta: Tensor, state: State) -> dict[str, Tensor]:
-    """Position and state entries by what messages call them."""
+    """Return position and state entries by their names in messages."""
     return {"theta": theta, **{entry(name): leaf for name, leaf in state.items()}}
 
 
 def check_answer(sampler: Sampler, answer: Any) -> None:
-    """Raise `PluginError` where what a step returned is not a position and a state."""
+    """Raise `PluginError` if a step did not return a position and a state."""
     if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[0], torch.Tensor):
         raise PluginError(
             f"{type(sampler).__name__}.step must return (theta, state), and returned a {type(answer).__name__}"

@@ -1,16 +1,16 @@
-"""The law of a sampler on a quadratic potential, derived from its own `step`: exact, and without Monte Carlo.
+"""The law of a sampler on a quadratic potential, derived from its own `step`: exact, without Monte Carlo.
 
-On U = sum_i lambda_i theta_i^2 / 2 most samplers are linear: with z = (theta, state), xi the noise they draw and b the
-error of the stochastic gradient, a step is
+On U = sum_i lambda_i theta_i^2 / 2 most samplers are linear. With z = (theta, state), the noise xi that they draw and
+the error b of the stochastic gradient, a step is
 
     z <- A z + B xi + G b,
 
-so z stays Gaussian and its covariance follows P <- A P A' + B B' + V G G', V the variance of a coordinate of b. The
-columns of A, B and G are the answers of `step` to basis vectors, each in a chain of its own. Whether the sampler is
-linear is not declared but seen: by how far the answers to random vectors are from the sum of those to basis vectors.
-State entries named in `adaptive`, those that are not floating point, and those that run by themselves, as a count of
-steps does, are held at the values `init` gives them; a
-sampler that has such entries is asked about vectors so short that within the step they do not change either.
+so z stays Gaussian and its covariance follows P <- A P A' + B B' + V G G', where V is the variance of a coordinate of
+b. The columns of A, B and G are the answers of `step` to basis vectors, each in a chain of its own. Linearity is not
+declared but measured, by the difference between the answers to random vectors and the sums of the answers to basis
+vectors. State entries named in `adaptive`, those that are not floating point, and those that change by themselves, such
+as a count of steps, are held at the values that `init` gives them. A sampler with `adaptive` entries is probed with
+vectors so short that these entries do not change within the step either.
 """
 
 from __future__ import annotations
@@ -40,34 +40,34 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 LINEAR = 1e-9
-"""Largest relative superposition error of a linear sampler; rounding gives some 1e-15."""
+"""Largest relative superposition error of a linear sampler; rounding gives about 1e-15."""
 
 LENGTHS = (0.1, 0.1, 1.0, 1.0, 1.0, 1.0, 30.0, 30.0, 1e-6, 1e6)
-"""Of the random vectors: a clip or a box shows in the long ones, a grid in the short ones. With adaptive entries the
-last two are left out."""
+"""Lengths of the random vectors: a clip or a box shows in the long ones, a grid in the short ones. Samplers with
+adaptive entries do without the last two."""
 
 ROUNDINGS = 100
-"""Of numbers of size 1 to 50 that a step may add and take off again, as control variates do."""
+"""Allowed rounding, in units of eps: a step may add and subtract numbers of size 1 to 50, as control variates do."""
 
 SHORT = 1e-6
-"""Length of the vectors for a sampler with adaptive entries: V <- b V + (1 - b) g^2 answers by the square of it."""
+"""Length of the vectors for a sampler with adaptive entries: V <- b V + (1 - b) g^2 changes by its square."""
 
 DOUBLINGS = 60
-"""Enough for a spectral radius of 1 - 1e-16."""
+"""Number of doublings: enough for a spectral radius of 1 - 1e-16."""
 
 SETTLING = 12
-"""Steps that adaptive entries are given to become what they are for."""
+"""Number of steps that adaptive entries get to settle."""
 
 RESTING, STAYING = 1e-7, 5000
-"""The step size and the number of steps after which running means of the gradient know it."""
+"""Step size and number of steps after which running means of the gradient have settled."""
 
 
 @dataclass(frozen=True, eq=False)
 class LinearStep:
-    """z <- A z + B xi + G b: A (n, n), B (n, m), G (n, D); `entries` says where theta and each state entry lie in z.
+    """z <- A z + B xi + G b: A (n, n), B (n, m), G (n, D); `entries` gives the places of theta and state entries in z.
 
-    `error` is the relative superposition error (inf where an answer is not finite or not repeatable), `shift` how far
-    the origin moves when nothing pushes it.
+    `error` is the relative superposition error (inf if an answer is not finite or not repeatable), `shift` the distance
+    by which the origin moves without noise and gradient error.
     """
 
     A: Array
@@ -79,22 +79,22 @@ class LinearStep:
 
     @property
     def linear(self) -> bool:
-        """Whether superposition holds, so that A, B and G mean anything."""
+        """Whether superposition holds, so that A, B and G have a meaning."""
         return self.error < LINEAR
 
     @property
     def radius(self) -> float:
-        """Spectral radius of A: a stationary law exists where it is below 1."""
+        """The spectral radius of A: a stationary law exists if it is below 1."""
         return float(np.abs(np.linalg.eigvals(self.A)).max())
 
     def injected(self, gradient_variance: float = 0.0) -> Array:
-        """Q = B B' + V G G', the covariance that one step adds."""
+        """Return Q = B B' + V G G', the covariance that one step adds."""
         return self.B @ self.B.T + gradient_variance * self.G @ self.G.T
 
     def stationary(self, gradient_variance: float = 0.0) -> Array | None:
-        """P = A P A' + Q (n, n), the sum of A^k Q A'^k; None where A is not stable.
+        """Return P = A P A' + Q (n, n), the sum of A^k Q A'^k, or None if A is not stable.
 
-        Summed by doubling: a bilinear transform loses digits where A has an eigenvalue near -1.
+        The sum is computed by doubling, because a bilinear transform loses digits if A has an eigenvalue near -1.
         """
         if not self.linear or self.radius >= 1 - 1e-13:
             return None
@@ -105,26 +105,29 @@ class LinearStep:
 
 
 class ScriptedNoise:
-    """Noise that returns chosen values, one tensor (C, ...) a request; without a script, zeros, and a record."""
+    """Noise that returns chosen values, one tensor (C, ...) for each request; without a script, zeros and one half.
+
+    It records the requests.
+    """
 
     def __init__(self, script: Sequence[Tensor] | None = None) -> None:
         self.script = script
         self.slots: list[Slot] = []
 
     def normal(self, like: Tensor) -> Tensor:
-        """The next value, or zeros like `like`."""
+        """Return the next value, or zeros like `like`."""
         self.slots.append(Slot("normal", tuple(like.shape[1:]), like.dtype))
         return torch.zeros_like(like) if self.script is None else self.script[len(self.slots) - 1]
 
     def uniform(self, shape: Sequence[int]) -> Tensor:
-        """The next value, or one half."""
+        """Return the next value, or one half."""
         self.slots.append(Slot("uniform", tuple(shape[1:]), torch.float64))
         halves = torch.full(tuple(shape), 0.5, dtype=torch.float64)
         return halves if self.script is None else self.script[len(self.slots) - 1]
 
 
 def random_script(slots: Sequence[Slot], rows: int, generator: torch.Generator) -> list[Tensor]:
-    """Values for `ScriptedNoise`, (rows, ...) for each slot: standard normal numbers, or uniform ones on [0, 1)."""
+    """Return values for `ScriptedNoise`, (rows, ...) for each slot: standard normals, or uniforms on [0, 1)."""
     return [
         (torch.randn if slot.kind == "normal" else torch.rand)(
             (rows, *slot.shape), generator=generator, dtype=torch.float64
@@ -134,7 +137,7 @@ def random_script(slots: Sequence[Slot], rows: int, generator: torch.Generator) 
 
 
 class Probe:
-    """One sampler at one (h, T), asked about many vectors at once: every row of the arguments is a chain."""
+    """One sampler at one (h, T), probed with many vectors at once: every row of the arguments is a chain."""
 
     def __init__(
         self, sampler: Sampler, h: float, T: float, curvature: Sequence[float], axes: Tensor | None = None
@@ -146,7 +149,7 @@ class Probe:
         self.h, self.T = (torch.tensor(v, dtype=torch.float64) for v in (h, T))
         theta = torch.ones((1, dim), dtype=torch.float64)
         lam = torch.tensor(tuple(curvature), dtype=torch.float64)
-        potential = BoundPotential(GaussianProblem(lam, axes=axes), 1)  # what `init` learns of U must be true of it
+        potential = BoundPotential(GaussianProblem(lam, axes=axes), 1)  # what `init` learns about U must be true
         noise = DirectNoise([Streams(0, 0, ("probe",)).torch("sampler-init")], torch.float64)
         self.start: State = check_state(sampler, sampler.init(theta, potential, self.h, self.T, noise))
         asked = ScriptedNoise()
@@ -156,18 +159,18 @@ class Probe:
         self.free = [
             name for name, leaf in self.start.items() if leaf.is_floating_point() and name not in sampler.adaptive
         ]
-        self._lay_out()
+        self._set_layout()
         running = {name for name in self.free if self._runs_by_itself(name)}
         if running:
             self.free = [name for name in self.free if name not in running]
-            self._lay_out()
+            self._set_layout()
 
-    def _lay_out(self) -> None:
+    def _set_layout(self) -> None:
         self.entries = self._layout()
         self.size = max(place.stop for place in self.entries.values())
 
     def _runs_by_itself(self, name: str) -> bool:
-        """Whether an entry goes its way whatever theta, the other entries, noise and gradient are: a count of steps."""
+        """Return whether an entry changes, but not with theta, the other entries, noise and gradient: a step count."""
         rows, place = 3, self.entries[entry(name)]
         random = torch.randn((rows, self.size + self.noise_size + self.dim), dtype=torch.float64,
                              generator=Streams(0, 0, ("probe",)).torch("clocks"))  # fmt: skip
@@ -186,18 +189,18 @@ class Probe:
         return entries
 
     def state(self, z: Tensor) -> State:
-        """The state of the rows of z (R, n), held entries included."""
+        """Return the state for the rows of z (R, n), including the entries that are held."""
         state = {name: leaf.expand(len(z), *leaf.shape[1:]).clone() for name, leaf in self.start.items()}
         for name in self.free:
             state[name] = z[:, self.entries[entry(name)]].reshape(state[name].shape)
         return state
 
     def join(self, theta: Tensor, state: State) -> Tensor:
-        """Position and state as rows (R, n): the inverse of `state`."""
+        """Return position and state as rows (R, n): the inverse of `state`."""
         return torch.cat([theta, *(state[name].reshape(len(theta), -1) for name in self.free)], 1)
 
     def answer(self, z: Tensor, xi: Tensor, slope: Tensor, curvature: Tensor) -> Tensor:
-        """z after one step (R, n), for z (R, n), noise xi (R, m), gradient error (R, D), curvature (D,) or (R, D)."""
+        """Return z after one step (R, n) from z (R, n), noise xi (R, m), error b (R, D), curvature (D,) or (R, D)."""
         script, place = [], 0
         for slot in self.slots:
             script.append(xi[:, place : place + slot.numbers].reshape(len(z), *slot.shape))
@@ -208,7 +211,7 @@ class Probe:
 
 
 def frozen(sampler: Sampler) -> Sampler:
-    """The same sampler, its adaptive entries staying as they are: what the linear law of such a sampler is about."""
+    """Return the sampler with its adaptive entries held fixed, which is what its linear law describes."""
     cls = type(sampler)
     held = cls.adaptive
     if not held:
@@ -218,11 +221,11 @@ def frozen(sampler: Sampler) -> Sampler:
         theta, new = cls.step(self, theta, state, *given)
         return theta, {**new, **{name: state[name] for name in held}}
 
-    return _with(sampler, step=step)
+    return _with_methods(sampler, step=step)
 
 
 def settled(sampler: Sampler, h: float, steps: int = SETTLING) -> Sampler:
-    """The same sampler, its adaptive entries starting as some steps of size h at T = 1 leave them: seldom empty."""
+    """Return the sampler with adaptive entries that start as some steps of size h at T = 1 leave them, seldom empty."""
     cls = type(sampler)
     known: dict[tuple[int | float, ...], State] = {}
 
@@ -237,16 +240,16 @@ def settled(sampler: Sampler, h: float, steps: int = SETTLING) -> Sampler:
             known[place] = {name: state[name] for name in cls.adaptive}
         return {**start, **known[place]}
 
-    return _with(sampler, init=init)
+    return _with_methods(sampler, init=init)
 
 
 def at_work(sampler: Sampler) -> Sampler:
-    """The same sampler, its adaptive entries held where a chain that stays near theta = 1, curvature 1, takes them."""
+    """Return the sampler with the adaptive entries of a chain that stays near theta = 1 at curvature 1."""
     return settled(sampler, RESTING, STAYING) if sampler.adaptive else sampler
 
 
-def _with(sampler: Sampler, **methods: Any) -> Sampler:
-    """The same sampler with other methods."""
+def _with_methods(sampler: Sampler, **methods: Any) -> Sampler:
+    """Return the sampler with some methods replaced."""
     kind = type(type(sampler).__name__, (type(sampler),), methods)
     return kind(**{field.name: getattr(sampler, field.name) for field in dataclasses.fields(sampler)})
 
@@ -254,7 +257,7 @@ def _with(sampler: Sampler, **methods: Any) -> Sampler:
 def derive(
     sampler: Sampler, h: float, T: float, curvature: Sequence[float] = (1.0,), axes: Tensor | None = None
 ) -> LinearStep:
-    """A, B and G of one step of size h at temperature T on a quadratic potential of these curvatures, along `axes`."""
+    """Return A, B and G of a step of size h at temperature T on a potential with these curvatures along `axes`."""
     D = len(curvature)
     lam = torch.tensor(tuple(curvature), dtype=torch.float64)
     with torch.no_grad():
@@ -272,21 +275,21 @@ def derive(
         repeated = probe.answer(z, xi, slope, lam) / size
     base, columns, found = answers[0], answers[1 : 1 + n + m + D] - answers[0], answers[1 + n + m + D :]
     expected = base + (random[:, :, None] * columns).sum(1)
-    rounding = ROUNDINGS * torch.finfo(torch.float64).eps / size  # of the 1 that short vectors are added to
+    rounding = ROUNDINGS * torch.finfo(torch.float64).eps / size  # of the 1 to which short vectors are added
     gap = ((found - expected).abs().amax(1) - rounding).clamp(min=0)
     error = (gap / expected.abs().amax(1).clamp(min=1e-300)).max()
     exact = bool(answers.isfinite().all()) and torch.equal(answers, repeated)
     exact = exact and all(slot.kind == "normal" for slot in probe.slots)
     A, B, G = (part.T.contiguous().numpy() for part in columns.split([n, m, D]))
-    if T == 0:  # the harness draws no normals then: a sampler that keeps its noise in its state keeps zeros
+    if T == 0:  # then the harness draws no normals: a sampler that keeps its noise in its state keeps zeros
         B = np.zeros_like(B)
     return LinearStep(A, B, G, probe.entries, float(error) if exact else math.inf, float(base.abs().max()))
 
 
 def stationary_variance(sampler: Sampler, x: float, T: float, gradient_variance: float = 0.0) -> float | None:
-    """Var(theta) in the long run on U = theta^2 / 2 with step size x = h lambda; T where the sampler is exact.
+    """Return Var(theta) in the long run on U = theta^2 / 2 with step size x = h lambda; it is T for an exact sampler.
 
-    None where the sampler is not linear, needs more than gradients, or is unstable at x.
+    Return None if the sampler is not linear, needs more than gradients, or is unstable at x.
     """
     if sampler.needs - GaussianTask.provides:
         return None
@@ -297,7 +300,7 @@ def stationary_variance(sampler: Sampler, x: float, T: float, gradient_variance:
 def along(
     sampler: Sampler, trajectory: Trajectory, curvature: Sequence[float], axes: Tensor | None = None
 ) -> list[LinearStep]:
-    """The linear step of every step of a trajectory; ValueError where the sampler is not linear."""
+    """Return the linear step of every step of a trajectory; raise ValueError if the sampler is not linear."""
     steps: dict[tuple[float, float], LinearStep] = {}
     pairs = list(zip(trajectory.step_size.tolist(), trajectory.temperature.tolist(), strict=True))
     for h, T in dict.fromkeys(pairs):
@@ -315,9 +318,9 @@ def propagate(
     gradient_variance: float = 0.0,
     axes: Tensor | None = None,
 ) -> Array:
-    """Exact second moments E z z' (K, n, n) after each step of a trajectory, from P0 (n, n); T = 0 stages included.
+    """Return the exact second moments E z z' (K, n, n) after each step of a trajectory, from P0 (n, n).
 
-    Raises ValueError where the sampler is not linear.
+    The trajectory may have stages at T = 0. Raise ValueError if the sampler is not linear.
     """
     P, moments = P0, []
     for step in along(sampler, trajectory, curvature, axes):

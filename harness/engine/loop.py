@@ -1,8 +1,8 @@
-"""Advances the chains of a block of runs along their trajectory: stages, observation, divergence, checkpoints.
+"""The loop that advances the chains of a block of runs: stages, observation, divergence, checkpoints.
 
-The trajectory is cut where the stage changes (temperature zero or not, burn-in or not) and at every noise block; the
-cuts depend on sampler, schedule and dimension alone, so a run's numbers do not depend on what runs beside it, and a
-restored run meets the same cuts.
+The trajectory is cut where the stage changes (temperature zero or not, burn-in or not) and at every noise block. The
+cuts depend on sampler, schedule and dimension alone, so a run's numbers do not depend on the runs beside it, and a
+restored run has the same cuts.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ if TYPE_CHECKING:
 
 
 COORDINATES = 1000
-"""Of the last finite position of a chain that was lost: as many are kept for who wants to see it."""
+"""Number of coordinates that are kept of the last finite position of a chain that was lost, for inspection."""
 
 LOOK = 50
-"""Steps between two looks at whether chains are lost, where a block is one step and another device computes it."""
+"""Number of steps between two checks for lost chains, if a block is one step and another device computes it."""
 
 
 class Loop:
     """R runs of C chains each that differ only in their seed, as R*C rows of one tensor.
 
-    `streams` has one entry a row, run after run; `mode` is how steps are executed (see `stepping`); `weights`
-    is "equal", or "step-size" for draws that weigh as much as the step that made them, times the sampler's weights.
+    `streams` has one entry for each row, run after run; `mode` says how steps are executed (see `stepping`); `weights`
+    is "equal", or "step-size" for draws whose weight is the step size that made them, times the sampler's weights.
     `observer` makes the runs' observers in place of the problem's own.
     `warm_start` has an optimiser and its trajectory: the chains start at the positions where it ends, on the
     minibatches that follow. Only its cost is part of the run.
-    `advance_block` does one block; `position` counts finished steps, those of the warm start up to 0.
+    `advance_block` executes one block; `position` counts finished steps, and is negative during the warm start.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Loop:
         return self.stepper.why_not or (self.warm.why_not if self.warm else None)
 
     def spent(self, steps: int) -> float:
-        """Data passes of a chain by the end of so many steps."""
+        """Return a chain's data passes by the end of this many steps."""
         if self.warm and steps <= 0:
             return self.warm.spent(steps - self.first)
         return self.cost.at_start + steps * self.cost.per_step
@@ -136,7 +136,7 @@ class Loop:
         streams = self.streams
         noise = DirectNoise([s.torch("sampler-init", self.device) for s in streams], self.dtype)
         potential = self.potential.on(self._peek_batch(), self.theta.shape)
-        h, T = self.h[0].clone(), self.T[0].clone()  # a view would lead to the whole trajectory
+        h, T = self.h[0].clone(), self.T[0].clone()  # a view would give access to the whole trajectory
         state = self.sampler.init(self.theta, Potential(potential, self.sampler), h, T, Noise(noise))
         counted = potential.take_counts()
         potential.end()
@@ -152,11 +152,11 @@ class Loop:
             if leaf.device != self.theta.device:
                 raise self._broken(f"init: state {name!r} is on {leaf.device}, theta on {self.theta.device}")
         if self.stepper.in_place:
-            state = {name: leaf.clone() for name, leaf in state.items()}  # none may be theta, or another entry
+            state = {name: leaf.clone() for name, leaf in state.items()}  # no entry may be theta, or another entry
         return state, _passes(counted, self.task)
 
     def _check_init(self, counted: tuple[int, int]) -> None:
-        """The gradients of `init` are those of a step at most, and the full ones that were declared."""
+        """Raise `PluginError` if `init` makes more gradient calls than a step, or more full ones than declared."""
         sampler = self.sampler
         most = sampler.gradients_per_step, sampler.full_gradients_per_step + sampler.full_gradients_at_start
         if counted[0] > most[0] or counted[1] > most[1]:
@@ -169,15 +169,16 @@ class Loop:
         return PluginError(f"{type(self.sampler).__name__}.{what}")
 
     def _peek_batch(self) -> Batch | None:
-        """The batch of the next step, leaving the problem where it was."""
+        """Return the batch of the next step, and leave the problem's state as it was."""
         before = _copies(self.problem.state())
         batch = split(self.problem.draw_batches(1), 1)[0]
         self.problem.load(before)
         return batch
 
     def _probe(self, task: Task, rows: int) -> tuple[list[Slot], float, bool]:
-        """The noise slots of one step, its cost in data passes, and whether the sampler weighs its draws; from a step
-        on the side that is checked.
+        """Return the noise slots of one step, its cost in data passes, and whether the sampler weights its draws.
+
+        They come from a separate step, whose results are checked and not used.
         """
         generators = [Streams(0, row, ("probe",)).torch("noise", self.device) for row in range(rows)]
         noise = DirectNoise(generators, self.dtype)
@@ -201,7 +202,7 @@ class Loop:
 
     @property
     def finished(self) -> bool:
-        """Whether all steps are done, or no run is left that has not diverged."""
+        """Whether all steps are done, or all runs have diverged."""
         return self._at_end or all(run.divergence for run in self.runs)
 
     @property
@@ -209,7 +210,7 @@ class Loop:
         return self.position >= len(self.trajectory)
 
     def advance_block(self) -> None:
-        """Do the block that starts at `position`."""
+        """Execute the block that starts at `position`."""
         if self.warm and self.position < 0:
             self._advance_warm_start(self.warm)
             return
@@ -228,11 +229,11 @@ class Loop:
         self.theta, self.state, self.position = done.theta, done.state, stop
         lost = ~finite(self._drawn()) * len(block) if done.lost is None else done.lost
         if done.log_weights is not None:
-            lost = lost.where((done.log_weights < math.inf).all(dim=0) | (lost > 0), len(block))  # a NaN is not
+            lost = lost.where((done.log_weights < math.inf).all(dim=0) | (lost > 0), len(block))  # NaN is not below inf
         self.lost_at = self.lost_at.where((self.lost_at > 0) | (lost == 0), start + lost)
-        looking = self.device == "cpu" or len(done.draws) or stop - start > 1 or stop % LOOK == 0 or self._at_end
-        if looking:  # on a GPU a look waits for all that is under way
-            self._look(before, block, start)
+        checking = self.device == "cpu" or len(done.draws) or stop - start > 1 or stop % LOOK == 0 or self._at_end
+        if checking:  # on a GPU a check waits for all pending work
+            self._record_lost(before, block, start)
         compiling = self.stepper.compiling - compiling
         self.clock.compiling += compiling
         sampled = time.perf_counter()
@@ -257,7 +258,7 @@ class Loop:
             state = self.sampler.refresh(self.theta, dict(self.state), Potential(self.potential, self.sampler))
         check_returned(self.sampler, self.theta, state, self.theta, self.state, "refresh")
         check_calls(self.sampler, self.potential.take_counts(), "refresh", (0, 1))
-        if self.stepper.in_place:  # entries stay where a recorded step reads them, and none becomes theta
+        if self.stepper.in_place:  # entries keep the memory that a recorded step reads, and none becomes theta
             fresh = {name: leaf.clone() for name, leaf in state.items()}
             for name, leaf in self.state.items():
                 leaf.copy_(fresh[name])
@@ -287,22 +288,24 @@ class Loop:
         steps = np.flatnonzero(self.trajectory.keep[start:stop]) + start + 1
         if self.by_step_size:
             logs = logs + self.h[torch.from_numpy(steps - 1).to(self.device)].log()[:, None]
-        if (count := self.sampler.particles) > 1:  # a draw for each particle
+        if (count := self.sampler.particles) > 1:  # one draw for each particle
             draws = draws.unflatten(2, (count, -1)).movedim(2, 1).flatten(0, 1)
             logs = logs.repeat_interleave(count, 0)
             steps = ((steps - 1)[:, None] * count + np.arange(1, count + 1)).ravel()
         for run in self.runs:
             run.take(draws[:, run.rows], logs[:, run.rows], steps)
 
-    def _look(self, before: tuple[Tensor, State] | None = None, block: Block | None = None, start: int = 0) -> None:
-        """Note the chains that were lost. Which step of a longer block it was is found by doing the block again."""
+    def _record_lost(
+        self, before: tuple[Tensor, State] | None = None, block: Block | None = None, start: int = 0
+    ) -> None:
+        """Record the chains that were lost. In a block of several steps, the step is found by repeating the block."""
         lost_at = self.lost_at.cpu().numpy()
         fresh = [run for run in self.runs if run.divergence is None and lost_at[run.rows].any()]
         if not fresh:
             return
         positions = None
         if before is not None and block is not None:
-            positions, within = self._again(*before, block)
+            positions, within = self._repeat(*before, block)
             lost_at = np.where((lost_at > start) & (within > 0), start + within, lost_at)
         first = np.where(lost_at > 0, lost_at, len(self.trajectory) + 1)
         for run in fresh:
@@ -312,8 +315,11 @@ class Loop:
             if positions is not None:
                 run.last_finite = positions[step - start - 1][run.rows][chain][:COORDINATES].clone()
 
-    def _again(self, theta: Tensor, state: State, block: Block) -> tuple[Tensor, NDArray[np.int64]]:
-        """The positions (B + 1, C, P D) in a block, and at which of its steps, counted from 1, each chain was lost."""
+    def _repeat(self, theta: Tensor, state: State, block: Block) -> tuple[Tensor, NDArray[np.int64]]:
+        """Return the positions (B + 1, C, P D) in a block, and the step, counted from 1, at which each chain was lost.
+
+        The step is 0 for a chain that was not lost.
+        """
         if len(block) == 1:
             return drawn(self.sampler, theta, state)[None], np.ones(len(theta), dtype=np.int64)
         with torch.no_grad():
@@ -327,12 +333,12 @@ class Loop:
         return torch.cat([before, done.draws]), np.where(lost.any(axis=0), lost.argmax(axis=0) + 1, 0)
 
     def checkpoint(self, run: RunState) -> dict[str, Tensor]:
-        """All that `run` needs to go on from `position`, as tensors that a safetensors file can hold."""
+        """Return all that `run` needs to continue from `position`, as tensors that a safetensors file can hold."""
         if self.warm and self.position < 0:
             tensors = self.warm.checkpoint(run)
             tensors["counters"][0] += self.first
             return tensors
-        self._look()
+        self._record_lost()
         rows = run.rows
         tensors = {"theta": self.theta[rows], "noise": self.noise.state()[rows]}
         tensors |= {f"state/{name}": leaf[rows] for name, leaf in self.state.items()}
@@ -347,7 +353,7 @@ class Loop:
         return {name: leaf.detach().cpu().contiguous().clone() for name, leaf in tensors.items()}
 
     def restore(self, checkpoints: Sequence[Mapping[str, Tensor]]) -> None:
-        """Go on from the checkpoints of the runs, one each, all taken at the same position."""
+        """Continue from the checkpoints of the runs, one for each run, all taken at the same position."""
         positions = {int(c["counters"][0]) for c in checkpoints}
         if len(positions) != 1:
             raise ValueError(f"checkpoints of one block differ in position: {sorted(positions)}")
@@ -371,7 +377,7 @@ class Loop:
             run.observer.load({n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)})
             _, run.kept, run.stored, *where = (int(v) for v in tensors["counters"])
             run.divergence = Divergence(*where) if where[0] >= 0 else None
-            run.stride = int(tensors["draw_stride"])  # of the draws on disk, whatever this command asks for
+            run.stride = int(tensors["draw_stride"])  # that of the draws on disk, whatever this command asks for
             run.weighted = int(tensors.get("draw_width", 0)) > self.problem.dim
             run.log_weight_unit = float(tensors["log_weight_unit"])
 

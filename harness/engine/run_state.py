@@ -1,4 +1,4 @@
-"""What a block of runs keeps: its time, and of each run the observer, the draws, and where it diverged."""
+"""The state of a block of runs: its time, and each run's observer, draws and divergence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Clock:
-    """Wall seconds of a block of runs, by what they were spent on."""
+    """Wall seconds of a block of runs, by purpose."""
 
     compiling: float = 0.0
     sampling: float = 0.0
@@ -26,7 +26,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where a chain became non-finite: the step, counted from 1, the chain within its run, the end of the block."""
+    """Where a chain became non-finite: the step, counted from 1, the chain within its run, and the end of the block."""
 
     step: int
     chain: int
@@ -36,9 +36,9 @@ class Divergence:
 class RunState:
     """One run within the block: its rows, its observer, the draws not yet fetched, and its divergence if any.
 
-    `last_finite` is where the chain that diverged first was one step before, its first 1,000 coordinates; only in the
-    loop that saw it, and not where steps write in place. Where draws are `weighted`, their log weights are stored too,
-    as one more coordinate.
+    `last_finite` holds the first 1,000 coordinates of the chain that diverged first, one step before it did. It exists
+    only in the loop that noticed the divergence, and not if steps write in place. If draws are `weighted`, their log
+    weights are stored too, as one more coordinate.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class RunState:
         self.log_weight_unit = math.nan
 
     def take(self, draws: Tensor, log_weights: Tensor, steps: np.ndarray) -> None:
-        """Observe kept draws (B, C, D) and put those of every `stride`-th step, if any, aside as float32.
+        """Observe kept draws (B, C, D), and save those of every `stride`-th step as float32 for `fetch`; 0 saves none.
 
-        Weights count from that of the first draw: only their ratios mean something, and exp has a limit.
+        Weights are relative to that of the first draw, because only their ratios matter and exp can overflow.
         """
         if self.divergence is not None or not len(steps):
             return
@@ -77,7 +77,7 @@ class RunState:
         self.kept += len(steps)
 
     def fetch(self) -> np.ndarray | None:
-        """The draws (B, C, D) put aside since the last call; (B, C, D + 1) where they are weighted."""
+        """Return the draws (B, C, D) saved since the last call, (B, C, D + 1) if they are weighted, or None."""
         if not self.pending:
             return None
         draws = np.concatenate(self.pending)

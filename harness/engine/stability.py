@@ -1,4 +1,4 @@
-"""How long a step may be: the stability limit, from the spectral radius of a sampler's linear step."""
+"""The largest stable step size, from the spectral radius of a sampler's linear step."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 LARGEST_X = 1e3
-"""Where the search for a stability limit ends."""
+"""Largest step size in the search for a stability limit."""
 
 
 def stability_limit(sampler: Sampler) -> float | None:
-    """The least h, at curvature 1, at which the spectral radius of A reaches 1; inf where none does up to 1000.
+    """Return the smallest h, at curvature 1, at which the spectral radius of A reaches 1; inf if none does up to 1000.
 
-    None where the sampler is not linear (Metropolis, thermostats) or needs more than gradients.
+    Return None if the sampler is not linear (Metropolis, thermostats) or needs more than gradients.
     """
     if sampler.needs - GaussianTask.provides or not derive(sampler, 1.0, 1.0).linear:
         return None
@@ -40,12 +40,12 @@ def stability_limit(sampler: Sampler) -> float | None:
 
 
 def working_limit(sampler: Sampler) -> float | None:
-    """The stability limit of a run that is under way."""
+    """Return the stability limit with the adaptive entries of a run in progress."""
     return stability_limit(at_work(sampler))
 
 
 def _radii(probe: Probe, h: Array) -> Array:
-    """Spectral radius of A at each step size h (X,), the curvature being 1."""
+    """Return the spectral radius of A at each step size h (X,), at curvature 1."""
     n = probe.size
     size = SHORT if probe.sampler.adaptive else 1.0
     with torch.no_grad():

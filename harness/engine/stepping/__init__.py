@@ -1,9 +1,9 @@
-"""How a block of steps is executed; nothing else in the harness knows.
+"""The execution of a block of steps; the rest of the harness does not depend on how it is done.
 
-The mode stands in the RunSpec: "plain" is one torch call after the other. "compiled" is, on a CPU, the whole block as
-one function, or each step's update where the task is opaque or has `LARGE` parameters; on a GPU it is the whole step
-recorded as a CUDA graph. "network" is "compiled", and the network's forward and backward pass are compiled within it;
-`Loop` asks the problem for that. All run the same lines of sampler and task, and differ in the last bits.
+The RunSpec names the mode: "plain" is one torch call after the other. "compiled" is, on a CPU, the whole block as one
+function, or each step's update if the task is opaque or has `LARGE` parameters; on a GPU it is the whole step recorded
+as a CUDA graph. "network" is "compiled" with the network's forward and backward pass compiled within it; `Loop` asks
+the problem for that. All modes run the same lines of sampler and task, and differ in the last bits.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Stepper(Protocol):
     """A mode of execution."""
 
     in_place: bool
-    """Whether theta and state themselves become what is returned."""
+    """Whether the results overwrite theta and state."""
 
     compiling: float
-    """Seconds spent so far on making code, and not on steps."""
+    """Seconds spent so far on making code rather than on steps."""
 
     why_not: Exception | None
     """Why steps are done one by one, if code was to be made for them and was not."""
@@ -39,18 +39,18 @@ class Stepper(Protocol):
     def advance(
         self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block
     ) -> Advanced:
-        """Run the steps of a block: a pure function of its arguments, which it leaves as they are unless `in_place`.
+        """Run the steps of a block: a pure function of its arguments, which stay unchanged unless `in_place`.
 
-        Raises `PluginError` where a step makes another number of gradient calls than declared, or returns another kind
-        of position or state. It leaves the potential's counts at zero.
+        Raise `PluginError` if a step makes another number of gradient calls than declared, or returns another kind of
+        position or state. The potential's counts are zero afterwards.
         """
 
 
 def stepper(mode: str, dim: int, device: str = "cpu", *, opaque: bool = False) -> Stepper:
-    """The stepper of a mode, for one loop over chains of `dim` parameters on a device; `opaque` as in `Task`.
+    """Return the stepper of a mode, for one loop over chains of `dim` parameters on a device; `opaque` as in `Task`.
 
-    Mode "traced", of laws only, is "compiled" on a CPU, but an update without generated code: torch runs what it has
-    traced.
+    Mode "traced", which only laws use, is "compiled" on a CPU, but with an update without generated code: torch runs
+    what it has traced.
     """
     if mode == "plain":
         return Plain()

@@ -1,4 +1,4 @@
-"""What goes into a block of steps, and what comes out of it."""
+"""The inputs and results of a block of steps, and their checks."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Block:
-    """A stretch of B steps in one stage: all its inputs, so that running it is a pure function of theta and state.
+    """A part of a trajectory, B steps in one stage, with all inputs: running it is a pure function of theta and state.
 
-    h and T are (B,); noise has a tensor (B, C, ...) for each slot, or a 0-dim zero where nothing is drawn; batches are
-    named tensors (B, C, ...), {} where U is exact; keep (B,) marks the steps whose position is a draw.
+    h and T are (B,); noise has a tensor (B, C, ...) for each slot, or a 0-dim zero if nothing is drawn; batches are
+    named tensors (B, C, ...), {} if U is exact; keep (B,) marks the steps whose position is a draw.
     """
 
     h: Tensor
@@ -42,14 +42,14 @@ class Block:
 
 @dataclass(frozen=True)
 class Advanced:
-    """What a block left behind: position, state, the n kept draws (n, C, P D) and their log weights (n, C), if any."""
+    """The result of a block: position, state, the n kept draws (n, C, P D) and their log weights (n, C), if any."""
 
     theta: Tensor
     state: State
     draws: Tensor
     log_weights: Tensor | None
     lost: Tensor | None = None
-    """At which step of the block, counted from 1, each chain (C,) was lost, 0: never; None where it was not looked."""
+    """The step of the block, counted from 1, at which each chain (C,) was lost, or 0; None if this was not checked."""
 
 
 def check_returned(sampler: Sampler, theta: Tensor, state: State, like: Tensor, was: State, what: str = "step") -> None:
@@ -72,7 +72,7 @@ def check_returned(sampler: Sampler, theta: Tensor, state: State, like: Tensor, 
 
 
 def check_weights(sampler: Sampler, weights: Tensor, shape: tuple[int, ...]) -> None:
-    """Raise `PluginError` unless log weights have this shape, one a chain, and are floating-point numbers."""
+    """Raise `PluginError` unless log weights are floating-point numbers of this shape, one for each chain."""
     import torch
 
     if isinstance(weights, torch.Tensor) and weights.shape == shape and weights.is_floating_point():
@@ -86,15 +86,16 @@ def check_weights(sampler: Sampler, weights: Tensor, shape: tuple[int, ...]) -> 
 
 
 def drawn(sampler: Sampler, theta: Tensor, state: State) -> Tensor:
-    """What a step hands over: theta (C, D), or the particles of an ensemble (C, P D)."""
+    """Return the draw that a step makes: theta (C, D), or the particles of an ensemble (C, P D)."""
     return theta if sampler.particles == 1 else sampler.ensemble(theta, state).flatten(1)
 
 
 def finite(positions: Tensor) -> Tensor:
-    """Which positions (..., D) have finite numbers only, (...).
+    """Return which positions (..., D) have only finite numbers, (...).
 
-    On a CPU one sum usually answers for all. It may overflow, so where it is not finite the extremes tell: they pass
-    NaN on, and take a tenth of the time of `isfinite().all()`. On a GPU they answer alone: nothing may wait for it.
+    On a CPU one sum usually answers for all. It may overflow, so if it is not finite the extremes decide: NaN
+    propagates to them, and they take a tenth of the time of `isfinite().all()`. On a GPU only the extremes are used,
+    because reading the sum would wait for the GPU.
     """
     import torch
 
@@ -104,7 +105,7 @@ def finite(positions: Tensor) -> Tensor:
 
 
 def check_particles(sampler: Sampler, theta: Tensor, state: State) -> None:
-    """Raise `PluginError` unless the particles of an ensemble are as many as declared, in theta's type."""
+    """Raise `PluginError` unless an ensemble has the declared number of particles, in theta's dtype."""
     count, name = sampler.particles, type(sampler).__name__
     if type(count) is not int or count < 1:
         raise PluginError(f"{name}.particles is {count!r:.40}, not a whole number of at least 1")
@@ -121,7 +122,7 @@ def check_particles(sampler: Sampler, theta: Tensor, state: State) -> None:
 def stacked(
     sampler: Sampler, draws: Sequence[Tensor], log_weights: Sequence[Tensor], theta: Tensor
 ) -> tuple[Tensor, Tensor | None]:
-    """The kept draws (n, C, P D), and their log weights (n, C) if there are any; raises where they differ in shape."""
+    """Return the kept draws (n, C, P D) and their log weights (n, C), if any; raise `PluginError` if shapes differ."""
     import torch
 
     name = type(sampler).__name__
@@ -141,7 +142,7 @@ def stacked(
 
 
 def check_unchanged(sampler: Sampler, draws: Sequence[Tensor], versions: Sequence[int]) -> None:
-    """Raise `PluginError` where a position was written to after it had become a draw of some `_version` of torch's."""
+    """Raise `PluginError` if a position was changed, by torch's `_version`, after it had become a draw."""
     if any(draw._version != version for draw, version in zip(draws, versions, strict=True)):  # noqa: SLF001
         raise PluginError(
             f"{type(sampler).__name__}.step changes theta in place, and with it the draws before; return a new tensor: "
@@ -152,7 +153,7 @@ def check_unchanged(sampler: Sampler, draws: Sequence[Tensor], versions: Sequenc
 def check_calls(
     sampler: Sampler, counted: tuple[int, int], what: str = "step", due: tuple[int, int] | None = None
 ) -> None:
-    """Raise `PluginError` unless the gradients asked for, on the batch and on all data, are those `due` or declared."""
+    """Raise `PluginError` unless the gradient calls, on the batch and on all data, are those `due` or declared."""
     declared = sampler.gradients_per_step, sampler.full_gradients_per_step
     if counted != (declared if due is None else due):
         raise PluginError(
@@ -162,7 +163,7 @@ def check_calls(
 
 
 def split(batches: Batch, steps: int) -> list[Batch | None]:
-    """Named tensors (steps, C, ...) as one dict a step; {} means that U is exact."""
+    """Return named tensors (steps, C, ...) as one dict for each step; None for each step if U is exact."""
     if not batches:
         return [None] * steps
     names, columns = list(batches), [tensor.unbind(0) for tensor in batches.values()]
@@ -170,7 +171,7 @@ def split(batches: Batch, steps: int) -> list[Batch | None]:
 
 
 def cut(trajectory: Trajectory, length: int, refresh_every: int = 0) -> Iterator[tuple[int, int]]:
-    """The blocks (start, stop) of a trajectory: one stage each, no refresh within, at most `length` steps."""
+    """Yield the blocks (start, stop) of a trajectory: one stage each, no refresh inside, at most `length` steps."""
     import numpy as np
 
     heated, burning = trajectory.temperature > 0, trajectory.burn_in

@@ -1,6 +1,6 @@
-"""A whole block of steps as one function in C++ (see `native`), where the step can be written as such.
+"""A whole block of steps as one function in C++ (see `native`), if the step can be written as one.
 
-Where it cannot, or no C++ compiler works, the steps are done one by one, and `why_not` is the reason.
+If it cannot, or no C++ compiler works, the steps are executed one by one, and `why_not` is the reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Compiled:
-    """Blocks by compiled functions: one for each kind of block that a run has, made when it is first met."""
+    """Blocks as compiled functions: one for each kind of block of a run, made when the kind first occurs."""
 
     in_place = False
 
@@ -55,14 +55,14 @@ class Compiled:
         try:
             return Native(_step(sampler, potential, block), theta, state, block)
         except (BenchError, MemoryError):
-            raise  # a time limit that ran out meanwhile, for example, or a step that breaks the contract
-        except Exception as error:  # noqa: BLE001 - what the plugin may do when it is recorded only
+            raise  # for example, a time limit was reached, or a step breaks the contract
+        except Exception as error:  # noqa: BLE001 - whatever a plugin raises only when it is recorded
             self.why_not = error
             return None
 
 
 def _step(sampler: Sampler, potential: CountingPotential, block: Block) -> Step:
-    """A step of this kind of block, with its checks; only what makes code of it calls it."""
+    """Return a step of this kind of block, with its checks, from which code is made."""
     slots, adapt = block.slots, block.adapt
 
     def step(
@@ -79,7 +79,8 @@ def _step(sampler: Sampler, potential: CountingPotential, block: Block) -> Step:
         weight = sampler.log_weight(state)
         if weight is not None:
             check_weights(sampler, weight, like.shape[:1])
-        # Done while the code is made: what was traced is what every step does, whatever Python would do later.
+        # The checks run while the code is made: what was traced is what every step does, whatever Python would do
+        # later.
         check_calls(sampler, asked.take_counts())
         check_returned(sampler, theta, state, like, was)
         return theta, state, drawn(sampler, theta, state), weight

@@ -1,4 +1,4 @@
-"""Which mode a run is executed in: decided at the plan, written into the RunSpec, part of the key. No torch here."""
+"""The mode in which a run is executed: chosen at the plan, stored in the RunSpec, part of the key. No torch here."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from harness.system.cpp import COMPILERS, find_compiler
 from harness.system.errors import UsageError
 
 COMPILED_FROM = 5_000
-"""Steps of a run from which it is compiled unless a setting says otherwise: making the code takes as long as some 2,000
-to 5,000 plain steps."""
+"""Number of steps from which a run is compiled unless a setting says otherwise: making the code takes as long as about
+2,000 to 5,000 plain steps."""
 
 LARGE = 100_000
-"""Parameters of a chain from which a compiled step is one update at a time, and no loop over steps."""
+"""Number of parameters of a chain from which a compiled step is one update, without a loop over steps."""
 
 LARGE_COMPILED_FROM = 3e9
-"""Parameters times steps from which such a run is compiled: a plain update costs some 10 ns a parameter more."""
+"""Parameters times steps from which such a run is compiled: a plain update costs about 10 ns a parameter more."""
 
 GPU_COMPILERS = ("gcc", "clang")
-"""What Triton makes the start of its kernels with."""
+"""Compilers with which Triton builds the launch code of its kernels."""
 
 
 def choose(
     asked: str | None, steps: int, device: str = "cpu", dim: int = 1, *, opaque: bool = False, never: str | None = None
 ) -> str:
-    """The mode of a run of `steps` steps; `UsageError` where the one asked for is not possible on this machine.
+    """Return the mode of a run of `steps` steps; raise `UsageError` if the requested one is impossible on this machine.
 
-    Unless a setting says otherwise: on a CPU long runs are compiled. On a GPU the steps of networks (`opaque` tasks)
-    and of any task with `LARGE` parameters are recorded, whatever the length of the run: without that the GPU waits
-    for Python. `never` is the reason why the sampler is never compiled. "network" is never chosen unless asked for.
+    Unless a setting says otherwise, long runs on a CPU are compiled. On a GPU the steps of networks (`opaque` tasks)
+    and of any task with `LARGE` parameters are recorded, whatever the length of the run, because otherwise the GPU
+    waits for Python. `never` is the reason why the sampler is never compiled. "network" is used only if a setting asks
+    for it.
     """
     if asked == "network" and not opaque:
         raise UsageError("run.compile = network: the task has no network; ask for compiled, or leave the setting out")
@@ -50,7 +51,7 @@ def choose(
 
 
 def lack(device: str = "cpu") -> str | None:
-    """What this machine lacks for compiling steps that run on a device."""
+    """Return what this machine lacks for compiling steps that run on a device, or None."""
     if device != "cpu":
         if find_spec("triton") is None:
             return "compiled steps on a GPU need the package triton"

@@ -1,12 +1,13 @@
-"""One step on a GPU as one CUDA graph: gradient, update and all, without Python in between.
+"""One step on a GPU as one CUDA graph, with gradient and update, and without Python in between.
 
-A step of a network is a thousand kernels of a few microseconds each. Launched one by one from Python, the GPU waits for
-them. Each step copies what differs (step size, temperature, noise and minibatch, which are drawn as ever) into memory
-that stays where it is. The first steps of each kind are done as `Update` does them, on a stream of their own, so that
-all is compiled and allocated; then one is recorded, and from there on it is replayed. A minibatch of another size, the
-short one at the end of an epoch, is another kind. A minibatch in the memory of the CPU is copied to the GPU first.
+A step of a network is a thousand kernels of a few microseconds each. If Python launches them one by one, the GPU waits
+for it. Each step copies the inputs that differ (step size, temperature, noise and minibatch, which are drawn as in
+other modes) into memory with fixed addresses. The first steps of each kind are executed as by `Update`, on a stream of
+their own, so that everything is compiled and allocated. Then one step is recorded, and from then on it is replayed. A
+minibatch of another size, the short one at the end of an epoch, is another kind. A minibatch in the memory of the CPU
+is copied to the GPU first.
 
-What a recorded step executes must not wait for the GPU, copy between CPU and GPU, or depend on a value in Python.
+A recorded step must not wait for the GPU, copy between CPU and GPU, or depend on a value in Python.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from harness.engine.stepping.potential import BoundPotential
 
 WARM = 3
-"""Steps of each kind before one is recorded: cuDNN and autograd settle into what they will do from then on."""
+"""Number of steps of each kind before one is recorded, in which cuDNN and autograd settle on what they will do."""
 
 
 class Graph(Update):
@@ -81,6 +82,6 @@ class Graph(Update):
         graph = torch.cuda.CUDAGraph()
         with making(sampler, "recorded as a CUDA graph"), torch.cuda.graph(graph, self._pool, self._stream):
             super()._step(sampler, potential, places or None, theta, state, block, (h, T, noise))
-        self._pool = graph.pool()  # no step's memory outlives it, so all graphs share what they work in
+        self._pool = graph.pool()  # no step's memory outlives it, so all graphs share one pool
         self._graphs[kind] = graph
         graph.replay()

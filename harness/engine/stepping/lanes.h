@@ -20,7 +20,7 @@ IN L splat(long x) { return L ALL(AT); }
 #undef AT
 IN V V_of_L(L x) { return __builtin_convertvector(x, V); }
 IN V V_of_B(L x) { return __builtin_convertvector(-x, V); }
-// float32: operations on float64, rounded. Addition, multiplication, division and square root are then what they are.
+// float32: operations on float64, rounded. Addition, multiplication, division and square root are then as in float32.
 IN V F_of_V(V x) {
   typedef float F __attribute__((vector_size(4 * LANES)));
   return __builtin_convertvector(__builtin_convertvector(x, F), V);
@@ -36,7 +36,7 @@ IN L B_of_V(V x) { return x != 0.0; }
 IN L B_of_L(L x) { return x != 0; }
 IN V where(L m, V a, V b) { return m ? a : b; }
 IN L where(L m, L a, L b) { return m ? a : b; }
-// NaN wins, as in torch. What depends on the first one, which is often the result of the last, is one comparison.
+// NaN wins, as in torch. Only one comparison depends on the first argument, which is often the previous result.
 IN V largest(V a, V b) { return where((b > a) | (b != b), b, a); }
 IN V smallest(V a, V b) { return where((b < a) | (b != b), b, a); }
 IN L largest(L a, L b) { return where(a > b, a, b); }
@@ -44,7 +44,7 @@ IN L smallest(L a, L b) { return where(a < b, a, b); }
 IN V magnitude(V x) { return (V)((L)x & 0x7fffffffffffffffL); }
 IN L magnitude(L x) { return where(x < 0, -x, x); }
 
-// An element of chains that lie `s` numbers apart; the element that each chain has an index of.
+// row, put: an element of chains that are `s` numbers apart. take: the element at an index that each chain has.
 #define AT(l) p[l * s]
 IN V row(const double* p, long s) { return V ALL(AT); }
 IN L row(const long* p, long s) { return L ALL(AT); }
@@ -60,7 +60,7 @@ IN V take(const double* p, L i) { return V ALL(AT); }
 #endif
 IN L take(const long* p, L i) { return L ALL(AT); }
 #undef AT
-// `size` elements in a row for each chain, from the one that the chain has an index of.
+// `size` consecutive elements for each chain, from the index that the chain has.
 #define AT(l) p[i[l] + j]
 template <long size> IN void take_row(const double* p, L i, V* to) {
   long j = 0;
@@ -86,7 +86,7 @@ IN V take(const V* p, L i) { return V ALL(AT); }
 IN L take(const L* p, L i) { return L ALL(AT); }
 #undef AT
 
-// An index from the end, and never one outside.
+// An index, which may count from the end, brought inside.
 IN L within(L i, long size) {
   i = where(i < 0, i + size, i);
   return where(i < 0, splat(0L), where(i >= size, splat(size - 1), i));
@@ -106,7 +106,7 @@ EACH2(power, __builtin_pow)
 EACH2(atan2_, __builtin_atan2)
 
 // e^x = 2^k e^r with |r| <= log(2) / 2, by the Taylor series of e^r: within 1.2 units in the last place. It is 0 below
-// the smallest normal number: a smaller one takes the processor a hundred cycles.
+// the smallest normal number, because a smaller one takes the processor a hundred cycles.
 IN V exp_(V x) {
   const L none = x < -708.396;
   x = where(none, splat(0.0), where(x > 710.0, splat(710.0), x));
@@ -147,7 +147,7 @@ IN V log1p_(V x) {
 }
 IN V sigmoid_(V x) { return 1.0 / (exp_(-x) + 1.0); }
 
-// The lower factor of a symmetric matrix, n x n; which leading minor is the first that is not positive, or 0.
+// The lower factor of a symmetric matrix, n x n. Returns the first leading minor that is not positive, or 0.
 template <long n> IN L cholesky(const V* a, V* l) {
   L failed = splat(0L);
   for (long j = 0; j < n; ++j) {
@@ -165,7 +165,7 @@ template <long n> IN L cholesky(const V* a, V* l) {
   return failed;
 }
 
-// x (n x m) becomes A^-1 x, with A triangular and its element (i, k) at a[i * down + k * right].
+// Replace x (n x m) by A^-1 x, where A is triangular and its element (i, k) is at a[i * down + k * right].
 template <long n, long m> IN void solve(const V* a, long down, long right, bool upper, V* x) {
   for (long number = 0; number < n; ++number) {
     const long i = upper ? n - 1 - number : number;

@@ -1,9 +1,9 @@
-"""The code of one step in C++: values, the loops that make them, and where they are in memory.
+"""The C++ code of one step: values, the loops that compute them, and their places in memory.
 
-Chains do not interact, so that `LANES` of them are one number of the code. A value used once becomes part of the
-expression that uses it; the others are arrays on the stack. Constants are arguments of the code: it depends on neither
-their values nor the number of chains. `Unsupported` is raised for whatever cannot be written; the caller has another
-way.
+Chains do not interact, so `LANES` of them are one vector in the code. A value that is used once becomes part of the
+expression that uses it; other values are arrays on the stack. Constants are arguments of the code, so it depends
+neither on their values nor on the number of chains. `Unsupported` is raised for whatever cannot be written; the caller
+then executes the steps in another way.
 """
 
 from __future__ import annotations
@@ -19,59 +19,59 @@ import torch
 from torch import Tensor
 
 LANES = 8
-"""Chains of a vector at most: the float64 numbers of the widest registers."""
+"""Largest number of chains in a vector: the float64 numbers of the widest registers."""
 
 STACK = 1 << 18
-"""Most bytes of values on the stack; of a thread's it is 8 MB."""
+"""Most bytes of values on the stack, of which a thread has 8 MB."""
 
 MOST = 1 << 24
-"""Most bytes of the others, which are in memory of their own: far more than this is beyond all caches."""
+"""Most bytes of the other values, which have memory of their own: far more than this would not fit into any cache."""
 
 BESIDE = 8
-"""Elements of a reduction that are computed side by side, at most: no sum of them waits for another."""
+"""Most elements of a reduction that are computed side by side, so that no sum waits for another."""
 
 LONG = 600
-"""Characters from which an expression becomes an array, so that the code does not double with each use."""
+"""Number of characters from which an expression becomes an array, so that the code does not double with each use."""
 
 Index = Sequence[str]
 
 
-class Unsupported(Exception):  # noqa: N818 - not a mistake of anybody's
-    """Something in a step that cannot be written."""
+class Unsupported(Exception):  # noqa: N818 - nobody made a mistake
+    """Something in a step that cannot be written as code."""
 
 
 class Breach(Unsupported):
-    """What no step may do, so that its code would not be what it does."""
+    """Something that no step may do, because its code would do something else."""
 
 
 @dataclass
 class Value:
-    """A tensor in the code: `at` is the expression of an element. In memory it has an `element` by its place."""
+    """A tensor in the code: `at` writes the element of an index. A value in memory also has `element`, by place."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
     at: Callable[[Index], str]
     element: Callable[[str], str] | None = None
     cheap: bool = False
-    """Whether an element takes no more than one read."""
+    """Whether an element costs at most one read."""
 
     array: str = ""
-    """What elements can be taken from by their place."""
+    """The name of the array from which elements can be taken by place."""
 
     fill: Callable[[Value], None] | None = None
-    """Writes what fills an array with all elements, where that takes less than one after the other."""
+    """Writes code that fills an array with all elements, if that is faster than one element after the other."""
 
     split: Value | None = None
-    """What this is, where the chains and an axis behind them have become one; it has no elements of its own."""
+    """The value before its chains and the axis after them were merged into one; this value has no elements then."""
 
     @property
     def type(self) -> str:
-        """V: floating-point numbers; L: integers and truth values."""
+        """The type in C++: V for floating-point numbers, L for integers and truth values."""
         return "V" if self.dtype.is_floating_point else "L"
 
 
 class Writer:
-    """The code so far, of operations that were recorded with `chains` chains (see `recording` and `operations`)."""
+    """The code so far, from operations that were recorded with `chains` chains (see `recording` and `operations`)."""
 
     def __init__(self, chains: int) -> None:
         self.chains = chains
@@ -83,24 +83,24 @@ class Writer:
         self.names = self.bytes = self.beyond = 0
 
     def axis(self, shape: Sequence[int]) -> int | None:
-        """Which axis is that of the chains."""
+        """Return the axis of the chains, or None if there is none."""
         axes = [a for a, size in enumerate(shape) if size == self.chains]
         if len(axes) > 1:
             raise Unsupported(f"a tensor {tuple(shape)} of {self.chains} chains")
         return axes[0] if axes else None
 
     def inner(self, shape: Sequence[int]) -> list[int]:
-        """The shape for one chain."""
+        """Return the shape for one chain."""
         axis = self.axis(shape)
         return [1 if a == axis else size for a, size in enumerate(shape)]
 
     def name(self, letter: str) -> str:
-        """A new name."""
+        """Return a new name."""
         self.names += 1
         return f"{letter}{self.names}"
 
     def place(self, shape: Sequence[int], index: Index) -> str:
-        """Where an element is in memory."""
+        """Return the place of an element in memory."""
         terms, stride = [], 1
         for size, i in zip(reversed(self.inner(shape)), reversed(index), strict=True):
             if size > 1 and i != "0":
@@ -112,13 +112,13 @@ class Writer:
         self, shape: Sequence[int], dtype: torch.dtype, element: Callable[[str], str], array: str = "", *,
         cheap: bool = True,
     ) -> Value:  # fmt: skip
-        """A value in memory."""
+        """Return a value that is in memory."""
         if dtype not in KINDS:
             raise Unsupported(f"{dtype}")
         return Value(tuple(shape), dtype, lambda index: element(self.place(shape, index)), element, cheap, array)
 
     def memory(self, shape: Sequence[int], dtype: torch.dtype) -> Value:
-        """An array for a value."""
+        """Return a new array for a value."""
         name, size = self.name("t"), math.prod(self.inner(shape))
         made, bytes_ = self.leaf(shape, dtype, lambda place: f"{name}[{place}]", name), size * LANES * 8
         if self.bytes + bytes_ <= STACK:
@@ -132,7 +132,7 @@ class Writer:
         return made
 
     def of(self, given: Any) -> Value:
-        """The value of an argument: a tensor, unknown ones are constants, or a number."""
+        """Return the value of an argument, which is a number or a tensor; an unknown tensor is a constant."""
         if not isinstance(given, Tensor):
             kind = {bool: torch.bool, int: torch.int64, float: torch.float64}[type(given)]
             whole = -given if kind is torch.bool else given
@@ -149,23 +149,23 @@ class Writer:
         return self.values[id(given)]
 
     def _number(self, number: float) -> str:
-        """A number of the step. It is an argument of the code, so that steps with other settings need no compiler.
+        """Return the code of a number, which is an argument, so that steps with other settings need no compiler.
 
-        Zero and powers of two are written out: a compiler turns a division by one of them into a product.
+        Zero and powers of two are written out, because a compiler turns a division by one of them into a product.
         """
         if abs(math.frexp(number)[0]) in {0.0, 0.5}:
             return f"splat({number!r})"
         return self.numbers.setdefault(number.hex(), f"number{len(self.numbers)}")
 
     def stored(self, value: Value) -> Value:
-        """The value in an array, if it takes more than a read."""
+        """Return the value, put into an array unless an element costs at most one read."""
         if value.split:
             self.stored(value.split)
             return value
         return value if value.cheap else self.dense(value)
 
     def dense(self, value: Value) -> Value:
-        """The value in memory in the order of its axes."""
+        """Return the value in memory, in the order of its axes."""
         if value.element is None or not value.cheap:
             made = self.memory(value.shape, value.dtype)
             if value.fill:
@@ -177,13 +177,13 @@ class Writer:
         return value
 
     def last(self, shape: Sequence[int], over: Sequence[int] | None = None) -> int | None:
-        """The last axis of those that `loops` goes along."""
+        """Return the last of the axes over which `loops` loops."""
         looped = (a for a, size in enumerate(self.inner(shape)) if size > 1 and (over is None or a in over))
         return max(looped, default=None)
 
     @contextmanager
     def loops(self, shape: Sequence[int], over: Sequence[int] | None = None, by: int = 1) -> Iterator[list[str]]:
-        """Loops over the elements, along all axes or some; the index of an axis without a loop is 0.
+        """Write loops over the elements, along all axes or some; the index of an axis without a loop is 0.
 
         The last loop advances `by` elements at a time.
         """
@@ -201,7 +201,7 @@ class Writer:
         self.lines.append("}" * depth)
 
     def cast(self, value: Value, dtype: torch.dtype) -> Value:
-        """The value as another type."""
+        """Return the value as another type."""
         if dtype not in KINDS or value.dtype not in KINDS:
             raise Unsupported(f"{dtype}")
         old, new = KINDS[value.dtype], KINDS[dtype]
@@ -210,7 +210,7 @@ class Writer:
         return Value(value.shape, dtype, lambda index: f"{new}_of_{old}({value.at(index)})")
 
     def map(self, shape: Sequence[int], dtype: torch.dtype, write: Callable[..., str], *values: Value) -> Value:
-        """A value made element by element of others, which are broadcast."""
+        """Return a value computed element by element from others, which are broadcast."""
         whole = math.prod(self.inner(shape))
         values = tuple(self.stored(v) if math.prod(self.inner(v.shape)) < whole else v for v in values)
 
@@ -221,7 +221,7 @@ class Writer:
         return self.stored(made) if len(at(["i000"] * len(shape))) > LONG else made
 
     def reduce(self, value: Value, axes: Sequence[int], start: str, write: Callable[[str, str], str]) -> Value:
-        """A value reduced over axes, which stay with one element."""
+        """Return a value reduced over axes, which keep one element."""
         shape = value.shape
         axes = numbered(axes, shape)
         if self.axis(shape) in axes or value.dtype is torch.float32:
@@ -242,13 +242,13 @@ class Writer:
         return made
 
     def view(self, value: Value, shape: Sequence[int], back: Callable[[Index], Index]) -> Value:
-        """The elements of a value in another shape; `back` leads from an index to that in the value."""
+        """Return the elements of a value in another shape; `back` maps an index to the one in the value."""
         if math.prod(self.inner(shape)) > math.prod(self.inner(value.shape)):
             value = self.stored(value)
         return Value(tuple(shape), value.dtype, lambda index: value.at(back(index)), cheap=value.cheap)
 
     def reshaped(self, value: Value, shape: Sequence[int]) -> Value:
-        """The value in another shape, in the order of its elements."""
+        """Return the value in another shape, with its elements in the same order."""
         if value.split:
             return value.split if value.split.shape == tuple(shape) else self.reshaped(value.split, shape)
         now, was = self.axis(shape), self.axis(value.shape)
@@ -257,7 +257,7 @@ class Writer:
         if (now is None) != (was is None) or math.prod(shape[:now]) != math.prod(value.shape[:was]):
             raise Unsupported(f"{value.shape} viewed as {tuple(shape)}")
         long = [[a for a, size in enumerate(self.inner(s)) if size > 1] for s in (value.shape, shape)]
-        if [value.shape[a] for a in long[0]] == [shape[a] for a in long[1]]:  # axes of one element come or go
+        if [value.shape[a] for a in long[0]] == [shape[a] for a in long[1]]:  # axes of one element are added or removed
             came = dict(zip(*long, strict=True))
             return self.view(
                 value, shape, lambda index: [index[came[a]] if a in came else "0" for a in range(len(value.shape))]
@@ -271,16 +271,16 @@ KINDS = {torch.float64: "V", torch.float32: "F", torch.int64: "L", torch.int32: 
 
 
 def nowhere(_: Index) -> str:
-    """The place of an element of a value that is split."""
+    """Raise `Unsupported`, because a value that is split has no elements."""
     raise Unsupported("chains and another axis as one")
 
 
 def broadcast(index: Index, shape: Sequence[int]) -> Index:
-    """The index in a tensor that is broadcast."""
+    """Return the index in a tensor that is broadcast."""
     return ["0" if size == 1 else i for i, size in zip(index[len(index) - len(shape) :], shape, strict=True)]
 
 
 def numbered(axes: Sequence[int] | int | None, shape: Sequence[int]) -> list[int]:
-    """Axes as numbers from 0; none are all."""
+    """Return axes as numbers from 0; None means all axes."""
     axes = [axes] if isinstance(axes, int) else axes
     return sorted(a % len(shape) for a in axes) if axes else list(range(len(shape)))

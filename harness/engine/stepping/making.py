@@ -1,4 +1,4 @@
-"""What all compiled modes share: which blocks need code of their own, and what is said where none can be made."""
+"""Functions of all compiled modes: which blocks need code of their own, and what is reported if none can be made."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 
 def kind_of(block: Block) -> tuple[bool, ...]:
-    """What makes the code for one block differ from that for another."""
+    """Return the properties of a block that decide whether the code for another block can be used."""
     return block.adapt, *(bool(slot.ndim) for slot in block.noise)
 
 
 @contextmanager
 def making(sampler: Sampler, how: str = "compiled") -> Iterator[None]:
-    """Make code for a sampler: errors become a `PluginError` with the whole reason, except lack of memory or time."""
+    """Turn errors in making a sampler's code into a `PluginError` with all reasons, except lack of memory or time."""
     import torch
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # hints of the compiler, of TF32 among them
+            warnings.simplefilter("ignore", UserWarning)  # hints from the compiler, for example about TF32
             yield
     except (BenchError, torch.OutOfMemoryError, MemoryError):
-        raise  # a time limit, for example, that ran out meanwhile
+        raise  # for example, a time limit was reached
     except Exception as error:
         raise PluginError(
             f"{type(sampler).__name__} was not {how}; --set run.compile=plain runs it step by step. "
@@ -38,7 +38,7 @@ def making(sampler: Sampler, how: str = "compiled") -> Iterator[None]:
 
 
 def tell_compiler() -> None:
-    """Make torch's compiler as deterministic as this process is; it is imported here, and only where it is needed."""
+    """Make torch's compiler as deterministic as this process; this imports it, so call it only where it is needed."""
     import torch
 
     wanted = torch.are_deterministic_algorithms_enabled()
@@ -46,7 +46,7 @@ def tell_compiler() -> None:
 
 
 def _reasons(error: BaseException) -> str:
-    """What an error says, and before it what the errors say that it came from."""
+    """Return the message of an error, and before it those of the errors that caused it."""
     earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    said = f"{type(error).__name__}: {str(error).strip()}"
-    return f"{_reasons(earlier)}; then {said}" if earlier is not None else said
+    message = f"{type(error).__name__}: {str(error).strip()}"
+    return f"{_reasons(earlier)}; then {message}" if earlier is not None else message

@@ -1,7 +1,7 @@
-"""A block of steps as one function in C++, which the system's compiler makes in a fraction of a second.
+"""A block of steps as one function in C++, which the system's compiler builds in a fraction of a second.
 
-`recording` writes the step; here are the loops around it: over some chains at a time, and over the steps, so that
-position and state stay in the processor while all steps of the block are done.
+`recording` writes the step. This module writes the loops around it: over some chains at a time, and over the steps, so
+that position and state stay in the processor during all steps of the block.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from harness.engine.stepping.recording import Recorder, said_to_compile, write
 from harness.system.cpp import built
 
 PRIMES = (3, 5, 7, 11, 13, 17, 19, 23)
-"""Numbers of chains that a step is recorded with: the first two by which the axis of the chains can be told."""
+"""Numbers of chains with which a step is recorded: the first two that identify the axis of the chains."""
 
 FEW = 512
-"""Numbers of a chain's input to a step, up to which it is copied before it is used more than once."""
+"""Most numbers of a chain's input to a step that is copied if it is used more than once."""
 
 TILE = 8
-"""Groups of chains that are done in turn within a step: what is read and written is then one stretch of memory,
-and the processor can begin the next group before the last is done."""
+"""Vectors of chains that are computed in turn within a step: what is read and written is then contiguous, and the
+processor can begin the next vector before the last is done."""
 
 TILE_BYTES = 1 << 15
-"""Their positions and states, at most: what the nearest cache holds."""
+"""Most bytes of their positions and states: what the nearest cache holds."""
 
 PRELUDE = Path(__file__).with_name("lanes.h")
 
@@ -39,11 +39,11 @@ Step = Callable[[Tensor, State, Tensor, Tensor, list[Tensor], State], tuple[Tens
 """(theta, state, h, T, noise, batch) to (theta, state, draw, log weights if any)."""
 
 Written = tuple[str, list[Tensor], list[str], int]
-"""The code of a block, its arrays, its numbers by `float.hex`, and the bytes that it needs beyond the stack."""
+"""The code of a block, its constants, its numbers by `float.hex`, and the bytes that it needs beyond the stack."""
 
 
 class Native:
-    """The function of one kind of block. Making it raises `Unsupported`, or `CompilerError`."""
+    """The compiled function of one kind of block. Making it raises `Unsupported` or `CompilerError`."""
 
     def __init__(self, step: Step, theta: Tensor, state: State, block: Block) -> None:
         written: list[Written] = []
@@ -97,12 +97,12 @@ def _leaves(theta: Tensor, state: State) -> list[Tensor]:
 
 
 def _inputs(block: Block) -> list[Tensor]:
-    """What differs from step to step and from chain to chain, (B, C, ...) each."""
+    """Return what differs from step to step and from chain to chain, (B, C, ...) each."""
     return [*(slot for slot in block.noise if slot.ndim), *(block.batches[name] for name in sorted(block.batches))]
 
 
 def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int) -> Written:  # noqa: C901, PLR0915 - one text
-    """Of a block, recorded with some number of chains."""
+    """Return the code of a block, recorded with this number of chains."""
 
     def copies(leaf: Tensor) -> Tensor:
         return leaf[:1].expand(chains, *leaf.shape[1:]).clone()
@@ -157,7 +157,7 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
         value = w.of(leaf)
         if leaf is was:
             continue
-        if not value.array.startswith("t"):  # of another entry, or of its old value
+        if not value.array.startswith("t"):  # the array of another entry, or of an old value
             value = w.dense(Value(value.shape, value.dtype, value.at))
         if value.shape != tuple(was.shape) or value.dtype != was.dtype:
             raise Unsupported(f"{tuple(value.shape)} in place of {tuple(was.shape)}")

@@ -1,4 +1,4 @@
-"""Noise: what the harness hands out, and the narrow object by which samplers ask for it."""
+"""Noise: the harness's own sources, and the restricted object from which samplers request it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Noise:
-    """What a sampler is handed: the contract of `harness.contracts.sampler.Noise` and nothing else."""
+    """The noise source that a sampler gets: the interface of `harness.contracts.sampler.Noise` and nothing else."""
 
     __slots__ = ("normal", "uniform")
 
@@ -32,7 +32,7 @@ class Noise:
 
 
 class StepNoise:
-    """The noise of one step of a block drawn ahead: hands out the next slot at each request, if it is the one asked."""
+    """The noise of one step of a block, drawn in advance: each request gets the next slot, if kind and shape match."""
 
     def __init__(self, slots: Sequence[Slot]) -> None:
         self.slots = slots
@@ -48,20 +48,20 @@ class StepNoise:
         self.next = 0
 
     def finish(self) -> None:
-        """End a step; raises `PluginError` where it left noise unasked for."""
+        """End a step; raise `PluginError` if it did not request all of its noise."""
         if self.next != self.count:
             raise self._changed(f"asked {self.next} times")
 
     def normal(self, like: Tensor) -> Tensor:
-        """The normals of this slot."""
+        """Return the normals of this slot."""
         return self._take("normal", like.shape)
 
     def uniform(self, shape: Sequence[int]) -> Tensor:
-        """The uniforms of this slot."""
+        """Return the uniforms of this slot."""
         return self._take("uniform", shape)
 
     def _take(self, kind: str, shape: Sequence[int]) -> Tensor:
-        """The next value, if its slot is of this kind and (chains first) shape; undrawn ones, 0-dim, have any shape."""
+        """Return the next value, if its slot has this kind and this shape, whose first axis is the chains."""
         k = self.next
         self.next = k + 1
         if k < self.count and self.kinds[k] == kind and (shape == self.shapes[k] or self._fits(k, shape)):
@@ -69,7 +69,10 @@ class StepNoise:
         raise self._changed(f"asked for {kind} {tuple(shape[1:])} in call {self.next}")
 
     def _fits(self, k: int, shape: Sequence[int]) -> bool:
-        """Whether slot k has this shape, which is then remembered: the values of all steps have the same shapes."""
+        """Return whether slot k has this shape, which is then kept, because it is the same in all steps.
+
+        A value that was not drawn is 0-dim; its slot has the shape.
+        """
         value = self.values[k]
         fits = value.shape == shape or (not value.ndim and self.slots[k].shape == tuple(shape[1:]))
         if fits:
@@ -84,7 +87,7 @@ class StepNoise:
 
 
 class DirectNoise:
-    """Noise drawn at the moment it is asked for, and a record of what was asked: for `init` and for probing."""
+    """Noise that is drawn when it is requested, with a record of the requests: for `init` and for probing."""
 
     def __init__(self, generators: Sequence[torch.Generator], dtype: torch.dtype) -> None:
         self.generators = generators
@@ -92,15 +95,15 @@ class DirectNoise:
         self.slots: list[Slot] = []
 
     def normal(self, like: Tensor) -> Tensor:
-        """Standard normals like `like`."""
+        """Return standard normals like `like`."""
         return self._draw(Slot("normal", tuple(like.shape[1:]), like.dtype))
 
     def uniform(self, shape: Sequence[int]) -> Tensor:
-        """Uniforms of `shape`."""
+        """Return uniforms of `shape`."""
         return self._draw(Slot("uniform", tuple(shape[1:]), self.dtype))
 
     def end(self) -> None:
-        """Refuse all later requests: a run draws its noise in steps."""
+        """Refuse all later requests, because a run draws its noise in steps."""
         self.generators = ()
 
     def _draw(self, slot: Slot) -> Tensor:

@@ -1,4 +1,4 @@
-"""What each operation of torch becomes in the code of a step: functions of the writer, the results, the arguments."""
+"""The code of each torch operation in a step: functions of the writer, the results and the arguments."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Operation = Callable[..., Value | list[Value]]
 
 
 def _pointwise(write: Callable[..., str], *, compares: bool = False, truth: bool = False) -> Operation:
-    """Elements in the type of the result, or, where it compares, in the type that its operands have in common.
+    """Return an operation on elements in the type of the result or, if it compares, in the common type of its operands.
 
-    `truth` is whether it is good for truth values; else they become integers, and the result a truth value again.
+    `truth` says whether it works on truth values; otherwise they become integers, and the result a truth value again.
     """
 
     def made(w: Writer, outs: list[Tensor], *given: Any, alpha: Any = 1, **others: Any) -> Value:
@@ -26,7 +26,7 @@ def _pointwise(write: Callable[..., str], *, compares: bool = False, truth: bool
         (out,) = outs
         kind = torch.result_type(*given) if compares else out.dtype
         if kind is torch.bool and not truth:
-            kind = torch.int64  # true is -1 as a truth value, and would be the smaller one
+            kind = torch.int64  # as a truth value, true is -1 and would be the smaller one
         values = [w.cast(w.of(leaf), kind) for leaf in given]
         if alpha != 1:
             values[1] = w.map(values[1].shape, kind, "({} * {})".format, values[1], w.cast(w.of(alpha), kind))
@@ -91,7 +91,7 @@ def _cumsum(w: Writer, outs: list[Tensor], x: Tensor, axis: int, **_: Any) -> Va
 
 
 def _product(w: Writer, outs: list[Tensor], a: Tensor, b: Tensor) -> Value:
-    """Products of matrices, the sums in the order of the elements."""
+    """Write products of matrices, with the sums in the order of the elements."""
     if (left := w.of(a).split) and (right := w.of(b).split):
         found = _matrices(w, left, right, [*left.shape[:-1], right.shape[-1]])
         return Value(tuple(outs[0].shape), outs[0].dtype, nowhere, split=found)
@@ -99,7 +99,7 @@ def _product(w: Writer, outs: list[Tensor], a: Tensor, b: Tensor) -> Value:
 
 
 def _matrices(w: Writer, left: Value, right: Value, out: Sequence[int]) -> Value:
-    """One product, or one for each place on the axes before the last two."""
+    """Write one product, or one for each place on the axes before the last two."""
     write = "({} * {})".format
     terms = Value(
         (*out, left.shape[-1]), left.dtype,
@@ -184,7 +184,7 @@ def _reshape(w: Writer, outs: list[Tensor], x: Tensor, *_: Any, **__: Any) -> Va
 
 
 def _filled(number: float | None) -> Operation:
-    """A tensor of one number: the given one, or that of the last argument."""
+    """Return an operation that makes a tensor of one number: the given one, or the last argument."""
 
     def made(w: Writer, outs: list[Tensor], *given: Any, **named: Any) -> Value:
         filling = named.get("fill_value", given[-1] if given else None) if number is None else number
@@ -219,7 +219,7 @@ def _gather(w: Writer, outs: list[Tensor], x: Tensor, axis: int, index: Tensor, 
 
 
 def _index(w: Writer, outs: list[Tensor], x: Tensor, indices: Sequence[Tensor | None]) -> Value:
-    """x[:, ..., index], one index, on an axis; those of the index come in its place."""
+    """Write x[:, ..., index], with one index on an axis; the axes of the index take its place."""
     given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
     if len(given) != 1 or given[0][1].dtype is not torch.int64:
         raise Unsupported("an index of several tensors, or of truth values")
@@ -235,9 +235,9 @@ def _taken(
     w: Writer, outs: list[Tensor], x: Tensor, axis: int, index: Tensor,
     which: Callable[[Index], Index], where: Callable[[Index], Index], *, behind: int = 0,
 ) -> Value:  # fmt: skip
-    """Elements of x whose place along an axis is that of an index; negative ones count from the end.
+    """Write the elements of x at the places of an index along an axis; negative ones count from the end.
 
-    behind  how many axes come after those of the index, as in x
+    behind  the number of axes after those of the index, as in x
     """
     if w.axis(x.shape) == axis:
         raise Unsupported("an index of chains")
@@ -261,7 +261,7 @@ def _taken(
 
 
 def _extreme(reduced: str, paired: str) -> Operation:
-    """max and min: of all, of two, or along an axis without the place."""
+    """Return max or min: of all elements, of two tensors, or along an axis, with the places if they are used."""
 
     def made(w: Writer, outs: list[Tensor], x: Tensor, other: Any = None, *_: Any) -> Value | list[Value]:
         if isinstance(other, Tensor):
@@ -275,7 +275,7 @@ def _extreme(reduced: str, paired: str) -> Operation:
 
 
 def _placed(w: Writer, outs: list[Tensor], x: Tensor, axis: int, sign: str) -> list[Value]:
-    """The extremes along an axis, and the first place of each; NaN is the largest and the smallest."""
+    """Write the extremes along an axis, and the first place of each; NaN is both the largest and the smallest."""
     (axis,) = numbered(axis, x.shape)
     if w.axis(x.shape) == axis:
         raise Unsupported("an extreme of chains")
@@ -319,7 +319,7 @@ def _cholesky(w: Writer, outs: list[Tensor], x: Tensor, **named: Any) -> list[Va
 
 
 def _solve(w: Writer, a: Tensor, x: Value, ways: Sequence[tuple[int, int, bool]]) -> Value:
-    """Solve triangular systems in turn, in place of x; each as strides of the matrix and whether it is upper."""
+    """Solve triangular systems in turn, in place of x; each has strides of the matrix and says whether it is upper."""
     matrix, (n, m) = w.dense(w.of(a)), x.shape[-2:]
     with w.loops(x.shape, range(len(x.shape) - 2)) as index:
         at = w.place(a.shape, broadcast(index, a.shape))
@@ -330,7 +330,7 @@ def _solve(w: Writer, a: Tensor, x: Value, ways: Sequence[tuple[int, int, bool]]
 
 
 def _right_side(w: Writer, out: Tensor, b: Value) -> Value:
-    """A copy to solve in place."""
+    """Return a copy of b to solve in place."""
     return w.dense(Value(tuple(out.shape), out.dtype, lambda index: b.at(broadcast(index, b.shape))))
 
 
@@ -359,14 +359,14 @@ def _solve_triangular(
 
 
 SHAPED = ("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full")
-"""Operations that take nothing but the shape of a tensor."""
+"""Operations that use only the shape of a tensor."""
 
 VIEWS: dict[str, Operation] = {
     "view": _reshape, "_unsafe_view": _reshape, "reshape": _reshape, "unsqueeze": _reshape, "squeeze": _reshape,
     "permute": _permute, "transpose": _transpose, "t": _transpose, "expand": _expand, "select": _select,
     "slice": _slice, "diagonal": _diagonal, "alias": _same, "detach": _same, "lift_fresh": _same,
 }  # fmt: skip
-"""Operations that move elements only."""
+"""Operations that only move elements."""
 
 KNOWN: dict[str, Operation] = {
     **VIEWS,
@@ -407,7 +407,8 @@ KNOWN: dict[str, Operation] = {
 """All operations that can be written. `pow` and others of one number are there for the types that reach them."""
 
 
-# In terms of those: torch has such lines for all operations, and imports its compiler for them, which takes seconds.
+# Operations in terms of those above. torch has such definitions of all operations, but imports its compiler for them,
+# which takes seconds.
 
 
 def _softmax(x: Tensor, axis: int, _: bool) -> Tensor:  # noqa: FBT001

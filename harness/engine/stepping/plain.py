@@ -1,4 +1,4 @@
-"""Plain torch, one step after the other."""
+"""Steps in plain torch, one after the other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Plain:
-    """Steps in Python. Nothing is compiled."""
+    """Steps that are executed in Python, without compiling anything."""
 
     in_place = False
     compiling = 0.0
@@ -32,13 +32,13 @@ class Plain:
 
 
 def advance(sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block) -> Advanced:
-    """Run the steps of a block. Positions are rebound, never written in place, so a draw stays what it was."""
+    """Run the steps of a block. Positions are rebound and never written in place, so a draw does not change."""
     import torch
 
     noise = StepNoise(block.slots)
     full, handed, numbers = potential.full, Potential(potential, sampler), Noise(noise)
     calls, full_calls = sampler.gradients_per_step, sampler.full_gradients_per_step
-    # Each step gets memory of its own: from a view of the block a sampler could read the noise of later steps.
+    # Each step gets memory of its own: through a view of the block a sampler could read the noise of later steps.
     unbind = torch.unbind_copy if len(block) > 1 else torch.unbind
     slots = [unbind(slot, 0) if slot.ndim else (slot,) * len(block) for slot in block.noise]
     values_of = list(zip(*slots, strict=True)) or [()] * len(block)
@@ -49,7 +49,7 @@ def advance(sampler: Sampler, potential: CountingPotential, theta: Tensor, state
     log_weights: list[Tensor] = []
     like, dtype = theta, theta.dtype
     inputs = zip(_each(block.h), _each(block.T), values_of, batches, block.keep.tolist(), strict=True)
-    # What stands between two calls of `step` is time that every sampler pays for: it is little, on purpose.
+    # Every sampler pays for the time between two calls of `step`, so there is little of it, on purpose.
     for h, T, values, batch, kept in inputs:
         potential.batch = batch
         noise.start(values)
@@ -74,7 +74,7 @@ def advance(sampler: Sampler, potential: CountingPotential, theta: Tensor, state
 
 
 def _each(column: Tensor) -> Sequence[Tensor]:
-    """A number (B,) for each step; where all are equal, one tensor for all steps, which takes less time to make."""
+    """Return a number (B,) for each step; if all are equal, one tensor for all steps, which takes less time to make."""
     if column.device.type == "cpu" and bool((column == column[0]).all()):
         return (column[0].clone(),) * len(column)
     return column.unbind(0)

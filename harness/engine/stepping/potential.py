@@ -1,7 +1,7 @@
-"""The potential: the harness's own objects, and the narrow one that samplers are handed.
+"""The potential: the harness's own objects, and the restricted one that samplers get.
 
-A sampler gets a `Potential` of closures. It offers the contract of `harness.Potential`, and no attribute of it
-leads to the problem, the data or the truth. (Python can open a closure; RULES.md names what it cannot prevent.)
+A sampler gets a `Potential` made of closures. It has the interface of `harness.Potential`, and no attribute of it leads
+to the problem, the data or the truth. (Python can open a closure; RULES.md names what it cannot prevent.)
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class Potential:
-    """What a sampler is handed: the contract of `harness.Potential` and nothing else.
+    """The potential that a sampler gets: the interface of `harness.Potential` and nothing else.
 
-    `scores`, `metric` and `layout` raise `PluginError` where the sampler does not declare that it needs them.
+    `scores`, `metric` and `layout` raise `PluginError` if the sampler does not declare that it needs them.
     """
 
     __slots__ = ("_layout", "full", "grad", "metric", "scores", "terms", "value_and_grad")
@@ -78,7 +78,7 @@ def _undeclared(owner: str, need: str) -> PluginError:
 
 
 class BoundPotential:
-    """The potential of one step: a `Problem` on its current batch. It checks nothing and counts nothing."""
+    """The potential of one step: a `Problem` with its current batch. It checks nothing and counts nothing."""
 
     def __init__(self, problem: Problem, terms: int, batch: Batch | None = None) -> None:
         self._problem = problem
@@ -86,28 +86,28 @@ class BoundPotential:
         self.batch = batch
 
     def bind(self, batch: Batch | None) -> None:
-        """Make it about another batch."""
+        """Switch to another batch."""
         self.batch = batch
 
     def grad(self, x: Tensor) -> Tensor:
-        """grad U (C, D) at x."""
+        """Return grad U (C, D) at x."""
         return self._problem.gradient(x, self.batch)
 
     def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """U (C,) and grad U (C, D) at x."""
+        """Return U (C,) and grad U (C, D) at x."""
         return self._problem.energy_and_gradient(x, self.batch)
 
     def scores(self, x: Tensor) -> Tensor:
-        """Gradients of the likelihood terms of the batch (C, n, D) at x."""
+        """Return the gradients of the likelihood terms of the batch (C, n, D) at x."""
         return self._problem.scores(x, self.batch)
 
     def metric(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The inverse metric (C, D, D) and its divergence (C, D) at x."""
+        """Return the inverse metric (C, D, D) and its divergence (C, D) at x."""
         return self._problem.metric(x)
 
     @property
     def layout(self) -> Layout:
-        """That of the problem, which has one where its task provides it."""
+        """The problem's layout, which exists if its task provides it."""
         assert self._problem.layout is not None
         return self._problem.layout
 
@@ -118,10 +118,11 @@ class BoundPotential:
 
 
 class CountingPotential(BoundPotential):
-    """A bound potential that counts the gradients asked of it, those on the batch and those on all the data.
+    """A bound potential that counts gradient calls, those on the batch and those on all the data.
 
-    With the `shape` of theta, a call is one gradient a chain. A call at another shape raises `PluginError`, and so does
-    one that torch would batch, differentiate or record: it could give more gradients than the one that is counted.
+    With the `shape` of theta, a call is one gradient for each chain. A call at another shape raises `PluginError`, and
+    so does a call that torch would batch, differentiate or record, because it could compute more gradients than the one
+    that is counted.
     """
 
     def __init__(
@@ -140,42 +141,42 @@ class CountingPotential(BoundPotential):
         self._full: CountingPotential | None = None
 
     def on(self, batch: Batch | None, shape: tuple[int, ...] | None) -> CountingPotential:
-        """The same potential on another batch, for theta of another shape; it counts for itself."""
+        """Return the same potential on another batch, for theta of another shape; it has counts of its own."""
         return CountingPotential(self._problem, self.terms, batch, shape=shape, owner=self.owner)
 
     def grad(self, x: Tensor) -> Tensor:
-        """grad U (C, D) at x, counted."""
+        """Return grad U (C, D) at x, counted."""
         self._admit(x)
         self.calls += 1
         return self._problem.gradient(x, self.batch)
 
     def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """U (C,) and grad U (C, D) at x, counted."""
+        """Return U (C,) and grad U (C, D) at x, counted."""
         self._admit(x)
         self.calls += 1
         return self._problem.energy_and_gradient(x, self.batch)
 
     def scores(self, x: Tensor) -> Tensor:
-        """Gradients of the likelihood terms (C, n, D) at x, counted as one."""
+        """Return the gradients of the likelihood terms (C, n, D) at x, counted as one."""
         self._admit(x)
         self.calls += 1
         return self._problem.scores(x, self.batch)
 
     def metric(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The inverse metric (C, D, D) and its divergence (C, D) at x; not counted."""
+        """Return the inverse metric (C, D, D) and its divergence (C, D) at x; not counted."""
         self._admit(x)
         return self._problem.metric(x)
 
     @property
     def full(self) -> CountingPotential:
-        """U on all the data, counted apart."""
+        """U on all the data, counted separately."""
         if self._full is None:
             self._full = full = self.on(None, self.shape)
-            full._full = full  # noqa: SLF001 - of its own kind
+            full._full = full  # noqa: SLF001 - an object of this class
         return self._full
 
     def take_counts(self) -> tuple[int, int]:
-        """Calls on the batch and on all the data since the last time; counting restarts."""
+        """Return the calls on the batch and on all the data since this was last called, and restart counting."""
         full = self.full
         counts = self.calls, full.calls
         self.calls = full.calls = 0
@@ -190,11 +191,11 @@ class CountingPotential(BoundPotential):
                 "use the one that is passed to each call"
             )
 
-        self._admit = self.full._admit = refuse  # noqa: SLF001 - of its own kind
+        self._admit = self.full._admit = refuse  # noqa: SLF001 - an object of this class
 
 
 def _gate(shape: tuple[int, ...] | None, owner: str) -> Gate:
-    """A function that raises `PluginError` where a call at x could give more than one gradient a chain."""
+    """Return a function that raises `PluginError` if a call at x could compute more than one gradient per chain."""
     if shape is None:
         return lambda _: None
     import torch
@@ -202,7 +203,7 @@ def _gate(shape: tuple[int, ...] | None, owner: str) -> Gate:
     from torch.autograd import forward_ad
 
     plain, batched = torch.Tensor, _functorch.is_batchedtensor
-    compiling = torch.compiler.is_compiling()  # which is a mode of torch itself
+    compiling = torch.compiler.is_compiling()  # compiling is a torch mode itself
     modes = functions = 0
     if not compiling:
         modes, functions = _len_torch_dispatch_stack(), _len_torch_function_stack()
@@ -243,7 +244,7 @@ def _gate(shape: tuple[int, ...] | None, owner: str) -> Gate:
 
 
 def _call_site() -> str:
-    """Where a plugin asks from: the innermost frame that is neither the harness's nor torch's."""
+    """Return the place of a plugin's call: the innermost frame that is neither the harness's nor torch's."""
     import torch
 
     ours = tuple(f"{Path(str(module.__file__)).parent}{os.sep}" for module in (harness, torch))

@@ -1,4 +1,4 @@
-"""A step's tensor operations: noted down while it is executed, and then written as code."""
+"""A step's tensor operations, which are recorded while the step is executed and then written as code."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from harness.engine.stepping.lanes import Breach, Unsupported, Writer
 from harness.engine.stepping.operations import KNOWN, REWRITTEN, SHAPED, VIEWS
 
 Node = tuple[Any, Any, Any, list[Tensor]]
-"""An operation, its arguments, those by name, and its results."""
+"""An operation, its arguments, its named arguments, and its results."""
 
 
 class Recorder(TorchDispatchMode):
-    """Executes operations and notes them down, in terms of those that can be written."""
+    """A mode that executes operations and records them, in terms of those that can be written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Recorder(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        return False  # else torch imports dynamo, which takes longer than all the rest
+        return False  # otherwise torch imports dynamo, which takes longer than everything else
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, name = kwargs or {}, func.overloadpacket.__name__
@@ -52,11 +52,11 @@ class Recorder(TorchDispatchMode):
         return found
 
     def now(self, leaf: Any) -> Any:
-        """What has become of a tensor that was changed in place; anything else is what it is."""
+        """Return the new value of a tensor that was changed in place; return anything else as it is."""
         return self._changed.get(id(leaf), leaf)
 
     def _change(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """x += y, where no other tensor shares the memory of x, and x was made in this step: note down x + y."""
+        """Record x += y as x + y, if x was made in this step and no other tensor shares its memory."""
         target, name = args[0], func.overloadpacket.__name__.removesuffix("_")
         if not hasattr(torch.ops.aten, name) or self._sharing[target.untyped_storage().data_ptr()] != 1:
             raise Unsupported(f"{func}")
@@ -68,7 +68,7 @@ class Recorder(TorchDispatchMode):
 
 @contextmanager
 def said_to_compile() -> Iterator[None]:
-    """Let `torch.compiler.is_compiling()` be true, as it is for the steps that torch compiles."""
+    """Make `torch.compiler.is_compiling()` return True, as it does in steps that torch compiles."""
     was = torch.compiler._is_compiling_flag  # noqa: SLF001
     torch.compiler._is_compiling_flag = True  # type: ignore[attr-defined,unused-ignore] # noqa: SLF001
     try:
@@ -78,7 +78,7 @@ def said_to_compile() -> Iterator[None]:
 
 
 def write(w: Writer, nodes: Sequence[Node], results: Sequence[Tensor]) -> None:
-    """Write the recorded operations that `results` need, in their order."""
+    """Write the recorded operations that `results` need, in order."""
     w.uses.update(map(id, results))
     needed = []
     for node in reversed(nodes):

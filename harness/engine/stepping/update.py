@@ -1,8 +1,8 @@
-"""One step of many parameters at a time: the update compiled, theta and state written in place, the gradient opaque.
+"""Steps of many parameters, one at a time: the update is compiled and writes theta and state, the gradient is opaque.
 
-A network's gradient takes hundreds of kernels that are the task's own business; the sampler's lines around it read and
+A network's gradient takes hundreds of kernels that are the task's own business. The sampler's lines around it read and
 write every parameter, and as plain tensor algebra each operation is a pass through memory of its own. Here they are one
-kernel, or a few: the gradient is an operation that the compiler does not look into, wherever in the step a sampler asks
+kernel, or a few: the gradient is an operation that the compiler does not compile, wherever in the step a sampler asks
 for it, and what `step` returns is copied into the buffers of theta and state within the same kernels. So a step needs
 no more memory than theta, state, noise and the gradient.
 """
@@ -36,10 +36,10 @@ _POTENTIALS: weakref.WeakValueDictionary[int, BoundPotential] = weakref.WeakValu
 
 
 class Update:
-    """Steps one after the other by compiled functions, one for each kind of block, made when it is first met."""
+    """Steps executed one by one by compiled functions: one for each kind of block, made when the kind first occurs."""
 
     counts = True
-    """Whether every step asks the potential; a recorded one is replayed without it."""
+    """Whether every step calls the potential; a recorded one is replayed without calls."""
 
     in_place = True
     why_not: Exception | None = None
@@ -52,7 +52,7 @@ class Update:
     def advance(
         self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block
     ) -> Advanced:
-        """Run the steps of a block. Unlike in the other modes, theta and state themselves become what is returned."""
+        """Run the steps of a block. Unlike in the other modes, the results overwrite theta and state."""
         import torch
 
         draws, log_weights = [], []
@@ -95,40 +95,40 @@ class Update:
 
 
 class Opaque:
-    """A potential as the compiler sees it: operations of which it knows the shapes that come out, and no more."""
+    """A potential as operations that the compiler does not compile: it knows only the shapes of their results."""
 
     def __init__(self, potential: BoundPotential, *, full: bool = False) -> None:
-        _define()
+        _register()
         self.terms = potential.terms
-        self._potential = potential  # its number is good for as long as it lives
+        self._potential = potential  # its number is valid for as long as it exists
         self._which = (_number(potential), full)
         self._full = self if full else Opaque(potential, full=True)
 
     def grad(self, x: Tensor) -> Tensor:
-        """grad U (C, D) at x."""
+        """Return grad U (C, D) at x."""
         import torch
 
         gradient: Tensor = torch.ops.sgmcmc_bench.gradient(x, *self._which)
         return gradient
 
     def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """U (C,) and grad U (C, D) at x."""
+        """Return U (C,) and grad U (C, D) at x."""
         import torch
 
         energy, gradient = torch.ops.sgmcmc_bench.energy_and_gradient(x, *self._which)
         return energy, gradient
 
     def scores(self, x: Tensor) -> Tensor:
-        """Not there: they are of the size of a batch times theta."""
+        """Raise `NotImplementedError`: scores have the size of a batch times theta."""
         raise NotImplementedError("no scores where single steps are compiled; --set run.compile=plain")
 
     def metric(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Not there: it is of the size of theta squared."""
+        """Raise `NotImplementedError`: the metric has the size of theta squared."""
         raise NotImplementedError("no metric where single steps are compiled; --set run.compile=plain")
 
     @property
     def layout(self) -> Layout:
-        """That of the problem."""
+        """The problem's layout."""
         return self._potential.layout
 
     @property
@@ -138,15 +138,15 @@ class Opaque:
 
 
 def _number(potential: BoundPotential) -> int:
-    """The place of a potential among those that live. Code in which it stands is found again in a later process."""
+    """Give a potential the smallest free number and return it, so that a later process finds the same code again."""
     free = next(n for n in itertools.count() if _POTENTIALS.get(n) in (None, potential))
     _POTENTIALS[free] = potential
     return free
 
 
 @functools.cache
-def _define() -> None:
-    """Make the two operations known to torch."""
+def _register() -> None:
+    """Register the operations with torch."""
     import torch
 
     def asked(number: int, full: bool) -> BoundPotential:  # noqa: FBT001 - as torch passes it
@@ -175,7 +175,7 @@ def _define() -> None:
 
 
 def _with_autograd(function: Callable[[Tensor], Any], x: Tensor) -> Any:
-    """What a function makes of x where it may ask for gradients: compiled code hides autograd from its operations."""
+    """Return a function's result at x with autograd, which compiled code hides from its operations."""
     from torch import _C
 
     with _C._PreserveDispatchKeyGuard():  # noqa: SLF001 - torch offers no public way out of compiled code
@@ -185,7 +185,7 @@ def _with_autograd(function: Callable[[Tensor], Any], x: Tensor) -> Any:
 
 
 def _update(sampler: Sampler, potential: BoundPotential, block: Block) -> Function:
-    """One step of this kind of block, on theta and state in place."""
+    """Return a function that makes one step of this kind of block, on theta and state in place."""
     slots, adapt, handed = block.slots, block.adapt, Potential(Opaque(potential), sampler)
 
     def update(theta: Tensor, state: State, h: Tensor, T: Tensor, values: list[Tensor]) -> None:
@@ -195,23 +195,23 @@ def _update(sampler: Sampler, potential: BoundPotential, block: Block) -> Functi
         noise.finish()
         if adapt:
             new = sampler.adapt(new, h, T)
-        check_returned(sampler, new_theta, new, theta, state)  # `copy_` would cast and broadcast without a word
-        # What came back may be theta or an entry of the state itself, so all of it is settled before any is written.
+        check_returned(sampler, new_theta, new, theta, state)  # `copy_` would cast and broadcast silently
+        # A result may be theta or an entry of the state itself, so all results are settled before any is written.
         before = [theta, *state.values()]
         changed = zip(before, (new_theta, *(new[name] for name in state)), strict=True)
-        fresh = [(leaf, _settled(value, before)) for leaf, value in changed if value is not leaf]
+        fresh = [(leaf, _separate_copy(value, before)) for leaf, value in changed if value is not leaf]
         for leaf, value in fresh:
             leaf.copy_(value)
 
-    # torch counts what it compiled by code object, and gives up after a few: each run has one of its own.
+    # torch counts what it compiled by code object, and gives up after a few, so each run has its own.
     return FunctionType(update.__code__.replace(), update.__globals__, closure=update.__closure__)
 
 
-def _settled(value: Tensor, before: Sequence[Tensor]) -> Tensor:
-    """A copy of what a step returned, which stays what it is while theta and state are written.
+def _separate_copy(value: Tensor, before: Sequence[Tensor]) -> Tensor:
+    """Return a copy of what a step returned, which does not change while theta and state are written.
 
-    The compiler of torch 2.14 drops a clone of what is theta itself, and reads it after theta was written. It cannot
-    drop an operation that it does not know.
+    The compiler of torch 2.14 drops a clone of theta itself, and reads it after theta was written. It cannot drop an
+    operation that it does not know.
     """
     import torch
 
