@@ -1,4 +1,4 @@
-"""Law 7: nothing leaks: not into the arguments or earlier draws, nor from chain to chain."""
+"""Law 7: a step changes neither its arguments nor earlier draws, and chains do not affect each other."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ TASK = GaussianTask(variance=0.5)
 CHAINS = 4
 STEPS = 12
 AT = 4
-"""Index of the step (the fifth) at which a chain is disturbed; adaptation goes on until the eighth."""
+"""Index of the step (the fifth) at which a chain is disturbed; adaptation continues until the eighth."""
 
 VICTIM = 1
 
 
 def check(sampler: Sampler) -> None:
-    """Arguments, draws, a perturbed chain, a chain that is lost."""
+    """Check the arguments, the draws, a chain that is moved, and a chain that becomes NaN."""
     _arguments_untouched(sampler)
     calm = _walk(sampler)
     _others_unmoved(calm, _walk(sampler, lambda theta, _: theta[VICTIM].add_(0.125)), "is moved")
@@ -45,7 +45,7 @@ def _start(sampler: Sampler) -> Loop:
 
 
 def _walk(sampler: Sampler, disturb: Callable[[Tensor, Tensor], object] | None = None) -> list[Tensor]:
-    """Positions after every step, seen to stay what they were; `disturb` writes into position and slope of step AT."""
+    """Return the draw of every step, checked for later changes; `disturb` writes into position and slope of step AT."""
     running = _start(sampler)
     noise = running.noise.draw(STEPS, heated=True)
     slopes = running.problem.draw_batches(STEPS)["slope"]
