@@ -94,14 +94,17 @@ def archive(
 
 
 def _told(total: Any, blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The blocks, each added to a checksum."""
+    """Yield the blocks, and add each one to a checksum."""
     for block in blocks:
         total.update(block)
         yield block
 
 
 def _files(store: Store, results: Path, out: Path, authors: Sequence[str], title: str) -> Mapping[str, bytes | Path]:
-    """The files of the archive by name, in order, after the exported results were read as a store."""
+    """Export the results, read them as a store, and return the files of the archive by name, in order.
+
+    Raise `DataError` if there is no finished run.
+    """
     export(store, results)
     exported = Published(results)
     (counted,) = exported.rows("select count(*) as runs from run_status")

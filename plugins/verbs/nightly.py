@@ -76,7 +76,7 @@ def nightly(
 
 
 def _entries(chosen: Suite, ledger: Ledger, place: local.Place) -> list[SuiteCommand]:
-    """All commands of a suite, planned before anything is run; an error names the command."""
+    """Plan all commands of a suite before anything is run; an error names the command."""
     measure, absent = rates.measured(ledger, place), absent_data()
     found = []
     for number, request in zip(chosen.numbers, chosen.entries, strict=True):
@@ -91,7 +91,10 @@ def _entries(chosen: Suite, ledger: Ledger, place: local.Place) -> list[SuiteCom
 
 @contextmanager
 def _alone(folder: Path, name: str) -> Iterator[None]:
-    """Lock the suite: of two commands, one would compare and publish runs that the other is still doing."""
+    """Lock the suite: otherwise a second command would compare and publish runs that the first is still doing.
+
+    Raise `RunError` if it is locked.
+    """
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}.lock"
     try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from harness.contracts.reference import Reference
 
 LARGEST = 1000
-"""Coordinates of a target: the draws of that many take half a gigabyte, and the record 20 MB."""
+"""Most coordinates of a target: their draws take half a gigabyte, and the record 20 MB."""
 SHOWN = 20
 COLUMNS = ["coordinate", "mean", "error of the mean", "sd", "error of the sd"]
 FUNCTION_COLUMNS = ["function", *COLUMNS[1:], "R-hat"]

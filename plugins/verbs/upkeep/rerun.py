@@ -1,4 +1,4 @@
-"""A run repeated in a worker process, in a folder aside."""
+"""The repetition of a run in a worker process, in a separate folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.system.errors import DataError
 
 
 def rerun(job: Job, folder: Path, send: Send) -> dict[str, Any]:
-    """Repeat the one run of a job, with its attempt below `folder`.
+    """Repeat the one run of a job, with its attempt below `folder`, and return a record.
 
     attempt      its directory
     last_finite  the position of the diverged chain one step before, as a list; None if no chain diverged
