@@ -1,4 +1,4 @@
-"""The papers cell by cell: the printed value, ours, whether they match and why not; then the claims."""
+"""The papers cell by cell: the printed value, ours, whether they match and if not why; then the claims."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ VACUOUS_RULE = "vacuous: that a method never succeeds, where the methods that sh
 
 
 class ReproductionLedger(Report):
-    """A summary; for each table its cells and claims; apart, without a verdict, declared sweeps and other budgets."""
+    """A summary; the cells and claims of each table; then, without a verdict, declared sweeps and other budgets."""
 
     name: ClassVar[str] = "reproduction"
 
@@ -69,7 +69,7 @@ def _place(entry: CellEntry | ClaimEntry) -> tuple[str, str]:
 
 
 def _places(found: Reproduction) -> list[tuple[str, str]]:
-    """The tables, paper by paper in the order of the papers' files."""
+    """Return the tables, paper by paper in the order of the papers' files."""
     places = dict.fromkeys(_place(entry) for entry in [*found.cells, *found.claims])
     return sorted(places, key=lambda place: place[0])
 
@@ -103,7 +103,7 @@ def _counts(paper: str, label: str, cells: Counter[str], claims: Counter[str]) -
 
 
 def kind(text: str, kinds: Iterable[str]) -> str:
-    """The kind of a verdict, without what follows in brackets."""
+    """Return the kind of a verdict, without the text in brackets after it."""
     return max((kind for kind in kinds if text.startswith(kind)), key=len)
 
 
@@ -159,7 +159,7 @@ def _claims(title: str, entries: Sequence[ClaimEntry]) -> Table:
 
 
 def _beside(title: str, entries: Sequence[ClaimEntry]) -> list[Table]:
-    """For each method of the claims what the file wants to see beside their metric, of the same runs."""
+    """Return a table of the metrics that the claims list beside their own, from the same runs of each method."""
     names = list(dict.fromkeys(name for entry in entries for name in (entry.claim.metric, *entry.claim.beside) if name))
     sides = {(ours.group.method, ours.group.chains): ours for entry in entries for ours in entry.ours if ours}
     if not sides or not any(entry.claim.beside for entry in entries):
@@ -176,7 +176,7 @@ def _measured(entries: Sequence[ClaimEntry]) -> str:
 
 
 def _shared(told: Sequence[tuple[str, str]], entries: int) -> list[str]:
-    """Each note once, with the names of the lines that it is about where these are not all."""
+    """Return each note once, prefixed with the names of its rows unless it applies to all."""
     lines: dict[str, list[str]] = {}
     for name, words in told:
         lines.setdefault(words, []).append(name)
@@ -188,7 +188,7 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _tried(found: Reproduction) -> list[Table]:
-    """For each cell what its method came to in a declared sweep, and the settings nearest to the printed value."""
+    """Return a table of each method's results in a declared sweep, with the settings nearest to the printed value."""
     rows = []
     for entry in found.cells:
         whole = [ours for ours in entry.tried if len(ours.group.done) == len(ours.group.runs)]
@@ -252,7 +252,7 @@ def _value(ours: Ours | None) -> str:
 
 
 def _of(method: str | None, task: str | None, protocol: str | None, chains: int | None) -> str:
-    """What was run: "csgld x 4 on mixture25@csgmcmc"."""
+    """Return what was run: "csgld x 4 on mixture25@csgmcmc"."""
     if protocol is None:
         return f"{method} on {task}"
     times = f" x {chains}" if chains and chains > 1 else ""
@@ -265,7 +265,7 @@ def _records(found: Reproduction) -> list[dict[str, Any]]:
 
 
 def _cell_records(entry: CellEntry) -> list[dict[str, Any]]:
-    """The cell, with our published run first; a record more for each point of a sweep and each other budget."""
+    """Return the record of a cell with our run as published, and one for each sweep point and each other budget."""
     cell = entry.cell
     head = {
         "kind": "cell", "paper": cell.paper, "table": cell.table, "row": cell.row, "column": cell.column,
