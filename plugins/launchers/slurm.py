@@ -84,7 +84,7 @@ class Slurm(Launcher):
                 warnings.simplefilter("ignore")  # a warning that there is no accounting
                 return [str(job.job_id) for job in executor.map_array(_agent, [str(path) for path in paths])]
         except (OSError, RuntimeError, subprocess.CalledProcessError, submitit.core.utils.FailedJobError) as error:
-            raise RunError(f"Slurm does not take the jobs: {_words(error)}") from error
+            raise RunError(f"Slurm does not take the jobs: {_message_of(error)}") from error
 
     def states(self, names: Sequence[str]) -> Mapping[str, JobState]:
         """Return the states that `squeue` reports; it lists ended jobs for some minutes, and those of other users."""
@@ -158,10 +158,10 @@ def _ask(words: list[str]) -> list[str]:
     except FileNotFoundError as error:
         raise RunError(f"{words[0]} is not on the PATH: this machine submits no jobs to Slurm") from error
     except (OSError, subprocess.SubprocessError) as error:
-        raise RunError(f"Slurm does not answer: {_words(error)}") from error
+        raise RunError(f"Slurm does not answer: {_message_of(error)}") from error
     return done.stdout.splitlines()
 
 
-def _words(error: BaseException) -> str:
-    said = getattr(error, "stderr", None)
-    return (said.decode() if isinstance(said, bytes) else said or str(error)).strip()[-500:]
+def _message_of(error: BaseException) -> str:
+    output = getattr(error, "stderr", None)
+    return (output.decode() if isinstance(output, bytes) else output or str(error)).strip()[-500:]

@@ -173,7 +173,7 @@ class Simulation:
         self.seeds += 1
         found = self._levels(seed * 1000 + self.seeds, chains)
         while not self.levels:
-            plan = self._better(found)
+            plan = self._next_plan(found)
             if plan is None:
                 break
             self.plan = plan
@@ -184,7 +184,7 @@ class Simulation:
         samples = [sample for sample in found if isinstance(sample, Sample)]
         self.levels = [[*old, new] for old, new in zip(self.levels or [[]] * LEVELS, samples, strict=True)]
 
-    def _better(self, found: Sequence[Sample | Broken]) -> Plan | None:
+    def _next_plan(self, found: Sequence[Sample | Broken]) -> Plan | None:
         """Return the plan for another attempt, or None if this one suffices."""
         shorter = self.plan.shorter()
         samples = [outcome for outcome in found if isinstance(outcome, Sample)]

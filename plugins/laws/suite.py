@@ -198,8 +198,8 @@ def _result(law: str, check: Callable[[], None], cause: str = "", after: str = "
     except (Broken, AssertionError) as verdict:
         # pytest adds the expression to the asserts of a distribution that has a plugin of its own.
         usual = getattr(verdict, "cause", "") or cause
-        said = f". Usual cause: {usual}" if usual else ""
-        outcome, message = "failed", f"{str(verdict).partition(_REWRITTEN)[0]}{said}{after}"
+        advice = f". Usual cause: {usual}" if usual else ""
+        outcome, message = "failed", f"{str(verdict).partition(_REWRITTEN)[0]}{advice}{after}"
     except DataError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its failure of this law

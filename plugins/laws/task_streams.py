@@ -22,8 +22,9 @@ def law_chains_have_their_own_streams(task: Task) -> None:
     import torch
 
     task = in_batches(task)
-    crowd, alone, other = (_met(task, chains, seed) for chains, seed in ((CHAINS, 0), ((ALONE,), 0), ((ALONE,), 1)))
-    for name, leaf in crowd.items():
+    cases = (CHAINS, 0), ((ALONE,), 0), ((ALONE,), 1)
+    together, alone, other = (_starts_and_batches(task, chains, seed) for chains, seed in cases)
+    for name, leaf in together.items():
         assert torch.equal(leaf[ALONE], alone[name][0]), (
             f"{name}: chain {ALONE} of {len(CHAINS)} meets another one than alone; usual causes: one generator for "
             "all chains, drawn chain after chain, or rows of another chain"
@@ -37,7 +38,7 @@ def law_chains_have_their_own_streams(task: Task) -> None:
         )
 
 
-def _met(task: Task, chains: Sequence[int], seed: int) -> dict[str, Tensor]:
+def _starts_and_batches(task: Task, chains: Sequence[int], seed: int) -> dict[str, Tensor]:
     """Return the starts (C, D), and the batches of more than an epoch with the chains as their leading axis."""
     problem = task.build([Streams(seed, chain, ("laws",)) for chain in chains], "cpu")
     batches = problem.draw_batches(task.steps_per_epoch() + 2)

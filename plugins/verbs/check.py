@@ -76,7 +76,7 @@ def _shared(words: list[str], samplers: list[str], given: dict[str, str]) -> dic
     if len(jobs) == 1:
         return _rows(jobs[0], given)
     place = multiprocessing.get_context("spawn")
-    with passed_on(), ProcessPoolExecutor(min(cores(), len(jobs)), place, _begin, (context.current(),)) as pool:
+    with passed_on(), ProcessPoolExecutor(min(cores(), len(jobs)), place, _init_worker, (context.current(),)) as pool:
         try:
             for part in pool.map(partial(_rows, given=given), jobs):
                 for word, found in part.items():
@@ -88,7 +88,7 @@ def _shared(words: list[str], samplers: list[str], given: dict[str, str]) -> dic
     return rows
 
 
-def _begin(current: context.Context) -> None:
+def _init_worker(current: context.Context) -> None:
     restore()
     context.set_current(current)
 

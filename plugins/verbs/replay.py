@@ -43,10 +43,10 @@ def replay(
     job = Job([asked.spec], here.results, asked.device, asked.device, 1, here.plugins, names, asked.data)
     with Progress([job]) as progress:
 
-        def listen(kind: str, told: dict[str, Any]) -> None:
+        def listen(kind: str, content: dict[str, Any]) -> None:
             """Show progress only: warnings were shown at the first run, and the result says how it ended."""
             if kind == "progress":
-                progress.listen(kind, told)
+                progress.listen(kind, content)
 
         found = replays.replay(asked, job, listen)
     return Result(_answer(found), [_record(found)], exit_code=int(not found.same))

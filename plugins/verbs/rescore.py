@@ -80,13 +80,13 @@ def _measure(found: Found, rows: list[Row], written: list[str]) -> None:
     job = Job([run.spec for run in found.runs], here.results, "cpu", "cpu", 1, here.plugins, names)
     by_path: dict[Path, Row] = {run.attempt.path: run.row for run in found.runs}
 
-    def listen(kind: str, told: dict[str, Any]) -> None:
-        row = by_path[told["path"]]
+    def listen(kind: str, content: dict[str, Any]) -> None:
+        row = by_path[content["path"]]
         if kind == "refused":
-            found.refused.append((row, told["reason"]))
+            found.refused.append((row, content["reason"]))
             return
-        rows.extend({**_about(row), **change, "refused": None} for change in told["changes"])
-        if told["written"]:
+        rows.extend({**_about(row), **change, "refused": None} for change in content["changes"])
+        if content["written"]:
             written.append(row["attempt"])
 
     asked = [Asked(run.attempt.path, run.spec, run.metrics) for run in found.runs]

@@ -152,7 +152,7 @@ def tune(
         for name in asked.tasks
     ]  # fmt: skip
     jobs = [job for group in groups for job in group]
-    _tell_what_changed(file, jobs)
+    _print_changed_code(file, jobs)
     ledger.prepare()
     found: dict[studies.Place, dict[str, Any]] = {}
     for group in groups:
@@ -177,7 +177,7 @@ def tune(
     return _result(found, jobs, study, file)
 
 
-def _tell_what_changed(file: Path, jobs: Sequence[_Job]) -> None:
+def _print_changed_code(file: Path, jobs: Sequence[_Job]) -> None:
     """Print the pairs in the study whose code has changed: their trials are run again."""
     known = studies.read(file) if file.is_file() else {}
     for job in jobs:

@@ -240,7 +240,7 @@ def _draw(canvas: Any, lines: Sequence[Line], exact: ExactDraws | None, heading:
     axes = canvas.subplots(1, 3, sharey=True, width_ratios=(1, 1, 0.32))
     for k, line in reversed(list(enumerate(shown))):
         named = k < NAMED
-        style = {**sparse(len(line.x), styles[line.label]), "linewidth": 1.4, "zorder": 3} if named else FAINTLY
+        style = {**sparse(len(line.x), styles[line.label]), "linewidth": 1.4, "zorder": 3} if named else FAINT_STYLE
         for ax, scale in zip(axes, (1.0, line.pace), strict=False):
             if scale is None:
                 continue
@@ -271,7 +271,7 @@ def _draw(canvas: Any, lines: Sequence[Line], exact: ExactDraws | None, heading:
     name_figure(canvas, heading)
 
 
-FAINTLY = {"color": FAINT, "linewidth": 0.7, "zorder": 1}
+FAINT_STYLE = {"color": FAINT, "linewidth": 0.7, "zorder": 1}
 DASHED = {"color": "black", "linewidth": 1, "linestyle": "--"}
 HUGE = 1e9
 

@@ -120,8 +120,8 @@ def reproduction(store: Store, request: Request) -> Reproduction:
     for members in by_table(claims).values():
         families += _claims(members, groups, request.registry)
     return Reproduction(
-        [_aged_cell(_cell(c, groups, request.registry), earlier) for c in cells if _named(request, [_of(c)])],
-        [_aged_claim(e, earlier) for e in families if _named(request, [e.claim.better, e.claim.worse])],
+        [_mark_outdated_cell(_cell(c, groups, request.registry), earlier) for c in cells if _named(request, [_of(c)])],
+        [_mark_outdated_claim(e, earlier) for e in families if _named(request, [e.claim.better, e.claim.worse])],
     )
 
 
@@ -137,13 +137,13 @@ def sides(cells: Iterable[Reported], claims: Iterable[Claim]) -> dict[Setup, str
     return found
 
 
-def _aged_cell(entry: CellEntry, earlier: Callable[[Group], list[str]]) -> CellEntry:
+def _mark_outdated_cell(entry: CellEntry, earlier: Callable[[Group], list[str]]) -> CellEntry:
     """Return the entry, made inconclusive if our runs are older than the settings in the papers' files."""
     changed = earlier(entry.ours.group) if entry.ours is not None and not entry.cell.obstacle else []
     return replace(entry, verdict="inconclusive", reason=_earlier(changed)) if changed else entry
 
 
-def _aged_claim(entry: ClaimEntry, earlier: Callable[[Group], list[str]]) -> ClaimEntry:
+def _mark_outdated_claim(entry: ClaimEntry, earlier: Callable[[Group], list[str]]) -> ClaimEntry:
     changed = [f"{ours.group.method} {text}" for ours in entry.ours if ours is not None for text in earlier(ours.group)]
     if not changed or entry.judged is None:
         return entry
@@ -174,18 +174,18 @@ def _cell(cell: Reported, groups: dict[Setup, list[Group]], registry: Registry |
 
 
 def _not_run(*why: str) -> str:
-    told = "; ".join(filter(None, why))
-    return f"{NOT_RUN} ({told})" if told else NOT_RUN
+    text = "; ".join(filter(None, why))
+    return f"{NOT_RUN} ({text})" if text else NOT_RUN
 
 
 def _claims(claims: Sequence[Claim], groups: dict[Setup, list[Group]], registry: Registry | None) -> list[ClaimEntry]:
     ours = [_sides(claim, groups) for claim in claims]
     judged = judge_family(claims, ours)
     entries = [_claim(*each, registry) for each in zip(claims, ours, judged, strict=True)]
-    return [_beside_sweep(entry, groups) for entry in entries]
+    return [_with_sweep(entry, groups) for entry in entries]
 
 
-def _beside_sweep(entry: ClaimEntry, groups: dict[Setup, list[Group]]) -> ClaimEntry:
+def _with_sweep(entry: ClaimEntry, groups: dict[Setup, list[Group]]) -> ClaimEntry:
     claim = entry.claim
     if entry.judged is None or len(claim.sides) != len(entry.ours) or None in entry.ours:
         return entry
@@ -209,14 +209,14 @@ def _claim(claim: Claim, ours: Sequence[Ours | None], judged: Judged | None, reg
     if claim.kind == "analysis":
         return ClaimEntry(claim, ours, None, _not_run("the file lacks analysis, finding or evidence"), "")
     own = _own_names(claim, ours)
-    told = f"the paper does not give {', '.join(own)}" if own else ""
+    text = f"the paper does not give {', '.join(own)}" if own else ""
     if judged is not None:
         apart = len(ours) == 2 and _other_code([found.group for found in ours if found is not None])
         finding: str = "undecided" if apart else judged.finding
         if own and finding in {"holds", "fails"}:
             finding = f"{finding} {AT_OURS}"
         why = "the two sides ran on different code or data of the task" if apart else ""
-        return ClaimEntry(claim, ours, judged, finding, "; ".join(filter(None, (why, judged.reason, told))))
+        return ClaimEntry(claim, ours, judged, finding, "; ".join(filter(None, (why, judged.reason, text))))
     lacking = [side for side, found in zip(claim.sides, ours, strict=True) if found is None]
     reasons = dict.fromkeys(_why_not(None, registry, side, claim.metric, claim.needs) for side in lacking)
     if not claim.sides and claim.needs:
@@ -225,7 +225,7 @@ def _claim(claim: Claim, ours: Sequence[Ours | None], judged: Judged | None, reg
     why = "; ".join(filter(None, [*reasons, *(f"{found.group.method}: {_unmeasured(found)}" for found in empty)]))
     if empty and not lacking:
         return ClaimEntry(claim, ours, None, "undecided", why)
-    return ClaimEntry(claim, ours, None, _not_run(why, f"{AT_OURS} at best" if own else ""), told)
+    return ClaimEntry(claim, ours, None, _not_run(why, f"{AT_OURS} at best" if own else ""), text)
 
 
 def _own_names(claim: Claim, ours: Sequence[Ours | None]) -> list[str]:

@@ -58,7 +58,7 @@ class ReproductionLedger(Report):
             claims = [entry for entry in found.claims if _place(entry) == (paper, label)]
             tables += [_cells(f"{paper}, {label}", cells)] if cells else []
             tables += [_claims(f"{paper}, {label}: claims", claims)] if claims else []
-            tables += _beside(f"{paper}, {label}: related values", claims)
+            tables += _related_values(f"{paper}, {label}: related values", claims)
         others = [*_tried(found), *_others(found)]
         return Result(tables=[*tables, *others], records=Records(lambda: _records(found)))
 
@@ -118,7 +118,7 @@ def _cells(title: str, entries: Sequence[CellEntry]) -> Table:
         "verdict": lambda e: e.verdict,
         "why": lambda e: e.reason,
     }
-    notes = _shared([(f"{e.cell.row}, {e.cell.column}", words) for e in entries for words in _notes(e)], len(entries))
+    notes = _merged([(f"{e.cell.row}, {e.cell.column}", words) for e in entries for words in _notes(e)], len(entries))
     return _table(title, columns, entries, {"reported", "ours", "seeds"}, notes, keys=2)
 
 
@@ -148,17 +148,17 @@ def _claims(title: str, entries: Sequence[ClaimEntry]) -> Table:
         "finding": lambda e: e.finding,
         "why": lambda e: e.reason,
     }
-    told = []
+    remarks = []
     for entry in entries:
         claim = entry.claim
         if claim.cause and entry.finding.startswith(("fails", "undecided", "vacuous")):
-            told.append((claim.statement, f"cause: {claim.cause}"))
-        told += [(claim.statement, claim.notes)] if claim.notes else []
-    notes = [_measured(entries), *_shared(told, len(entries))]
+            remarks.append((claim.statement, f"cause: {claim.cause}"))
+        remarks += [(claim.statement, claim.notes)] if claim.notes else []
+    notes = [_measured(entries), *_merged(remarks, len(entries))]
     return _table(title, columns, entries, {"difference", "seeds", "p"}, [note for note in notes if note])
 
 
-def _beside(title: str, entries: Sequence[ClaimEntry]) -> list[Table]:
+def _related_values(title: str, entries: Sequence[ClaimEntry]) -> list[Table]:
     """Return a table of the metrics that the claims list beside their own, from the same runs of each method."""
     names = list(dict.fromkeys(name for entry in entries for name in (entry.claim.metric, *entry.claim.beside) if name))
     sides = {(ours.group.method, ours.group.chains): ours for entry in entries for ours in entry.ours if ours}
@@ -175,10 +175,10 @@ def _measured(entries: Sequence[ClaimEntry]) -> str:
     return f"measured by {', '.join(metrics)}; difference: in the claim's direction" if metrics else ""
 
 
-def _shared(told: Sequence[tuple[str, str]], entries: int) -> list[str]:
+def _merged(remarks: Sequence[tuple[str, str]], entries: int) -> list[str]:
     """Return each note once, prefixed with the names of its rows unless it applies to all."""
     lines: dict[str, list[str]] = {}
-    for name, words in told:
+    for name, words in remarks:
         lines.setdefault(words, []).append(name)
     return [words if len(names) == entries else f"{_list(names)}: {words}" for words, names in lines.items()]
 

@@ -200,8 +200,8 @@ def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
     error = cell.error if runs > 1 and cell.error is not None and cell.error >= 0 else None
     found = match_cell(list(estimate.by_seed.values()), cell.value, error, kind, runs, cell.smallest_gap)
     if own := own_settings(group, cell.ours):
-        told = "" if found.verdict == "inconclusive" else f"; judged by the numbers only: {found.verdict}"
-        return Match("inconclusive", f"the paper does not give {', '.join(own)}{told}", difference)
+        numbers_only = "" if found.verdict == "inconclusive" else f"; judged by the numbers only: {found.verdict}"
+        return Match("inconclusive", f"the paper does not give {', '.join(own)}{numbers_only}", difference)
     return found
 
 

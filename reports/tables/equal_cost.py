@@ -92,13 +92,13 @@ class CostRow:
         found = []
         for metric in self.metrics:
             record = self.score.record(self.group, metric)
-            told = self.comparison if metric == self.metrics[0] else None
+            made = self.comparison if metric == self.metrics[0] else None
             if record is not None:
                 found.append({
                     **record, "label": self.label, "total_passes": self.total, "cost_class": self.cost,
-                    "against": self.against or None, "difference": told.effect if told else None,
-                    "difference_low": told.low if told else None, "difference_high": told.high if told else None,
-                    "p_holm": told.adjusted if told else None, "comparison": _words(told) if told else None,
+                    "against": self.against or None, "difference": made.effect if made else None,
+                    "difference_low": made.low if made else None, "difference_high": made.high if made else None,
+                    "p_holm": made.adjusted if made else None, "comparison": _words(made) if made else None,
                 })  # fmt: skip
         return found
 
@@ -139,18 +139,18 @@ def _judged(rows: Sequence[CostRow]) -> list[CostRow]:
     for _, members in itertools.groupby(rows, key=lambda row: row.cost):
         first, *others = members
         words = f"{first.label}, {first.group.chains} x"
-        told = [compare(row.group, first.group, row.metrics[0]) for row in others]
-        compared += [first, *(replace(row, against=words, comparison=c) for row, c in zip(others, told, strict=True))]
+        made = [compare(row.group, first.group, row.metrics[0]) for row in others]
+        compared += [first, *(replace(row, against=words, comparison=c) for row, c in zip(others, made, strict=True))]
     verdicts = iter(judge([row.comparison for row in compared if row.comparison is not None]))
     return [row if row.comparison is None else replace(row, comparison=next(verdicts)) for row in compared]
 
 
-def _words(told: Comparison) -> str:
-    if told.effect is None:
-        return told.withheld or "-"
-    ends = "" if told.low is None or told.high is None else f" [{number(told.low)}, {number(told.high)}]"
-    verdict = {"a": "better", "b": "worse", "": "undecided"}[told.better]
-    return f"{number(told.effect)}{ends} {verdict}" + (f" ({told.withheld})" if told.withheld else "")
+def _words(made: Comparison) -> str:
+    if made.effect is None:
+        return made.withheld or "-"
+    ends = "" if made.low is None or made.high is None else f" [{number(made.low)}, {number(made.high)}]"
+    verdict = {"a": "better", "b": "worse", "": "undecided"}[made.better]
+    return f"{number(made.effect)}{ends} {verdict}" + (f" ({made.withheld})" if made.withheld else "")
 
 
 def _table(place: str, rows: Sequence[CostRow]) -> Table:

@@ -121,8 +121,8 @@ def _corrected(sampler: Sampler) -> None:
     if np.abs(alone.G).max() < 1e-6 * h:  # control variates: on a Gaussian the gradient has no noise
         return
     V = 0.5 * float(np.trace(alone.injected()) / np.trace(alone.G @ alone.G.T))
-    told = derive(dataclasses.replace(sampler, **{CORRECTED: V}), h, T, CURVATURES)
-    gap = np.abs(told.injected(V) - alone.injected()).max() / np.abs(alone.injected()).max()
+    corrected = derive(dataclasses.replace(sampler, **{CORRECTED: V}), h, T, CURVATURES)
+    gap = np.abs(corrected.injected(V) - alone.injected()).max() / np.abs(alone.injected()).max()
     if not gap < 1e-9:
         raise Broken(
             f"told that the gradient brings half of the noise ({CORRECTED} = {V:.3g}), a step has another total: its "

@@ -197,22 +197,22 @@ def _watched(sampler: Sampler) -> Iterator[list[str]]:
     def profile(frame: FrameType, event: str, called: Any) -> None:
         if event == "c_call":
             name = f"{getattr(called, '__module__', None) or _owner(called)}.{getattr(called, '__name__', '')}"
-            what = _told(name)
+            what = _access_of(name)
         elif event == "call" and frame.f_back is not None:
-            what, name = _entered(frame)
+            what, name = _access_by_call(frame)
         else:
             return
-        caller = _blamed(frame if event == "c_call" else frame.f_back, own) if what else None
+        caller = _frame_of_sampler(frame if event == "c_call" else frame.f_back, own) if what else None
         if caller is not None:
             reached.append(f"{_place(caller.f_code, caller.f_lineno)} asks for {what} ({name})")
 
-    _LISTENING.append((own, reached))
+    _WATCHES.append((own, reached))
     sys.setprofile(profile)
     try:
         yield reached
     finally:
         sys.setprofile(before)
-        _LISTENING.pop()
+        _WATCHES.pop()
         if collecting:
             gc.enable()
 
@@ -224,11 +224,11 @@ def _owner(called: Any) -> str:
 
 
 @cache
-def _told(name: str) -> str:
+def _access_of(name: str) -> str:
     return next((what for pattern, what in OUTSIDE if re.fullmatch(pattern, name)), "")
 
 
-def _entered(frame: FrameType) -> tuple[str, str]:
+def _access_by_call(frame: FrameType) -> tuple[str, str]:
     """Return what the Python function of a frame gives access to, and its name."""
     package = str(frame.f_globals.get("__name__", ""))
     name = frame.f_code.co_qualname
@@ -236,10 +236,10 @@ def _entered(frame: FrameType) -> tuple[str, str]:
         return "a task", f"{package}.{name}"
     if isinstance(frame.f_locals.get("self"), Task | Problem):
         return "a task", name
-    return _told(f"{package}.{name}") or _told(name), f"{package}.{name}"
+    return _access_of(f"{package}.{name}") or _access_of(name), f"{package}.{name}"
 
 
-_LISTENING: list[tuple[frozenset[str], list[str]]] = []
+_WATCHES: list[tuple[frozenset[str], list[str]]] = []
 """Who is notified of audit events: the modules of a sampler, and the list of what they access."""
 
 
@@ -247,27 +247,27 @@ _LISTENING: list[tuple[frozenset[str], list[str]]] = []
 def _hook() -> None:
     """Install the audit hook. Hooks cannot be removed: there is one, which does nothing unless a run is watched."""
 
-    def hear(event: str, arguments: tuple[Any, ...]) -> None:
-        if not _LISTENING:
+    def audit(event: str, arguments: tuple[Any, ...]) -> None:
+        if not _WATCHES:
             return
-        own, reached = _LISTENING[-1]
+        own, reached = _WATCHES[-1]
         root = event.partition(".")[0]
         what = EVENTS.get(event) or EVENTS.get(root)
         if not what:
             return
-        listening, _LISTENING[:] = list(_LISTENING), []  # inspecting the frames is an event, too
+        watches, _WATCHES[:] = list(_WATCHES), []  # inspecting the frames is an event, too
         try:
-            caller = _blamed(sys._getframe(1), own)  # noqa: SLF001 - the only way to find the caller
+            caller = _frame_of_sampler(sys._getframe(1), own)  # noqa: SLF001 - the only way to find the caller
             if caller is not None:
-                told = f" {arguments[0]!r:.60}" if arguments and isinstance(arguments[0], str | bytes) else ""
-                reached.append(f"{_place(caller.f_code, caller.f_lineno)} reaches for {what} ({event}{told})")
+                detail = f" {arguments[0]!r:.60}" if arguments and isinstance(arguments[0], str | bytes) else ""
+                reached.append(f"{_place(caller.f_code, caller.f_lineno)} reaches for {what} ({event}{detail})")
         finally:
-            _LISTENING[:] = listening
+            _WATCHES[:] = watches
 
-    sys.addaudithook(hear)
+    sys.addaudithook(audit)
 
 
-def _blamed(frame: FrameType | None, own: frozenset[str]) -> FrameType | None:
+def _frame_of_sampler(frame: FrameType | None, own: frozenset[str]) -> FrameType | None:
     """Return the frame of the sampler's code that caused an event, or None if an import or torch is in between."""
     importing = False
     while frame is not None:
@@ -317,9 +317,9 @@ LEAVES: tuple[tuple[type, Callable[[Any], str]], ...] = (
 
 def _digest(value: Any, depth: int = 4) -> str:
     """Return a text that changes whenever the value does, as far as that can be detected."""
-    for kind, tell in LEAVES:
+    for kind, digest in LEAVES:
         if isinstance(value, kind):
-            return tell(value)
+            return digest(value)
     if depth and isinstance(value, Mapping):
         return str([(_digest(k, depth - 1), _digest(v, depth - 1)) for k, v in value.items()])
     if depth and isinstance(value, list | tuple | set | frozenset):

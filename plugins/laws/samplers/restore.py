@@ -32,7 +32,7 @@ KEPT = frozenset(
 """Environment variables that the other process also has, beside those of the numerical libraries."""
 
 
-def _few() -> dict[str, str]:
+def _minimal_environment() -> dict[str, str]:
     """Return the environment without variables that a sampler might read: a run depends on its spec only."""
     return {name: value for name, value in os.environ.items() if name in KEPT or name.endswith("_NUM_THREADS")}
 
@@ -48,7 +48,7 @@ class Resumption:
         (self._path / "jobs.json").write_text(json.dumps(jobs))
         self.process = subprocess.Popen(
             [sys.executable, "-m", "plugins.laws.resume", str(self._path)],
-            env=_few() | import_path(),
+            env=_minimal_environment() | import_path(),
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 

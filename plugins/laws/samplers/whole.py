@@ -67,7 +67,7 @@ DECLARED = 2e-3
 """Relative error allowed for a declared variance against the derived one: digits of a docstring, and interpolation."""
 
 
-class _Asked(BoundPotential):
+class _EnergyRecorder(BoundPotential):
     """The standard normal in one dimension, which records whether its energy is requested."""
 
     energy = False
@@ -81,7 +81,7 @@ class _Asked(BoundPotential):
 def goes_by_energy(sampler: Sampler) -> bool:
     """Return whether a step requests the energy of the minibatch, to weight its draw or to make a choice."""
     probe = Probe(sampler, COARSEST, 1.0, (1.0,))
-    potential = _Asked(GaussianProblem(torch.ones(1, dtype=torch.float64)), 1)
+    potential = _EnergyRecorder(GaussianProblem(torch.ones(1, dtype=torch.float64)), 1)
     theta = torch.ones((1, 1), dtype=torch.float64)
     sampler.step(theta, dict(probe.start), potential, probe.h, probe.T, ScriptedNoise())
     return potential.energy
@@ -179,14 +179,14 @@ def check(sampler: Sampler, seed: int = 1) -> None:
     if law.ships:
         law.check(sampler)
     if not frozen:
-        _without(sampler, frozen, own=law.ships)
+        _check_without_law(sampler, frozen, own=law.ships)
         return
     if claimed is not None and (claimed != frozen or (sampler.adaptive and claimed != 1)):
         declared(sampler, claimed)
     judged(simulations(sampler), seed, share=1 - forms.SHARE if law.ships else 1.0)
 
 
-def _without(sampler: Sampler, frozen: float | None, *, own: bool) -> None:
+def _check_without_law(sampler: Sampler, frozen: float | None, *, own: bool) -> None:
     """Check a sampler without a stationary law by another law: the rule that it equals, its own law, or real-loop."""
     if frozen == 0:
         optimiser(sampler)

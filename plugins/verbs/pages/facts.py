@@ -94,11 +94,11 @@ def facts(offer: Offer, cls: type) -> dict[str, Any]:
 def declared(thing: Any) -> dict[str, Any]:
     """Return the declarations of a sampler, or of its class without those that depend on hyperparameters."""
     named = {name: getattr(thing, name) for name in ("needs", "adaptive", "refresh_every", "zero_temperature")}
-    said = {name: None if isinstance(value, property) else value for name, value in named.items()}
-    rule = said["zero_temperature"]
+    values = {name: None if isinstance(value, property) else value for name, value in named.items()}
+    rule = values["zero_temperature"]
     return {
-        "needs": sorted(said["needs"] or ()), "adaptive": list(said["adaptive"] or ()),
-        "refresh_every": said["refresh_every"] or None,
+        "needs": sorted(values["needs"] or ()), "adaptive": list(values["adaptive"] or ()),
+        "refresh_every": values["refresh_every"] or None,
         "zero_temperature": OWN_RULE if callable(rule) else rule,
     }  # fmt: skip
 

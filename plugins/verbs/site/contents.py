@@ -95,7 +95,7 @@ def contents(site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
         if not whole.empty:
             shown.append(whole)
             files |= own
-    pictures = _told_apart(pictures, {part.name: str(part.summary) for part in shown})
+    pictures = _distinct(pictures, {part.name: str(part.summary) for part in shown})
     links = Links(site)
     night = site.changes.name if site.changes else ""
     common = {
@@ -248,7 +248,7 @@ def _longest_in(figure: str, names: Sequence[str]) -> str:
     return max((name for name in names if re.search(rf"(^|-){re.escape(name)}(-|$)", figure)), key=len, default="")
 
 
-def _told_apart(pictures: Mapping[str, Sequence[Picture]], summaries: Mapping[str, str]) -> dict[str, list[Picture]]:
+def _distinct(pictures: Mapping[str, Sequence[Picture]], summaries: Mapping[str, str]) -> dict[str, list[Picture]]:
     """Return the pictures with different captions, so that alt texts differ.
 
     A caption that several figures have, or that is only a name, is prefixed with its report's summary; if this is not

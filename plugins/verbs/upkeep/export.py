@@ -61,9 +61,9 @@ def export(
 def _export(store: Store, folder: Path, verified: Mapping[str, Verification] | None) -> tuple[int, int, int]:
     """Write one shard after the other, so that only the rows of one shard are in memory at once."""
     old = Shards.opened(folder)
-    strange = [path.name for path in folder.iterdir() if not OWN.fullmatch(path.name) and path.name[0] != "."]
-    if not old.digests and strange:
-        raise DataError(f"{folder} has other files ({strange[0]!r:.60}); choose a new or an exported folder by --out")
+    foreign = [path.name for path in folder.iterdir() if not OWN.fullmatch(path.name) and path.name[0] != "."]
+    if not old.digests and foreign:
+        raise DataError(f"{folder} has other files ({foreign[0]!r:.60}); choose a new or an exported folder by --out")
     before, had = old.contents()
     source = Shards.opened(store.results) if _is_exported(store) else None
     with store.reading() as other:

@@ -257,7 +257,7 @@ def _complete(attempt: Attempt, own: Attempt, files: Mapping[str, str]) -> bool:
     for name in added:
         write_whole(own.path / name, _content(attempt.path / name, files[name]))
     theirs, mine = rescored.read(attempt.path)[0], rescored.read(own.path)[0]
-    if rescored.FILE not in files or theirs is None or _age(theirs) <= _age(mine):
+    if rescored.FILE not in files or theirs is None or _recency(theirs) <= _recency(mine):
         return bool(added)
     for name in (*theirs["files"], rescored.FILE):
         write_whole(own.path / name, _content(attempt.path / name, files[name]))
@@ -268,7 +268,7 @@ def _complete(attempt: Attempt, own: Attempt, files: Mapping[str, str]) -> bool:
     return True
 
 
-def _age(record: Mapping[str, Any] | None) -> tuple[str, str]:
+def _recency(record: Mapping[str, Any] | None) -> tuple[str, str]:
     """Return the key that decides which of two records of `bench rescore` is later, whoever merges."""
     return (str(record.get("time")), str(record.get("sha256"))) if record else ("", "")
 
@@ -307,7 +307,7 @@ def _row(key: str, counts: Attempt, other: Attempt, what: str) -> Any:
     differing = [name for name in first.keys() & second.keys() if first[name] != second[name]]
     if not differing and not what:
         return None
-    name = min(differing, default="", key=lambda n: (n != "status", -_apart(first[n], second[n]), n))
+    name = min(differing, default="", key=lambda n: (n != "status", -_relative_distance(first[n], second[n]), n))
     spec = read_json(counts.path / "spec.json") or {}
     task = spec.get("task")
     machines = [(read_json(attempt.path / "environment.json") or {}).get("id") for attempt in (counts, other)]
@@ -328,7 +328,7 @@ def _numbers(result: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _apart(a: Any, b: Any) -> float:
+def _relative_distance(a: Any, b: Any) -> float:
     """Return the relative distance of two values."""
     if not all(isinstance(x, int | float) for x in (a, b)):
         return float("inf")

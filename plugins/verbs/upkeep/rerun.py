@@ -36,16 +36,16 @@ def rerun(job: Job, folder: Path, send: Send) -> dict[str, Any]:
 
 
 def _advance(session: Session, send: Send, timeout: float | None) -> dict[str, Any]:
-    told = time.monotonic()
+    last_sent = time.monotonic()
     trace = None
     try:
         with interrupted_after(timeout):
             while not session.finished:
                 session.check_time(timeout)
                 session.advance()
-                if time.monotonic() - told > PROGRESS_SECONDS:
+                if time.monotonic() - last_sent > PROGRESS_SECONDS:
                     send("progress", session.progress())
-                    told = time.monotonic()
+                    last_sent = time.monotonic()
         session.conclude()
     except DataError:
         raise

@@ -65,7 +65,7 @@ def rescore(job: Job, asked: Sequence[Asked], send: Send) -> None:
     for item in asked:
         plugin_process.limit(job.timeout or 0)
         try:
-            told = _one(item, here["code"], job.results)
+            found = _one(item, here["code"], job.results)
         except DiskError:
             raise
         except BenchError as error:
@@ -73,7 +73,7 @@ def rescore(job: Job, asked: Sequence[Asked], send: Send) -> None:
         except Exception as error:  # noqa: BLE001 - a plugin's own failure must not stop the others
             send("refused", {"path": item.path, "reason": f"{type(error).__name__}: {error}"})
         else:
-            send("rescored", {"path": item.path, **told})
+            send("rescored", {"path": item.path, **found})
 
 
 def _one(item: Asked, code: Mapping[str, Any], results: Path) -> dict[str, Any]:

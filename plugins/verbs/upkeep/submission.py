@@ -166,8 +166,8 @@ def _parquet(path: Path) -> dict[str, Any]:
         frame = lazy.collect()
         if "chain" not in frame.columns or "draw" not in frame.columns:
             named = {"row": "rows", "class": "classes"}
-            told = {array: frame[column].to_numpy() for column, array in named.items() if column in frame.columns}
-            return {"probabilities": frame.drop("row", "class", strict=False).to_numpy(), **told}
+            extra = {array: frame[column].to_numpy() for column, array in named.items() if column in frame.columns}
+            return {"probabilities": frame.drop("row", "class", strict=False).to_numpy(), **extra}
         frame = frame.sort("chain", "draw")
         sizes = frame.group_by("chain").agg(pl.len(), pl.col("draw").n_unique().alias("different"))
         chains = len(sizes)

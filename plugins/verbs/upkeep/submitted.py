@@ -124,10 +124,10 @@ def _lay_out(found: Submitted, folder: Path) -> None:
     with connection.in_memory() as db, found.store.reading() as theirs:
         ingest(db, News(records))
         for table in COMPARED:
-            have, said = _rows(db, table), _rows(theirs, table)
+            have, stated = _rows(db, table), _rows(theirs, table)
             for record in records:
                 keys = {tuple(row[name] for name in _key(table)) for row in record.rows.get(table, ())}
-                if any(said.get(key) != have.get(key) for key in keys | ({(record.attempt,)} & said.keys())):
+                if any(stated.get(key) != have.get(key) for key in keys | ({(record.attempt,)} & stated.keys())):
                     found.refused.setdefault(record.attempt, f"its row in {table} is not what its records say")
 
 

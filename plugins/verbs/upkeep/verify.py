@@ -296,8 +296,8 @@ class Verifier:
             prefix="bench-verify-"
         ) as folder:  # it has no truths, and neither had the runs
             job = replace(self.job, specs=[one.spec for _, one in found.values()], results=Path(folder))
-            told = self._measure(job, [one for _, one in found.values()], refused=True)
-        for what in told:
+            measured = self._measure(job, [one for _, one in found.values()], refused=True)
+        for what in measured:
             row, _ = found[what["path"]]
             _check_described(row["seed"], _shown(Attempt(what["path"]))["metrics"], what["measured"])
             for change in what["changes"]:
@@ -305,23 +305,23 @@ class Verifier:
                 if not _close(before, after):
                     seed = row["seed"]
                     raise Contradiction(f"{change['metric']} of seed {seed} is {before}, and {after} by its draws")
-        return len(told)
+        return len(measured)
 
     def _measure(self, job: Job, asked: Sequence[Asked], *, refused: bool = False) -> list[dict[str, Any]]:
         """Return the results of rescoring by attempt.
 
         A run that cannot be rescored is left out if `refused`, and raises `RunError` otherwise.
         """
-        told: list[tuple[str, dict[str, Any]]] = []
+        messages: list[tuple[str, dict[str, Any]]] = []
         try:
-            call(RESCORE, job, [*asked], listen=lambda kind, what: told.append((kind, what)))
+            call(RESCORE, job, [*asked], listen=lambda kind, what: messages.append((kind, what)))
         except EndedError as error:
             why = plugin_process.ending(error.code, job.timeout or 0)
             raise RunError(f"its draws could not be measured: {why}") from error
-        for kind, what in () if refused else told:
+        for kind, what in () if refused else messages:
             if kind == "refused":
                 raise RunError(f"its metrics are those of `bench rescore`, and of the repeated run: {what['reason']}")
-        return [what for kind, what in told if kind == "rescored"]
+        return [what for kind, what in messages if kind == "rescored"]
 
     def _current(self, attempt: Attempt) -> RunSpec:
         """Return the run of an attempt with the code that is installed now."""
