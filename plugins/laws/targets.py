@@ -196,7 +196,7 @@ class TargetTask(GaussianTask):
     curvatures: tuple[float, ...] = param((1.0,), meaning="as many ones as dimensions")
 
     def curvature(self) -> float:
-        """The largest eigenvalue of the Hessian."""
+        """Return the largest eigenvalue of the Hessian."""
         return self.target.curvature
 
     @property

@@ -90,7 +90,7 @@ def _store(entries: Sequence[SuiteCommand]) -> Store:
 def _failures(entries: Sequence[SuiteCommand], store: Store) -> list[dict[str, Any]]:
     """Return the suite's runs that have no result, with the reason."""
     rows = {p.spec.key: entry.row(p.spec) for entry in entries for p in entry.planned}
-    query = f"select run_key, seed, status, step, reason, attempt from run_status where status <> '{Status.DONE}'"  # noqa: S608 - a word of ours
+    query = f"select run_key, seed, status, step, reason, attempt from run_status where status <> '{Status.DONE}'"  # noqa: S608 - a constant
     return [{"row": rows[found["run_key"]], **found} for found in store.rows(f"{query} order by run_key, seed")]
 
 

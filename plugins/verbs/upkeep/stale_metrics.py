@@ -29,7 +29,7 @@ from result
 where status = '{Status.DONE}' and ($1 is null or list_contains($1, task))
     and ($2 is null or list_contains($2, method))
 order by task, protocol, method, seed, attempt
-"""  # noqa: S608 - a word of ours
+"""  # noqa: S608 - a constant
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ def _rows(db: DuckDBPyConnection, table: str) -> dict[tuple[Any, ...], list[tupl
     """Return the rows of a table by its key. They are not hashed: DuckDB's hash would not hinder a forger."""
     found: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
     key = ", ".join(_key(table))
-    query = f"select {key}, {', '.join(columns_of(table))} from {table} order by all"  # noqa: S608 - names of ours
+    query = f"select {key}, {', '.join(columns_of(table))} from {table} order by all"  # noqa: S608 - names from `TABLES`
     for row in db.execute(query).fetchall():
         found.setdefault(row[: len(_key(table))], []).append(row)
     return found

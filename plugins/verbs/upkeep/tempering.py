@@ -63,7 +63,7 @@ class Ladders:
         self.log_step = self.theta.new_full((len(self.theta), 1), np.log(FIRST_STEP))
         self.at = self._evaluated(self.theta)
         self.adapted = 0
-        self.visited = torch.zeros(LADDERS, RUNGS, dtype=torch.bool)  # the replica was at the last rung since the first
+        self.visited = torch.zeros(LADDERS, RUNGS, dtype=torch.bool)  # at the last rung since it was at the first
         self.restart()
 
     def restart(self) -> None:

@@ -292,9 +292,7 @@ class Verifier:
                 found[attempt.path] = row, Asked(attempt.path, spec, names, write=False)
         if not found:
             return 0
-        with tempfile.TemporaryDirectory(
-            prefix="bench-verify-"
-        ) as folder:  # it has no truths, and neither had the runs
+        with tempfile.TemporaryDirectory(prefix="bench-verify-") as folder:  # without truths, as the runs were made
             job = replace(self.job, specs=[one.spec for _, one in found.values()], results=Path(folder))
             measured = self._measure(job, [one for _, one in found.values()], refused=True)
         for what in measured:
