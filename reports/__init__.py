@@ -29,13 +29,13 @@ COMMANDS = {
     "bench reproduce csgmcmc --table 4": ("reproduction",),
     "bench tune --sampler sgld,psgld --task blr-heart --trials 10 --budget smoke": ("sensitivity",),
 }  # fmt: skip
-"""A command that takes at most minutes -> the reports that show its results."""
+"""A command that takes minutes at most, and the reports that show its results."""
 FILL = {name: command for command, names in COMMANDS.items() for name in names}
 
 
 @hook
 def bench_reports() -> list[Info]:
-    """The reports of this package, each with the command that fills it."""
+    """Return the reports of this package, each with the command that fills it."""
     return [replace(info, fill=FILL.get(info.name, "")) for info in _reports()]
 
 

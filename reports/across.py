@@ -1,11 +1,12 @@
-"""Methods across tasks: one field a task, one row a method, as arrays. What the aggregate reports have in common.
+"""Methods across tasks: one field per task and one row per method, as arrays. All aggregate reports use these rules:
 
-- Of a task, the field (protocol, chains, budget, version) on which most methods have a value; of several, the one of
+- For a task, the field (protocol, chains, budget, version) on which most methods have a value; of several, the one with
   the largest budget. Fields are never pooled.
-- Of a method with several rows in it, that of tuned settings; else of settings that nobody changed; else the latest.
+- For a method with several rows in it, the row with tuned settings; otherwise one with settings that nobody changed;
+  otherwise the latest.
 - A row of five seeds counts if the leaderboard ranks it, or if it diverged: then its value is infinite.
-- Only methods with a value on all tasks are compared. The tasks are those that were asked for; else those on which at
-  least half as many methods have a value as on the task with the most.
+- Only methods with a value on all tasks are compared. The tasks are those that were requested, or otherwise those on
+  which at least half as many methods have a value as on the task with the most.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ if TYPE_CHECKING:
     from harness import Store
 
 FEWEST = 5
-"""Seeds of a row that counts: RULES.md, 5."""
+"""Least number of seeds of a row that counts: RULES.md, 5."""
 
 
 @dataclass(frozen=True, eq=False)
 class TaskField:
-    """The field of a task, and its row for each method by a metric; `missing` says why the others have no value,
-    `several` names the methods with more rows.
+    """The field of a task, and its row for each method by a metric.
+
+    `missing` says why the other methods have no value; `several` names the methods with more than one row.
     """
 
     task: str
@@ -43,7 +45,7 @@ class TaskField:
 
     @property
     def passes(self) -> float:
-        """Data passes of a typical row."""
+        """The data passes of a typical row."""
         return typical([typical(group.done.numbers.passes) for group in self.rows.values()]) or 0.0
 
 
@@ -53,7 +55,7 @@ class Across:
 
     values      (M, T), lower is better
     replicates  (M, T, B), by bootstrap over seeds, paired
-    seeds       the fewest of a row
+    seeds       the lowest number of seeds of a row
     left_out    methods and tasks, each with the reason
     """
 
@@ -67,7 +69,7 @@ class Across:
 
     @property
     def run_keys(self) -> dict[str, list[str]]:
-        """By method."""
+        """The run keys by method."""
         return {m: [run.key for task in self.tasks for run in task.rows[m].runs] for m in self.methods}
 
     @property
@@ -77,7 +79,7 @@ class Across:
 
     @property
     def notes(self) -> list[str]:
-        """What a table says of the choice of tasks, rows and methods."""
+        """The notes of a table on the choice of tasks, rows and methods."""
         several = {name for task in self.tasks for name in task.several if name in self.methods}
         rule = "of several rows on a task the tuned one, else one that nobody changed, else the latest"
         chosen = f"{rule} stands for the method: {', '.join(sorted(several))}"
@@ -85,7 +87,7 @@ class Across:
 
 
 def across(store: Store, request: Request) -> Across | None:
-    """The comparison for a request, by its metric or the joint error; None if no two methods share a task."""
+    """Return the comparison for a request, by its metric or the joint error; None if no two methods share a task."""
     metric = request.metric or JOINT
     found = task_fields(store, request, metric)
     most = max((len(field.rows) for field in found), default=0)
@@ -105,7 +107,10 @@ def across(store: Store, request: Request) -> Across | None:
 
 
 def task_fields(store: Store, request: Request, metric: str = "") -> list[TaskField]:
-    """The field of each task on which at least two methods have a value of the metric, or of that which ranks it."""
+    """Return the field of each task on which at least two methods have a value of the metric.
+
+    If no metric is given, it is the one that ranks the field. Raise `UsageError` if the request's metric is unknown.
+    """
     found: dict[str, TaskField] = {}
     known: set[str] = set()
     scores = scores_beside_papers(store, request)
@@ -140,7 +145,7 @@ def _field(score: PaperScore, metric: str) -> TaskField:
 
 
 def _preference(group: Group) -> tuple[int, str]:
-    """The later of two rows of a method stands for it."""
+    """Return a sort key for the rows of a method: the last one represents it."""
     kind = 3 if settings_from(group, "tuned") else 0 if settings_from(group, "user", "swept") else 2
     return kind, max(run.attempt for run in group.runs)
 
@@ -161,7 +166,7 @@ def _distance(value: float, target: float | None) -> float:
 
 
 def _replicates(field: TaskField, method: str, metric: str) -> Array:
-    """(B,): on the same resampled seeds for every method with as many seeds."""
+    """Return replicates (B,), on the same resampled seeds for all methods with the same number of seeds."""
     group = field.rows[method]
     estimate = None if group.diverged else field.score.estimate(group, metric)
     if estimate is None or estimate.replicates is not None:

@@ -1,8 +1,8 @@
 """The page docs/field.md of the suite `field`: `python -m reports.field [RESULTS]`.
 
 With a results folder it first writes the numbers of its runs to docs/field/field.json: records of the leaderboards and
-of the report `findings`, and on what they were run. The page is made from that file alone. The curves of the runs, from
-which the joint error follows, take a hundred times as much and are not published; the suite makes them again.
+of the report `findings`, and a description of the runs. The page is made from that file alone. The curves of the runs,
+from which the joint error follows, are a hundred times as large and are not published; the suite makes them again.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ FIGURES = {
 
 
 def collect(results: Results) -> dict[str, list[dict[str, Any]]]:
-    """The numbers of results that the page shows, for JSON."""
+    """Return the numbers of results that the page shows, for JSON."""
     board = results.report("leaderboard").records
     shown = [
         {name: value for name, value in record.items() if name not in LEFT_OUT}
@@ -75,7 +75,7 @@ def collect(results: Results) -> dict[str, list[dict[str, Any]]]:
 
 
 def page(found: Mapping[str, Any], figures: Sequence[str] = ()) -> str:
-    """The page of collected numbers, as Markdown; `figures` are those of docs/field that exist."""
+    """Return the page for collected numbers, as Markdown; `figures` are those of docs/field that exist."""
     findings = _read(found["findings"])
     tier = {record["task"]: record["tier"] for record in findings if record["finding"] == "task"}
     records = _read(found["leaderboard"])
@@ -114,7 +114,7 @@ def _machines(found: Mapping[str, Any]) -> Table:
 
 
 def _absent(records: Sequence[Mapping[str, Any]]) -> Table:
-    """The methods without a run on a task, of those that have one on another task."""
+    """Return a table of methods without a run on a task, among those with a run on another task."""
     methods = {record["method"] for record in records}
     on: dict[str, set[str]] = {}
     for record in records:
@@ -125,7 +125,7 @@ def _absent(records: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _boards(records: Sequence[Mapping[str, Any]]) -> list[tuple[str, Table]]:
-    """(task, table) of each field: rows in the order of rank, with the data passes to low error beside."""
+    """Return (task, table) for each field: rows in the order of rank, with the data passes to low error."""
     fields: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for record in records:
         names = ("task", "task_version", "protocol", "chains", "budget")
@@ -165,17 +165,17 @@ def _value(record: Mapping[str, Any] | None) -> str:
     if record is None:
         return "-"
     names = ("metric", "metric_version", "unit", "direction", "target", "mean", "low", "high", "interval")
-    limit = record["passes"] if record["metric"] == COST else None  # what an infinite cost is more than
+    limit = record["passes"] if record["metric"] == COST else None  # an infinite cost is above this number
     return with_interval(Estimate(*(record[name] for name in names)), limit)
 
 
 def _written(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Records for JSON, which has no infinity: "inf" stands for it."""
+    """Return records for JSON, which has no infinity: the text "inf" stands for it."""
     return [{name: _finite(value) for name, value in record.items()} for record in records]
 
 
 def _lines(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """JSON with a record on each line."""
+    """Return JSON with one record per line."""
     lists = {name: ",\n".join(json.dumps(r, allow_nan=False) for r in records) for name, records in found.items()}
     return "{\n" + ",\n".join(f'"{name}": [\n{text}\n]' for name, text in lists.items()) + "\n}\n"
 

@@ -1,4 +1,4 @@
-"""Published orderings of samplers, and what our runs say about them: `orderings.toml` has the data."""
+"""Published orderings of samplers, and the verdicts of our runs on them; `orderings.toml` has the data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNTESTED = Comparison("", 1, "", "min", None, p=1.0)
 
 @dataclass(frozen=True)
 class Ordering:
-    """A paper's statement that a method is better than another one, on one task; `metric` "" is that which ranks it."""
+    """A paper's statement that one method is better than another on a task. An empty `metric` means the ranking one."""
 
     statement: str
     citation: str
@@ -31,8 +31,10 @@ class Ordering:
 
 @dataclass(frozen=True)
 class JudgedOrdering:
-    """An ordering beside our runs. `comparison` is A = better against B = worse; None where one was not run. `reason`
-    says why there is no verdict.
+    """An ordering beside our runs.
+
+    `comparison` is A = better against B = worse, or None if one of them was not run. `reason` says why there is no
+    verdict.
     """
 
     ordering: Ordering
@@ -43,7 +45,7 @@ class JudgedOrdering:
 
 
 def load_orderings(file: Path = FILE) -> list[Ordering]:
-    """All orderings of a file, one for each task and pair."""
+    """Return all orderings of a file, one for each task and pair."""
     document = tomllib.loads(file.read_text(encoding="utf-8"))
     return [
         Ordering(one["statement"], one["citation"], better, worse, task, one.get("metric", ""), one.get("notes", ""))
@@ -53,9 +55,9 @@ def load_orderings(file: Path = FILE) -> list[Ordering]:
 
 
 def judge_orderings(orderings: Sequence[Ordering], fields: Sequence[TaskField]) -> list[JudgedOrdering]:
-    """The verdicts, paired by seed. Holm's family is all orderings: one that was not tested counts as p = 1.
+    """Return the verdicts, paired by seed. Holm's family is all orderings: one that was not tested counts as p = 1.
 
-    Every row is at tuned or default settings of ours, so an ordering holds or fails "at our settings" (RULES.md 5).
+    Every row has tuned or default settings of ours, so an ordering holds or fails "at our settings" (RULES.md 5).
     """
     by_task = {field.task: field for field in fields}
     found = [_compared(one, by_task.get(one.task)) for one in orderings]
@@ -68,7 +70,7 @@ def judge_orderings(orderings: Sequence[Ordering], fields: Sequence[TaskField]) 
 
 
 def _compared(one: Ordering, field: TaskField | None) -> tuple[str, Comparison | None, str]:
-    """The metric, the comparison, and why there is none."""
+    """Return the metric, the comparison, and the reason if there is none."""
     if field is None:
         return one.metric, None, f"no field of {one.task} with two methods"
     metric = one.metric or field.metric

@@ -1,1 +1,1 @@
-"""Bases by which the code of other libraries becomes a sampler: a plugin says which optimiser or transform it is."""
+"""Base classes that make samplers of the code of other libraries; a plugin names the optimiser or transform."""

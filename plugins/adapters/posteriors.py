@@ -14,25 +14,27 @@ if TYPE_CHECKING:
     State = dict[str, Tensor]
 
 NOT_KEPT = frozenset({"log_posterior", "step"})
-"""Of a transform's state: a value that nothing reads, and the count for its own schedules."""
+"""Entries of a transform's state that are not kept: a value that nothing reads, and the count for its own schedules."""
 
 
 class Posteriors(Sampler):
-    """A transform of posteriors on U: each chain is a parameter (D,) with a state of its own.
+    """A transform of posteriors that samples from U: each chain is a parameter (D,) with a state of its own.
 
         class Sgnht(Posteriors):
             def transform(self, log_posterior, h, T):
                 return posteriors.sgmcmc.sgnht.build(log_posterior, lr=h.sqrt(), temperature=T)
 
-    Where each coordinate moves by itself (`elementwise`: sgld, sghmc, baoa, sglrw; not sgnht, with a thermostat for a
-    whole chain), all chains are one parameter (C, D), which gives the same numbers in less time.
+    If each coordinate moves independently (`elementwise`: sgld, sghmc, baoa, sglrw; not sgnht, whose thermostat belongs
+    to a whole chain), all chains are one parameter (C, D), which gives the same numbers in less time.
 
-    `log_posterior` stands for -U and has the potential's gradient at the position before the step: a transform may
-    differentiate it once a step, there, and is refused otherwise. h multiplies grad U: it is `lr` of sgld and sglrw,
-    and lr^2/sigma^2 of those with a momentum. What the library draws from torch's global generator comes from the
-    chains' streams. Its own schedules stay at step 0: h and T follow those of the harness.
+    `log_posterior` stands for -U and has the potential's gradient at the position before the step. A transform may
+    differentiate it once per step, at that position; anything else raises `PluginError`. h multiplies grad U: it is
+    `lr` for sgld and sglrw, and lr^2/sigma^2 for transforms with a momentum. Numbers that the library draws from
+    torch's global generator come from the chains' streams. Its own schedules stay at step 0: h and T are those of the
+    harness.
 
-    State: what the transform keeps beside the position. Source: https://github.com/normal-computing/posteriors.
+    State: the entries that the transform keeps, without the position. Source:
+    https://github.com/normal-computing/posteriors.
     """
 
     elementwise: ClassVar[bool] = False
@@ -40,10 +42,10 @@ class Posteriors(Sampler):
 
     @abstractmethod
     def transform(self, log_posterior: Callable[..., Any], h: Tensor, T: Tensor) -> Any:
-        """The transform of this log posterior with step size h and temperature T."""
+        """Return the transform for this log posterior, with step size h and temperature T."""
 
     def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> State:
-        """The state that the transform begins with; momenta are drawn."""
+        """Return the initial state of the transform; momenta are drawn."""
         state = self._moved(theta, {}, None, h, T, noise)[1]
         return {entry: leaf.to(theta.dtype) if leaf.is_floating_point() else leaf for entry, leaf in state.items()}
 
@@ -55,7 +57,7 @@ class Posteriors(Sampler):
     def _moved(
         self, theta: Tensor, state: State, g: Tensor | None, h: Tensor, T: Tensor, noise: Noise
     ) -> tuple[Tensor, State]:
-        """Position and state after a step along g (C, D), or without one the new transform's."""
+        """Return position and state after a step along g (C, D); without g, those of the new transform."""
         import torch
 
         from plugins.adapters.randomness import ChainRandomness, each
@@ -85,7 +87,10 @@ class Posteriors(Sampler):
 
 
 def _log_posterior(name: str, position: Tensor) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """-U up to what does not matter for its gradient -g at the position: params -> -params . g, once and there."""
+    """Return -U as a function params -> -params . g, up to terms without effect on its gradient -g at the position.
+
+    It can be called once, at the position; otherwise it raises `PluginError`.
+    """
     asked = []
 
     def of(params: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:

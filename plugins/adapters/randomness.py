@@ -1,4 +1,4 @@
-"""Calls of torch's global generator in the code of another library, answered from the chains' own streams."""
+"""Calls to torch's global generator in the code of another library, answered from the chains' own streams."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 from harness import Noise, PluginError
 
 Draw = Callable[[str, Tensor], Tensor]
-"""Numbers of a kind, "normal" or "uniform", like a tensor."""
+"""A function that returns numbers of a kind, "normal" or "uniform", with the shape and dtype of a tensor."""
 
 REFUSED = frozenset(
     """bernoulli bernoulli_ binomial cauchy_ exponential_ geometric_ log_normal_ multinomial poisson rand_like_
@@ -23,7 +23,7 @@ REFUSED = frozenset(
 
 
 class ChainRandomness(TorchFunctionMode):
-    """Within it, normal and uniform numbers come from `draw`; other randomness is refused, by `PluginError`."""
+    """A mode in which normal and uniform numbers come from `draw`; other randomness raises `PluginError`."""
 
     def __init__(self, of: str, draw: Draw) -> None:
         super().__init__()
@@ -43,14 +43,16 @@ class ChainRandomness(TorchFunctionMode):
 
 
 def ask(noise: Noise, kind: str, like: Tensor) -> Tensor:
-    """Numbers like a tensor that has the chains in front; normals are 0 at T = 0."""
+    """Return numbers with the shape of a tensor whose first axis is the chains; normals are 0 at T = 0."""
     return noise.normal(like).expand_as(like) if kind == "normal" else noise.uniform(like.shape).to(like.dtype)
 
 
 def each(of: str, noise: Noise, chains: int, *, together: bool) -> Iterator[tuple[int | slice, ChainRandomness]]:
-    """What picks a chain from arrays (C, ...), and the randomness of its step; or that of all of them `together`.
+    """Yield, for each chain, its index into arrays (C, ...) and the randomness of its step.
 
-    Of chains that step one after the other, the first asks for the numbers of all.
+    If chains step `together`, yield one slice and one randomness for all of them.
+
+    If chains step one after the other, the first one requests the numbers of all.
     """
     if together:
         yield slice(None), ChainRandomness(of, lambda kind, like: ask(noise, kind, like))
@@ -73,12 +75,12 @@ def _drawn(noise: Noise, chains: int, chain: int, drawn: list[Tensor]) -> Draw:
 
 
 def _like(kind: str) -> Callable[..., Tensor]:
-    """`torch.randn_like` or `torch.rand_like`."""
+    """Return the answer to `torch.randn_like` or `torch.rand_like`."""
     return lambda draw, like, *, dtype=None, **_: draw(kind, torch.empty_like(like, dtype=dtype, requires_grad=False))
 
 
 def _of_shape(kind: str) -> Callable[..., Tensor]:
-    """`torch.randn` or `torch.rand`."""
+    """Return the answer to `torch.randn` or `torch.rand`."""
 
     def drawn(draw: Draw, *size: Any, **how: Any) -> Tensor:
         kept = {name: value for name, value in how.items() if name not in {"generator", "requires_grad"}}

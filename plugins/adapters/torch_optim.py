@@ -1,4 +1,4 @@
-"""Any optimiser of torch.optim, or written like one, as a row beside samplers."""
+"""Optimisers of torch.optim, or with its interface, as rows beside samplers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def _in_torch(
     sampler: TorchOptim, theta: Tensor, memory: dict[str, Any], g: Tensor, h: Tensor
 ) -> tuple[Tensor, dict[str, Any]]:
-    """The rule: an optimiser for each chain that is kept from step to step, as in a training script."""
+    """Apply the declared rule at T = 0: one optimiser per chain, kept from step to step as in a training script."""
     kept = memory.setdefault("kept", [sampler.made(row, h, 0 * h) for row in theta])
     for optimiser, row, own in zip(kept, theta, g, strict=True):
         (group,) = optimiser.param_groups
@@ -35,7 +35,7 @@ def _in_torch(
 
 @dataclass(frozen=True, kw_only=True)
 class TorchOptim(Sampler):
-    """An optimiser of torch on U: each chain is a parameter (D,) with an optimiser of its own.
+    """An optimiser of torch that minimises U: each chain is a parameter (D,) with an optimiser of its own.
 
         class NAdam(TorchOptim):
             elementwise = True
@@ -43,19 +43,20 @@ class TorchOptim(Sampler):
             def optimiser(self, groups):
                 return torch.optim.NAdam(groups)
 
-    Where each coordinate moves by itself (`elementwise`: SGD, Adam and its relatives, RMSprop, Adagrad; not Adafactor),
-    all chains are one parameter (C, D), which gives the same numbers some ten times as fast.
+    If each coordinate moves independently (`elementwise`: SGD, Adam and its relatives, RMSprop, Adagrad; not
+    Adafactor), all chains are one parameter (C, D), which gives the same numbers some ten times as fast.
 
     h is the learning rate and the gradient is grad U, that of the full-data sum. So a learning rate for the mean loss
     U/N is divided by N for optimisers like SGD, whose step is h times the gradient (`step_unit = -1`). For those that
     divide the gradient by its size (`step_unit = 0`, the default) it applies as it is, with epsilon times N. The prior
-    is part of U: `weight_decay` must be 0. One gradient a step: an optimiser that needs a closure, or sparse gradients,
-    is refused. T is in the group, as "temperature", for an optimiser that adds noise: numbers that it draws from
-    torch's global generator come from the chains' streams. Such a one also declares `limit_bias`.
+    is part of U: `weight_decay` must be 0. A step has one gradient: an optimiser that needs a closure, or sparse
+    gradients, raises `PluginError`. T is in the parameter group, as "temperature", for an optimiser that adds noise:
+    the numbers that it draws from torch's global generator come from the chains' streams. It also declares
+    `limit_bias`.
 
-    State: the optimiser's own, beginning with what its first step would set it to. A first step that differs from the
-    others, as that of SGD with dampening, is therefore one from zero. With the law `TorchOptimLaw` of this module
-    `bench check` allows for its count of steps.
+    State: that of the optimiser, starting with the values that its first step would set. If the first step differs from
+    the others, as for SGD with dampening, it is therefore a step from zero. With the law `TorchOptimLaw` of this module
+    `bench check` allows for the optimiser's count of steps.
     """
 
     elementwise: ClassVar[bool] = False
@@ -65,10 +66,10 @@ class TorchOptim(Sampler):
 
     @abstractmethod
     def optimiser(self, groups: Iterable[dict[str, Any]]) -> Optimizer:
-        """The optimiser of these parameter groups, which have their learning rate."""
+        """Return the optimiser of these parameter groups, which contain their learning rate."""
 
     def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> State:
-        """What the optimiser sets its entries to in its first step, before it changes them."""
+        """Return the values that the optimiser's first step sets its entries to, before it changes them."""
         from plugins.adapters.randomness import ChainRandomness
 
         found = []
@@ -92,7 +93,7 @@ class TorchOptim(Sampler):
         for chain, randomness in each(type(self).__name__, noise, len(theta), together=together):
             optimiser, parameter = self._made(theta[chain], h, T, chain)
             optimiser.state[parameter] = {
-                entry: _of_torch(leaf[0] if together and leaf.dim() == 1 else leaf[chain])  # all have taken equal steps
+                entry: _of_torch(leaf[0] if together and leaf.dim() == 1 else leaf[chain])  # equal counts in all chains
                 for entry, leaf in state.items()
             }
             parameter.grad = g[chain].clone()
@@ -117,7 +118,10 @@ class TorchOptim(Sampler):
         return 0.0
 
     def made(self, parameter: Tensor, h: Tensor, T: Tensor) -> Optimizer:
-        """The optimiser of a copy of one chain, or of all, before its first step."""
+        """Return the optimiser of a copy of one chain, or of all chains, before its first step.
+
+        Raise `PluginError` if torch refuses to make it, or if it has a weight decay.
+        """
         group = {"params": [parameter.clone().requires_grad_()], "lr": float(h), "temperature": float(T)}
         try:
             optimiser = self.optimiser([group])
@@ -131,7 +135,7 @@ class TorchOptim(Sampler):
         return optimiser
 
     def _made(self, theta: Tensor, h: Tensor, T: Tensor, chain: int | slice) -> tuple[Optimizer, Tensor]:
-        """The optimiser of a chain with its own h and T, and its parameter."""
+        """Return the optimiser of a chain with its own h and T, and its parameter."""
         optimiser = self.made(theta, *(number[chain, 0] if number.dim() else number for number in (h, T)))
         return optimiser, optimiser.param_groups[0]["params"][0]
 
@@ -145,7 +149,7 @@ class TorchOptim(Sampler):
             ) from error
 
     def _entries(self, optimiser: Optimizer, parameter: Tensor) -> State:
-        """The optimiser's state of a parameter, tensors that a checkpoint can hold."""
+        """Return the optimiser's state of a parameter; raise `PluginError` if a checkpoint cannot hold it."""
         found = {name: value for name, value in optimiser.state[parameter].items() if value is not None}
         for name, value in found.items():
             where = f"{type(self).__name__}: {name!r} in the state of {type(optimiser).__name__}"
@@ -160,13 +164,13 @@ class TorchOptim(Sampler):
 
 
 class TorchOptimLaw(SamplerLaw):
-    """An optimiser: at T = 1 too it does what torch does. Corrections by its count of steps vanish as that grows."""
+    """The law of an optimiser: at T = 1, too, it follows torch. Corrections by its count of steps vanish in time."""
 
     clocks: ClassVar[Mapping[str, str]] = {"step": "corrections of running means for their start tend to 1"}
 
 
 class _First(dict[str, Any]):
-    """The state of a parameter, which remembers what each tensor of it was first set to."""
+    """The state of a parameter, which also records the first value of each tensor in it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,12 +183,12 @@ class _First(dict[str, Any]):
 
 
 def _of_torch(entry: Tensor) -> Tensor:
-    """An entry as torch keeps it: numbers without a dimension, such as counts of steps, in float32."""
+    """Return an entry as torch keeps it: scalar floats, such as counts of steps, in float32."""
     return entry.to(torch.float32) if entry.dim() == 0 and entry.is_floating_point() else entry.clone()
 
 
 def _of_theta(leaf: Tensor, theta: Tensor) -> Tensor:
-    """An entry of all chains as the harness keeps it, in memory of its own."""
+    """Return an entry of all chains as the harness keeps it, in memory of its own."""
     return leaf.to(theta.dtype, copy=True) if leaf.is_floating_point() else leaf.clone()
 
 

@@ -1,4 +1,4 @@
-"""The built-in launchers: processes of this machine, Slurm by submitit, and Ray."""
+"""The built-in launchers: processes on this machine, Slurm through submitit, and Ray."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from harness import Info, hook
 
 @hook
 def bench_launchers() -> list[Info]:
-    """The launchers of this package."""
+    """Return the launchers of this package."""
     return [
         Info("local", "plugins.launchers.local:Local", "processes on this machine that outlive the command"),
         Info("slurm", "plugins.launchers.slurm:Slurm", "job arrays of Slurm, by submitit"),

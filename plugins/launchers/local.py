@@ -1,4 +1,4 @@
-"""Jobs as processes of this machine, which go on when the command is over."""
+"""Jobs as processes on this machine, which continue when the command has ended."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from harness import FolderExchange, JobState, Launcher, param, run_agent
 
 @dataclass(frozen=True, kw_only=True)
 class Local(Launcher):
-    """An agent is a process of its own session; its output is in `agent.log` of its exchange.
+    """Each agent is a process in a session of its own; its output is in `agent.log` in its exchange.
 
-    A job is named PID-TIME, TIME being when it started in clock ticks since the machine did.
+    A job is named PID-TIME. TIME is when the process started, in clock ticks since the machine started.
     """
 
     jobs: int = param(1, "[1, 1000]", "most jobs that a command is cut into")
     workers: int = param(1, "[1, 256]", "runs at a time in a job on CPUs; each has a core")
 
     def submit(self, folders: Sequence[Path]) -> list[str]:
-        """Start the agents."""
+        """Start the agents, and return the names of their jobs."""
         names = []
         for folder in folders:
             with (folder / "agent.log").open("wb") as log:
@@ -38,13 +38,13 @@ class Local(Launcher):
         return names
 
     def states(self, names: Sequence[str]) -> Mapping[str, JobState]:
-        """Running, as long as there is a process of that number that started at that time."""
+        """Return "running" for a job if a process with its number exists and started at its time, otherwise "ended"."""
         for process in _CHILDREN:
             process.poll()
         return {name: JobState("running" if _alive(name) else "ended") for name in names}
 
     def cancel(self, names: Sequence[str]) -> None:
-        """SIGTERM."""
+        """Send SIGTERM to the agents that are running."""
         for name in filter(_alive, names):
             with suppress(ProcessLookupError):
                 os.kill(int(name.partition("-")[0]), signal.SIGTERM)
@@ -59,7 +59,7 @@ def _alive(name: str) -> bool:
 
 
 def _started(pid: int) -> str:
-    """When a process started, in clock ticks; "" where it is gone or has ended."""
+    """Return when a process started, in clock ticks, or "" if it does not exist or has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""Jobs as actors of a Ray cluster. Nothing is shared but Ray itself."""
+"""Jobs as actors of a Ray cluster. The machines share nothing but Ray itself."""
 
 from __future__ import annotations
 
@@ -26,41 +26,43 @@ EVERY_SECONDS = 1.0
 MAKE_TRIES = 3
 ANSWER_SECONDS = 30.0
 LEAVE_SECONDS = 5.0
-"""For an actor to delete its folder; an agent that goes on for longer deletes it itself."""
+"""Seconds that an actor has to delete its folder; an agent that runs for longer deletes it itself."""
 START_SECONDS = 180.0
-"""For an actor to start; on a busy machine it took 40."""
+"""Seconds that an actor has to start; on a busy machine it took 40."""
 REACH_SECONDS = 5.0
 REMEDY = "start one, or --set launcher.address=HOST:PORT"
 CURRENT = Path("/tmp/ray/ray_current_cluster")  # noqa: S108 - Ray's own
 SILENT = {"RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
-"""Ray prints news of its nodes to stdout, where a table or JSON of the command belongs; read when ray is imported."""
+"""Ray prints messages about its nodes to stdout, where a table or JSON of the command belongs. Ray reads the
+variables when it is imported."""
 FEW_TRIES = {"RAY_NUM_REDIS_GET_RETRIES": "2"}
-"""Ray tries twenty times, of 40 seconds each, to connect to a cluster that ends meanwhile; read in the same way."""
+"""Ray tries twenty times, 40 seconds each, to connect to a cluster that ends meanwhile. It also reads this once."""
 MEMORY = Path("/dev/shm")  # noqa: S108
-"""Where files wait to be carried to the box: a full disk of the node must not keep an agent from saying so."""
+"""The parent of an agent's folder, from which files are copied to the box: an agent can report a full disk."""
 _joined: str | None = None
-"""The address that this process connected to, as it was given; Ray itself connects the processes of actors."""
+"""The address that this process connected to, as it was given; in the processes of actors Ray itself connects."""
 
 
 class GoneError(RunError):
-    """Nothing listens at the address of a cluster: it has ended, and all of its actors with it."""
+    """Nothing listens at the address of a cluster: the cluster and all of its actors have ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ray(Launcher):
-    """Each job is an actor that outlives the command, with a box beside it: an actor on the command's node, that holds
-    its exchange. If the node of a job dies, Ray starts the job again on another, from its last checkpoint.
+    """Each job is an actor that outlives the command. Another actor on the command's node, the box, holds its exchange.
+
+    If the node of a job fails, Ray starts the job again on another node, from its last checkpoint.
     """
 
     address: str = param("auto", "", "address of the cluster; auto: the one that this machine belongs to")
     resources: str = param("", "", "other resources of a job, as in a100=1,disk=2")
 
     def exchange(self, folder: Path) -> Exchange:
-        """The box of a job."""
+        """Return the box of a job."""
         return Box(self, folder.name)
 
     def submit(self, folders: Sequence[Path]) -> list[str]:
-        """Start the actors, which wait for their resources."""
+        """Start the actors, which wait for their resources, and return the names of their jobs."""
         ray = self.connected()
         more = {
             name: float(value or 1) for name, _, value in (p.partition("=") for p in self.resources.split(",") if p)
@@ -74,7 +76,7 @@ class Ray(Launcher):
         return [folder.name for folder in folders]
 
     def states(self, names: Sequence[str]) -> Mapping[str, JobState]:
-        """Running, if the actor answers. Of a cluster that has ended no job is known."""
+        """Return "running" for a job if its actor answers. If the cluster has ended, no job is known."""
         try:
             ray = self.connected()
         except GoneError:
@@ -93,7 +95,7 @@ class Ray(Launcher):
         return found
 
     def cancel(self, names: Sequence[str]) -> None:
-        """Ask the agents to stop; an actor that has not started yet is ended."""
+        """Ask the agents to stop, and kill actors that have not started yet."""
         ray = self.connected()
         states = self.states(names)
         for name in names:
@@ -104,10 +106,12 @@ class Ray(Launcher):
                 actor.stop.remote()
 
     def connected(self) -> Any:
-        """The module ray, connected to the cluster; `RunError` where it cannot be reached.
+        """Return the module ray, connected to the cluster; raise `RunError` if the cluster cannot be reached.
 
-        A process that asks a cluster that has ended waits, until Ray ends it after a minute. So each time it is looked
-        first whether the cluster can be reached.
+        Raise `UsageError` if ray is not installed.
+
+        A process that makes a request to a cluster that has ended hangs, until Ray kills it after a minute. So every
+        call first checks whether the cluster can be reached.
         """
         global _joined  # noqa: PLW0603 - Ray connects a process to one cluster at a time
         known = sys.modules.get("ray")
@@ -134,28 +138,28 @@ class Ray(Launcher):
 
 @dataclass(frozen=True)
 class Box:
-    """The exchange of a job in the memory of an actor, which is made by the first file that is put."""
+    """The exchange of a job, in the memory of an actor that is created when the job's `job.tar` is put."""
 
     launcher: Ray
     name: str
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a file."""
+        """Write a file; raise `OSError` if there is no box."""
         if self._ask("put", name, content, tries=MAKE_TRIES * (name == "job.tar")) is None:
             raise OSError(f"the box of job {self.name} is gone")
 
     def get(self, name: str) -> bytes | None:
-        """The content of a file."""
+        """Return the content of a file, or None if it does not exist."""
         found: bytes | None = self._ask("get", name)
         return found
 
     def names(self) -> Mapping[str, str]:
-        """The files with the digests of their contents."""
+        """Return the names of the files with the digests of their contents."""
         found: dict[str, str] = self._ask("names") or {}
         return found
 
     def clear(self) -> None:
-        """End the actors of the box and of its job."""
+        """Kill the actors of the box and of its job."""
         try:
             ray = self.launcher.connected()
         except GoneError:
@@ -170,7 +174,10 @@ class Box:
             ray.kill(actor)
 
     def _ask(self, what: str, *arguments: Any, tries: int = 0) -> Any:
-        """The box's answer; None where there is no box. With `tries` it is made, and again if its node is lost."""
+        """Return the answer of the box, or None if there is no box; raise `OSError` if it does not answer.
+
+        With `tries` above 0 the box is created if needed, and once more for each further try if its node is lost.
+        """
         try:
             ray = self.launcher.connected()
         except RunError as error:
@@ -192,7 +199,7 @@ class Box:
             raise OSError(f"the box of job {self.name}: {reason}{hint}") from error
 
     def _made(self, ray: Any) -> Any:
-        """A new actor on this node. With `soft=True` Ray puts it on another one if it starts there earlier."""
+        """Create an actor on this node. With `soft=True` Ray places it on another node if it starts there earlier."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
@@ -220,7 +227,7 @@ class _Box:
 
 
 class _Job:
-    """Runs the agent as a process, in a folder of its node, and carries files between that folder and the box."""
+    """An actor that runs the agent as a process, in a folder on its node, and copies files between folder and box."""
 
     def __init__(self, name: str) -> None:
         self.name, self.over, self.stopping = name, "", False
@@ -234,18 +241,18 @@ class _Job:
         self.stopping = True
 
     def leave(self) -> None:
-        """Returns when the agent has ended and its folder is deleted."""
+        """Stop the agent; return when it has ended and its folder is deleted."""
         self.stopping = True
         self.worker.join()
 
     def _work(self) -> None:
         try:
             self.over = f"exit code {self._agent()}"
-        except Exception as error:  # noqa: BLE001 - the command must hear of it
+        except Exception as error:  # noqa: BLE001 - the command reports it
             self.over = format_error(error)
 
     def _agent(self) -> int:
-        """Run the agent, and carry its files until it ends; its exit code."""
+        """Run the agent and copy its files until it ends; return its exit code."""
         box = Box(Ray(), self.name)
         seen: dict[str, str | None] = {}
         with scratch_folder(MEMORY if os.access(MEMORY, os.W_OK) else None) as path:
@@ -279,7 +286,7 @@ class _Job:
                 here.put("stop", b"")
                 seen["stop"] = here.names()["stop"]
             version = here.names().get("log.json")
-            contents = {"log.json": here.get("log.json")}  # read first and sent last: what it says has arrived
+            contents = {"log.json": here.get("log.json")}  # read first, sent last: its files have arrived
             names = {**here.names(), "log.json": version}
             for name in sorted(names, key=lambda name: name == "log.json"):
                 if seen.get(name) != names[name]:
@@ -288,21 +295,22 @@ class _Job:
                         box.put(name, content)
                     seen[name] = names[name]
         except OSError:
-            return  # the next time
+            return  # tried again after EVERY_SECONDS
 
 
 def _check_reachable(address: str) -> None:
-    """Raise `RunError` where the address of a cluster cannot be reached, `GoneError` where nothing listens there: Ray
-    itself tries again for minutes.
+    """Raise `RunError` if the address of a cluster cannot be reached, `GoneError` if nothing listens there.
 
-    An `auto` address is that of RAY_ADDRESS or of the last cluster that was started on this machine, there or not.
+    Ray itself would try again for minutes.
+
+    `auto` means the address in RAY_ADDRESS, or else that of the last cluster started on this machine, running or not.
     """
     found = address if address != "auto" else os.environ.get("RAY_ADDRESS", "")
     if not found and CURRENT.exists():
         found = CURRENT.read_text().strip()
     host, _, port = found.removeprefix("ray://").rpartition(":")
     if not port.isdigit():
-        return  # Ray knows, or says what is wrong
+        return  # Ray finds the cluster itself, or reports what is wrong
     try:
         socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
     except OSError as error:
@@ -318,7 +326,7 @@ def _actor(ray: Any, name: str) -> Any:
 
 
 def _end_with_the_actor() -> None:
-    """An agent whose actor is gone can send nothing any more."""
+    """Wait until the actor is gone, then delete the folder and end the agent, which can send nothing any more."""
     sys.stdin.buffer.read()
     shutil.rmtree(sys.argv[1], ignore_errors=True)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Jobs of Slurm, in arrays, by submitit."""
+"""Jobs of Slurm, in arrays, through submitit."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from pathlib import Path
 from harness import Exchange, FolderExchange, JobState, Launcher, RunError, UsageError, param, run_agent
 
 AHEAD_SECONDS = 90
-"""Before the time limit, at which Slurm sends a signal: agents need up to a minute for their checkpoints."""
+"""How long before the time limit Slurm sends a signal: agents need up to a minute for their checkpoints."""
 QUESTION_SECONDS = 60
 LOGS = "slurm"
-"""The folder of submitit's files, beside the exchanges."""
+"""The name of the folder of submitit's files, beside the exchanges."""
 RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT"})
 QUEUED = frozenset(
     {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESIZING", "RESV_DEL_HOLD"}
@@ -31,9 +31,9 @@ QUEUED = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Slurm(Launcher):
-    """A command's jobs are one array. Before its time limit, and where Slurm preempts it, a job is queued again.
+    """The jobs of a command are one array. A job is queued again before its time limit, or if Slurm preempts it.
 
-    The exchange is a folder that the nodes share with the machine of the command. It needs no locks.
+    The exchange is a folder that the nodes share with the machine of the command. No file locks are needed.
     """
 
     folder: str = param("", "", "folder of the exchange, on a shared file system; default: in the results folder")
@@ -46,14 +46,17 @@ class Slurm(Launcher):
     more: str = param("", "", "other options of sbatch, as in constraint=a100,nodelist=n1")
 
     def exchange(self, folder: Path) -> Exchange:
-        """The folder that the user named, or the one in the results folder."""
+        """Return the exchange in the folder that the user named, or else in the results folder.
+
+        Raise `UsageError` if the named path is not absolute.
+        """
         chosen = Path(self.folder).expanduser()
         if self.folder and not chosen.is_absolute():
             raise UsageError(f"launcher.folder = {self.folder!r} is not an absolute path")
         return FolderExchange(chosen / folder.name if self.folder else folder)
 
     def submit(self, folders: Sequence[Path]) -> list[str]:
-        """Submit one array."""
+        """Submit one array, and return the names of its jobs; raise `RunError` if Slurm does not take it."""
         try:
             import submitit
         except ImportError as error:
@@ -65,7 +68,7 @@ class Slurm(Launcher):
         more = {name: value or True for name, value in more.items()}
         given = {"partition": self.partition, "account": self.account, "qos": self.qos, "mem": self.memory}
         try:
-            python = f"{shlex.quote(sys.executable)} -P"  # the current folder holds no modules
+            python = f"{shlex.quote(sys.executable)} -P"  # do not import modules from the current folder
             executor = submitit.SlurmExecutor(folder=paths[0].parent / LOGS, python=python)
             executor.update_parameters(
                 job_name="sgmcmc-bench",
@@ -78,20 +81,20 @@ class Slurm(Launcher):
                 additional_parameters={"requeue": True, "open_mode": "append", **more},
             )
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that there is no accounting
+                warnings.simplefilter("ignore")  # a warning that there is no accounting
                 return [str(job.job_id) for job in executor.map_array(_agent, [str(path) for path in paths])]
         except (OSError, RuntimeError, subprocess.CalledProcessError, submitit.core.utils.FailedJobError) as error:
-            raise RunError(f"Slurm does not take the jobs: {_words(error)}") from error
+            raise RunError(f"Slurm does not take the jobs: {_message_of(error)}") from error
 
     def states(self, names: Sequence[str]) -> Mapping[str, JobState]:
-        """What `squeue` says of the jobs, ended ones among them for some minutes. They may be another user's."""
+        """Return the states that `squeue` reports; it lists ended jobs for some minutes, and those of other users."""
         arrays = ",".join(sorted({name.partition("_")[0] for name in names}))
         try:
             lines = _ask(
                 ["squeue", "--noheader", "--array", "--states=all", f"--jobs={arrays}", "--format=%i|%T|%r|%N"]
             )
         except RunError as error:
-            if "Invalid job id" not in str(error):  # what it says where it knows none of them any more
+            if "Invalid job id" not in str(error):  # the message of squeue when it knows none of them any more
                 raise
             lines = []
         found = {}
@@ -103,12 +106,12 @@ class Slurm(Launcher):
         return {name: found[name] for name in names if name in found}
 
     def cancel(self, names: Sequence[str]) -> None:
-        """`scancel`, which sends SIGTERM, and SIGKILL some time later."""
+        """Call `scancel`, which sends SIGTERM, and SIGKILL some time later."""
         if names:
             _ask(["scancel", *names])
 
     def forget(self, folder: Path, name: str) -> None:
-        """Delete the files of submitit too: those of the job, and with the last exchange all."""
+        """Also delete the files of submitit for the job, and with the last exchange all of them."""
         super().forget(folder, name)
         place = self.exchange(folder)
         parent = place.folder.parent if isinstance(place, FolderExchange) else folder.parent
@@ -119,7 +122,7 @@ class Slurm(Launcher):
                 path.unlink()
 
     def __post_init__(self) -> None:
-        """Check the settings, the time among them."""
+        """Check the settings, including the time limit."""
         super().__post_init__()
         self._minutes()
 
@@ -131,7 +134,7 @@ class Slurm(Launcher):
 
 
 def _agent(folder: str) -> None:
-    """The agent of a job; queues the job again if its time limit ended it."""
+    """Run the agent of a job, and queue the job again if its time limit ended it."""
     array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
     name = f"{array}_{task}" if array else os.environ["SLURM_JOB_ID"]
     limit = []
@@ -142,7 +145,7 @@ def _agent(folder: str) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # submitit ignores it
-    # Slurm sends its signal to all processes of the job: they inherit that it is blocked, and live on.
+    # Slurm sends its signal to all processes of the job: they inherit that it is blocked, and are not ended by it.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
     threading.Thread(target=await_limit, daemon=True).start()
     if not run_agent(FolderExchange(Path(folder)), name) and limit:
@@ -155,10 +158,10 @@ def _ask(words: list[str]) -> list[str]:
     except FileNotFoundError as error:
         raise RunError(f"{words[0]} is not on the PATH: this machine submits no jobs to Slurm") from error
     except (OSError, subprocess.SubprocessError) as error:
-        raise RunError(f"Slurm does not answer: {_words(error)}") from error
+        raise RunError(f"Slurm does not answer: {_message_of(error)}") from error
     return done.stdout.splitlines()
 
 
-def _words(error: BaseException) -> str:
-    said = getattr(error, "stderr", None)
-    return (said.decode() if isinstance(said, bytes) else said or str(error)).strip()[-500:]
+def _message_of(error: BaseException) -> str:
+    output = getattr(error, "stderr", None)
+    return (output.decode() if isinstance(output, bytes) else output or str(error)).strip()[-500:]

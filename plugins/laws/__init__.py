@@ -1,6 +1,6 @@
-"""The laws that every sampler, schedule and task keeps: what `bench check` runs, and plugin authors in their own tests.
+"""The laws for samplers, schedules and tasks, which `bench check` runs and plugin authors inherit in their own tests.
 
-A plugin's own test says by one fixture what it is about, and inherits a test for every law:
+The test class of a plugin returns the object under test from one fixture, and inherits a test for every law:
 
     from plugins.laws import SamplerLaws
 

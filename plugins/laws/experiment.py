@@ -1,4 +1,4 @@
-"""Experiments: what the statistical law does with random numbers, again and again if need be, and what came out."""
+"""Experiments: what the law real-loop does with random numbers, as often as needed, and what it finds."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from harness.contracts.randomness import Streams
 from plugins.laws.law import Broken, Skip, streams
 
 PValues: TypeAlias = dict[str, float]
-"""p-values by the name of what would be wrong."""
+"""p-values by the name of the property that would be wrong."""
 
 
 class Experiment(Protocol):
-    """A sampler at one setting; what does not depend on random numbers is worked out once."""
+    """A sampler at one setting. Everything that does not depend on random numbers is computed once."""
 
     chains: int
-    """Chains of one repeat."""
+    """The number of chains of one repeat."""
 
     def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken | Skip]:
-        """What each repeat finds: every `chains` streams in turn make one, and none knows of the others."""
+        """Return the result of each repeat: `chains` streams in turn make one, independent of the others."""
 
 
 def once(experiment: Experiment, seed: int) -> PValues:
-    """The p-values of one repeat; raises what it found instead of them."""
+    """Return the p-values of one repeat; raise the `Broken` or `Skip` that it found in their place."""
     (found,) = experiment.p_values(streams(experiment.chains, seed))
     if isinstance(found, Exception):
         raise found

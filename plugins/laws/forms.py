@@ -1,4 +1,4 @@
-"""General forms of laws that a sampler may ship (`harness.SamplerLaw.check`): the author names what to look at."""
+"""General forms of the laws that a sampler may ship (`harness.SamplerLaw.check`): the author names the quantity."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from harness.contracts.sampler import Sampler, State
 
 SHARE = 0.5
-"""Of the level of whole-law: what the sampler's own law may spend; its simulations have the rest."""
+"""The share of the level of whole-law that the sampler's own law may spend; its simulations have the rest."""
 
 OWN_LEVEL = SHARE * LEVEL
-"""Chance that a right sampler fails its own law: shared by all p-values of that law, by Bonferroni."""
+"""Chance that a correct sampler fails its own law: all p-values of that law share it, by Bonferroni."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Position (C, D) and state of all chains after so many steps."""
+    """Position (C, D) and state of all chains after a number of steps."""
 
     steps: int
     theta: Tensor
@@ -36,7 +36,10 @@ class Snapshot:
 def snapshots(
     sampler: Sampler, target: Target, h: float, *, steps: int, chains: int = 64, seed: int = 1
 ) -> list[Snapshot]:
-    """The harness's own loop at a constant step size: position and state at the end of each of its blocks."""
+    """Run the harness's own loop at a constant step size; return position and state at the end of each of its blocks.
+
+    Raise `Broken` if a chain diverges.
+    """
     running = loop(sampler, target.task, trajectory(np.full(steps, h), target.T), chains, seed)
     found = []
     while not running.finished:
@@ -51,9 +54,10 @@ def snapshots(
 def mean_is_one(
     name: str, found: list[Snapshot], quantity: Callable[[Snapshot], Tensor], burn_in: float = 0.2, *, among: int = 1
 ) -> None:
-    """The mean of a quantity (C, ...) over chains and snapshots is 1, by a t test over the chains.
+    """Test that the mean of a quantity (C, ...) over chains and snapshots is 1, by a t test over the chains.
 
-    The first `burn_in` share of the snapshots is left out. `among` is the number of p-values of the whole law.
+    The first `burn_in` share of the snapshots is left out. `among` is the number of p-values of the whole law. Raise
+    `Broken` if the mean differs.
     """
     from scipy.stats import t
 

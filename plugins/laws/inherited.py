@@ -1,4 +1,4 @@
-"""The laws as tests that a plugin's own test class inherits: one test a law, about what its fixture returns."""
+"""The laws as tests that a plugin's own test class inherits: one test per law, for the object its fixture returns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Laws:
-    """What they have in common: one thread, as in `bench check`, and the mark `laws`, so `-m "not laws"` is quick."""
+    """The common base: one thread, as in `bench check`, and the mark `laws`, so `-m "not laws"` leaves them out."""
 
     bench_laws: ClassVar[bool] = True
 
@@ -34,10 +34,10 @@ class Laws:
 
 
 class SamplerLaws(Laws):
-    """A test class that derives from this one has a fixture `sampler`, an object or a class made at its defaults.
+    """The tests of a sampler. A derived class has a fixture `sampler`, an object or a class made at its defaults.
 
-    With `params` in the fixture every setting is held to all laws. A law that has nothing to say about the sampler,
-    or that it declares itself exempt from, is a skipped test with the reason.
+    With `params` in the fixture, every setting is held to all laws. A law that does not apply to the sampler, or from
+    which the sampler declares itself exempt, is a skipped test with the reason.
     """
 
     @pytest.mark.parametrize("law", [law.name for law in LAWS])
@@ -47,16 +47,16 @@ class SamplerLaws(Laws):
 
 
 class TaskLaws(Laws):
-    """A test class that derives from this one has a fixture `task`, an object or a class made at its defaults."""
+    """The tests of a task. A derived class has a fixture `task`, an object or a class made at its defaults."""
 
     @pytest.mark.parametrize("law", [name for name, _ in TASK_LAWS])
     def test_law(self, task: Any, law: str) -> None:
-        """Hold the task to one law; without its data the test is skipped."""
+        """Hold the task to one law; skip the test if the data of the task are missing."""
         _hold(_made(task, Task), law, check_task)
 
 
 class ScheduleLaws(Laws):
-    """A test class that derives from this one has a fixture `schedule`, an object or a class made at its defaults."""
+    """The tests of a schedule. A derived class has a fixture `schedule`, an object or a class made at its defaults."""
 
     @pytest.mark.parametrize("law", [name for name, _ in SCHEDULE_LAWS])
     def test_law(self, schedule: Any, law: str) -> None:
@@ -65,7 +65,7 @@ class ScheduleLaws(Laws):
 
 
 def _made(thing: Any, base: type) -> Any:
-    """The object that a fixture means."""
+    """Return the object that a fixture stands for: itself, or an instance of the class that it returned."""
     made = thing() if isinstance(thing, type) else thing
     if not isinstance(made, base):
         kind = base.__name__.lower()
@@ -76,7 +76,7 @@ def _made(thing: Any, base: type) -> Any:
 
 
 def _hold(made: Any, law: str, check: Check) -> None:
-    """Run one law and tell pytest how it fared: a failure is the law's own message, without a traceback."""
+    """Run one law and report the result to pytest: a failure shows the law's own message, without a traceback."""
     try:
         (result,) = check(made, [law])
     except DataError as error:

@@ -1,4 +1,4 @@
-"""What a law is, how it says that it is broken, and the paths that laws are tried on."""
+"""The definition of a law, the exceptions by which it fails, and the trajectories on which laws are tested."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 TEMPERATURES = (0.5, 1.0, 3.0)
 
 LEVEL = 1e-3
-"""Chance that a correct sampler fails a law that is decided by chance: all its p-values share it, by Bonferroni."""
+"""Chance that a correct sampler fails a law that depends on chance: all its p-values share it, by Bonferroni."""
 
 
 class Broken(Exception):  # noqa: N818 - a verdict, not an error of the program
-    """A law does not hold; the message says where and by how much, `cause` what usually breaks this part of the law."""
+    """A law does not hold. The message says where and by how much; `cause` is the usual cause of this failure."""
 
     def __init__(self, message: str, cause: str = "") -> None:
         super().__init__(message)
         self.cause = cause
 
 
-class Skip(Exception):  # noqa: N818 - as Broken
-    """A law has nothing to say about this sampler; the message says why."""
+class Skip(Exception):  # noqa: N818 - as for Broken
+    """A law does not apply to this sampler or task; the message says why."""
 
 
 @dataclass(frozen=True)
 class Law:
-    """One law: its number in the list, its name, the check (raises `Broken` or `Skip`), and what usually breaks it."""
+    """One law: its number in the list, its name, its check (which raises `Broken` or `Skip`), and its usual cause."""
 
     number: int
     name: str
@@ -57,7 +57,7 @@ class Law:
 
 
 def worst(p_values: Mapping[str, float]) -> tuple[str, float]:
-    """The name and the size of the least p-value; one that is NaN counts as 0."""
+    """Return the name and the value of the smallest p-value; a NaN counts as 0."""
     found = {name: 0.0 if math.isnan(p) else p for name, p in p_values.items()}
     return min(found.items(), key=lambda item: item[1])
 
@@ -67,7 +67,7 @@ def trajectory(
     temperature: float | Sequence[float] | NDArray[np.float64],
     burn_in: int = 0,
 ) -> Trajectory:
-    """A trajectory of these step sizes; every draw after the burn-in is kept."""
+    """Return a trajectory with these step sizes; every draw after the burn-in is kept."""
     h = np.asarray(step_size, dtype=np.float64)
     burning = np.arange(len(h)) < burn_in
     return Trajectory(
@@ -81,42 +81,48 @@ def trajectory(
 
 
 def heat(sampler: Sampler, T: float) -> float:
-    """T, or so little of it that entries which adapt to the gradient do not move: their law is that of small noise."""
+    """Return T, or for an adaptive sampler a T so small that entries which adapt to the gradient do not move.
+
+    Then the law is that of small noise.
+    """
     return T * SHORT**2 if sampler.adaptive else T
 
 
 def safe_x(sampler: Sampler, share: float, *, otherwise: float = 1.0) -> float:
-    """`share` of the stability limit of x = h lambda; of `otherwise` where there is no limit, or none below 2."""
+    """Return `share` of the stability limit of x = h lambda, 2 at most; of `otherwise` if there is no limit."""
     limit = stability_limit(sampler)
     return share * (otherwise if limit is None else min(limit, 2.0))
 
 
 def varying(sampler: Sampler, task: Task, steps: int, *, share: float = 0.4) -> NDArray[np.float64]:
-    """Step sizes that differ at every step, from `share` of the stability limit of the task downwards."""
+    """Return step sizes that differ at every step and fall from `share` of the stability limit of the task."""
     curvature = task.curvature()
     assert curvature is not None
     return safe_x(sampler, share) / curvature / (1 + 0.3 * np.arange(steps, dtype=np.float64))
 
 
 def streams(rows: int, seed: int = 0) -> list[Streams]:
-    """The streams of `rows` chains."""
+    """Return the streams of `rows` chains."""
     return [Streams(seed, row, ("conformance",)) for row in range(rows)]
 
 
 def loop(sampler: Sampler, task: Task, path: Trajectory, rows: int, seed: int = 0) -> Loop:
-    """The harness's own loop with `rows` chains of one run."""
+    """Return the harness's own loop with `rows` chains of one run."""
     return Loop(task, sampler, path, streams(rows, seed), rows)
 
 
 def finish(running: Loop) -> Loop:
-    """Run a loop to its end."""
+    """Run a loop to its end, and return it."""
     while not running.finished:
         running.advance_block()
     return running
 
 
 def compiled(running: Loop) -> Loop:
-    """Run a loop in compiled mode to its end; `Broken` where a step does what none may do, `Skip` where it is plain."""
+    """Run a loop in compiled mode to its end, and return it.
+
+    Raise `Broken` if a step does something that no step may do, and `Skip` if its steps are not compiled.
+    """
     finish(running)
     why_not = running.stepper.why_not
     if isinstance(why_not, Breach):
@@ -127,14 +133,14 @@ def compiled(running: Loop) -> Loop:
 
 
 def draws(running: Loop) -> Tensor:
-    """The kept draws (K, C, D) of a loop on a Gaussian; of an ensemble theta alone."""
+    """Return the kept draws (K, C, D) of a loop on a Gaussian; for an ensemble, theta alone."""
     recorder = running.runs[0].observer
     assert isinstance(recorder, Recorder)
     return recorder.draws()[:: running.sampler.particles]
 
 
 def weights(running: Loop) -> Tensor:
-    """The weights (K, C) of the kept draws of a loop on a Gaussian; they sum to 1."""
+    """Return the weights (K, C) of the kept draws of a loop on a Gaussian; they sum to 1."""
     recorder = running.runs[0].observer
     assert isinstance(recorder, Recorder)
     together = torch.cat(recorder.weights)[:: running.sampler.particles]
@@ -142,12 +148,12 @@ def weights(running: Loop) -> Tensor:
 
 
 def path_of(sampler: Sampler, task: GaussianTask, path: Trajectory, rows: int, seed: int = 0) -> Tensor:
-    """All draws (K, C, D) of the loop along a trajectory, on which it should stay finite."""
+    """Return all draws (K, C, D) of the loop along a trajectory; raise `Broken` if it diverges."""
     return draws(walk(sampler, task, path, rows, seed))
 
 
 def walk(sampler: Sampler, task: GaussianTask, path: Trajectory, rows: int, seed: int = 0) -> Loop:
-    """A loop that has gone along a trajectory, on which it should stay finite."""
+    """Return a loop that has run to the end of a trajectory; raise `Broken` if it diverges."""
     running = finish(loop(sampler, task, path, rows, seed))
     lost = running.runs[0].divergence
     if lost is not None:
@@ -159,14 +165,14 @@ def walk(sampler: Sampler, task: GaussianTask, path: Trajectory, rows: int, seed
 
 
 def in_batches(task: Task) -> Task:
-    """The task with minibatches that do not divide N, where it has the setting and they are off."""
+    """Return the task with minibatches whose size does not divide N, if it has the setting `batch` and it is None."""
     if getattr(task, "batch", task) is not None:
         return task
     return dataclasses.replace(task, batch=task.terms() // 7 + 1)  # type: ignore[call-arg]
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> str:
-    """SHA-256 of the bytes of tensors."""
+    """Return the SHA-256 of the bytes of the tensors."""
     digest = hashlib.sha256()
     for tensor in tensors:
         digest.update(tensor.detach().contiguous().numpy().tobytes())
@@ -174,16 +180,16 @@ def fingerprint(tensors: Iterable[Tensor]) -> str:
 
 
 def same(one: Tensor, other: Tensor) -> bool:
-    """Equal bit for bit, NaN included."""
+    """Return whether two tensors are equal bit for bit, NaN included."""
     return fingerprint([one]) == fingerprint([other])
 
 
 def distance(one: Tensor, other: Tensor) -> float:
-    """Largest difference relative to the largest size of `other`; inf where either is not finite."""
+    """Return the largest difference relative to the largest magnitude in `other`; inf if it is not finite."""
     gap = ((one - other).abs().max() / other.abs().max().clamp(min=1e-300)).item()
     return gap if np.isfinite(gap) else float("inf")
 
 
 def all_finite(tensors: Iterable[Tensor]) -> bool:
-    """Whether no tensor holds NaN or infinity."""
+    """Return whether no tensor contains NaN or infinity."""
     return all(bool(torch.isfinite(t).all()) for t in tensors if t.is_floating_point())

@@ -1,6 +1,6 @@
-"""The pytest plugin: marks the tests that are inherited laws, so that `pytest -m "not laws"` leaves them out.
+"""The pytest plugin: it marks the tests that are inherited laws, so that `pytest -m "not laws"` leaves them out.
 
-pytest loads it wherever sgmcmc-bench is installed, so it imports nothing of weight.
+pytest loads it wherever sgmcmc-bench is installed, so it imports nothing large.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of classes that derive from `plugins.laws.SamplerLaws` or `TaskLaws`."""
+    """Mark the tests of classes that derive from `SamplerLaws`, `ScheduleLaws` or `TaskLaws` of `plugins.laws`."""
     for item in items:
         if getattr(getattr(item, "cls", None), "bench_laws", False):
             item.add_marker("laws")

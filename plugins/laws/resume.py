@@ -1,7 +1,7 @@
-"""The other half of the restore law: a fresh process that goes on from checkpoints.
+"""The second half of the law restore: a fresh process that continues from checkpoints.
 
-`python -m plugins.laws.resume FOLDER` reads FOLDER/jobs.json, a list of samplers, and for the i-th goes on from
-i.safetensors to the end of the path; it writes i.end.safetensors, or i.error.
+`python -m plugins.laws.resume FOLDER` reads FOLDER/jobs.json, a list of samplers. For the i-th it continues from
+i.safetensors to the end of the path, and writes i.end.safetensors, or i.error if that fails.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
 CHAINS = 3
 BLOCKS = [(0, 6), (6, 10), (10, 16)]
-"""The checkpoint is taken after the first, while the sampler still adapts; burn-in ends with the second."""
+"""The first and last steps of blocks. The checkpoint is taken after the first block, while the sampler still adapts;
+the burn-in ends with the second."""
 
 
 def start(sampler: Sampler) -> Loop:
-    """A loop whose step size and temperature change at every step."""
+    """Return a loop whose step size and temperature change at every step."""
     task = GaussianTask(variance=0.5)
     steps = BLOCKS[-1][1]
     path = trajectory(varying(sampler, task, steps), 1 + 0.1 * np.arange(steps, dtype=np.float64), burn_in=BLOCKS[1][1])
@@ -43,7 +44,7 @@ def start(sampler: Sampler) -> Loop:
 
 
 def end(running: Loop) -> dict[str, Tensor]:
-    """Everything the rest of a path leaves: position and state."""
+    """Run the rest of a path; return the position and the state at its end."""
     while not running.finished:
         running.advance_block()
     leaves = {"theta": running.theta} | {f"state/{name}": leaf for name, leaf in running.state.items()}
@@ -51,7 +52,7 @@ def end(running: Loop) -> dict[str, Tensor]:
 
 
 def describe(sampler: Sampler) -> dict[str, Any]:
-    """What another process needs to make the same sampler."""
+    """Return what another process needs to make the same sampler; raise `Broken` if none can make it."""
     kind = type(sampler)
     if "<locals>" in kind.__qualname__:
         raise Broken(f"{kind.__qualname__} is defined within a function: no other process can make it")
@@ -64,7 +65,7 @@ def describe(sampler: Sampler) -> dict[str, Any]:
 
 
 def make(description: dict[str, Any]) -> Sampler:
-    """The sampler of a description, its module found by name or, for a one-off file, by its path."""
+    """Return the sampler of a description. Its module is found by name or, for a one-off file, by its path."""
     name = description["module"]
     try:
         module = importlib.import_module(name) if name != "__main__" else None
@@ -82,7 +83,7 @@ def make(description: dict[str, Any]) -> Sampler:
 
 
 def main(folder: Path) -> None:
-    """Do all jobs of a folder."""
+    """Run all jobs of a folder."""
     for i, description in enumerate(json.loads((folder / "jobs.json").read_text())):
         if description is None:
             continue
@@ -90,7 +91,7 @@ def main(folder: Path) -> None:
             running = start(make(description))
             running.restore([safetensors.torch.load_file(folder / f"{i}.safetensors")])
             safetensors.torch.save_file(end(running), folder / f"{i}.end.safetensors")
-        except Exception as error:  # noqa: BLE001 - the other process reports it as a broken law
+        except Exception as error:  # noqa: BLE001 - the parent process reports it as a broken law
             (folder / f"{i}.error").write_text(f"{type(error).__name__}: {error}")
 
 

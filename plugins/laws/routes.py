@@ -1,4 +1,4 @@
-"""Independent routes to the moments of a task, from its U alone: quadrature, and importance sampling."""
+"""Two independent ways to the moments of a task, from its U alone: quadrature and importance sampling."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ FREEDOM = 10
 
 
 BORDER = 1e-9
-"""Share of the mass that the outermost points of a side may have."""
+"""Largest share of the mass that the outermost points of a side may have."""
 
 FARTHEST = 48.0
-"""Sd."""
+"""The largest distance of a side from the stated mean, in sd."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Mean and sd along the truth's K directions, of which the first D are the coordinates; their errors; the route."""
+    """Mean and sd along the K directions of the truth, the first D of which are the coordinates; their errors; the
+    method (`how`).
+    """
 
     mean: Array
     sd: Array
@@ -41,9 +43,11 @@ class Estimate:
 
 
 def quadrature(task: Task, truth: Truth) -> Estimate:
-    """The trapezoid rule on a grid over the stated mean +- 6 sd, fine for the curvature: exact but for rounding.
+    """Return the moments by the trapezoid rule on a grid over the stated mean +- 6 sd, exact up to rounding.
 
-    A side with mass at its border is moved out, to 48 sd at most.
+    The spacing is fine for the curvature.
+
+    A side with mass at its border is moved outwards, to 48 sd at most.
     """
     curvature = task.curvature()
     step = truth.sd / 20 if curvature is None else np.full(task.dim(), 0.4 / np.sqrt(curvature))
@@ -65,10 +69,11 @@ def quadrature(task: Task, truth: Truth) -> Estimate:
 
 
 def importance_sampling(task: Task, truth: Truth) -> Estimate:
-    """Self-normalised, from a multivariate t at the mode of U with the inverse Hessian as its scale.
+    """Return the moments by self-normalised importance sampling, from a multivariate t at the mode of U.
 
-    Newton's method on differences of grad U finds the mode. Standard errors by the delta method. `ArithmeticError`
-    where no mode is found or the weights leave fewer than 1,000 effective draws: too far from a Gaussian.
+    The inverse Hessian is the scale of the t. Newton's method on differences of grad U finds the mode. The standard
+    errors are those of the delta method. Raise `ArithmeticError` if no mode is found, or if the weights leave fewer
+    than 1,000 effective draws, because U is too far from that of a Gaussian.
     """
     rng = np.random.default_rng(0)
     mode, hessian = _mode(task, truth.mean)
@@ -94,7 +99,7 @@ def importance_sampling(task: Task, truth: Truth) -> Estimate:
 
 
 def energies(task: Task, points: Array) -> Array:
-    """The full U at points (n, D): (n,)."""
+    """Return the full U (n,) at points (n, D)."""
     import torch
 
     problem = _problem(task)
@@ -109,7 +114,7 @@ def _problem(task: Task) -> Problem:
 
 
 def _mode(task: Task, start: Array) -> tuple[Array, Array]:
-    """The mode of U near `start` and the Hessian there."""
+    """Return the mode of U near `start` and the Hessian there."""
     problem, theta = _problem(task), start
     for _ in range(50):
         gradient, hessian = _derivatives(problem, theta)
@@ -121,7 +126,7 @@ def _mode(task: Task, start: Array) -> tuple[Array, Array]:
 
 
 def _derivatives(problem: Problem, theta: Array) -> tuple[Array, Array]:
-    """grad U and, by central differences, the Hessian at theta (D,)."""
+    """Return grad U and, by central differences, the Hessian at theta (D,)."""
     import torch
 
     dim, width = len(theta), 1e-5

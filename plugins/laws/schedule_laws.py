@@ -1,4 +1,4 @@
-"""The laws that every schedule keeps: what `bench check` holds one to."""
+"""The laws for schedules, which `bench check` runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEMPERATURE = 0.7
 
 
 def law_one_entry_a_step(schedule: Schedule) -> None:
-    """Asked for K steps, it makes K, with step sizes above 0."""
+    """Asked for K steps, a schedule makes K steps, with step sizes above 0."""
     for steps, made in _trajectories(schedule):
         assert len(made) == steps, f"asked for {steps} steps it makes {len(made)}"
         least = int(made.step_size.argmin())
@@ -25,7 +25,7 @@ def law_one_entry_a_step(schedule: Schedule) -> None:
 
 
 def law_pure(schedule: Schedule) -> None:
-    """Asked twice, it answers the same: nothing is drawn, nothing remembered."""
+    """Asked twice, a schedule gives the same answer: it draws no random numbers and remembers nothing."""
     for (steps, one), (_, other) in zip(_trajectories(schedule), _trajectories(schedule), strict=True):
         for field in dataclasses.fields(one):
             same = np.array_equal(getattr(one, field.name), getattr(other, field.name))
@@ -33,7 +33,7 @@ def law_pure(schedule: Schedule) -> None:
 
 
 def law_draws_are_of_the_target(schedule: Schedule) -> None:
-    """What is kept was made at the schedule's temperature, outside any burn-in; something is kept."""
+    """Kept draws are made at the schedule's temperature and outside the burn-in, and at least one draw is kept."""
     for steps, made in _trajectories(schedule):
         assert made.keep.any(), f"nothing of {steps} steps is kept"
         wrong = np.flatnonzero(made.keep & (made.temperature != TEMPERATURE))
@@ -45,7 +45,7 @@ def law_draws_are_of_the_target(schedule: Schedule) -> None:
 
 
 def law_burn_in_comes_first(schedule: Schedule) -> None:
-    """Samplers adapt before the first draw, and never again."""
+    """Samplers adapt before the first kept draw, and never after it."""
     for _, made in _trajectories(schedule):
         last = np.flatnonzero(made.burn_in)
         first = int(made.keep.argmax())
@@ -53,7 +53,7 @@ def law_burn_in_comes_first(schedule: Schedule) -> None:
 
 
 def law_what_is_evaluated_is_kept(schedule: Schedule) -> None:
-    """A task evaluates draws, and no other steps."""
+    """A task evaluates kept draws only."""
     for _, made in _trajectories(schedule):
         extra = np.flatnonzero(made.evaluate & ~made.keep)
         assert not len(extra), f"step {extra[0] + 1} is marked to be evaluated, and is not kept"

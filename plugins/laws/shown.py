@@ -1,4 +1,4 @@
-"""What `bench check` shows of a sampler's law, in words: worked out from what it declares, without simulating."""
+"""The text of `bench check` about what is shown of a sampler's law, from its declarations, without simulating."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PRECISION = "On N(0, 1) at T = 1 a variance 5 % off is seen with a chance of 90 
 
 
 def shown(sampler: Sampler) -> list[dict[str, str]]:
-    """A row a law: what is shown of this sampler, or that it is exempt, with the reason."""
+    """Return one row per law: what is shown of this sampler, or that it is exempt, with the reason."""
     lacking = sampler.needs - GaussianTask.provides
     if lacking:
         return [{"law": "all", "shown": f"nothing: it needs {', '.join(sorted(lacking))}"}]

@@ -1,13 +1,14 @@
-"""A sampler in the harness's own loop at three step sizes, and what its statistics come to as h -> 0.
+"""A simulation of a sampler in the harness's own loop at three step sizes, and its statistics as h -> 0.
 
-The bias of a step of finite size is taken off to second order, e = (8 m(h/4) - 6 m(h/2) + m(h)) / 3. Where m moves by
-the share delta of itself from h to h/2, what is left is of order delta^3 (sgld's 1 / (1 - x/2): delta^3/8); so much is
-allowed, and delta may be 0.1 at most. Otherwise the steps become shorter. A sampler that is not linear may have a term
-in h^1.5, which leaves .0626 delta: that is allowed as well, so of these a variance 6 % off shows as surely.
+The bias of a step of finite size is removed to second order, e = (8 m(h/4) - 6 m(h/2) + m(h)) / 3. If m changes by the
+share delta of itself from h to h/2, the remainder is of order delta^3 (for sgld, with 1 / (1 - x/2): delta^3/8). This
+much is allowed, and delta may be 0.1 at most; otherwise shorter steps are tried. A sampler that is not linear may have
+a term in h^1.5, which leaves .0626 delta. That is allowed as well, so for such a sampler it is a variance 6 % off that
+is detected with the same certainty.
 
-The sample size: a variance that is 5 % off shows with a chance of 90 %. e has 101/9 times the variance of a mean, so N
-independent values of z^2 give it the standard error sqrt(2 * 101 / 9 / N); N = 205,000 makes that 1 %. A p-value passes
-above GREY / (number of p-values), that is below 3.5 standard errors, and P(|z| < 3.5) is 7 % where z has mean 5.
+The sample size: a variance that is 5 % off is detected with a chance of 90 %. e has 101/9 times the variance of a mean,
+so N independent values of z^2 give it the standard error sqrt(2 * 101 / 9 / N); N = 205,000 makes that 1 %. A p-value
+passes above GREY / (number of p-values), that is below 3.5 standard errors, and P(|z| < 3.5) is 7 % if z has mean 5.
 """
 
 from __future__ import annotations
@@ -35,47 +36,48 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 LOOKS = (4e-4, 3e-4, 3e-4)
-"""What of LEVEL is spent at each look; the sum is LEVEL. A grey p-value draws GROWTH times as many chains."""
+"""The part of LEVEL that is spent at each look; the sum is LEVEL. A grey p-value draws GROWTH times as many chains."""
 
 GROWTH = 4
 GREY = 0.05
-"""Times 1 / (number of p-values): what is above passes."""
+"""A p-value above GREY / (number of p-values) passes."""
 
 CHAINS = 256
 DIM = 20
-"""Enough for a thermostat, which fluctuates wildly where it has few coordinates to see the temperature by."""
+"""Enough for a thermostat, which fluctuates strongly if it measures the temperature from few coordinates."""
 
 BURN_IN = 6.0
 KEPT = 40.0
-"""Lengths in units of 1/x steps, the relaxation time of sgld: CHAINS * DIM * KEPT = 205,000 independent z^2."""
+"""Lengths in units of 1/x steps, the relaxation time of sgld. CHAINS * DIM * KEPT = 205,000 independent z^2."""
 
 MEMORY = 0.2
-"""Largest share of the start that the first kept draws may remember, on average; chance alone gives 0.02."""
+"""Largest average correlation of the first kept draws with the start; chance alone gives 0.02."""
 
 CHANGE = 0.1
 """Largest relative change from h to h/2."""
 
 FAR = 10.0
-"""Times the claimed variance: chains that have gone so far need no longer runs to be seen wrong."""
+"""A multiple of the claimed variance: chains that have gone so far need no longer runs to be found wrong."""
 
 COARSEST, FINEST = 0.2, 0.2 / 64
-"""x = h times curvature of the longest step; a quarter of it is tried where it is too long."""
+"""x = h times curvature of the longest step; if it is too long, a quarter of it is tried."""
 
 LONGEST = 16
 SURE = 1e-6
-"""A p-value below which a sampler is wrong though its chains remember: from exact draws a right one stays right."""
+"""A p-value below which a sampler is wrong although its chains still depend on their start: the start is an exact draw,
+and a correct sampler stays exact."""
 
 LEVELS = 3
 RICHARDSON = np.array([1.0, -6.0, 8.0]) / 3
 HALF_POWERS = 0.0626
-"""A term c h^1.5 leaves c h^1.5 (1 - 6/2^1.5 + 8/4^1.5) / 3 = -.0404 c h^1.5, and moves m by (1 - 1/2^1.5) c h^1.5 =
-.646 c h^1.5 from h to h/2: .0626 times that is left. relativistic-sghmc has such a term: its velocities are in units of
-sqrt(h). Of a linear sampler the law is known to have none (derived-law)."""
+"""A term c h^1.5 leaves c h^1.5 (1 - 6/2^1.5 + 8/4^1.5) / 3 = -.0404 c h^1.5, and changes m by (1 - 1/2^1.5) c h^1.5 =
+.646 c h^1.5 from h to h/2: .0626 times that is left. relativistic-sghmc has such a term, because its velocities are in
+units of sqrt(h). A linear sampler is known to have none (derived-law)."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """x of the longest step, how many times longer than usual the runs are, the share of KEPT, and least burn-in."""
+    """The share of KEPT, x of the longest step, how many times longer than usual runs are, and the least burn-in."""
 
     share: float = 1.0
     x: float = COARSEST
@@ -83,9 +85,9 @@ class Plan:
     settling: int = 0
 
     def path(self, target: Target, level: int, *, metric: bool = False) -> Trajectory:
-        """A constant step size; the shorter the steps, the more of them. Draws a quarter of 1/x apart are kept.
+        """Return a path of constant step size, with more steps if they are shorter. Every 1/(4 x)-th draw is kept.
 
-        In a metric that is the Hessian every direction has curvature 1.
+        In a metric that is the Hessian, every direction has curvature 1.
         """
         x = self.x / 2**level
         curvature, condition = (1.0, 1.0) if metric else (target.curvature, target.condition)
@@ -101,30 +103,33 @@ class Plan:
         )  # fmt: skip
 
     def shorter(self) -> Plan | None:
-        """With steps a quarter as long, unless they are the FINEST; as many relaxation times as at first."""
+        """Return the plan with steps a quarter as long, or None if they are the FINEST.
+
+        The new plan has as many relaxation times as the first one.
+        """
         return Plan(self.share, self.x / 4, settling=self.settling) if self.x > FINEST else None
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Of each statistic: the sums of each chain (C,) over its kept draws; their weights (C,); what is remembered."""
+    """For each statistic, the sums (C,) over the kept draws of a chain; the weights (C,); the memory of the start."""
 
     sums: dict[str, Array]
     weights: Array
     memory: float
 
     def mean(self, name: str) -> float:
-        """The weighted mean over draws and chains."""
+        """Return the weighted mean over draws and chains."""
         return float(self.sums[name].sum() / self.weights.sum())
 
     def pulls(self, name: str) -> Array:
-        """How much each chain (C,) pulls at the mean."""
+        """Return the influence (C,) of each chain on the mean."""
         pulls: Array = (self.sums[name] - self.mean(name) * self.weights) / self.weights.mean()
         return pulls
 
 
 def _joined(samples: Sequence[Sample]) -> Sample:
-    """One sample of the chains of several."""
+    """Return one sample of the chains of several samples."""
     sums = {name: np.concatenate([sample.sums[name] for sample in samples]) for name in samples[0].sums}
     return Sample(
         sums, np.concatenate([s.weights for s in samples]), float(np.mean([sample.memory for sample in samples]))
@@ -133,7 +138,7 @@ def _joined(samples: Sequence[Sample]) -> Sample:
 
 @dataclass(eq=False)
 class Simulation:
-    """A sampler on a target: three levels of step size, and more chains when asked."""
+    """A simulation of a sampler on a target at three levels of step size, with more chains on request."""
 
     sampler: Sampler
     target: Target
@@ -144,7 +149,7 @@ class Simulation:
 
     @cached_property
     def half_powers(self) -> bool:
-        """Whether its bias may have a term in h^1.5."""
+        """Whether the bias may have a term in h^1.5."""
         return bool(self.sampler.adaptive) or not derive(self.sampler, 0.1, 1.0).linear
 
     def __str__(self) -> str:
@@ -152,20 +157,23 @@ class Simulation:
 
     @property
     def tests(self) -> list[str]:
-        """The statistics, by name."""
+        """The names of the statistics."""
         directions = [] if self.target.condition == 1 else [f"E z_{i}^2" for i in range(self.target.dim)]
         return ["E z", "E z^2", "E z^4", "E (sum z)^2 / D", *directions]
 
     def expected(self, name: str) -> float:
-        """What a statistic should be."""
+        """Return the value that a statistic should have."""
         return {"E z": 0.0, "E z^4": self.target.law.fourth}.get(name, 1.0)
 
     def draw(self, seed: int, chains: int) -> None:
-        """Simulate so many chains more; the first time, find the step size and the length that do."""
+        """Simulate `chains` more chains. The first call also finds a step size and a length that suffice.
+
+        Raise `Broken` if a chain diverges.
+        """
         self.seeds += 1
         found = self._levels(seed * 1000 + self.seeds, chains)
         while not self.levels:
-            plan = self._better(found)
+            plan = self._next_plan(found)
             if plan is None:
                 break
             self.plan = plan
@@ -176,8 +184,8 @@ class Simulation:
         samples = [sample for sample in found if isinstance(sample, Sample)]
         self.levels = [[*old, new] for old, new in zip(self.levels or [[]] * LEVELS, samples, strict=True)]
 
-    def _better(self, found: Sequence[Sample | Broken]) -> Plan | None:
-        """The plan by which it has to be run again, None where this one did."""
+    def _next_plan(self, found: Sequence[Sample | Broken]) -> Plan | None:
+        """Return the plan for another attempt, or None if this one suffices."""
         shorter = self.plan.shorter()
         samples = [outcome for outcome in found if isinstance(outcome, Sample)]
         if len(samples) < LEVELS:
@@ -188,12 +196,15 @@ class Simulation:
         return shorter if self._delta(samples) > CHANGE else None
 
     def _delta(self, samples: Sequence[Sample]) -> float:
-        """The relative change of E z^2 from h to h/2, or half that of E z^4, whichever is larger."""
+        """Return the relative change of E z^2 from h to h/2, or half that of E z^4, whichever is larger."""
         second, fourth = (abs(samples[0].mean(name) - samples[1].mean(name)) for name in ("E z^2", "E z^4"))
         return max(second, fourth / self.target.law.fourth / 2)
 
     def p_values(self) -> dict[str, float]:
-        """Of each statistic, by what was found."""
+        """Return the p-value of each statistic, by a sentence that says what was found.
+
+        Raise `Broken` if the chains still depend on their start and no p-value is below SURE.
+        """
         samples = [_joined(level) for level in self.levels]
         delta = min(self._delta(samples), CHANGE)
         found = {}
@@ -227,7 +238,7 @@ class Simulation:
         return found
 
     def _run(self, path: Trajectory, seed: int, chains: int) -> Sample | Broken:
-        """The real loop along a trajectory."""
+        """Run the real loop along a trajectory; return the sample, or `Broken` if a chain diverges."""
         self.sampler.check_steps(path.step_size[:1].tolist(), path.temperature[:1].tolist())
         running = Loop(self.target.task, self.sampler, path, streams(chains, seed), chains)
         start = running.theta.clone()
@@ -239,7 +250,7 @@ class Simulation:
         recorder = run.observer
         assert isinstance(recorder, Recorder)
         whiten = self.target.law.whiten
-        with np.errstate(over="ignore"):  # a chain on its way to infinity: the statistics say so
+        with np.errstate(over="ignore"):  # a chain that is diverging: the statistics show it
             return self._sample(start.numpy() @ whiten, recorder.draws().numpy() @ whiten, recorder)
 
     def _sample(self, start: Array, z: Array, recorder: Recorder) -> Sample:
@@ -257,7 +268,11 @@ class Simulation:
 
 
 def _memory(start: Array, z: Array) -> float:
-    """The lesser of slope and correlation between the start (C, D) and the first quarter of the draws z (K, C, D)."""
+    """Return the memory of the start (C, D) in the first quarter of the draws z (K, C, D).
+
+    It is the correlation with the start, or the slope on it if that is smaller, averaged over draws; of the values or
+    of their sizes, whichever remembers more.
+    """
     first = max(len(z) // 4, 1)
     early = z[: first : -(-first // 50)]
     start, early = start.ravel(), early.reshape(len(early), -1)
@@ -269,7 +284,7 @@ def _memory(start: Array, z: Array) -> float:
 
 
 def _tail(off: float, error: float, freedom: int) -> float:
-    """The two-sided p-value; NaN where the statistic or its error is."""
+    """Return the two-sided p-value; NaN if the statistic or its error is NaN."""
     from scipy.stats import t
 
     if error == 0:
@@ -278,9 +293,11 @@ def _tail(off: float, error: float, freedom: int) -> float:
 
 
 def judged(family: Sequence[Simulation], seed: int, share: float = 1.0) -> None:
-    """Look at all p-values of a family; those that are grey get more chains, up to the last look.
+    """Look at all p-values of a family; simulations with grey ones get more chains, until the last look.
 
-    `share` of LEVEL is theirs; the rest is that of the sampler's own law.
+    Raise `Broken` if a p-value is too small.
+
+    The family has `share` of LEVEL; the sampler's own law has the rest.
     """
     count = sum(len(simulation.tests) for simulation in family)
     waiting, chains = list(family), [simulation.chains for simulation in family]

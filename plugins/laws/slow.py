@@ -1,16 +1,16 @@
 """The law of a sampler whose adaptive entries follow the gradient, as h goes to 0: derived from `step`.
 
-As h goes to 0 the position moves slowly beside the state, which settles to what it is where the chain stands. So a
-coordinate with gradient g = U'(x) follows
+As h goes to 0 the position moves slowly compared with the state, which settles to the value that belongs to the current
+position. So a coordinate with gradient g = U'(x) follows
 
     dx = (s(g) T U''(x) - b(g)) dt + sqrt(2 T d(g)) dW,      law  p(x) = exp(int (s T U'' - b) / (T d) dx) / d,
 
-b being its mean velocity and d the variance that its noise brings in the long run, over 2 T, both per unit of h. s T is
-what noise moves on average where gradients have the slope 1: a momentum that still carries the noise meets entries that
-have followed it by then; without such a memory it is 0. All come out of `step` without Monte Carlo: at a constant
-gradient g the state is iterated until it stays, and the answer of the position to one unit of noise is followed until
-it is complete. That is right for exact gradients, whose law this is; with gradients that are noisy the entries follow
-the noise as well.
+where b is its mean velocity and d the variance that its noise adds in the long run, over 2 T, both per unit of h. s T
+is the average move caused by the noise where gradients have the slope 1: a momentum that still carries the noise meets
+entries that have followed it by then; without such a memory s is 0. All three come from `step` without Monte Carlo: at
+a constant gradient g the state is iterated until it is constant, and the response of the position to one unit of noise
+is followed until it is complete. This is correct for exact gradients, whose law it is; with noisy gradients the entries
+follow the noise as well.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 SLOPES = np.geomspace(1e-9, 3e4, 400)
-"""Sizes of the gradient at which b and d are found. Between them, 8 % apart, b/g and log d are linear in log g: off by
-(.08)^2 / 8 = 8e-4 times their second derivative, 1/4 at most where they pass from one power law to another."""
+"""Magnitudes of the gradient at which b and d are found. Between them, 8 % apart, b/g and log d are taken as linear in
+log g: this is off by (.08)^2 / 8 = 8e-4 times their second derivative, which is 1/4 at most where they pass from one
+power law to another."""
 
 PATIENCE = 20_000
-"""Steps that the entries get to settle: beta2 = .999 forgets all but 2e-9 of its start."""
+"""Steps that the entries have to settle: with beta2 = .999 all but 2e-9 of the start is forgotten."""
 
 STILL = 1e-6
 """Largest relative change of an entry over the last tenth of these steps."""
@@ -61,7 +62,7 @@ class SlowLimit:
     s: Array
 
     def density(self, gradient: Array, T: float) -> Array:
-        """The law of a coordinate with this gradient on GRID, as probabilities there."""
+        """Return the law of a coordinate with this gradient on GRID, as probabilities of its points."""
         place = np.log(np.maximum(np.abs(gradient), SLOPES[0]))
         b = gradient * np.interp(place, np.log(SLOPES), self.b / SLOPES)
         d = np.exp(np.interp(place, np.log(SLOPES), np.log(self.d)))
@@ -74,7 +75,7 @@ class SlowLimit:
 
 
 def slow_limit(sampler: Sampler, T: float = 1.0) -> SlowLimit:
-    """b and d of a sampler; raises `Unsettled`."""
+    """Return b, d and s of a sampler; raise `Unsettled` if its entries do not settle."""
     probe = Probe(sampler, RESTING, T, (1.0,))
     slopes = torch.from_numpy(SLOPES)[:, None]
     with torch.no_grad():
@@ -93,7 +94,7 @@ def slow_limit(sampler: Sampler, T: float = 1.0) -> SlowLimit:
 
 
 def _move(probe: Probe, state: State, slopes: Tensor, noise: list[Tensor] | None) -> tuple[Tensor, State]:
-    """One step from theta = 0 under a constant gradient."""
+    """Take one step from theta = 0 under a constant gradient."""
     flat = GaussianProblem(torch.zeros(1, dtype=torch.float64))
     potential = BoundPotential(flat, 1, {"slope": slopes})
     zero = torch.zeros_like(slopes)
@@ -124,7 +125,7 @@ def _settled(probe: Probe, slopes: Tensor) -> State:
 
 
 def _script(probe: Probe, rows: int, k: int, value: float) -> list[Tensor]:
-    """The noise of a step: `value` at the k-th number, otherwise 0."""
+    """Return the noise of a step: `value` for the k-th number, 0 for the others."""
     script = [torch.zeros((rows, *slot.shape), dtype=slot.dtype) for slot in probe.slots]
     place = k
     for values in script:
@@ -137,9 +138,10 @@ def _script(probe: Probe, rows: int, k: int, value: float) -> list[Tensor]:
 
 
 def _carried(probe: Probe, state: State, slopes: Tensor, k: int, reach: Tensor, steps: int) -> Tensor:
-    """How far units of the k-th noise of both signs move the position on average, where gradients have the slope 1.
+    """Return the average move of the position by units of the k-th noise of both signs, with gradients of slope 1.
 
-    The slope is taken so that what they reach changes the gradient by the share BEND of itself, and is divided out.
+    The slope used is such that these moves change the gradient by the share BEND of itself; the result is divided by
+    the slope.
     """
     bend = BEND * slopes / reach.abs().clamp(min=1e-300)
     still = _move(probe, state, slopes, None)[0]
@@ -155,7 +157,7 @@ def _carried(probe: Probe, state: State, slopes: Tensor, k: int, reach: Tensor, 
 
 
 def _reach(probe: Probe, state: State, slopes: Tensor, k: int, unit: float) -> tuple[Tensor, int]:
-    """How far one unit of the k-th noise moves the position, adaptive entries held: (G, 1); and in how many steps."""
+    """Return the move (G, 1) of the position by one unit of the k-th noise, adaptive entries held, and its steps."""
     script = _script(probe, len(slopes), k, 1.0)
     kicked, base = _move(probe, state, slopes, script), _move(probe, state, slopes, None)
     total = kicked[0] - base[0]
@@ -164,7 +166,7 @@ def _reach(probe: Probe, state: State, slopes: Tensor, k: int, unit: float) -> t
         return total, 0
     steps = 0
     while steps < PATIENCE:
-        steps += 1  # the rest of the answer, by what the noise left in the state
+        steps += 1  # the rest of the response, through what the noise left in the state
         shifted = {**state, **{name: state[name] + leaf for name, leaf in free.items()}}
         moved, after = _move(probe, shifted, slopes, None)
         total = total + moved - base[0]

@@ -1,4 +1,4 @@
-"""Puts the laws together: which hold for a sampler, which do not, and why."""
+"""The suite of laws: it reports which of them hold for a sampler, schedule or task, which do not, and why."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LAWS: tuple[Law, ...] = tuple(
 )  # fmt: skip
 
 BY_DESIGN = ("potential", "coordinates", "scale", "translation", "zero-temperature")
-"""Laws that a right sampler may be unable to keep, so that a message names `exempt`."""
+"""Laws that a correct sampler may be unable to keep; their messages name `exempt`."""
 
 NOTHING_SHOWN = (
     "exempt from whole-law, neither linear nor a Metropolis kernel, and without a law of its own: nothing is shown of "
@@ -63,7 +63,7 @@ _REWRITTEN = "\nassert "
 
 @dataclass(frozen=True)
 class LawResult:
-    """How one law fared: outcome is "passed", "failed", "skipped" or "exempt"; message says why not passed."""
+    """The result of one law: outcome is "passed", "failed", "skipped" or "exempt"; message says why it did not pass."""
 
     law: str
     outcome: str
@@ -72,12 +72,12 @@ class LawResult:
 
 
 def check_sampler(sampler: Sampler | type[Sampler], laws: Collection[str] | None = None) -> list[LawResult]:
-    """Hold a sampler, or a class at its defaults, to all laws or those named; a few seconds."""
+    """Hold a sampler, or a class at its defaults, to all laws or to those named. This takes a few seconds."""
     return check_samplers([sampler() if isinstance(sampler, type) else sampler], laws)[0]
 
 
 def check_samplers(samplers: Sequence[Sampler], laws: Collection[str] | None = None) -> list[list[LawResult]]:
-    """The results of each sampler in turn; one fresh process serves the restore law of all of them."""
+    """Return the results of each sampler in turn; one fresh process serves the law restore for all of them."""
     for sampler in samplers:
         _check_exemptions(sampler)
     chosen = [law for law in LAWS if laws is None or law.name in laws]
@@ -100,7 +100,7 @@ def _check_exemptions(sampler: Sampler) -> None:
 
 
 def check_task(task: Task, laws: Collection[str] | None = None) -> list[LawResult]:
-    """Hold a task to all laws of tasks or those named. Raises `DataError` where its data are missing."""
+    """Hold a task to all laws for tasks or to those named; raise `DataError` if its data are missing."""
     from plugins.laws.task_laws import TASK_LAWS
 
     tried = task.for_laws()
@@ -108,7 +108,7 @@ def check_task(task: Task, laws: Collection[str] | None = None) -> list[LawResul
 
 
 def check_schedule(schedule: Schedule, laws: Collection[str] | None = None) -> list[LawResult]:
-    """Hold a schedule to all laws of schedules or those named."""
+    """Hold a schedule to all laws for schedules or to those named."""
     from plugins.laws.schedule_laws import SCHEDULE_LAWS
 
     return [_result(name, partial(law, schedule)) for name, law in SCHEDULE_LAWS if laws is None or name in laws]
@@ -136,7 +136,7 @@ def _judge(sampler: Sampler, law: Law, i: int, resumption: Resumption | None) ->
 
 
 def _with_advice(law: Law, sampler: Sampler) -> None:
-    """Check a law; where the sampler raises an error because theta has several coordinates, the error says so."""
+    """Check a law. If the sampler fails because theta has several coordinates, add a note to the error."""
     try:
         law.check(sampler)
     except (Broken, Skip, AssertionError, DataError):
@@ -148,7 +148,7 @@ def _with_advice(law: Law, sampler: Sampler) -> None:
 
 
 def _in_one_dimension_only(sampler: Sampler) -> bool:
-    """Whether a step works on a Gaussian in one dimension and raises an error in three."""
+    """Return whether a step works on a Gaussian in one dimension and raises an error in three."""
     for dim in (1, 3):
         try:
             Probe(sampler, 0.1, 1.0, (1.0,) * dim)
@@ -158,7 +158,7 @@ def _in_one_dimension_only(sampler: Sampler) -> bool:
 
 
 def nothing_is_shown(sampler: Sampler) -> bool:
-    """Whether real-loop has nothing to say about a sampler, and it ships no law of its own."""
+    """Return whether the law real-loop does not apply to a sampler, and the sampler ships no law of its own."""
     if law_of(type(sampler)).ships:
         return False
     try:
@@ -169,7 +169,7 @@ def nothing_is_shown(sampler: Sampler) -> bool:
 
 
 def place_of(error: BaseException) -> str:
-    """Where in a plugin's code an error was raised, " (file:line, in function)"; "" where none of it is a plugin's."""
+    """Return where in a plugin's code an error was raised, " (file:line, in function)", or "" if in none of it."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -182,13 +182,13 @@ def place_of(error: BaseException) -> str:
 
 
 def _lines_of(sampler: Sampler) -> str:
-    """Where the step of a sampler is written, for a message."""
+    """Return where the step of a sampler is defined, for a message."""
     code = getattr(type(sampler).step, "__code__", None)
     return "" if code is None else f" ({os.path.relpath(code.co_filename)}:{code.co_firstlineno})"
 
 
 def _result(law: str, check: Callable[[], None], cause: str = "", after: str = "") -> LawResult:
-    """Run one law; whatever is raised is how it fared, save that data are missing."""
+    """Run one law and return its result. Every exception becomes a result, except `DataError`, which is raised."""
     began = time.perf_counter()
     outcome, message = "passed", ""
     try:
@@ -196,10 +196,10 @@ def _result(law: str, check: Callable[[], None], cause: str = "", after: str = "
     except Skip as reason:
         outcome, message = "skipped", str(reason)
     except (Broken, AssertionError) as verdict:
-        # pytest adds the expression to the asserts of a distribution that has a plugin of its own
+        # pytest adds the expression to the asserts of a distribution that has a plugin of its own.
         usual = getattr(verdict, "cause", "") or cause
-        said = f". Usual cause: {usual}" if usual else ""
-        outcome, message = "failed", f"{str(verdict).partition(_REWRITTEN)[0]}{said}{after}"
+        advice = f". Usual cause: {usual}" if usual else ""
+        outcome, message = "failed", f"{str(verdict).partition(_REWRITTEN)[0]}{advice}{after}"
     except DataError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its failure of this law

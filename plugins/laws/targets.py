@@ -1,6 +1,6 @@
-"""The targets that the whole law of a sampler is simulated on: their energies, their exact draws, and their moments.
+"""The targets on which the whole law of a sampler is simulated: their energies, exact draws, and moments.
 
-Each is made of independent blocks, so a sampler meets it in as many dimensions as it needs.
+Each consists of independent blocks, so it exists in as many dimensions as a sampler needs.
 
 gaussian    U = sum_i theta_i^2 / 2
 quartic     U = sum_i theta_i^2 / 2 + theta_i^4 / 4
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 GRID = np.linspace(-24, 24, 19201)
-"""Where the law of a coordinate is tabulated: a standard deviation of 3 ends in tails of 1e-15."""
+"""Where the law of a coordinate is tabulated: with a standard deviation of 3, the tails left out are below 1e-15."""
 
 CORRELATION = 0.9
 CONDITION = 100.0
 
 
 def quartic_density(T: float) -> Array:
-    """The law of a coordinate of the quartic under exp(-U/T), as probabilities on the grid."""
+    """Return the law of a coordinate of the quartic under exp(-U/T), as probabilities on the grid."""
     mass = np.exp(-(GRID**2 / 2 + GRID**4 / 4) / T)
     return mass / mass.sum()
 
 
 @cache
 def precision(kind: str) -> Array:
-    """The precision matrix of one block of a Gaussian target."""
+    """Return the precision matrix of one block of a Gaussian target."""
     if kind == "gaussian":
         return np.eye(1)
     if kind == "correlated":
@@ -57,9 +57,9 @@ def precision(kind: str) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """What the kept draws should follow: independent coordinates z = theta W of mean 0, variance 1 and E z^4 `fourth`.
+    """The law of the kept draws: independent coordinates z = theta W of mean 0, variance 1 and E z^4 = `fourth`.
 
-    `draw` makes exact theta (C, D) of the law from generators.
+    `draw` makes exact draws theta (C, D) of the law from streams.
     """
 
     whiten: Array
@@ -69,9 +69,9 @@ class Law:
 
 @dataclass(frozen=True)
 class Target:
-    """A target in `dim` dimensions at temperature T, with gradients whose noise has this variance.
+    """A target in `dim` dimensions at temperature T, with gradient noise of variance `variance`.
 
-    `density` is the law of a coordinate on GRID where it is not exp(-U/T); None where it is, at `ratio` times T.
+    `density` is the law of a coordinate on GRID if that is not exp(-U/T); if None, the law is exp(-U / (ratio T)).
     """
 
     kind: str
@@ -83,42 +83,42 @@ class Target:
 
     @property
     def quartic(self) -> bool:
-        """Whether it is no Gaussian."""
+        """Whether the target is the quartic, which is not Gaussian."""
         return self.kind == "quartic"
 
     @cached_property
     def precision(self) -> Array:
-        """The precision matrix (D, D); of the quartic, its quadratic part."""
+        """The precision matrix (D, D); for the quartic, that of its quadratic part."""
         block = precision("gaussian" if self.quartic else self.kind)
         return np.kron(np.eye(self.dim // len(block)), block).astype(np.float64)
 
     @property
     def curvature(self) -> float:
-        """The largest eigenvalue of the Hessian, an average one where it changes."""
+        """The largest eigenvalue of the Hessian; an average one if the Hessian is not constant."""
         return 1 + 3 * self.law_variance if self.quartic else float(np.linalg.eigvalsh(self.precision)[-1])
 
     @property
     def condition(self) -> float:
-        """The largest over the least eigenvalue."""
+        """The largest eigenvalue of the precision over the smallest."""
         values = np.linalg.eigvalsh(self.precision)
         return float(values[-1] / values[0])
 
     @cached_property
     def coordinate(self) -> Array | None:
-        """The law of a coordinate as probabilities on the grid, where it is not Gaussian."""
+        """The law of a coordinate as probabilities on the grid; None if it is Gaussian."""
         if self.density is not None:
             return np.array(self.density)
         return quartic_density(self.ratio * self.T) if self.quartic else None
 
     @property
     def law_variance(self) -> float:
-        """The variance of a coordinate that has a tabulated law."""
+        """The variance of a coordinate whose law is tabulated."""
         assert self.coordinate is not None
         return float(self.coordinate @ GRID**2)
 
     @cached_property
     def law(self) -> Law:
-        """What the draws should follow."""
+        """The law that the draws should follow."""
         mass = self.coordinate
         if mass is None:
             root = np.linalg.cholesky(self.precision) / np.sqrt(self.ratio * self.T)
@@ -136,7 +136,7 @@ class Target:
 
     @cached_property
     def task(self) -> TargetTask:
-        """The target as a task of the harness's own loop."""
+        """The target as a task for the harness's own loop."""
         task = TargetTask(curvatures=(1.0,) * self.dim, variance=self.variance)
         object.__setattr__(task, "_target", self)
         return task
@@ -151,7 +151,7 @@ def _normals(streams: Sequence[Streams], dim: int) -> Tensor:
 
 
 class TargetProblem(GaussianProblem):
-    """The potential of a target; chains start at exact draws of the law that the sampler should have."""
+    """The potential of a target. Chains start at exact draws of the law that the sampler should have."""
 
     def __init__(self, target: Target, streams: Sequence[Streams]) -> None:
         super().__init__(torch.ones(target.dim, dtype=torch.float64), variance=target.variance, streams=streams)
@@ -161,18 +161,18 @@ class TargetProblem(GaussianProblem):
         self.dense = not np.array_equal(target.precision, np.eye(target.dim))
 
     def initial(self) -> Tensor:
-        """Exact draws (C, D)."""
+        """Return exact draws (C, D)."""
         return self.target.law.draw(self.streams)
 
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """U (C,)."""
+        """Return U (C,)."""
         U = (theta * self._slope(theta)).sum(1) / 2
         if self.quartic:
             U = U + theta.square().square().sum(1) / 4
         return U if batch is None else U + (batch["slope"] * theta).sum(1)
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """grad U (C, D)."""
+        """Return grad U (C, D)."""
         g = self._slope(theta)
         if self.quartic:
             g = g + theta * theta.square()
@@ -182,7 +182,7 @@ class TargetProblem(GaussianProblem):
         return (theta[:, None, :] * self.precision).sum(-1) if self.dense else theta
 
     def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """The inverse Hessian of U and its divergence; constant but for the quartic: 1 / (1 + 3 theta^2)."""
+        """Return the inverse Hessian of U and its divergence: constant, except 1 / (1 + 3 theta^2) for the quartic."""
         if self.quartic:
             inverse = 1 / (1 + 3 * theta.square())
             return inverse.diag_embed(), -6 * theta * inverse.square()
@@ -191,12 +191,12 @@ class TargetProblem(GaussianProblem):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetTask(GaussianTask):
-    """A target as a task; `Target.task` makes it."""
+    """A target as a task, made by `Target.task`."""
 
     curvatures: tuple[float, ...] = param((1.0,), meaning="as many ones as dimensions")
 
     def curvature(self) -> float:
-        """The largest eigenvalue of the Hessian."""
+        """Return the largest eigenvalue of the Hessian."""
         return self.target.curvature
 
     @property
@@ -206,5 +206,5 @@ class TargetTask(GaussianTask):
         return found
 
     def build(self, streams: Sequence[Streams], device: str) -> TargetProblem:
-        """The problem of `len(streams)` chains, on CPU."""
+        """Return the problem of `len(streams)` chains, on CPU."""
         return TargetProblem(self.target, streams)

@@ -1,4 +1,4 @@
-"""The law on compiled steps: U and grad U of a task are then what they are step by step."""
+"""The law for compiled steps: they give the same U and grad U of a task as plain steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEPS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class _Probe(Sampler):
-    """A small step down the mean of the gradients on the batch and on all the data; the state is U on the batch."""
+    """A small step down the mean of the batch gradient and the full gradient; the state is U on the batch."""
 
     full_gradients_per_step: ClassVar[int] = 1
 
@@ -36,7 +36,7 @@ class _Probe(Sampler):
 
 
 def law_compiled_is_plain(task: Task) -> None:
-    """A few steps end at the same place, with the same U, in both modes but for rounding."""
+    """A few steps end at the same position, with the same U, in both modes up to rounding."""
     import torch
 
     task = in_batches(task)

@@ -1,7 +1,7 @@
-"""The laws that every task keeps. Each is a function of a task that raises `AssertionError` where it is broken.
+"""The laws for tasks. Each is a function of a task that raises `AssertionError` if the law does not hold.
 
-The message says what is wrong, by how much, and the usual cause. A law that has nothing to say about a task raises
-`Skip`. Tasks are tried with a few chains on CPU; those with data need it.
+The message says what is wrong, by how much, and the usual cause. A law that does not apply to a task raises `Skip`.
+Tasks are tested with a few chains on CPU; a task with data needs its data.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LEVEL = 5.0
 
 
 def law_mean_of_batches(task: Task) -> None:
-    """The mean of the stochastic gradients is the full gradient: exactly over an epoch, else within noise."""
+    """The mean of the stochastic gradients is the full gradient: exactly over an epoch, otherwise within noise."""
     minibatched = in_batches(task)
     problem = _build(minibatched)
     theta = problem.initial()
@@ -93,10 +93,10 @@ def law_gradient_is_that_of_the_energy(task: Task) -> None:
 
 
 def law_prior_counted_once(task: Task) -> None:
-    """Far out U grows as the declared prior does, on all the data and on every batch of an epoch.
+    """Far from the origin U grows as the declared prior does, on all the data and on every batch of an epoch.
 
-    Where U goes by the precision that the task declares, U differs as the prior does at two of them: a network's
-    likelihood grows, too. On a batch without rows, which a `DataTask` may be given, U is the prior alone.
+    If U uses the precision that the task declares, two values of it are compared instead, because the likelihood of a
+    network grows too. On a batch without rows, which a `DataTask` may be given, U is the prior alone.
     """
     precision = task.prior_precision
     if precision is None:
@@ -138,18 +138,18 @@ def law_prior_counted_once(task: Task) -> None:
 
 
 def _without_rows(problem: DataProblem, theta: Tensor, batches: Batch) -> Tensor:
-    """U (C,) on a batch whose places are all empty."""
+    """Return U (C,) on a batch in which no place has a row."""
     batch = _at(batches, 0)
     return problem.energy(theta, batch | {"index": batch["index"] * 0 + problem.terms})
 
 
 def _priors(problem: Problem, other: Problem, theta: Tensor, batch: Batch | None) -> Tensor:
-    """How often (C,) the prior is counted, by two problems whose prior precision differs by 1."""
+    """Return how often (C,) the prior is counted, from two problems whose prior precisions differ by 1."""
     return 2 * (other.energy(theta, batch) - problem.energy(theta, batch)) / theta.square().sum(1)
 
 
 def _of_precision(task: Task, precision: float) -> Task:
-    """The task with another `prior_precision`, be it a setting or an attribute of the class."""
+    """Return the task with another `prior_precision`, which may be a setting or an attribute of the class."""
     if "prior_precision" in {field.name for field in dataclasses.fields(task)}:
         return dataclasses.replace(task, prior_precision=precision)  # type: ignore[call-arg]
     kind = type(type(task).__name__, (type(task),), {"prior_precision": precision})
@@ -182,7 +182,7 @@ def law_batch_sizes_agree(task: Task) -> None:
 def law_truth_by_another_route(task: Task) -> None:
     """The stated mean and covariance agree with quadrature (D <= 2) or importance sampling of the task's own U.
 
-    Compared are the mean and the sd along every direction of the truth.
+    The mean and the sd along every direction of the truth are compared.
     """
     truth = task.truth()
     if truth is None:
@@ -190,7 +190,7 @@ def law_truth_by_another_route(task: Task) -> None:
     found: Estimate = quadrature(task, truth) if task.dim() <= 2 else importance_sampling(task, truth)
     along = truth.directions
     sd = np.sqrt((along @ truth.covariance * along).sum(axis=1))
-    # Bounds of the truth's own errors, which it states for the coordinates only.
+    # Bounds of the truth's own errors, which the truth states for the coordinates only.
     own = np.abs(along) @ truth.mean_mcse, sd * (truth.sd_mcse / truth.sd).max()
     errors = {
         "mean": (found.mean - along @ truth.mean, np.hypot(found.mean_error, own[0])),
@@ -208,7 +208,7 @@ def law_truth_by_another_route(task: Task) -> None:
 
 
 def law_state_restores_the_batches(task: Task) -> None:
-    """A problem restored from `state` draws the batches that the first one goes on to draw."""
+    """A problem restored from `state` draws the same batches as the original one draws next."""
     import torch
 
     minibatched = in_batches(task)
@@ -227,7 +227,7 @@ def law_state_restores_the_batches(task: Task) -> None:
 
 
 def law_chains_do_not_interact(task: Task) -> None:
-    """One chain at infinity leaves U and grad U of the others as they were, bit for bit."""
+    """A chain that is not finite leaves U and grad U of the others unchanged, bit for bit."""
     import torch
 
     problem = _build(in_batches(task))

@@ -1,4 +1,4 @@
-"""The laws that the observers of a task keep: blocks do not matter, weights count."""
+"""The laws for the observers of a task: the division into blocks does not matter, and weights count."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHAINS = 3
 
 
 def law_blocks_do_not_matter(task: Task) -> None:
-    """An observer says the same of weighted draws in one block, one by one, and in blocks with restarts between."""
+    """An observer gives the same result for weighted draws in one block, one by one, and in blocks with restarts."""
     draws, weights, steps = _draws(task)
     pieces = {
         "one block": [len(draws)],
@@ -44,7 +44,7 @@ def law_blocks_do_not_matter(task: Task) -> None:
 
 
 def law_weights_count(task: Task) -> None:
-    """An observer says something else of draws that weigh unequally, and the same where all weights are tripled."""
+    """An observer gives another result if draws have unequal weights, and the same if all weights are tripled."""
     draws, weights, steps = _draws(task)
     size = [len(draws)]
     weighted, tripled, equal = (_observed(task, draws, w, steps, size) for w in (weights, 3 * weights, weights**0))
@@ -58,7 +58,7 @@ def law_weights_count(task: Task) -> None:
 
 
 def _draws(task: Task) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
-    """Made-up draws (400, C, D) around the starting points, unequal weights (400, C), and the steps, with gaps."""
+    """Return draws (400, C, D) around the starting points, unequal weights (400, C), and steps with gaps."""
     import torch
 
     start = _build(task).initial()
@@ -106,7 +106,7 @@ def _observer(task: Task, steps: NDArray[np.int64]) -> Observer:
 
 
 def _difference(a: Outcome, b: Outcome, rtol: float = 1e-8) -> str | None:
-    """The first thing in which two outcomes differ, in words."""
+    """Return the first difference between two outcomes, in words, or None."""
     if a.metrics.keys() != b.metrics.keys() or a.curves.keys() != b.curves.keys():
         return "there are other metrics or curves"
     for name, value in a.metrics.items():

@@ -1,4 +1,4 @@
-"""The law on the streams of a task: where a chain starts and what it meets is its own seed's and its own chain's."""
+"""The law for the streams of a task: the start and the batches of a chain depend on its own seed and number only."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ ALONE = 2
 
 
 def law_chains_have_their_own_streams(task: Task) -> None:
-    """Starts and batches of a chain are the same alone and among others, and unlike those of other chains and seeds."""
+    """Starts and batches of a chain are the same alone and among others, and differ from other chains and seeds."""
     import torch
 
     task = in_batches(task)
-    crowd, alone, other = (_met(task, chains, seed) for chains, seed in ((CHAINS, 0), ((ALONE,), 0), ((ALONE,), 1)))
-    for name, leaf in crowd.items():
+    cases = (CHAINS, 0), ((ALONE,), 0), ((ALONE,), 1)
+    together, alone, other = (_starts_and_batches(task, chains, seed) for chains, seed in cases)
+    for name, leaf in together.items():
         assert torch.equal(leaf[ALONE], alone[name][0]), (
             f"{name}: chain {ALONE} of {len(CHAINS)} meets another one than alone; usual causes: one generator for "
             "all chains, drawn chain after chain, or rows of another chain"
@@ -37,8 +38,8 @@ def law_chains_have_their_own_streams(task: Task) -> None:
         )
 
 
-def _met(task: Task, chains: Sequence[int], seed: int) -> dict[str, Tensor]:
-    """The starts (C, D), and the batches of an epoch and more with the chains as their leading axis."""
+def _starts_and_batches(task: Task, chains: Sequence[int], seed: int) -> dict[str, Tensor]:
+    """Return the starts (C, D), and the batches of more than an epoch with the chains as their leading axis."""
     problem = task.build([Streams(seed, chain, ("laws",)) for chain in chains], "cpu")
     batches = problem.draw_batches(task.steps_per_epoch() + 2)
     return {"start": problem.initial()} | {f"batch {name}": leaf.transpose(0, 1) for name, leaf in batches.items()}

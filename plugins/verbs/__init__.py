@@ -7,7 +7,7 @@ from harness import Info, hook
 
 @hook
 def bench_verbs() -> list[Info]:
-    """The verbs of this package."""
+    """Return the verbs of this package."""
     return [
         Info(
             "reproduce",
@@ -38,7 +38,7 @@ def bench_verbs() -> list[Info]:
 
 @hook
 def bench_facts() -> list[Info]:
-    """What follows from a sampler's code, a run's step sizes in other conventions, and what a suite's file says."""
+    """Return the functions that give facts about samplers, the step sizes of runs, and suites."""
     return [
         Info("sampler", "plugins.verbs.pages.facts:facts"),
         Info("run", "plugins.verbs.pages.conventions:facts"),

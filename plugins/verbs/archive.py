@@ -84,7 +84,7 @@ def archive(
         results, authors = Path(place) / "results", [" ".join(name.split()) for name in author]
         files = _files(store, results, out, authors, " ".join(title.split()))
         try:
-            write_whole(out, _told(written, packed(files)))
+            write_whole(out, _with_checksum(written, packed(files)))
             digest = checksum(out)
         except OSError as error:
             raise DataError(f"{out} cannot be written: {error.strerror or error}; choose another --out") from error
@@ -93,15 +93,18 @@ def archive(
     return Result(notes=[f"wrote {out}: {out.stat().st_size / 1e6:,.1f} MB, SHA-256 {digest}"])
 
 
-def _told(total: Any, blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The blocks, each added to a checksum."""
+def _with_checksum(total: Any, blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the blocks, and add each one to a checksum."""
     for block in blocks:
         total.update(block)
         yield block
 
 
 def _files(store: Store, results: Path, out: Path, authors: Sequence[str], title: str) -> Mapping[str, bytes | Path]:
-    """The files of the archive by name, in order, after the exported results were read as a store."""
+    """Export the results, read them as a store, and return the files of the archive by name, in order.
+
+    Raise `DataError` if there is no finished run.
+    """
     export(store, results)
     exported = Published(results)
     (counted,) = exported.rows("select count(*) as runs from run_status")

@@ -68,7 +68,7 @@ def check(
 
 
 def _shared(words: list[str], samplers: list[str], given: dict[str, str]) -> dict[str, list[Row]]:
-    """The rows of each name, by one process per core: first the short laws, for many names at once."""
+    """Return the rows of each name, computed by one process per core: first the short laws, for many names at once."""
     groups = 1 if len(words) < NAMES_PER_PROCESS else min(cores(), len(words))
     jobs: list[Job] = [(words[k::groups], None) for k in range(groups)]
     jobs += [([word], law) for word in samplers for law in LONG]
@@ -76,7 +76,7 @@ def _shared(words: list[str], samplers: list[str], given: dict[str, str]) -> dic
     if len(jobs) == 1:
         return _rows(jobs[0], given)
     place = multiprocessing.get_context("spawn")
-    with passed_on(), ProcessPoolExecutor(min(cores(), len(jobs)), place, _begin, (context.current(),)) as pool:
+    with passed_on(), ProcessPoolExecutor(min(cores(), len(jobs)), place, _init_worker, (context.current(),)) as pool:
         try:
             for part in pool.map(partial(_rows, given=given), jobs):
                 for word, found in part.items():
@@ -88,20 +88,20 @@ def _shared(words: list[str], samplers: list[str], given: dict[str, str]) -> dic
     return rows
 
 
-def _begin(current: context.Context) -> None:
+def _init_worker(current: context.Context) -> None:
     restore()
     context.set_current(current)
 
 
 Row = dict[str, Any]
 Job = tuple[list[str], str | None]
-"""Names, and the long law to check; None means all other laws."""
+"""Names, and the long law to check; if that is None, all other laws are checked."""
 Made = list[tuple[str, Any]]
-"""The kind and the object of each part that a name means."""
+"""The kind and the object of each part that a name stands for."""
 
 
 def _rows(job: Job, given: dict[str, str]) -> dict[str, list[Row]]:
-    """The rows of a job; all its samplers together, because they share the new process of the restore law."""
+    """Return the rows of a job, with all samplers checked together: they share the new process of the law restore."""
     import torch
 
     from plugins.laws.suite import LAWS, check_samplers, check_schedule, check_task
@@ -127,7 +127,9 @@ def _rows(job: Job, given: dict[str, str]) -> dict[str, list[Row]]:
 
 
 def _made(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
-    """The sampler, schedule or task of that name with the given settings; for a method, its sampler and schedule.
+    """Return the sampler, schedule or task of that name with the given settings, or a method's sampler and schedule.
+
+    Raise `UsageError` if there is none.
 
     TASK@PROTOCOL is a task with the settings of a protocol.
     """
@@ -157,7 +159,7 @@ def _made(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
 
 
 def _protocol(offer: Offer, name: str | None) -> dict[str, Any]:
-    """The settings of a task's protocol; {} where none is named."""
+    """Return the settings of a task's protocol; {} if no protocol is named."""
     if name is None:
         return {}
     known = {protocol.name: protocol for protocol in loaded(offer).protocols}
@@ -172,7 +174,10 @@ def _of(settings: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def _at_defaults(offer: Offer, settings: dict[str, Any]) -> Any:
-    """The object at its defaults and these settings; a schedule's numbers without a default get example values."""
+    """Return the object at its defaults and these settings; numbers of a schedule without a default get example values.
+
+    Raise `UsageError` for an unknown setting, or if another setting has no default.
+    """
     cls = loaded(offer)
     fields = [field.name for field in schema(cls)]
     unknown = next((name for name in settings if name not in fields), None)

@@ -1,4 +1,4 @@
-"""`bench export`: finished runs as Parquet files, to be committed, or put on any static host."""
+"""`bench export`: write finished runs as Parquet files, to commit them or put them on any static host."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def gc(
 
 
 def _forget(ledger: Ledger) -> list[str]:
-    """Remove the deleted attempts from the database, then delete the trash folder; returns notes."""
+    """Remove the deleted attempts from the database, then delete the trash folder; return notes."""
     notes: list[str] = []
     trash = ledger.root / TRASH
     store = Store(ledger.root)

@@ -57,7 +57,7 @@ def merge(folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", hel
 
 
 def _older(row: dict[str, object]) -> str:
-    """The attempt that does not count, and whether it ran elsewhere."""
+    """Return the attempt that does not count, and whether it ran in another environment."""
     return f"{row['other']}" if row["same_environment"] else f"{row['other']} (another environment)"
 
 

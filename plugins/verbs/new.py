@@ -30,7 +30,7 @@ NEXT = {
     "task": ("bench check {name}", "bench run --sampler sgld --task {name}"),
     "report": ("python -m pytest {folder}", "bench report {name}"),
 }
-"""Kind -> how to check it and how to use it, once it is installed."""
+"""For each kind, the commands that check it and use it once it is installed."""
 
 
 def new(
@@ -77,7 +77,7 @@ def _check_name(name: str, registry: Registry) -> None:
 
 
 def _importable(module: str) -> bool:
-    """Whether a module of that name exists; a folder in the current directory does not count."""
+    """Return whether a module of that name exists; a folder in the current directory does not count."""
     spec = importlib.util.find_spec(module)
     return spec is not None and spec.origin is not None
 

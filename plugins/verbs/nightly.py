@@ -63,7 +63,7 @@ def nightly(
     check_size(chosen.entries, max_runs)
     entries = _entries(chosen, ledger, places[0])
     ledger.prepare()
-    with _alone(ledger.root / "nights", chosen.name):
+    with _locked(ledger.root / "nights", chosen.name):
         wanted = {p.spec.key: p for entry in entries for p in entry.planned if p.spec.key not in entry.skipped}
         outcome = execute(list(wanted.values()), places, retry=True, long_is_fine=True, timeout=limit)
         if outcome.detached:
@@ -76,7 +76,7 @@ def nightly(
 
 
 def _entries(chosen: Suite, ledger: Ledger, place: local.Place) -> list[SuiteCommand]:
-    """All commands of a suite, planned before anything is run; an error names the command."""
+    """Plan all commands of a suite before anything is run; an error names the command."""
     measure, absent = rates.measured(ledger, place), absent_data()
     found = []
     for number, request in zip(chosen.numbers, chosen.entries, strict=True):
@@ -90,8 +90,11 @@ def _entries(chosen: Suite, ledger: Ledger, place: local.Place) -> list[SuiteCom
 
 
 @contextmanager
-def _alone(folder: Path, name: str) -> Iterator[None]:
-    """Lock the suite: of two commands, one would compare and publish runs that the other is still doing."""
+def _locked(folder: Path, name: str) -> Iterator[None]:
+    """Lock the suite: otherwise a second command would compare and publish runs that the first is still doing.
+
+    Raise `RunError` if it is locked.
+    """
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}.lock"
     try:

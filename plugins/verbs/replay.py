@@ -17,7 +17,7 @@ from plugins.verbs.upkeep.lookup import concluded_attempt
 from plugins.verbs.upkeep.replay import Replay
 
 COORDINATES = 8
-"""Shown coordinates of a position."""
+"""Coordinates of a position that are shown."""
 
 
 def replay(
@@ -43,10 +43,10 @@ def replay(
     job = Job([asked.spec], here.results, asked.device, asked.device, 1, here.plugins, names, asked.data)
     with Progress([job]) as progress:
 
-        def listen(kind: str, told: dict[str, Any]) -> None:
+        def listen(kind: str, content: dict[str, Any]) -> None:
             """Show progress only: warnings were shown at the first run, and the result says how it ended."""
             if kind == "progress":
-                progress.listen(kind, told)
+                progress.listen(kind, content)
 
         found = replays.replay(asked, job, listen)
     return Result(_answer(found), [_record(found)], exit_code=int(not found.same))
@@ -70,7 +70,7 @@ def _answer(found: Replay) -> list[Table | str]:
 
 
 def _ending(found: Replay) -> str:
-    """How the replay ended: "done", "diverged at step 120, chain 2, a step before at [1.2e+308, 0.1]"."""
+    """Return how the replay ended: "done", "diverged at step 120, chain 2, a step before at [1.2e+308, 0.1]"."""
     status = str(found.again["status"])
     if status != Status.DIVERGED:
         return f"{status}: {found.again['reason']}" if found.again.get("reason") else status

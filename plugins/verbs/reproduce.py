@@ -32,7 +32,7 @@ BUDGETS = ("paper", "quick", "smoke")
 
 @dataclass
 class PlannedCells:
-    """The runs of one task, protocol and number of chains; `left_out`: methods that are not run -> why."""
+    """The runs of one task, protocol and number of chains. `left_out` has the reason why a method is not run."""
 
     planned: list[Planned] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -106,7 +106,7 @@ def _places(devices: str, workers: int | None) -> tuple[str, list[local.Place]]:
 def _fields(
     needed: Mapping[Setup, str], budget: str, seeds: str | None, kind: str, place: local.Place, *, yes: bool
 ) -> dict[str, PlannedCells]:
-    """The runs by task, protocol and chains, all planned before anything is run."""
+    """Plan the runs by task, protocol and number of chains, all before anything is run."""
     ledger = Ledger(context.current().results)
     chosen_seeds = parse_seeds(seeds) if seeds is not None else None
     if chosen_seeds is not None:
@@ -134,7 +134,7 @@ def _fields(
 def _plan(
     side: Setup, budget: str, seeds: Sequence[int] | None, kind: str, ledger: Ledger, place: local.Place
 ) -> list[Planned]:
-    """The runs of a side as published and, at the paper's length, those of its declared sweep."""
+    """Return the runs of a side as published and, with the paper's budget, those of its declared sweep."""
     registry, task = context.plugins(), f"{side.task}@{side.protocol}"
     asked = RunRequest([side.method], [task], seeds, side.chains, budget, device=kind)
     found = {run.spec.key: run for run in plan(registry, asked, ledger, rates.measured(ledger, place))}
@@ -158,7 +158,7 @@ def _execute(
     *,
     yes: bool,
 ) -> bool:
-    """Run what is missing and print what is left out; returns whether a run failed. A divergence is a result."""
+    """Run what is missing, print what is left out, and return whether a run failed; a divergence is a result."""
     for why, methods in _by_reason(found.left_out).items():
         context.say(f"{name}: {', '.join(methods)} left out: {why}")
     if not found.planned:
@@ -167,7 +167,7 @@ def _execute(
     Ledger(context.current().results).prepare()
     try:
         outcome = execute(found.planned, places, retry=retry, long_is_fine=yes, timeout=limit)
-    except UsageError as refusal:  # it would take over a day; the other fields go on
+    except UsageError as refusal:  # it would take over a day; the other tables are run
         context.say(f"{name} left out: {refusal}")
         return False
     return bool(outcome.failures) or any(status not in FINAL for status in outcome.statuses.values())
@@ -186,7 +186,7 @@ def _name(side: Setup) -> str:
 
 
 def _export(store: Store, folder: Path) -> list[str]:
-    """Add the runs that cells and claims use to a folder of Parquet files; returns notes."""
+    """Add the runs that cells and claims use to a folder of Parquet files; return notes."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

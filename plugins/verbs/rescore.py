@@ -72,7 +72,7 @@ def rescore(
 
 
 def _measure(found: Found, rows: list[Row], written: list[str]) -> None:
-    """Measure in a worker; its messages extend `rows`, `written` and `found.refused`."""
+    """Compute metrics in a worker; its messages extend `rows`, `written` and `found.refused`."""
     from plugins.verbs.upkeep.rescore import Asked
 
     here = context.current()
@@ -80,13 +80,13 @@ def _measure(found: Found, rows: list[Row], written: list[str]) -> None:
     job = Job([run.spec for run in found.runs], here.results, "cpu", "cpu", 1, here.plugins, names)
     by_path: dict[Path, Row] = {run.attempt.path: run.row for run in found.runs}
 
-    def listen(kind: str, told: dict[str, Any]) -> None:
-        row = by_path[told["path"]]
+    def listen(kind: str, content: dict[str, Any]) -> None:
+        row = by_path[content["path"]]
         if kind == "refused":
-            found.refused.append((row, told["reason"]))
+            found.refused.append((row, content["reason"]))
             return
-        rows.extend({**_about(row), **change, "refused": None} for change in told["changes"])
-        if told["written"]:
+        rows.extend({**_about(row), **change, "refused": None} for change in content["changes"])
+        if content["written"]:
             written.append(row["attempt"])
 
     asked = [Asked(run.attempt.path, run.spec, run.metrics) for run in found.runs]
@@ -125,7 +125,7 @@ def _value(value: float | None) -> str:
 
 
 def _words(store: Store, column: str, values: Sequence[str] | None) -> list[str] | None:
-    """The names given for a column of the runs; `UsageError` with near matches for a name that no run has."""
+    """Return the names given for a column of the runs; raise `UsageError` with suggestions for a name without a run."""
     words = split(values) or None
     seen = {row[column] for row in store.rows(f"select distinct {column} from result")}  # noqa: S608 - a fixed name
     for word in words or ():

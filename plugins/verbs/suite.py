@@ -26,10 +26,10 @@ _PLAIN = (str, int, float, bool)
 
 @dataclass(frozen=True)
 class Suite:
-    """A parsed suite: its run commands in order, and the names of its reports (None: all).
+    """A parsed suite: its run commands in order, and the names of its reports (None for all of them).
 
-    A command without samplers means `ALL`: `suite_pairs.complete` puts their names there. `numbers` are those of the
-    commands in the file, from 1.
+    A command without samplers means `ALL`: `suite_pairs.complete` replaces it by their names. `numbers` are the numbers
+    of the commands in the file, from 1.
     """
 
     name: str
@@ -41,13 +41,13 @@ class Suite:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of its run commands; comments do not change it."""
+        """The SHA-256 of the run commands; comments in the file do not change it."""
         text = json.dumps([asdict(entry) for entry in self.entries], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def find(registry: Registry, name: str) -> Suite:
-    """A plugin's suite by name, or a file by path (a name with .toml or a slash)."""
+    """Return a plugin's suite by name, or the suite in a file by its path (a name with .toml or a slash)."""
     if name.endswith(".toml") or "/" in name:
         return read(Path(name))
     known = registry.suites()
@@ -63,7 +63,7 @@ def find(registry: Registry, name: str) -> Suite:
 
 
 def read(path: Path) -> Suite:
-    """The suite in a file; `UsageError` names the file, the command and the key."""
+    """Return the suite in a file; raise `UsageError` that names the file, the command and the key."""
     if not NAME.fullmatch(path.stem):
         raise UsageError(f"{path}: the file name of a suite must match {NAME.pattern}.toml")
     try:
@@ -85,14 +85,14 @@ def read(path: Path) -> Suite:
 
 
 def facts(path: Path) -> dict[str, Any]:
-    """What `bench ls suites` prints about a file."""
+    """Return what `bench ls suites` prints about a file."""
     found = read(path)
     return {"commands": len(found.entries), "summary": found.summary}
 
 
 @contextmanager
 def about(suite: Suite, number: int) -> Iterator[None]:
-    """Name the file and the command (counted from 1) in errors."""
+    """Name the file and the command (counted from 1) in errors raised in this block."""
     try:
         yield
     except (UsageError, PluginError) as error:
@@ -182,7 +182,7 @@ def _seeds(place: str, value: Any) -> list[int]:
 
 
 def _settings(place: str, run: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The values by dotted name, whether the file writes "sampler.a" in quotes or not."""
+    """Return the values by dotted name, whether the file writes "sampler.a" in quotes or not."""
     value = run.get(key, {})
     _require(isinstance(value, dict), f"{place}: {key}", value, "a table, as in { sampler.a = 5 }")
     return _flat(f"{place}: {key}", value)
@@ -199,6 +199,6 @@ def _flat(place: str, table: Mapping[str, Any], prefix: str = "") -> dict[str, A
 
 
 def _short(error: Exception) -> str:
-    """The text of an error, shortened: it may quote the whole file."""
+    """Return the text of an error, shortened because it may quote the whole file."""
     text = str(error)
     return text if len(text) <= 500 else f"{text[:500]}..."

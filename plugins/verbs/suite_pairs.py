@@ -1,6 +1,6 @@
-"""`samplers = "all"` in a suite: every sampler and method that the study of the command has settings for, by task.
+"""`samplers = "all"` in a suite: for each task, all samplers and methods for which the command's study has settings.
 
-`python -m plugins.verbs.suite_pairs TASK` prints those that can run on a task: what `nox -s tuned` tunes.
+`python -m plugins.verbs.suite_pairs TASK` prints the samplers that can run on a task, which `nox -s tuned` tunes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A sampler or method that "all" does not include on some tasks, with the reason; `number` is the command's."""
+    """A sampler or method that "all" does not include on some tasks, with the reason and the number of the command."""
 
     number: int
     method: str
@@ -33,10 +33,10 @@ class LeftOut:
 
 
 def complete(suite: Suite, registry: Registry, results: Path) -> tuple[Suite, list[LeftOut]]:
-    """The suite with names instead of "all", and what is left out of its commands.
+    """Return the suite with names instead of "all", and the samplers that are left out of its commands.
 
-    One command becomes several if tasks differ in the samplers that they get. `UsageError` if the study does not exist,
-    or has no settings for any task of the command.
+    One command becomes several if tasks have different samplers. Raise `UsageError` if the study does not exist, or has
+    no settings for any task of the command.
     """
     numbers, entries, left_out = [], [], []
     for number, request in zip(suite.numbers, suite.entries, strict=True):
@@ -52,14 +52,14 @@ def complete(suite: Suite, registry: Registry, results: Path) -> tuple[Suite, li
 
 
 def able(registry: Registry, task: str) -> list[str]:
-    """The samplers and methods that can run on a task, by name."""
+    """Return the names of the samplers and methods that can run on a task."""
     return [name for name in _methods(registry) if not _lack(registry, name, task)]
 
 
 def _pairs(
     registry: Registry, study: studies.Study, tasks: Sequence[str]
 ) -> tuple[dict[tuple[str, ...], list[str]], dict[tuple[str, str], list[str]]]:
-    """Samplers -> the tasks that get these, and (method, reason) -> the tasks that it is left out of."""
+    """Return the tasks of each tuple of samplers, and for each (method, reason) the tasks that it is left out of."""
     names: dict[tuple[str, ...], list[str]] = {}
     reasons: dict[tuple[str, str], list[str]] = {}
     for task in tasks:
@@ -82,7 +82,10 @@ def _methods(registry: Registry) -> list[str]:
 
 
 def _why_not(registry: Registry, study: studies.Study, method: str, task: str) -> str:
-    """Why the study has no settings of a method on a task; "" if it has. A tuned pair can run: nothing is loaded."""
+    """Return why the study has no settings for a method on a task, or "" if it has.
+
+    No plugin is loaded for a tuned pair, because it is known to run.
+    """
     try:
         pair = find_pair(registry, method, task)
     except BenchError as error:
@@ -93,7 +96,7 @@ def _why_not(registry: Registry, study: studies.Study, method: str, task: str) -
 
 
 def _lack(registry: Registry, method: str, task: str) -> str:
-    """Why the method cannot run on the task, or what is wrong with it; "" if it can."""
+    """Return why the method cannot run on the task, or what is wrong with either; "" if it can."""
     try:
         pair = find_pair(registry, method, task)
         return lack(sampler_facts(pair.sampler, {}), task_facts(pair.task, {}))

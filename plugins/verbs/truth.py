@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from harness.contracts.reference import Reference
 
 LARGEST = 1000
-"""Coordinates of a target: the draws of that many take half a gigabyte, and the record 20 MB."""
+"""Most coordinates of a target: their draws take half a gigabyte, and the record 20 MB."""
 SHOWN = 20
 COLUMNS = ["coordinate", "mean", "error of the mean", "sd", "error of the sd"]
 FUNCTION_COLUMNS = ["function", *COLUMNS[1:], "R-hat"]
@@ -69,7 +69,7 @@ def truth(
         ledger.prepare()
         names = tuple(sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged}))
         job = Job([spec], here.results, "cpu", "cpu", 1, here.plugins, names, data_files(facts))
-        made = call("plugins.verbs.upkeep.truth:compute", job, draws, listen=lambda _, told: context.say(told["text"]))
+        made = call("plugins.verbs.upkeep.truth:compute", job, draws, listen=lambda _, sent: context.say(sent["text"]))
         record = sealed({"task": spec.task.name, "params": dict(spec.task.params), **made})
         path.parent.mkdir(exist_ok=True)
         write_json(path, record)
@@ -97,16 +97,16 @@ def _quality(record: dict[str, Any]) -> str:
 
 
 def _accepted(record: dict[str, Any], found: Reference) -> str:
-    told = (
+    text = (
         f"{record['chains']} chains of {record['draws']} draws: largest R-hat {max(record['rhat']):.3f}, "
         f"acceptance {record['acceptance']:.2f} (least {record['acceptance_worst_chain']:.2f}); tier: {found.tier}"
     )
     other = found.tempering
     if other is None:
-        return told
+        return text
     swaps = f"{min(other.swap_acceptance):.2f} to {max(other.swap_acceptance):.2f} of the swaps accepted"
     verdict = f"cannot decide: {other.unfit}" if other.unfit else "agrees"
-    return f"{told}\nparallel tempering {verdict} ({swaps}, {other.round_trips} round trips)"
+    return f"{text}\nparallel tempering {verdict} ({swaps}, {other.round_trips} round trips)"
 
 
 def _functions(record: dict[str, Any]) -> list[dict[str, Any]]:

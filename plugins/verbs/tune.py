@@ -40,7 +40,7 @@ COLUMNS = (
 
 
 class _Job:
-    """One pair: its search, and the runs of its trials. Raises what a run of the pair as it is would raise."""
+    """The search of one pair, and the runs of its trials. `__init__` raises the errors that a run of it raises."""
 
     def __init__(
         self, asked: RunRequest, metric: str | None, stated: Sequence[str], trials: int, ledger: Ledger
@@ -58,11 +58,11 @@ class _Job:
 
     @property
     def name(self) -> str:
-        """The pair for people."""
+        """The pair as text, METHOD on TASK@PROTOCOL."""
         return "{} on {}@{}".format(*self.place)
 
     def plan(self, seeds: Sequence[int]) -> list[Planned]:
-        """The runs of these seeds of the trials that go on; a trial whose values are refused ends."""
+        """Return the runs with these seeds of all trials that continue; a trial whose values are refused ends."""
         found: list[Planned] = []
         for trial in self.search.round:
             if not trial.going:
@@ -79,7 +79,7 @@ class _Job:
         return found
 
     def judge(self) -> None:
-        """Note the objective of the runs that were planned last."""
+        """Record the objective of the runs that were planned last."""
         for trial in self.search.round:
             for key in trial.keys[len(trial.seen) :]:
                 standing = self.ledger.standing(key)
@@ -152,11 +152,11 @@ def tune(
         for name in asked.tasks
     ]  # fmt: skip
     jobs = [job for group in groups for job in group]
-    _tell_what_changed(file, jobs)
+    _print_changed_code(file, jobs)
     ledger.prepare()
     found: dict[studies.Place, dict[str, Any]] = {}
     for group in groups:
-        size = group[0].together  # of seeds that advance together: between them nothing is gained by stopping
+        size = group[0].together  # of seeds that advance together: stopping between them would save nothing
         stages = [numbers[k : k + size] for k in range(0, seeds, size)]
         for begun in range(0, trials, TOGETHER):
             for job in group:
@@ -177,8 +177,8 @@ def tune(
     return _result(found, jobs, study, file)
 
 
-def _tell_what_changed(file: Path, jobs: Sequence[_Job]) -> None:
-    """Name the pairs of the study whose code has changed: their trials are run again."""
+def _print_changed_code(file: Path, jobs: Sequence[_Job]) -> None:
+    """Print the pairs in the study whose code has changed: their trials are run again."""
     known = studies.read(file) if file.is_file() else {}
     for job in jobs:
         if changed := job.place in known and studies.changed_code(known[job.place], sources(job.spec)):

@@ -1,4 +1,4 @@
-"""`bench verify`: how far somebody's results can be trusted; and to take them into a leaderboard."""
+"""`bench verify`: determine how far results from others can be trusted, and add them to a leaderboard."""
 
 from __future__ import annotations
 

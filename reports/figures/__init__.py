@@ -1,1 +1,1 @@
-"""Reports that are figures, one a file."""
+"""Reports that are figures, one per file."""

@@ -13,19 +13,19 @@ from reports.figures.parts import Panel, legend_below, sparse
 from reports.figures.styles import looks
 
 LOW = 0.05
-"""Where the autocorrelation of all methods stays below it, the axis ends."""
+"""The axis ends where the autocorrelations of all methods stay below this value."""
 LAGS = 400
 """Lags that are drawn, evenly spaced, beside the first 50."""
 
 
 class Autocorrelation(ChainReport):
-    """The autocorrelation of all chains of a run together against the lag in kept draws, a line a method:
+    """The autocorrelation of all chains of a run together against the lag in kept draws, one line per method:
 
         rho_t = 1 - (W - mean over chains of the autocovariance at lag t) / var+,
 
-    W the variance within chains and var+ that of all: where the chains disagree it does not fall to 0. The faint band
-    is from the lowest to the highest chain by itself. The lag counts kept draws: methods that keep every n-th step have
-    lags of n steps.
+    where W is the variance within chains and var+ that of all: if the chains disagree it does not fall to 0. The faint
+    band goes from the lowest to the highest single chain. The lag counts kept draws: methods that keep every n-th step
+    have lags of n steps.
 
     Source: A. Vehtari et al., Bayesian Analysis 16, 2021, equation 10.
     """
@@ -65,6 +65,6 @@ class Autocorrelation(ChainReport):
 
 
 def _last_high(rho: Any) -> int:
-    """A lag a little past the first at which the autocorrelation is low."""
+    """Return a lag a little after the first at which the autocorrelation is low."""
     low = np.flatnonzero(rho < LOW)
     return max(20, int(1.5 * (low[0] if len(low) else len(rho) // 2)))

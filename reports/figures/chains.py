@@ -1,4 +1,4 @@
-"""Reports of the chains of single runs: which coordinates they show, and their layout, a row a method."""
+"""Reports on the chains of single runs: which coordinates they show, and their layout, one row per method."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 SHOWN = 2
 """Coordinates of a figure."""
 SEARCHED = 1_000
-"""Coordinates among which those to show are looked for, evenly spaced."""
+"""Coordinates, evenly spaced, from which those to show are chosen."""
 FEWEST = 8
-"""Draws of a chain below which there is nothing to see."""
+"""Least number of draws of a chain for a figure."""
 CHAINS = 8
-"""Chains shown one by one, at most."""
+"""Most chains that are shown separately."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,23 +38,24 @@ class Coordinate:
 
     @property
     def name(self) -> str:
-        """For axes."""
+        """The name for axes."""
         return rf"$\theta_{{{self.index + 1}}}$"
 
     @property
     def title(self) -> str:
-        """For columns."""
+        """The title for columns."""
         return f"{self.name}{f', {self.why}' if self.why else ''}"
 
 
 class ChainReport(FieldReport):
-    """A figure for each field (task, protocol, chains, budget) of the kept draws of the lowest finished seed of each
-    method. Of more than two coordinates two are shown: that of the lowest bulk ESS and that of the largest error of the
-    mean, of any method; of more than 1,000, both are chosen among 1,000 evenly spaced ones.
+    """A figure for each field (task, protocol, chains, budget) of the kept draws of each method's lowest finished seed.
+
+    Of more than two coordinates two are shown: the one with the lowest bulk ESS and the one with the largest error of
+    the mean, of any method; of more than 1,000, both are chosen among 1,000 evenly spaced ones.
 
     each_row  inches of a method's row; 0 for a figure of one row
     note      the caption
-    weighs    whether draws count by their weights, if they have some
+    weighs    whether draws count by their weights, if they have weights
     """
 
     shown = shown("figure", "method", seed="", draws=",", coordinates=",")
@@ -92,7 +93,7 @@ class ChainReport(FieldReport):
         return Result(records=records, figures=[figure], notes=notes)
 
     def row(self, panel: Panel) -> float:
-        """Inches of a method's row."""
+        """Return the inches of a method's row."""
         return self.each_row
 
     def _draw(self, canvas: Any, panels: Sequence[Panel], task: Any, title: str) -> None:
@@ -101,11 +102,11 @@ class ChainReport(FieldReport):
 
     @abstractmethod
     def draw(self, canvas: Any, panels: Sequence[Panel], chosen: Sequence[Coordinate], task: Any) -> None:
-        """Draw these coordinates of these runs; the task is None where it cannot be made."""
+        """Draw these coordinates of these runs; the task is None if it cannot be made."""
 
 
 def seeds(panels: Sequence[Panel]) -> str:
-    """The seeds of the runs shown."""
+    """Return the seeds of the runs shown, as text."""
     found = sorted({panel.run.seed for panel in panels})
     return f"seed {found[0]}" if len(found) == 1 else "the lowest finished seed of each method"
 
@@ -118,7 +119,7 @@ def _task(panel: Panel, request: Request) -> Any:
 
 
 def coordinates(panels: Sequence[Panel], truth: Truth | None) -> list[Coordinate]:
-    """The coordinates to show, the first of the lowest ESS."""
+    """Return the coordinates to show, the one with the lowest ESS first."""
     dim = panels[0].dim
     index = np.unique(np.linspace(0, dim - 1, min(dim, SEARCHED)).round().astype(int))
     draws = {panel.label: panel.columns(index) for panel in panels}
@@ -135,7 +136,7 @@ def coordinates(panels: Sequence[Panel], truth: Truth | None) -> list[Coordinate
 
 
 def _worst(draws: Mapping[str, Array], index: Any, truth: Truth | None) -> dict[int, str]:
-    """Places in `index` of the lowest bulk ESS and of the largest error, with the method; else of the next lowest."""
+    """Return the places in `index` of the lowest bulk ESS, and of the largest error or else the next lowest ESS."""
     ess = np.stack([np.nan_to_num(diagnostics.bulk_ess(own), nan=0.0) for own in draws.values()])
     order = ess.min(axis=0).argsort()
     labels = list(draws)
@@ -150,7 +151,7 @@ def _worst(draws: Mapping[str, Array], index: Any, truth: Truth | None) -> dict[
 
 
 def rows(canvas: Any, panels: Sequence[Panel], titles: Sequence[str], x: str, **shared: Any) -> list[list[Any]]:
-    """Axes, a row a method and a column for each title, labelled at the rim."""
+    """Return axes with a row for each method and a column for each title, labelled at the edge."""
     axes = canvas.subplots(len(panels), len(titles), squeeze=False, **shared)
     for ax, title in zip(axes[0], titles, strict=True):
         ax.set_title(title, fontsize="small")
@@ -165,12 +166,12 @@ def rows(canvas: Any, panels: Sequence[Panel], titles: Sequence[str], x: str, **
 
 
 def some(chains: int) -> list[int]:
-    """The chains that are shown one by one, evenly spaced."""
+    """Return the chains that are shown separately, evenly spaced."""
     return np.unique(np.linspace(0, chains - 1, min(chains, CHAINS)).round().astype(int)).tolist()
 
 
 def chain_colours(count: int) -> list[Any]:
-    """A shade for each of so many chains; colours of their own belong to methods."""
+    """Return a shade for each of `count` chains; other colours belong to methods."""
     from matplotlib import colormaps
 
     return list(colormaps["viridis"](np.linspace(0.0, 0.9, max(count, 1))))

@@ -24,22 +24,24 @@ from reports.figures.parts import (
 )
 
 LEVELS = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""Of the exact energy above its minimum, in nats."""
+"""Levels of the exact energy above its minimum, in nats."""
 TOP = 8.0
-"""Where the colours end."""
+"""The energy at which the colours end."""
 OUTLINE = 4.0
-"""The level that stands in the panels of the methods too."""
+"""The level that is also shown in the panels of the methods."""
 UNSEEN = 3.0
-"""Expected draws of a cell that has none, at most, at 95 %: exp(-3) = 0.05."""
+"""Most expected draws of a cell that has none, at 95 %: exp(-3) = 0.05."""
 
 
 class Contours(FieldReport):
-    """A figure for each task with a two-dimensional `log_density`: U = -log pi above its minimum as lines, and under
-    them, for each method, U estimated from the share p of its draws in a cell of area a, -log(p / a), as colours.
+    """A figure for each task with a two-dimensional `log_density`: U = -log pi above its minimum as lines.
 
-    The draws are counted, not smoothed: a kernel fills the valleys between modes and shows barriers that are too low.
-    A cell without draws has no colour: of n independent draws, none falls into it where U is above log(n a / 3) or so.
-    Cells are as fine as the draws allow.
+    Under the lines, for each method, are colours for U estimated from the share p of its draws in a cell of area a,
+    -log(p / a).
+
+    The draws are counted, not smoothed: a kernel fills the valleys between modes and shows barriers that are too low. A
+    cell without draws has no colour: of n independent draws, none falls into it if U is above about log(n a / 3). Cells
+    are as fine as the draws allow.
     """
 
     name: ClassVar[str] = "contours"
@@ -69,19 +71,19 @@ class Contours(FieldReport):
 
 
 def energies(draws: Array, bounds: Sequence[Array], shares: Array | None = None) -> Array:
-    """-log of the density of the draws (n, 2) in each cell, (y, x); NaN in a cell without draws."""
+    """Return -log of the density of the draws (n, 2) in each cell, (y, x); NaN in a cell without draws."""
     weights = np.full(len(draws), 1 / len(draws)) if shares is None else shares
     share = plane.histogram(draws, bounds, weights)
     return -np.log(np.where(share > 0, share / plane.area(bounds), np.nan))
 
 
 def visible(count: int, bounds: Sequence[Array]) -> float:
-    """The energy above which `count` independent draws leave a cell empty."""
+    """Return the energy above which `count` independent draws leave a cell empty."""
     return float(np.log(count * plane.area(bounds) / UNSEEN))
 
 
 def _lines(ticks: Sequence[Array], energy: Array, level: float) -> list[Array]:
-    """The contour at a level, each of its lines thinned to some 150 points."""
+    """Return the contour at a level, each of its lines thinned to some 150 points."""
     from contourpy import contour_generator
 
     lines = contour_generator(*ticks, energy).lines(level)

@@ -1,4 +1,4 @@
-"""How the error against the truth falls: against gradients and against seconds, beside exact draws."""
+"""The decrease of the error against the truth: against data passes and against seconds, beside exact draws."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ JOINT, COST = "joint_error", "passes_to_low_error"
 CURVES = ("joint_b2_z_max", "joint_b2_z2_max")
 POINTS = 64
 NAMED = 8
-"""Lines in colour: the methods of the lowest joint errors. More cannot be followed."""
+"""Lines in colour: the methods with the lowest joint errors. A reader cannot follow more."""
 BANDS = 3
-"""Lines with a band, of the lowest joint errors, where there are over twice as many."""
+"""Lines with a band, those with the lowest joint errors, if there are over twice as many lines."""
 WIDTH = 9.6
 BAND, FLOOR, LOW = "95 % interval", "exact draws", "low error: 0.01"
 CAPTION = (
@@ -62,8 +62,8 @@ class Convergence(FieldReport):
     passes (every gradient counts) and against seconds of sampling.
 
     A line is E(t) = max over f in {z, z^2} of the median over chains x seeds of b2_f(t), each chain in its own worst
-    direction: where it falls below 0.01 for good is the leaderboard's "data passes to low error", which at the end asks
-    for the shape too. The joint error is stored at the end only; it stands at the right end. Without finite values
+    direction. The leaderboard's "data passes to low error" is where it falls below 0.01 for good; at the end that also
+    includes the shape. The joint error is stored for the end only, and is shown at the right end. Without finite values
     (diverged) a method has a row and no line. The floor is c / n for n exact draws (`reports.figures.floor`).
     """
 
@@ -96,7 +96,7 @@ class Convergence(FieldReport):
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A method's curve: data passes x (n,), values, and their intervals; `counts` the draws of a chain by then."""
+    """A method's curve: data passes x (n,), values, and their intervals; `counts` are the draws of a chain so far."""
 
     label: str
     group: Group
@@ -120,7 +120,7 @@ def _line(score: FieldScore, group: Group, *, banded: bool) -> Line | None:
     if found[0] is None or found[1] is None:
         return None
     seeds, (x, first) = found[0]
-    pick = np.unique(np.linspace(0, max(len(x) - 2, 0), POINTS).round().astype(int))  # the last one is of the shape too
+    pick = np.unique(np.linspace(0, max(len(x) - 2, 0), POINTS).round().astype(int))  # the last one includes the shape
     curves = [first[:, pick], found[1][1][1][:, pick]]
     values, low, high = typical_chain(curves, seeds, len(pick) if banded else 1)
     kept = typical(group.done.numbers.draws_kept)
@@ -135,8 +135,10 @@ def _line(score: FieldScore, group: Group, *, banded: bool) -> Line | None:
 def typical_chain(
     curves: Sequence[Array], seeds: NDArray[np.int64], last: int | None = None
 ) -> tuple[Array, Array, Array]:
-    """The worse of the medians over rows of several curves (R, n), and the ends of its interval by bootstrap over the
-    seeds (R,) of the rows: (n,) each. The ends are NaN before the `last` points, and where there is one seed.
+    """Return the largest of the medians over rows of several curves (R, n), and the ends of its interval: (n,) each.
+
+    The interval is by bootstrap over the seeds (R,) of the rows. Its ends are NaN before the `last` points, and if
+    there is only one seed.
     """
     rows = [np.where(np.isnan(own), np.inf, own) for own in curves]
     values = np.max([np.median(own, axis=0) for own in rows], axis=0)
@@ -152,7 +154,7 @@ def typical_chain(
 
 
 def resampled_medians(rows: Array, times: Array) -> Array:
-    """The medians of rows (R, n) of which row r is taken times[b, r] times: (B, n)."""
+    """Return the medians (B, n) of rows (R, n) in which row r occurs times[b, r] times."""
     found = np.empty((len(times), rows.shape[1]))
     for p, order in enumerate(rows.argsort(axis=0).T):
         below = times[:, order].cumsum(axis=1)
@@ -220,7 +222,7 @@ def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _named(lines: Sequence[Line]) -> dict[str, Any]:
-    """What the legend names."""
+    """Return the labels of the legend, without handles."""
     labels = [line.label for line in lines if line.drawn]
     return dict.fromkeys([*labels[:NAMED], *([_others(labels)] if len(labels) > NAMED else []), BAND, FLOOR, LOW])
 
@@ -238,7 +240,7 @@ def _draw(canvas: Any, lines: Sequence[Line], exact: ExactDraws | None, heading:
     axes = canvas.subplots(1, 3, sharey=True, width_ratios=(1, 1, 0.32))
     for k, line in reversed(list(enumerate(shown))):
         named = k < NAMED
-        style = {**sparse(len(line.x), styles[line.label]), "linewidth": 1.4, "zorder": 3} if named else FAINTLY
+        style = {**sparse(len(line.x), styles[line.label]), "linewidth": 1.4, "zorder": 3} if named else FAINT_STYLE
         for ax, scale in zip(axes, (1.0, line.pace), strict=False):
             if scale is None:
                 continue
@@ -269,13 +271,13 @@ def _draw(canvas: Any, lines: Sequence[Line], exact: ExactDraws | None, heading:
     name_figure(canvas, heading)
 
 
-FAINTLY = {"color": FAINT, "linewidth": 0.7, "zorder": 1}
+FAINT_STYLE = {"color": FAINT, "linewidth": 0.7, "zorder": 1}
 DASHED = {"color": "black", "linewidth": 1, "linestyle": "--"}
 HUGE = 1e9
 
 
 def _end(ax: Any, x: float, line: Line) -> None:
-    """The joint error with its interval."""
+    """Draw the joint error with its interval."""
     joint, own = line.joint, look(line.group.method)
     if joint is None or joint.mean is None or not np.isfinite(joint.mean):
         return
@@ -285,7 +287,7 @@ def _end(ax: Any, x: float, line: Line) -> None:
 
 
 def _most_draws(lines: Sequence[Line]) -> tuple[Array, Array] | None:
-    """The most draws that any line had kept at each number of data passes."""
+    """Return data passes, and the most draws that any line had kept by then; None if no line has counts."""
     known = [line for line in lines if line.counts is not None]
     if not known:
         return None
@@ -296,7 +298,7 @@ def _most_draws(lines: Sequence[Line]) -> tuple[Array, Array] | None:
 
 
 def _range(lines: Sequence[Line], exact: ExactDraws | None) -> tuple[float, float]:
-    """The errors shown: the floor, and the ends of all named lines, whatever they began with."""
+    """Return the range of errors that is shown: it includes the floor and the ends of all named lines."""
     ends = [v for line in lines[:NAMED] for v in (line.joint.low if line.joint else None, line.values.min()) if v]
     last = [v for line in lines[:NAMED] for v in (line.joint.high if line.joint else None, line.values[-1]) if v]
     kept = [line.counts[-1] for line in lines if line.counts is not None]

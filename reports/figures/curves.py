@@ -1,4 +1,4 @@
-"""How errors fall as a run goes on: against passes through the data, and against seconds."""
+"""The decrease of errors during a run: against data passes and against seconds."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ SHOWN = {
 
 class Curves(FieldReport):
     """A figure for each field (task, protocol, chains, budget) of classifiers: the test error and negative
-    log-likelihood of the posterior mean so far and the errors of single draws, where they were measured, against
-    passes through the data on the left and seconds on the right.
+    log-likelihood of the posterior mean so far and the errors of single draws, if they were measured, against data
+    passes on the left and seconds on the right.
 
-    Lines are means over seeds (and chains), bands go from the lowest to the highest seed. A run's seconds are those
-    of sampling alone, without evaluation, spread evenly over its passes; the line has the median speed of its seeds.
-    Seconds compare runs of one machine only.
+    Lines are means over seeds (and chains), bands go from the lowest to the highest seed. The seconds of a run are
+    those of sampling alone, without evaluation, spread evenly over its passes; a line has the median speed of its
+    seeds. Seconds compare runs of one machine only.
     """
 
     name: ClassVar[str] = "curves"

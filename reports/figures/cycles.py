@@ -1,4 +1,4 @@
-"""What another cycle is worth: the error of the ensemble against how many cycles of a run it is made of."""
+"""The value of another cycle: the error of the ensemble against the number of cycles that it uses."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Cycles(FieldReport):
 
         p_m(y | x) = mean of p(y | x, theta_k) over the draws of the first m cycles,   m = 1 .. M
 
-    against m, a line for each cyclical or snapshot method and each M that it was run with: the running mean that the
-    observer kept, at the end of each cycle. Where a task averages the last draws only, lines begin with their cycle.
-    Lines are means over seeds, bands go from the lowest to the highest. A run of M cycles goes on to its end, so the
-    lines of two Ms compare budgets at equal m; their last points compare Ms at an equal budget.
+    against m, with a line for each cyclical or snapshot method and each M that it was run with. The values are the
+    running mean that the observer kept, at the end of each cycle. If a task averages the last draws only, lines begin
+    with their cycle. Lines are means over seeds, bands go from the lowest to the highest. A run of M cycles continues
+    to its end, so the lines of two Ms compare budgets at equal m; their last points compare Ms at an equal budget.
 
     Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, figure 3 (c);
     G. Huang et al., "Snapshot Ensembles: Train 1, Get M for Free", ICLR 2017.
@@ -50,7 +50,7 @@ class Cycles(FieldReport):
 
 
 Lines = Mapping[str, tuple[Group, dict[str, Array]]]
-"""Label -> group, and by metric the values (seeds, M) after each cycle; NaN where the ensemble is empty."""
+"""Label -> group, and by metric the values (seeds, M) after each cycle; NaN if the ensemble is empty."""
 
 
 def _lines(score: FieldScore) -> tuple[Lines, list[str]]:
@@ -61,7 +61,7 @@ def _lines(score: FieldScore) -> tuple[Lines, list[str]]:
         seeds = [ends for run in group.done if (ends := _ends(score, run)) is not None]
         if len(seeds) < len(group.done) or not seeds or len({ends["test_error"].shape for ends in seeds}) > 1:
             missing.append(f"{label}: not all runs have cycles and curves of their errors")
-        elif seeds[0]["test_error"].size > 1:  # one cycle is nothing to plot against
+        elif seeds[0]["test_error"].size > 1:  # one cycle gives no line
             found[label] = group, {name: np.stack([ends[name] for ends in seeds]) for name in SHOWN}
     if not found and not missing:
         missing.append(f"{score.groups[0].task}: no method with several cycles was run")
@@ -69,7 +69,7 @@ def _lines(score: FieldScore) -> tuple[Lines, list[str]]:
 
 
 def _ends(score: FieldScore, run: Run) -> dict[str, Array] | None:
-    """The values of each curve at the end of each cycle, (M,)."""
+    """Return the values of each curve at the end of each cycle, (M,)."""
     curves = {name: curve[1][0] for name in SHOWN if (curve := score.curves(name).get(run.attempt)) is not None}
     kept = score.arrays(run, "cycle", "chain")
     if kept is None or len(curves) < len(SHOWN):

@@ -1,4 +1,4 @@
-"""A target in one or two dimensions and what each method drew of it, side by side on one scale."""
+"""A target in one or two dimensions and the draws of each method, side by side on one scale."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from harness import Store
 
 POINTS = 2_000
-"""Draws shown one by one, evenly spaced, where there are too few for a histogram."""
+"""Draws shown as points, evenly spaced, if there are too few for a histogram."""
 SAVED = "#c1702c"
 
 
 class Density(FieldReport):
-    """A figure for each task with a `log_density` in one or two dimensions, protocol, number of chains and budget: the
-    target, and a histogram of the draws of each method on the same scale, so that modes that are missed, too wide or
-    too heavy can be seen. Where the draws are too few for it they are points over the target's contours.
+    """A figure for each task with a `log_density` in one or two dimensions, protocol, number of chains and budget.
+
+    It shows the target, and a histogram of the draws of each method on the same scale, so that modes that are missed,
+    too wide or too heavy can be seen. If the draws are too few for it they are points over the target's contours.
     """
 
     name: ClassVar[str] = "density"
@@ -101,7 +102,7 @@ def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, title: 
 
 
 def _points(ax: Any, panel: Panel, ticks: Sequence[Array], target: Array) -> None:
-    """Draws as points over the contours of the target."""
+    """Draw points over the contours of the target."""
     ax.contour(*ticks, target, levels=target.max() / 2.0 ** np.arange(6, 0, -1), colors="0.75", linewidths=0.5)
     chosen = np.unique(np.linspace(0, panel.count - 1, POINTS).round().astype(int))
     ax.scatter(*panel.flat[chosen].T, s=3, color=SAVED, alpha=0.6, linewidths=0, rasterized=True)
@@ -125,7 +126,7 @@ def _draw_line(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, ti
 
 
 def _target(task: Any, bounds: Sequence[Array]) -> Array:
-    """The mean density in each cell, (y, x), from 3 x 3 points."""
+    """Return the mean density in each cell, (y, x), from 3 x 3 points."""
     inner = [(e[:-1, None] + (e[1:] - e[:-1])[:, None] * np.array([1, 3, 5]) / 6).ravel() for e in bounds]
     x, y = np.meshgrid(*inner)
     density = np.exp(task.log_density(np.column_stack([x.ravel(), y.ravel()]))).reshape(x.shape)
@@ -133,6 +134,6 @@ def _target(task: Any, bounds: Sequence[Array]) -> Array:
 
 
 def _histogram(draws: Array, bounds: Sequence[Array], shares: Array | None = None) -> Array:
-    """The density of the draws in each cell, (y, x); draws outside count in the total, so nothing is rescaled."""
+    """Return the density of the draws in each cell, (y, x); draws outside the cells count in the total."""
     weights = np.full(len(draws), 1 / len(draws)) if shares is None else shares
     return plane.histogram(draws, bounds, weights) / plane.area(bounds)

@@ -1,4 +1,4 @@
-"""How sure each method is of images that it cannot know: the distribution of the predictive entropy, and detection."""
+"""How certain each method is about images of unknown classes: the distribution of the predictive entropy, detection."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ Panels = dict[str, dict[str, list[Array]]]
 
 
 class Entropy(FieldReport):
-    """A figure for each field with unseen images (task, protocol, chains, budget): the empirical distribution function
-    of the entropy of the posterior mean's predictions on the test images and on each unseen set, a line a method, the
-    mean over seeds in a band from the lowest to the highest. On unseen images the lower line is the better one; on test
-    images it is not.
+    """A figure for each field with unseen images (task, protocol, chains, budget).
 
-    A table for each unseen set says how well it is told from the test images by the entropy, and by the largest
-    probability. It is ranked by the AUROC of the entropy, or by `request.metric`.
+    It shows the empirical distribution function of the entropy of the posterior mean's predictions on the test images
+    and on each unseen set: one line per method, the mean over seeds in a band from the lowest to the highest. On unseen
+    images a lower line is better; on test images it is not.
+
+    A table for each unseen set shows how well the entropy, or the largest probability, separates it from the test
+    images. It is ranked by the AUROC of the entropy, or by `request.metric`.
     """
 
     name: ClassVar[str] = "entropy"
@@ -60,7 +61,7 @@ class Entropy(FieldReport):
 
 
 def unseen_sets(score: FieldScore) -> list[str]:
-    """The sets whose entropy a field has a metric of."""
+    """Return the sets for whose entropy a field has a metric."""
     return [name.removeprefix(PREFIX) for name in score.metrics if name.startswith(PREFIX)]
 
 
@@ -77,7 +78,7 @@ def _table(score: FieldScore, name: str, by: str) -> Table:
 
 
 def _panels(score: FieldScore) -> tuple[Panels, list[str]]:
-    """The entropies on the test images and on each unseen set, and who has none."""
+    """Return the entropies on the test images and on each unseen set, and a note for each method without."""
     panels: Panels = {}
     for group in score.groups:
         for name in (SEEN, *unseen_sets(score)):
@@ -116,7 +117,7 @@ def _draw(canvas: Any, panels: Panels, columns: int, title: str) -> None:
 
 
 def _styles(panels: Panels) -> dict[str, dict[str, Any]]:
-    """A colour and a stroke for each method by its name; in the order of the lines on the unseen sets together."""
+    """Return a colour and a stroke for each method by its name, in the order of their mean entropy on unseen sets."""
     lines: dict[str, list[Array]] = {}
     for name in [name for name in panels if name != SEEN]:
         for label, seeds in panels[name].items():

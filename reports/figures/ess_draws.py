@@ -1,4 +1,4 @@
-"""How the effective sample size of single runs grows with the draws."""
+"""The growth of the effective sample size of single runs with the number of draws."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ POINTS = 12
 
 
 class EssDraws(ChainReport):
-    """Bulk and tail ESS of the first n draws of all chains against n, a line a method: both grow in proportion where
-    the chains mix; a bulk ESS that levels off says that the chains are in different places. The dotted line is that of
-    independent draws.
+    """Bulk and tail ESS of the first n draws of all chains against n, one line per method.
+
+    Both grow in proportion to n if the chains mix; a bulk ESS that levels off shows that the chains are in different
+    places. The dotted line is that of independent draws.
 
     Source: A. Vehtari et al., Bayesian Analysis 16, 2021, section 6.
     """
@@ -54,7 +55,7 @@ class EssDraws(ChainReport):
 
 
 def growth(draws: Array) -> tuple[Array, Array, Array]:
-    """Numbers of draws of all chains, and bulk and tail ESS of that many of draws (n, C); NaN for a constant."""
+    """Return numbers of draws of all chains, and the bulk and tail ESS of these draws (n, C); NaN if constant."""
     lengths = np.unique(np.geomspace(min(FEWEST, len(draws)), len(draws), POINTS).round().astype(int))
     bulk, tail = (
         np.array([size(draws[:n, :, None])[0] for n in lengths])

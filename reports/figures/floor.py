@@ -1,13 +1,13 @@
-"""What exact draws would give: the errors of the averages of n independent draws from the target itself.
+"""The floor: the errors of the averages of n independent draws from the target itself.
 
 The average of f over n of them has mean E f and variance Var f / n, so n b2_f has mean 1 for every f and n. Jointly the
-errors times the root of n have the correlations of the functions f, and by the central limit theorem are normal,
+errors times the root of n have the correlations of the functions f, and by the central limit theorem they are normal,
 N(0, Gamma), for n of a hundred or more. So in the figures and tables of errors
 
     typical chain  median of max over directions of b2, the worse of z and z^2:      c / n
     joint error    E max over all f of the mean of b2 over R chains:                 c_R / n
 
-and the constants, which do not depend on n, are found from random G ~ N(0, Gamma).
+and the constants, which do not depend on n, are computed from random G ~ N(0, Gamma).
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from harness import BenchError, Group, Request, quantile_levels
 from reports.figures.parts import Array, task_of
 
 DRAWS = 5_000
-"""Exact draws from which Gamma is estimated: correlations to 0.014."""
+"""Exact draws from which Gamma is estimated, with correlations accurate to 0.014."""
 REPLICATES = 4_000
-"""Random G: the constant of the typical chain to about 2 %, that of 40 chains to 2 %."""
+"""Random G: they give the constant of the typical chain to about 2 %, and that of 40 chains to 2 %."""
 CELLS = 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class ExactDraws:
-    """The squares of the errors of `REPLICATES` chains of exact draws, times the number of draws (REPLICATES, F), the
-    first `directions` for z, as many for z^2, and then for the indicators of the truth's quantiles.
+    """The squares of the errors of `REPLICATES` chains of exact draws, times the number of draws: (REPLICATES, F).
+
+    The first `directions` are for z, as many for z^2, and the rest for the indicators of the truth's quantiles.
     """
 
     squares: Array
@@ -43,14 +44,14 @@ class ExactDraws:
         return max(float(np.median(part.max(axis=1))) for part in (self.squares[:, :k], self.squares[:, k : 2 * k]))
 
     def joint(self, chains: int) -> float:
-        """n times the expected joint error over so many chains."""
+        """Return n times the expected joint error over `chains` chains."""
         size = min(chains, len(self.squares))
         groups = self.squares[: len(self.squares) // size * size].reshape(-1, size, self.squares.shape[1])
         return float(groups.mean(axis=1).max(axis=1).mean())
 
 
 def exact_draws(truth: Any, draws: Array) -> ExactDraws:
-    """From the truth and draws (n, D) with its correlations."""
+    """Return the exact draws of a truth, with correlations from draws (n, D)."""
     rng = np.random.default_rng(0)
     z = (draws - truth.mean) @ truth.directions.T
     parts = [z, (z - z.mean(axis=0)) ** 2]
@@ -64,9 +65,9 @@ def exact_draws(truth: Any, draws: Array) -> ExactDraws:
 
 
 def floor(group: Group, request: Request) -> ExactDraws | str:
-    """The exact draws of a group's task, or why there are none.
+    """Return the exact draws of a group's task, or the reason why there are none.
 
-    Where the task has no `sample`, the correlations are those of a normal law with the truth's covariance.
+    If the task has no `sample`, the correlations are those of a normal law with the truth's covariance.
     """
     try:
         task = task_of(group, request)

@@ -42,20 +42,20 @@ STROKES = {"as they are": "--", "recomputed": "-"}
 
 
 class Interpolation(FieldReport):
-    """A figure for each field (task, protocol, chains, budget) of classifiers whose draws were kept, a panel a method:
+    """A figure for each field (task, protocol, chains, budget) of classifiers with kept draws, one panel per method:
 
         error(t) of the network with the weights (1 - t) theta_a + t theta_b,   t = 0, 0.1 .. 1,
 
     on the first 2,000 test images, between the last draws of consecutive cycles (the first three pairs) of chain 0 of
-    the lowest finished seed; of a run with one cycle between its first and its last draw. Networks with batch
-    normalisation have two lines: dashed with the draws' statistics, on the line too, solid with statistics that were
-    computed anew from training batches at each place. Only the solid one is about the weights: the other one has a
-    barrier of statistics that fit no network. `barrier` is the largest error less that of the straight line between
-    the ends, in percentage points.
+    the lowest finished seed; for a run with one cycle, between its first and its last draw. Networks with batch
+    normalisation have two lines: dashed with the draws' statistics interpolated, too, and solid with statistics that
+    were recomputed from training batches at each position. Only the solid one shows the weights: the other one has a
+    barrier from statistics that fit no network. `barrier` is the largest error above the straight line between the
+    ends, in percentage points.
 
-    It needs the draws, which networks keep only where they are told to: `bench run --draws all`. It builds the task
-    and takes each network through the images, which may take minutes: the errors are kept in the results folder, until
-    the code of this report or of the task changes.
+    It needs the draws, which networks keep only if requested: `bench run --draws all`. It builds the task and evaluates
+    each network on the images, which may take minutes: the errors are kept in the results folder, until the code of
+    this report or of the task changes.
 
     Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, figure 3 (b).
     """
@@ -88,7 +88,7 @@ class JoinedRun:
     lines: Sequence[tuple[tuple[int, int], dict[str, Array]]]
 
     def records(self, figure: str) -> list[dict[str, Any]]:
-        """Flat, one a line."""
+        """Return flat records, one per line."""
         return [
             record(
                 figure, self.group, method=self.label, seed=self.run.seed, from_step=first, to_step=last,
@@ -111,7 +111,7 @@ class End:
 
 
 def ends_of_cycles(score: FieldScore, run: Run, most: int) -> list[End]:
-    """The last draws on disk of the first so many cycles; of one cycle, its first and last. [] where there are none."""
+    """Return the last draws on disk of the first `most` cycles, or the first and last of one cycle; [] if none are."""
     seen, stored = score.arrays(run, "steps", "cycle", "chain"), score.arrays(run, "steps", file="draws")
     if seen is None or stored is None:
         return []
@@ -147,7 +147,7 @@ def _panels(score: FieldScore, request: Request) -> tuple[list[JoinedRun], list[
         try:
             task = task_of(group, request)
             lines = _errors(score, group, run, task, ends, request)
-        except BenchError as error:  # a task of other settings than it has now, data that are not there
+        except BenchError as error:  # the task has other settings now, or its data are missing
             missing.append(f"{label}: {error}")
             continue
         panels.append(JoinedRun(label, group, run, lines))
@@ -158,7 +158,7 @@ Lines = list[tuple[tuple[int, int], dict[str, Array]]]
 
 
 def _errors(score: FieldScore, group: Group, run: Run, task: Any, ends: Sequence[End], request: Request) -> Lines:
-    """The errors on each line, kept ones if there are some."""
+    """Return the errors on each line, kept ones if they exist."""
     about = {"attempt": run.attempt, "code": _code(task), "pairs": len(ends) - 1}
     found = score.kept(run, Interpolation.name, about)
     if found is None:
@@ -184,7 +184,7 @@ def _computed(group: Group, run: Run, task: Any, ends: Sequence[End], say: Calla
 
 
 def _code(task: Any) -> str:
-    """A digest of what the errors are computed by: this report, and the task."""
+    """Return a digest of the code that computes the errors: this report and the task."""
     files = [__file__, line.__file__, getattr(sys.modules.get(type(task).__module__), "__file__", None)]
     digest = hashlib.sha256()
     for file in files:

@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 IMAGES = 2_000
-"""Test images that each network is tried on, the first ones: all places of a line meet the same."""
+"""Test images for each network, the first ones: all positions on a line use the same."""
 
 BATCHES = 20
-"""Training batches whose statistics are averaged where those of normalisation are computed anew."""
+"""Training batches whose statistics are averaged if those of batch normalisation are recomputed."""
 
 
 def errors_on_line(
     problem: NetworkProblem, ends: Tensor, statistics: Tensor, positions: Sequence[float]
 ) -> dict[str, Array]:
-    """Test error in percent, (P,), of theta(t) = (1 - t) theta_0 + t theta_1 at each position t.
+    """Return the test error in percent, (P,), of theta(t) = (1 - t) theta_0 + t theta_1 at each position t.
 
     ends        two draws (2, D) of a problem of one chain
-    statistics  their running statistics of batch normalisation (2, B); B = 0 without
+    statistics  their running statistics of batch normalisation (2, B); B = 0 without it
 
-    "as they are": with the statistics on the line too. They are means and variances of activations, which are not
-    linear in the weights, so between the draws they are those of no network. "recomputed": with the plain average of
-    the statistics of `BATCHES` batches of the chain's own training images, the same at each position; where B > 0.
-    It is at the ends too, where the training run's own statistics are a running average over moving weights.
+    "as they are": with the statistics interpolated, too. They are means and variances of activations, which are not
+    linear in the weights, so between the draws they belong to no network. "recomputed", if B > 0: with the plain
+    average of the statistics of `BATCHES` batches of the chain's own training images, the same at each position. It is
+    also used at the ends, because the training run's own statistics are a running average over moving weights.
 
     Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, figure 3 (b);
     P. Izmailov et al., "Averaging Weights Leads to Wider Optima and Better Generalization", UAI 2018, 3.1, for the

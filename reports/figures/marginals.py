@@ -13,13 +13,14 @@ from reports.figures.styles import look, method_of
 
 POINTS = 600
 BINS = (16, 80)
-"""Fewest and most; between them 3 times the cube root of the draws."""
+"""Fewest and most bins; between them the number is 3 times the cube root of the number of draws."""
 
 
 class Marginals(ChainReport):
-    """Histograms of the draws of all chains of single runs, and the target's density along the same coordinate: exact
-    where the task has a density in one or two dimensions, by its quantiles where it has these, else the normal density
-    of its mean and standard deviation.
+    """Histograms of the draws of all chains of single runs, and the target's density along the same coordinate.
+
+    The density is exact if the task has one in one or two dimensions, otherwise from the truth's quantiles if it has
+    these, otherwise the normal density with its mean and standard deviation.
     """
 
     name: ClassVar[str] = "marginals"
@@ -54,7 +55,7 @@ class Marginals(ChainReport):
 
 
 def _target(task: Any, one: Coordinate) -> tuple[str, Array, Array] | None:
-    """How the target is known, and its density (n,) at points (n,); None without a truth."""
+    """Return how the target is known, and its density (n,) at points (n,); None without a truth."""
     if one.truth is None:
         return None
     (mean, sd), truth = one.truth, task.truth()
@@ -68,7 +69,7 @@ def _target(task: Any, one: Coordinate) -> tuple[str, Array, Array] | None:
 
 
 def integrated(task: Any, index: int, x: Array) -> Array:
-    """The density of a coordinate of a task in one or two dimensions at x (n,)."""
+    """Return the density of a coordinate of a task in one or two dimensions at x (n,)."""
     truth = task.truth()
     if len(truth.mean) == 1:
         return np.asarray(np.exp(task.log_density(x[:, None])))
@@ -81,7 +82,9 @@ def integrated(task: Any, index: int, x: Array) -> Array:
 
 
 def _ends(one: Coordinate) -> tuple[float, float]:
-    """The axis: the target within 3.5 sd, and nearly all draws within 8; without a truth, nearly all draws."""
+    """Return the ends of the axis: the target within 3.5 sd, and nearly all draws within 8; without a truth, nearly all
+    draws.
+    """
     draws = np.concatenate([own.ravel() for own in one.draws.values()])
     low, high = np.quantile(draws, [0.002, 0.998]).tolist()
     if one.truth is None:

@@ -1,4 +1,4 @@
-"""Where the draws of a run lie in the space of weights: multidimensional scaling of the distances of their sketches."""
+"""The draws of a run in the space of weights: multidimensional scaling of the distances of their sketches."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from reports.figures.parts import (
 )
 
 SHOWN = 200
-"""Draws of a run that are placed, evenly spaced; all enter the mean distances."""
+"""Draws of a run that are shown, evenly spaced; all draws enter the mean distances."""
 MARKERS = "osD^vP*X"
 NUMBERS = ("within", "between_cycles", "between_chains", "ratio", "stress")
 
 
 class Scaling(FieldReport):
-    """A figure for each field (task, protocol, chains, budget) of runs with sketches, a panel a method: its draws, of
-    the lowest finished seed, at places x_i in the plane whose distances are near those of the weights,
+    """A figure for each field (task, protocol, chains, budget) of runs with sketches, with a panel for each method: the
+    draws of the lowest finished seed, at places x_i in the plane whose distances are close to those of the weights,
 
         minimise sum_{i<j} (|x_i - x_j| - d_ij)^2,   d_ij = |s_i - s_j|, s the sketch of 1,024 numbers
 
-    by scikit-learn's SMACOF, metric, from 4 random starts of a fixed seed. Distances of sketches are right to some 4 %.
-    `stress` is sqrt(sum (|x_i - x_j| - d_ij)^2 / sum d_ij^2): below 0.1 the plane shows the distances well.
+    by scikit-learn's metric SMACOF, from 4 random starts with a fixed seed. Distances of sketches are accurate to some
+    4 %. `stress` is sqrt(sum (|x_i - x_j| - d_ij)^2 / sum d_ij^2): below 0.1 the plane shows the distances well.
 
     within          mean distance of two draws of one cycle of one chain
-    between_cycles  of two draws of one chain in different cycles
-    between_chains  of two draws of different chains
-    ratio           of the means between (cycles, or else chains) and within; none for one cluster. Modes that cycles
-                    find make it large; about 1 is one cluster
+    between_cycles  that of two draws of one chain in different cycles
+    between_chains  that of two draws of different chains
+    ratio           of the means between (cycles, or otherwise chains) and within; none for one cluster. It is large if
+                    cycles find modes, and about 1 for one cluster
 
-    In many dimensions steps go in new directions for long, so draws are the farther apart the more steps lie between
-    them: a ratio above 1 alone is no sign of modes, the ratio of a run without cycles is what to compare it with.
+    In many dimensions steps keep going in new directions, so the more steps lie between two draws, the farther apart
+    they are: a ratio above 1 alone is no sign of modes. Compare it with the ratio of a run without cycles.
 
     Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, figure 3 (a).
     """
@@ -78,7 +78,7 @@ class ScaledRun:
     numbers: dict[str, float | None]
 
     def record(self, figure: str) -> dict[str, Any]:
-        """Flat."""
+        """Return a flat record."""
         return record(
             figure, self.group, method=self.label, seed=self.run.seed, draws=self.draws,
             cycles=len(np.unique(self.cycle)), **self.numbers, run_keys=[self.run.key],
@@ -152,14 +152,14 @@ def _draw(canvas: Any, panels: Sequence[ScaledRun], columns: int, title: str) ->
 
 
 def distances(points: Array) -> Array:
-    """Euclidean, (n, n), of points (n, d)."""
+    """Return the Euclidean distances (n, n) of points (n, d)."""
     from scipy.spatial.distance import pdist, squareform
 
     return np.asarray(squareform(pdist(points)))
 
 
 def scaled(apart: Array) -> tuple[Array, float]:
-    """Places (n, 2) for distances (n, n), along their principal axes, and the stress."""
+    """Return places (n, 2) for distances (n, n), along their principal axes, and the stress."""
     from sklearn.manifold import smacof
 
     scale = apart.max() or 1.0
@@ -176,7 +176,7 @@ def scaled(apart: Array) -> tuple[Array, float]:
 
 
 def mean_distances(apart: Array, cycle: NDArray[Any], chain: NDArray[Any]) -> dict[str, float | None]:
-    """Within cycles, between them, between chains, and the ratio; None where there is no such pair."""
+    """Return the mean distances within cycles, between cycles and between chains, and the ratio; None without pairs."""
     upper = np.triu(np.ones(apart.shape, dtype=bool), 1)
     same_chain, same_cycle = chain[:, None] == chain, cycle[:, None] == cycle
     pairs = {

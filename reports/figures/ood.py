@@ -28,9 +28,11 @@ BINS = 30
 
 
 class OutOfDistribution(FieldReport):
-    """A figure for each field of classifiers that saw images of unknown classes, a row a set: the ROC curve of telling
-    it from the test images by the entropy of the posterior mean's prediction, a line a method; and the histograms of
-    the entropy on the test images and on the set. `bench report entropy` has the table of the scores.
+    """A figure for each field of classifiers that saw images of unknown classes, with a row for each set.
+
+    It shows the ROC curve of separating the set from the test images by the entropy of the posterior mean's prediction,
+    one line per method; and the histograms of the entropy on the test images and on the set. `bench report entropy` has
+    the table of the scores.
     """
 
     name: ClassVar[str] = "ood"
@@ -72,7 +74,7 @@ class OutOfDistribution(FieldReport):
 
 
 def roc(seen: Array, unseen: Array) -> Array:
-    """The share of unseen scores above the threshold at each of `RATES` of seen scores above it; ties are straight."""
+    """Return the share of unseen scores above the threshold for each share `RATES` of seen ones; ties are straight."""
     scores = np.concatenate([seen, unseen])
     thresholds = np.unique(scores)[::-1]
     false, true = (np.concatenate([[0.0], 1 - _below(own, thresholds), [1.0]]) for own in (seen, unseen))
@@ -80,7 +82,7 @@ def roc(seen: Array, unseen: Array) -> Array:
 
 
 def _below(values: Array, at: Array) -> Array:
-    """The share of values strictly below each point."""
+    """Return the share of values strictly below each point."""
     return np.searchsorted(np.sort(values), at, side="left") / len(values)
 
 

@@ -20,7 +20,7 @@ COST = "passes_to_low_error"
 HEADERS = {"seconds": "seconds of sampling", COST: "data passes to low error"}
 NAMED = 8
 SOLVED, TOP = 1.0, 30.0
-"""The front is of joint errors below that of one exact draw; rows above `TOP` are counted, not shown."""
+"""The front contains joint errors below that of one exact draw; rows above `TOP` are counted, not shown."""
 PANEL = 3.1
 FRONT, OTHER = "front: no row is lower in both", "not on any front"
 CAPTION = (
@@ -32,13 +32,15 @@ CAPTION = (
 
 
 class Pareto(Report):
-    """A panel for each task with a truth: seconds of sampling, or by `--metric passes_to_low_error` data passes to low
-    error, against the joint error, of its field with most ranked methods (`reports.across`).
+    """A panel for each task with a truth: cost against the joint error, in its field with most ranked methods.
 
-    At equal budgets rows differ in error at equal gradients, and in seconds by what a gradient's step costs beside it.
-    A row is on the front if its joint error is below 1, that of one exact draw, and no other is at most as high in both
-    and lower in one. The front is of the points: rows whose intervals overlap may change places.
-    Data passes to low error that are infinite have no point.
+    The cost is seconds of sampling, or with `--metric passes_to_low_error` data passes to low error. `reports.across`
+    chooses the field.
+
+    At equal budgets rows differ in error after equal gradients, and in seconds by the costs of a step beside its
+    gradient. A row is on the front if its joint error is below 1, that of one exact draw, and no other row is at most
+    as high in both and lower in one. The front is that of the points: rows whose intervals overlap may change places.
+    Infinite data passes to low error have no point.
     """
 
     name: ClassVar[str] = "pareto"
@@ -100,12 +102,12 @@ def _cost(score: FieldScore, group: Group, cost: str) -> tuple[float, float, flo
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[bool]:
-    """Whether the error (second) is below `SOLVED`, and no other point at most as high in both and lower in one."""
+    """Return whether each error (second) is below `SOLVED`, and no other point is at most as high and differs."""
     return [y < SOLVED and not any(a <= x and b <= y and (a, b) != (x, y) for a, b in points) for x, y in points]
 
 
 def _machines(store: Store, groups: Sequence[Group]) -> list[str]:
-    """A note if the runs are from several processors or devices: then their seconds do not compare."""
+    """Return a note if the runs are from several processors or devices, because their seconds cannot be compared."""
     keys = {run.attempt for group in groups for run in group.runs}
     rows = store.rows(
         "select attempt, concat_ws(', ', cpu, gpu, device) as machine from attempt "
@@ -148,7 +150,7 @@ def _columns(found: Sequence[Any]) -> int:
 
 
 def _named(found: Sequence[tuple[FieldScore, Sequence[Point]]]) -> dict[str, Any]:
-    """What the legend names: all rows of a few, those on a front of many."""
+    """Return the labels of the legend: all rows if they are few, otherwise those on a front."""
     labels = sorted({point.label for _, points in found for point in points})
     front = sorted({point.label for _, points in found for point in points if point.front})
     some = len(labels) > NAMED

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 CHARACTER = 0.075
-"""Most inches per character of a legend."""
+"""Largest width of a character in a legend, in inches."""
 MANY = 30
-"""Markers on a line: a line with more points has a marker at every n-th point only."""
+"""Most points of a line with a marker at each; a line with more has markers at some points only."""
 
 
 class FieldReport(Report):
     """A report that treats each field (task, protocol, chains, budget) separately.
 
-    shown  columns of one table of all records, under `heading`; () where each field has tables of its own
+    shown  columns of one table of all records, under `heading`; () if each field has tables of its own
     """
 
     shown: ClassVar[Sequence[Column]] = ()
@@ -57,17 +57,17 @@ class FieldReport(Report):
 
     @abstractmethod
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
-        """The report of one field; its figure is called `name`."""
+        """Return the report of one field; its figure has the name `name`."""
 
 
 def _figure_name(report: str, group: Group, taken: Collection[str]) -> str:
-    """The name of a field's figure; with the group's key where fields differ in settings of the task alone."""
+    """Return the name of a field's figure, with the group's key if fields differ only in settings of the task."""
     name = f"{report}-{group.task}-{group.protocol}-{group.budget.replace('=', '-')}-{group.chains}x"
     return f"{name}-{group.key[:8]}" if name in taken else name
 
 
 def shown(*left: str, **right: str) -> tuple[Column, ...]:
-    """Columns of records by their keys; those on the right by their formats."""
+    """Return columns of records by their keys: `left` ones, and `right` ones by their formats."""
     return (
         *(Column(key, key) for key in left),
         *(Column(key, key.replace("_", " "), "right", form) for key, form in right.items()),
@@ -96,7 +96,7 @@ class Panel:
 
     @functools.cached_property
     def shares(self) -> Array | None:
-        """The weight of each of the flat draws (n C,), with sum 1; None where all weigh the same."""
+        """The weight of each of the flat draws (n C,), with sum 1; None if all weights are equal."""
         if not self.weighted:
             return None
         logs = self._read("log_weights")
@@ -105,7 +105,7 @@ class Panel:
 
     @functools.cached_property
     def dim(self) -> int:
-        """How many coordinates a draw has."""
+        """The number of coordinates of a draw."""
         return int(self._read("draws", [0]).shape[-1])
 
     @functools.cached_property
@@ -114,7 +114,7 @@ class Panel:
         return self.score.arrays(self.run, "log_weights", file="draws", rows=[0]) is not None
 
     def columns(self, index: NDArray[np.int64]) -> Array:
-        """These coordinates of the draws, (n, C, len(index)); of many, one draw is in memory at a time."""
+        """Return these coordinates of the draws, (n, C, len(index)); if not all, one draw is in memory at a time."""
         if len(index) == self.dim:
             return self.draws
         rows = (self._read("draws", [k])[0][:, index] for k in range(len(self.steps)))
@@ -122,11 +122,11 @@ class Panel:
 
     @property
     def count(self) -> int:
-        """How many draws there are, of all chains."""
+        """The number of draws of all chains."""
         return len(self.steps) * self.group.chains
 
     def record(self, figure: str, **more: Any) -> dict[str, Any]:
-        """A flat record of it."""
+        """Return a flat record of the panel."""
         return record(figure, self.group, method=self.label, seed=self.run.seed, **more, run_keys=[self.run.key])
 
     def _read(self, name: str, rows: Sequence[int] | None = None) -> NDArray[Any]:
@@ -140,7 +140,7 @@ KEEPS = "`bench run` with the same options and `--draws all` repeats finished ru
 
 
 def kept_draws(score: FieldScore) -> tuple[list[Panel], list[str]]:
-    """A panel for each group with draws, of its lowest finished seed, and a note for each group without."""
+    """Return a panel for each group with draws, of its lowest finished seed, and a note for each group without."""
     panels, missing = [], []
     for group in score.groups:
         label, run = score.labels[group.key], first_done(group)
@@ -155,7 +155,7 @@ def kept_draws(score: FieldScore) -> tuple[list[Panel], list[str]]:
 
 
 def heading(score: FieldScore) -> str:
-    """What a figure is of, in words: "mixture25, protocol csgmcmc: 8 chains, 3,000 steps"."""
+    """Return the heading of a field's figure: "mixture25, protocol csgmcmc: 8 chains, 3,000 steps"."""
     first = score.groups[0]
     steps = sorted({group.steps for group in score.groups})
     length = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
@@ -165,29 +165,29 @@ def heading(score: FieldScore) -> str:
 
 
 def first_done(group: Group) -> Run | None:
-    """The finished run with the lowest seed."""
+    """Return the finished run with the lowest seed, or None."""
     return min(group.done, key=lambda run: run.seed, default=None)
 
 
 def task_of(group: Group, request: Request) -> Any:
-    """The task with the group's settings."""
+    """Return the task with the group's settings."""
     return request.plugin("tasks", group.task, **settings_of(group, "task."))
 
 
 def trajectory(group: Group, request: Request) -> Trajectory:
-    """The trajectory of a group's runs, from their settings, with burn-in and thinning."""
+    """Return the trajectory of a group's runs, from their settings, with burn-in and thinning."""
     schedule = request.plugin("schedules", str(group.settings["schedule"]), **settings_of(group, "schedule."))
     whole: Trajectory = schedule.trajectory(group.steps, task_of(group, request).steps_per_epoch())
     return whole.with_burn_in(int(group.settings["run.burn_in"]), int(group.settings["run.thin"]))
 
 
 def settings_of(group: Group, prefix: str) -> dict[str, Any]:
-    """A group's settings of one part ("task."), by their names in it."""
+    """Return a group's settings of one part ("task."), by their names in it."""
     return {name.removeprefix(prefix): value for name, value in group.settings.items() if name.startswith(prefix)}
 
 
 def families(groups: Iterable[Group], *free: str) -> dict[str, list[Group]]:
-    """Groups that differ only in the settings `free`, by the label that they share.
+    """Return the groups that differ only in the settings `free`, by the label that they share.
 
     A family has at least two members. If two families of one method exist, the label names the settings in which they
     differ.
@@ -207,7 +207,7 @@ def _without(settings: Mapping[str, Any], names: Collection[str]) -> dict[str, A
 
 
 def record(figure: str, group: Group, **more: Any) -> dict[str, Any]:
-    """A flat record: the group, and more entries."""
+    """Return a flat record: the group, and more entries."""
     return {
         **({"figure": figure} if figure else {}),
         "task": group.task, "task_version": group.task_version, "protocol": group.protocol, "method": group.method,
@@ -216,13 +216,13 @@ def record(figure: str, group: Group, **more: Any) -> dict[str, Any]:
 
 
 BAND = "Lines: means over seeds; bands: from the lowest seed to the highest"
-"""What `band` draws."""
+"""The explanation of what `band` draws."""
 
 
 def band(ax: Any, x: Array, values: Array, look: Mapping[str, Any], **style: Any) -> Any:
-    """The mean over seeds of values (seeds, n) as a line, in a band from the lowest to the highest; the line.
+    """Draw the mean over seeds of values (seeds, n) as a line, in a band from lowest to highest; return the line.
 
-    `look` (of `looks`) wins over `style`.
+    `look` (from `looks`) overrides `style`.
     """
     (line,) = ax.plot(x, values.mean(axis=0), **{**style, **sparse(len(x), look)})
     ax.fill_between(x, values.min(axis=0), values.max(axis=0), color=look["color"], alpha=0.15, linewidth=0)
@@ -230,19 +230,19 @@ def band(ax: Any, x: Array, values: Array, look: Mapping[str, Any], **style: Any
 
 
 def sparse(points: int, look: Mapping[str, Any]) -> dict[str, Any]:
-    """The look of a line of so many points: of many, few have the marker."""
+    """Return the look of a line with `points` points: if there are many, only some have a marker."""
     return {**look, **({"markevery": 0.12, "markersize": 4} if points > MANY and "marker" in look else {})}
 
 
 def grid(
     canvas: Any, count: int, columns: int, x: str, y: str, shared: Sequence[str] = ("sharex", "sharey")
 ) -> Iterator[Any]:
-    """`count` axes in a grid, labelled `x` and `y` at its rim; the rest of the grid is empty."""
+    """Return `count` axes in a grid, labelled `x` and `y` at its edge; the rest of the grid is empty."""
     axes = canvas.subplots(-(-count // columns), columns, squeeze=False, **dict.fromkeys(shared, True))
     for i, ax in enumerate(axes.flat):
         if i >= count:
             ax.set_axis_off()
-        elif i + columns >= count:  # the lowest of its column
+        elif i + columns >= count:  # the lowest in its column
             ax.tick_params(labelbottom=True)
             ax.set_xlabel(x)
     for ax in axes[:, 0]:
@@ -251,7 +251,7 @@ def grid(
 
 
 def logarithmic(ax: Any, words: str) -> None:
-    """A logarithmic x axis with plain numbers, on less than a decade too."""
+    """Make the x axis logarithmic with plain numbers, even if it covers less than a decade."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
     ax.set(xscale="log", xlabel=words)
@@ -278,12 +278,12 @@ def name_panel(ax: Any, label: str, *more: str) -> None:
 
 
 def legend_height(names: Collection[str], width: float) -> float:
-    """The height of `legend_below` in inches, for a figure of this width."""
+    """Return the height of `legend_below` in inches, for a figure of this width."""
     return 0.25 + 0.19 * -(-len(names) // _columns(names, width))
 
 
 def legend_below(canvas: Any, handles: Mapping[str, Any], note: str = "") -> None:
-    """A legend below all axes, in as many columns as fit, under a note on what its lines and bands are."""
+    """Add a legend below all axes, in as many columns as fit, under a note that explains its lines and bands."""
     columns = _columns(handles, canvas.get_figwidth())
     words = ["\n".join(textwrap.wrap(name, int(canvas.get_figwidth() / CHARACTER) - 8)) for name in handles]
     canvas.legend(

@@ -10,15 +10,15 @@ import numpy as np
 from reports.figures.parts import Array
 
 DEPTH = 9.0
-"""Where the log density is this far below its maximum, the window ends."""
+"""The window ends where the log density is this far below its maximum."""
 CELLS = (120, 90, 60, 45)
-"""Cells along an axis, the finest first."""
+"""Numbers of cells along an axis, the finest first."""
 ENOUGH = 8.0
-"""Draws in the cell of a typical draw: the height of a cell is then right to some 35 %."""
+"""Draws in the cell of a typical draw: the height of a cell is then accurate to some 35 %."""
 
 
 def window(task: Any) -> list[tuple[float, float]]:
-    """The ends of each axis, around where the density of a task with a truth is not negligible."""
+    """Return the ends of each axis, around the region where the density of a task with a truth is not negligible."""
     truth = task.truth()
     grids = [np.linspace(m - 5 * s, m + 5 * s, 161) for m, s in zip(truth.mean, truth.sd, strict=True)]
     points = np.meshgrid(*grids)
@@ -31,29 +31,29 @@ def window(task: Any) -> list[tuple[float, float]]:
 
 
 def edges(ends: Sequence[tuple[float, float]], cells: int) -> list[Array]:
-    """The edges of the cells along each axis."""
+    """Return the edges of the cells along each axis."""
     return [np.linspace(low, high, cells + 1) for low, high in ends]
 
 
 def centres(bounds: Sequence[Array]) -> Array:
-    """The centre of each cell, row by row, (n, 2)."""
+    """Return the centre of each cell, row by row, (n, 2)."""
     ticks = [(own[:-1] + own[1:]) / 2 for own in bounds]
     return np.stack([axis.ravel() for axis in np.meshgrid(*ticks)], axis=1)
 
 
 def area(bounds: Sequence[Array]) -> float:
-    """Of a cell."""
+    """Return the area of a cell."""
     return float(np.prod([own[1] - own[0] for own in bounds]))
 
 
 def histogram(draws: Array, bounds: Sequence[Array], shares: Array | None = None) -> Array:
-    """The number of draws (n, 2) in each cell, (y, x), or the sum of their shares."""
+    """Return the number of draws (n, 2) in each cell, (y, x), or the sum of their shares."""
     counts, _, _ = np.histogram2d(draws[:, 1], draws[:, 0], bins=[bounds[1], bounds[0]], weights=shares)
     return np.asarray(counts)
 
 
 def resolution(draws: Array, ends: Sequence[tuple[float, float]]) -> int | None:
-    """The finest of `CELLS` at which a typical draw shares its cell with `ENOUGH` draws; None if there is none."""
+    """Return the finest of `CELLS` with `ENOUGH` draws in the cell of a typical draw; None if there is none."""
     for cells in CELLS:
         counts = histogram(draws, edges(ends, cells))
         if counts.sum() and (counts**2).sum() / counts.sum() >= ENOUGH:

@@ -1,4 +1,4 @@
-"""The kept predictions of classifiers: the posterior mean probabilities of the test images, and scores of others."""
+"""The kept predictions of classifiers: the posterior mean's probabilities for the test images, and their scores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOW = (
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Of one run: the largest probability (n,) of each test image, and whether its class is the true one."""
+    """The predictions of one run: the largest probability (n,) for each test image, and whether its class is right."""
 
     run: Run
     confidence: Array
@@ -28,12 +28,12 @@ class Predictions:
 
 
 def is_classifier(score: FieldScore) -> bool:
-    """Whether the runs of a field have test errors of averaged predictions."""
+    """Return whether the runs of a field have test errors of averaged predictions."""
     return any({"test_error", "nll"} <= set(group.metrics()) for group in score.groups)
 
 
 def predictions(score: FieldScore) -> tuple[dict[str, tuple[Group, list[Predictions]]], list[str]]:
-    """By label, the group and the predictions of each finished run that has them, by seed; a note for each without."""
+    """Return the group and the predictions of its runs by label, sorted by seed, and a note for each group without."""
     found: dict[str, tuple[Group, list[Predictions]]] = {}
     missing = []
     for group in score.groups:
@@ -53,5 +53,5 @@ def _of(run: Run, arrays: Mapping[str, Any]) -> Predictions:
 
 
 def keys(runs: Sequence[Predictions]) -> list[str]:
-    """The keys of the runs."""
+    """Return the keys of the runs."""
     return [one.run.key for one in runs]

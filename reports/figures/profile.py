@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from harness import Store
 
 UNSOLVED = 1.0
-"""A joint error from which on a task counts as unsolved: that of a single exact draw."""
+"""The joint error from which on a task counts as unsolved: that of a single exact draw."""
 FACTORS = (1.0, 2.0, 10.0)
-"""Of the table."""
+"""Factors in the table."""
 NAMED = 8
-"""Lines in colour, of the largest area. Fewer have a band."""
+"""Lines in colour, those with the largest area; if there are many methods, only `BANDS` of them have a band."""
 BANDS = 3
 POINTS = 160
 WIDTH = 7.2
@@ -38,14 +38,14 @@ CAPTION = (
 
 class Profile(Report):
     """The share rho(tau) of tasks on which a method is within a factor tau of the best, by the joint error at the end
-    of equal budgets, or by `request.metric` (data passes to low error, say), of the methods with a value on all of them
-    (`reports.across`).
+    of equal budgets, or by `request.metric` (for example data passes to low error), among the methods with a value on
+    all of them (`reports.across`).
 
-        rho_m(tau) = |{t: e_mt <= tau min_k e_kt}| / T,   e_mt infinite where m did not solve t
+        rho_m(tau) = |{t: e_mt <= tau min_k e_kt}| / T,   e_mt infinite if m did not solve t
 
     The joint error is the default because every finished row has one; data passes to low error need 32 chains x seeds
-    and are infinite for most rows at the budgets of minutes. A joint error of 1 is that of one exact draw: from there
-    on a task is unsolved. The band is of the seeds: the tasks are fixed. A profile depends on which methods are in it,
+    and are infinite for most rows at budgets of minutes. A joint error of 1 is that of one exact draw: at or above it a
+    task is unsolved. The band is over the seeds: the tasks are fixed. A profile depends on which methods are in it,
     through the best one. Source: E. D. Dolan, J. J. More, "Benchmarking optimization software with performance
     profiles", Mathematical Programming 2002.
     """
@@ -75,9 +75,7 @@ class Profile(Report):
 
 @dataclass(frozen=True, eq=False)
 class Profiles:
-    """Of M methods: ratios to the best (M, T) and their replicates (M, T, B), infinite where unsolved; the area under
-    each profile over log tau, up to the greatest ratio.
-    """
+    """The profiles of M methods: ratios to the best (M, T) and their replicates (M, T, B), infinite if unsolved."""
 
     ratios: Array
     replicates: Array
@@ -89,22 +87,22 @@ class Profiles:
 
     @property
     def area(self) -> Array:
-        """The mean over tasks of log(greatest / ratio), 0 where unsolved: (M,)."""
+        """The area (M,) under each profile over log tau: the task mean of log(greatest / ratio), 0 if unsolved."""
         return np.asarray(np.log(self.greatest / np.minimum(self.ratios, self.greatest)).mean(axis=1))
 
     def share(self, tau: float) -> Array:
-        """Of the tasks, within a factor tau: (M,)."""
+        """Return the share (M,) of the tasks within a factor tau."""
         return _within(self.ratios, tau).mean(axis=1)
 
     def interval(self, tau: float) -> tuple[Array, Array]:
-        """The 2.5 and 97.5 % quantiles of the share over the replicates, stretched to hold the share itself."""
+        """Return the 2.5 and 97.5 % quantiles of the share over the replicates, widened to include the share itself."""
         shares = _within(self.replicates, tau).mean(axis=1)
         low, high = np.quantile(shares, [0.025, 0.975], axis=1)
         return np.minimum(low, self.share(tau)), np.maximum(high, self.share(tau))
 
 
 def profiles(values: Array, replicates: Array, unsolved: float) -> Profiles:
-    """Of errors or costs (M, T) with paired replicates (M, T, B); from `unsolved` on they count as infinite."""
+    """Return profiles of errors or costs (M, T) with paired replicates (M, T, B); from `unsolved` on infinite."""
     return Profiles(_ratios(values, unsolved), _ratios(replicates, unsolved))
 
 

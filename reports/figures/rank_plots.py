@@ -13,14 +13,16 @@ from reports.figures.parts import Array, Panel
 
 BINS = 20
 TALLEST = 4.0
-"""Times uniform at which bars are cut."""
+"""Height, as a multiple of uniform, at which bars are cut."""
 
 
 class RankPlots(ChainReport):
-    """The ranks of each chain's draws among the draws of all chains of a run, as a histogram of each chain; on the
-    right the ranks of |draw - median|. Chains that agree have uniform ranks, the dashed line; a chain elsewhere has a
-    peak, on the right a chain that is too wide or too narrow. Of more than 8 chains the 8 that are least uniform, by
-    the sum of squares; a single chain is cut into halves.
+    """The ranks of each chain's draws among the draws of all chains of a run, as a histogram for each chain; on the
+    right the ranks of |draw - median|.
+
+    Chains that agree have uniform ranks, the dashed line. A chain in another place has a peak; on the right, so does a
+    chain that is too wide or too narrow. Of more than 8 chains, the 8 that are least uniform by the sum of squares are
+    shown; a single chain is cut into halves.
 
     Source: A. Vehtari, A. Gelman, D. Simpson, B. Carpenter, P.-C. Buerkner, "Rank-normalization, folding, and
     localization: an improved R-hat for assessing convergence of MCMC", Bayesian Analysis 16, 2021, sections 4 and 6.
@@ -48,13 +50,14 @@ class RankPlots(ChainReport):
 
 
 def folded(draws: Array) -> Array:
-    """|x - median| of draws (n, C)."""
+    """Return |x - median| of draws (n, C)."""
     return np.asarray(np.abs(draws - np.median(draws)))
 
 
 def histograms(draws: Array) -> tuple[NDArray[np.int64], Array]:
-    """The chains that are shown, and the heights (chains, bins) of their histograms; 1 is uniform. One chain (n, 1) is
-    cut into halves.
+    """Return the chains that are shown, and the heights (chains, bins) of their histograms, where 1 is uniform.
+
+    One chain (n, 1) is cut into halves.
     """
     from scipy.stats import rankdata
 

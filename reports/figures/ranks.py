@@ -28,16 +28,16 @@ MEAN, SINGLE, JOINED = "mean rank, 95 % interval over seeds", "rank on a task", 
 
 class Ranks(Report):
     """Mean ranks over tasks by the joint error, or by `request.metric`, of the methods with a value on all of them
-    (`reports.across`): a rank is by the value alone, ties share the mean of their ranks, diverged rows are last.
+    (`reports.across`). A rank depends on the value only, ties share the mean of their ranks, diverged rows are last.
 
     The interval of a mean rank is by bootstrap over seeds, for these tasks. The figure adds the critical difference of
-    Friedman's test with Nemenyi's comparisons as a secondary view: it takes the tasks as independent samples of all
-    tasks one cares for, and two methods differ if their mean ranks are
+    Friedman's test with Nemenyi's comparisons as a secondary view. That treats the tasks as independent samples of all
+    tasks of interest, and two methods differ if their mean ranks are at least
 
         CD = q_.05(k, inf) / sqrt 2 sqrt(k (k + 1) / (6 N))
 
-    apart, for k methods on N tasks. Our tasks are few and similar (mixtures, logistic regressions), so its p is no more
-    than a description. Source: J. Demsar, "Statistical comparisons of classifiers over multiple data sets", JMLR 2006.
+    apart, for k methods on N tasks. Our tasks are few and similar (mixtures, logistic regressions), so its p is only a
+    description. Source: J. Demsar, "Statistical comparisons of classifiers over multiple data sets", JMLR 2006.
     """
 
     name: ClassVar[str] = "ranks"
@@ -70,7 +70,7 @@ class MeanRanks:
 
 
 def mean_ranks(values: Array, replicates: Array, seeds: int) -> MeanRanks:
-    """Of values (M, T), lower is better, and paired replicates (M, T, B) over so many seeds.
+    """Return the mean ranks of values (M, T), lower is better, with paired replicates (M, T, B) over `seeds` seeds.
 
     The interval is the mean rank plus and minus t sd(mean ranks of the replicates) sqrt(n / (n - 1)), within [1, M].
     """
@@ -85,8 +85,9 @@ def mean_ranks(values: Array, replicates: Array, seeds: int) -> MeanRanks:
 
 
 def friedman(ranks: Array) -> float | None:
-    """p of Friedman's test that all mean ranks are equal, from ranks (M, T) with ties, in the F form of Iman and
-    Davenport (1980); None with fewer than two tasks or where all values tie.
+    """Return p of Friedman's test that all mean ranks are equal, from ranks (M, T) with ties.
+
+    It is in the F form of Iman and Davenport (1980); None with fewer than two tasks or if all values tie.
     """
     from scipy.stats import f
 
@@ -101,12 +102,12 @@ def friedman(ranks: Array) -> float | None:
 
 
 def critical_difference(methods: int, tasks: int) -> float:
-    """Of the mean ranks, by Nemenyi at 5 %."""
+    """Return the critical difference of the mean ranks, by Nemenyi at 5 %."""
     return statistics.tukey_multiplier(methods, 1e6) * float(np.sqrt(methods * (methods + 1) / (6 * tasks)))
 
 
 def cliques(mean: Array, difference: float) -> list[tuple[int, int]]:
-    """The largest runs of methods, in the order of mean ranks, that are all within the difference: first and last."""
+    """Return (first, last) of the longest runs of methods, in the order of mean ranks, within the difference."""
     ordered = np.sort(mean)
     spans = [(i, int(np.searchsorted(ordered, ordered[i] + difference)) - 1) for i in range(len(ordered))]
     return [

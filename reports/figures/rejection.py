@@ -1,4 +1,4 @@
-"""Accuracy against rejection: whether a classifier knows where it is wrong."""
+"""Accuracy against rejection: whether a classifier is uncertain where it is wrong."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ from reports.figures.styles import looks
 
 SHARES = np.linspace(0, 0.98, 99)
 AREAS = (0.1, 0.2, 0.5)
-"""Shares rejected of the table."""
+"""Shares rejected, in the table."""
 
 
 class Rejection(FieldReport):
-    """A figure for each field of classifiers: the accuracy on the test images that are left when those of the smallest
-    largest probability are rejected, against the share rejected, a line a method. The accuracy rises to 100 % where a
-    classifier is least sure of what it gets wrong; a line that stays level rejects at random.
+    """A figure for each field of classifiers: the accuracy on the test images that are left after rejection.
+
+    Images whose largest probability is smallest are rejected first; the accuracy is shown against the share rejected,
+    one line per method. It rises to 100 % if a classifier is least certain where it is wrong; a line that stays level
+    rejects at random.
     """
 
     name: ClassVar[str] = "rejection"
@@ -60,8 +62,9 @@ class Rejection(FieldReport):
 
 
 def accuracies(one: Predictions) -> Array:
-    """The accuracy in percent at each of `SHARES`, on the images that are left; of images of equal confidence, the mean
-    counts.
+    """Return the accuracy in percent at each of `SHARES`, on the images that are left.
+
+    Images of equal confidence count with their mean.
     """
     _, place = np.unique(-one.confidence, return_inverse=True)
     right = np.bincount(place, weights=one.right) / np.bincount(place)

@@ -1,4 +1,4 @@
-"""Reliability diagrams: how often a classifier is right where it is so sure."""
+"""Reliability diagrams: how often a classifier is right at each level of confidence."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from reports.figures.predictions import Predictions, is_classifier, predictions
 from reports.figures.styles import look, method_of
 
 BINS = 15
-"""As of the expected calibration error."""
+"""The number of bins of the expected calibration error."""
 Z = 1.96
 
 
 class Reliability(FieldReport):
-    """A figure for each field of classifiers, a panel a method: the share of test images that the posterior mean puts
-    into the right class against its largest probability, in 15 bins of equal width, with 95 % Wilson intervals; below,
-    how many images there are in each bin. Of the lowest finished seed that keeps its predictions.
+    """A figure for each field of classifiers, with a panel for each method.
+
+    It shows the share of test images that the posterior mean classifies correctly against its largest probability, in
+    15 bins of equal width, with 95 % Wilson intervals; below, the number of images in each bin. It uses the lowest
+    finished seed with kept predictions.
 
     Source: C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, "On Calibration of Modern Neural Networks", ICML 2017.
     """
@@ -54,7 +56,7 @@ class Reliability(FieldReport):
 
 
 def binned(one: Predictions) -> tuple[Array, Array, Array]:
-    """Images, mean confidence and accuracy of each bin (BINS,); NaN in an empty one."""
+    """Return the number of images, mean confidence and accuracy in each bin (BINS,); NaN in an empty one."""
     place = np.searchsorted(np.arange(1, BINS) / BINS, one.confidence)
     counts, sure, right = (np.bincount(place, weights=w, minlength=BINS) for w in (None, one.confidence, one.right))
     with np.errstate(invalid="ignore"):
@@ -62,13 +64,13 @@ def binned(one: Predictions) -> tuple[Array, Array, Array]:
 
 
 def ece(one: Predictions) -> float:
-    """The expected calibration error."""
+    """Return the expected calibration error."""
     counts, sure, right = binned(one)
     return float(np.nansum(counts * np.abs(right - sure)) / counts.sum())
 
 
 def wilson(share: Array, n: Array) -> tuple[Array, Array]:
-    """The ends of the 95 % Wilson interval of a share of n."""
+    """Return the ends of the 95 % Wilson interval of a share of n."""
     with np.errstate(invalid="ignore", divide="ignore"):
         middle = (share + Z**2 / (2 * n)) / (1 + Z**2 / n)
         half = Z * np.sqrt(share * (1 - share) / n + Z**2 / (4 * n**2)) / (1 + Z**2 / n)

@@ -24,21 +24,21 @@ from reports.figures.parts import (
 )
 
 POINTS = 400
-"""Of a path, at most: 20,000 draws are thinned by 50."""
+"""Most points of a path: 20,000 draws are thinned by 50."""
 
 CELLS = 140
 SHADES = 14
 FEW = 0.05
-"""Share of a path within the window below which the panel says where it is."""
+"""If less than this share of a path is within the window, the panel says where the path is."""
 
 
 class SamplePaths(FieldReport):
-    """A figure for each two-dimensional task that knows its energy: U in shades of grey, and on it the kept draws of
+    """A figure for each two-dimensional task with a known energy: U in shades of grey, and on it the kept draws of
     chain 0 of each method's lowest seed, evenly thinned, from the dark to the bright end of the colours.
 
-    A task whose data are the run's own gives U of a run as `run_energy(points, seed)`; another its `log_density`. The
-    picture is of the task's `window`, or of where its density is not negligible; where a path leaves it for the most
-    part, the panel says where the path is.
+    A task whose data differ between runs gives U of a run as `run_energy(points, seed)`; another task gives its
+    `log_density`. The figure shows the task's `window`, or the region where its density is not negligible; if most of a
+    path is outside, the panel says where the path is.
     """
 
     name: ClassVar[str] = "sample-paths"
@@ -60,7 +60,7 @@ def _stride(panel: Panel) -> int:
 
 
 def _path(panel: Panel) -> Array:
-    """Chain 0, thinned: (n, 2)."""
+    """Return chain 0, thinned: (n, 2)."""
     return panel.draws[:: _stride(panel), 0]
 
 
@@ -111,7 +111,7 @@ def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, title: 
 
 
 def _target(task: Any) -> list[float]:
-    """The mean that is sampled for: that of the truth or, where each run has its own, what the metrics aim at."""
+    """Return the mean of the target: that of the truth or, if each run has its own, the targets of the metrics."""
     truth = task.truth()
     if truth is not None:
         return [float(value) for value in truth.mean]
@@ -120,7 +120,7 @@ def _target(task: Any) -> list[float]:
 
 
 def _window(task: Any, panels: Sequence[Panel]) -> list[tuple[float, float]]:
-    """The ends of each axis: of the task's own window, of the target, or of where the paths are."""
+    """Return the ends of each axis: of the task's own window, of the target, or of the region of the paths."""
     if hasattr(task, "window"):
         return [(float(low), float(high)) for low, high in task.window]
     if task.truth() is not None and hasattr(task, "log_density"):
@@ -131,7 +131,7 @@ def _window(task: Any, panels: Sequence[Panel]) -> list[tuple[float, float]]:
 
 
 def _surface(task: Any, ends: Sequence[tuple[float, float]], seed: int) -> Array:
-    """The shade of each cell, (y, x): 0 for the lowest energies, SHADES - 1 for the highest."""
+    """Return the shade of each cell, (y, x): 0 for the lowest energies, SHADES - 1 for the highest."""
     points = plane.centres(plane.edges(ends, CELLS))
     energy = task.run_energy(points, seed) if hasattr(task, "run_energy") else -task.log_density(points)
     limits = np.quantile(energy, np.linspace(0, 1, SHADES + 1)[1:-1])

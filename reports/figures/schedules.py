@@ -1,4 +1,4 @@
-"""Step size and temperature of each method against the step, drawn from the settings that runs had."""
+"""Step size and temperature of each method against the step, drawn from the settings of the runs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from harness import Trajectory
 
 PIXELS = 800
-"""Stretches that a line is divided into where there are more steps."""
+"""Stretches into which a line is divided if there are more steps."""
 
 
 class Schedules(FieldReport):
     """A figure for each task, protocol, number of chains and budget: h and T at every step, and which draws are kept.
 
-    The trajectory is computed from the settings of the runs, burn-in and thinning included: it is a function of them.
+    The trajectory is a function of the runs' settings, and is computed from them, with burn-in and thinning.
     """
 
     name: ClassVar[str] = "schedules"
@@ -52,7 +52,7 @@ class Schedules(FieldReport):
 
 
 def _draw(canvas: Any, lines: Sequence[tuple[str, Trajectory]], title: str) -> None:
-    """A strip a method: h as a line, the steps at T = 0 shaded, the kept ones in a bar below."""
+    """Draw a strip for each method: h as a line, the steps at T = 0 shaded, the kept ones in a bar below."""
     from matplotlib.colors import ListedColormap
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -86,13 +86,13 @@ def _draw(canvas: Any, lines: Sequence[tuple[str, Trajectory]], title: str) -> N
 
 
 def shares(chosen: NDArray[np.bool_]) -> Array:
-    """The share of the steps that are chosen in each of at most `PIXELS` stretches of the same length."""
+    """Return the share of the steps that are chosen in each of at most `PIXELS` stretches of the same length."""
     edges = np.linspace(0, len(chosen), min(PIXELS, len(chosen)) + 1).round().astype(int)
     return np.asarray(np.add.reduceat(chosen.astype(np.float64), edges[:-1]) / np.diff(edges))
 
 
 def outline(values: Array) -> tuple[Array, Array]:
-    """Steps and values of a line that looks as that of all values: the lowest and the highest of each stretch."""
+    """Return steps and values of a line that looks the same: the lowest and the highest value of each stretch."""
     if len(values) <= 2 * PIXELS:
         return np.arange(1.0, len(values) + 1), values
     edges = np.linspace(0, len(values), PIXELS + 1).round().astype(int)

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 COLOURS = ("#0173b2", "#de8f05", "#029e73", "#c44601", "#cc78bc", "#56b4e9", "#882255", "#332288")
-"""At least 13 CIE-Lab units apart with normal vision and with any kind of colour blindness."""
+"""They are at least 13 CIE-Lab units apart with normal vision and with any kind of colour blindness."""
 MARKERS = ("o", "s", "^", "D", "v", "p", "h")
-"""Of the built-in methods; those of the first eight are left out on lines."""
+"""Markers of the built-in methods; those of the first eight are left out on lines."""
 OUTSIDE = ("P", "X", "*", "<", ">")
-"""Of all other methods."""
+"""Markers of all other methods."""
 STROKES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (7, 2)), (0, (3, 1, 1, 1, 1, 1)))
 FAINT = "#b8b8b8"
-"""Lines that a figure shows without naming them."""
+"""Colour of lines that a figure shows without naming them."""
 
 ORDER = (
     "sgld", "csgld", "sghmc", "csghmc", "msgld", "asgld", "psgld", "hmc",
@@ -24,11 +24,11 @@ ORDER = (
     "sghmc-frictionless", "msgld-corrected", "deep-ensemble", "laplace", "swag", "obabo", "ggmc", "amagold",
     "entropy-mcmc", "sglrw", "sa-sgld", "mclmc", "sghmc-prec", "csghmc-prec", "smile", "psmile", "mc-dropout",
 )  # fmt: skip
-"""The built-in methods: place k has colour k mod 8 and marker k div 8. A new one goes to the end."""
+"""The built-in methods: place k has colour k mod 8 and marker k div 8. New ones are added at the end."""
 
 
 def look(method: str) -> dict[str, str]:
-    """The colour and the marker of a method. Those of a method from outside depend on its name alone."""
+    """Return the colour and the marker of a method; for a method of another package they depend on its name only."""
     if method in ORDER:
         place, markers = ORDER.index(method), MARKERS
     else:
@@ -37,7 +37,7 @@ def look(method: str) -> dict[str, str]:
 
 
 def looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """How to draw the line of each label "METHOD (settings)": labels of one method differ in the stroke alone."""
+    """Return the style of the line of each label "METHOD (settings)"; labels of one method have different strokes."""
     found: dict[str, dict[str, Any]] = {}
     taken: dict[tuple[str, str], int] = {}
     for label in sorted(labels):
@@ -54,5 +54,5 @@ def looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def method_of(label: str) -> str:
-    """The method of a row's label: "sgld" of "sgld (schedule.step_size=0.1)"."""
+    """Return the method of a row's label: "sgld" for "sgld (schedule.step_size=0.1)"."""
     return label.partition(" (")[0]

@@ -1,4 +1,4 @@
-"""Whether a posterior that is colder predicts better: error and likelihood against the temperature."""
+"""Whether a colder posterior predicts better: error and likelihood against the temperature."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ BARS = "Points: means over seeds; bars: their 95 % t intervals"
 
 
 class Tempering(FieldReport):
-    """A figure for each field (task, protocol, chains, budget) with groups that differ in schedule.temperature alone:
-    negative log-likelihood and test error, or `request.metric`, against T, a line a method. The target of a run is
+    """A figure for each field (task, protocol, chains, budget) with groups that differ in schedule.temperature only:
+    negative log-likelihood and test error, or `request.metric`, against T, one line per method. The target of a run is
 
         p_T(theta | data) ~ exp(-U(theta) / T),   U with the prior: T tempers both likelihood and prior
 
-    Points are means over seeds with their 95 % t intervals. T = 0, where there is no noise, stands at the left end of
-    an axis that is logarithmic above the lowest other T. A T whose runs diverged has a row and no point.
+    Points are means over seeds with their 95 % t intervals. T = 0, without noise, is at the left end of an axis that is
+    logarithmic above the lowest other T. A T whose runs diverged has a row and no point.
 
     Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, appendix; F.
     Wenzel et al., "How Good is the Bayes Posterior in Deep Neural Networks Really?", ICML 2020.
@@ -103,7 +103,7 @@ def _draw(canvas: Any, score: FieldScore, kin: Kin, metrics: Sequence[str]) -> N
 
 
 def _point(estimate: Estimate | None) -> tuple[float, float, float] | None:
-    """Mean and ends of the interval, the mean itself where there is none; None where the mean is not finite."""
+    """Return the mean and the ends of its interval, the mean if they are missing; None if the mean is not finite."""
     if estimate is None or estimate.mean is None or not math.isfinite(estimate.mean):
         return None
     low, high = (estimate.mean if end is None else end for end in (estimate.low, estimate.high))

@@ -22,16 +22,16 @@ CYCLE = 50
 
 STEP_SIZES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 SMALL = STEP_SIZES[:4]
-"""Those that rates are fitted to."""
+"""The step sizes to which rates are fitted."""
 
 TIME = 200.0
-"""alpha_0 K where the law of a step is compared with the target: long past its start, and the end of a cycle."""
+"""The alpha_0 K at which the law of a step is compared with the target: long after its start, at the end of a cycle."""
 
 START = 10.0
 """E x^2 at the start; the truth is 1."""
 
 TOLERANCE = 0.1
-"""What a fitted exponent may be short of the theorem's, which is of a limit; here it is fitted to a few points."""
+"""Largest shortfall of a fitted exponent against the theorem's, which holds in a limit; the fit uses a few points."""
 
 CAPTION = (
     "csgld on a standard normal, exact: bias and mean squared error of the average of x^2 over the draws kept by step "
@@ -43,8 +43,10 @@ BETA = 0.25
 
 @dataclass(frozen=True)
 class Errors:
-    """Of the average of x^2 over the draws kept by step K (n,): signed bias and mean squared error; `limit` is the bias
-    as K grows, which is that of the last cycle alone; and W2 of each step's own law to the target (K,).
+    """The errors of the average of x^2 over the draws kept by step K (n,): signed bias and mean squared error.
+
+    `limit` is the bias as K grows, which is that of the last cycle alone; `distance` is W2 from the law of each step to
+    the target (K,).
     """
 
     steps: Array
@@ -60,13 +62,13 @@ class Theorem1(Report):
     The law of every step is normal with mean 0 and variance P_k, by propagated covariances, so E phi_k = P_k exactly;
     and with a_k the factor of step k, Cov(phi_j, phi_k) = 2 (a_{j+1} ... a_k P_j)^2, so the mean squared error of the
     average is exact too. (E x has no bias on a Gaussian.) Theorem 1 bounds the bias by O(1/(alpha_0 K) + alpha_0) and
-    the mean squared error by O(1/(alpha_0 K) + alpha_0^2): what is left as K grows, and what is beyond that, are fitted
-    apart. Its proof has noise in every step, the algorithm has none while it explores: both are shown, with cycles of
-    50 steps. Without noise the variance shrinks in each exploration, and steps so small that the rest of the cycle
+    the mean squared error by O(1/(alpha_0 K) + alpha_0^2). The remainder as K grows, and the part beyond it, are fitted
+    separately. The proof has noise in every step, the algorithm has none while it explores: both are shown, with cycles
+    of 50 steps. Without noise the variance shrinks in each exploration, and steps so small that the rest of the cycle
     does not restore it leave a bias that grows as alpha_0 falls. Wasserstein-2 from N(0, P) to N(0, 1) is |sqrt P - 1|.
     Theorem 2 bounds it, with exact gradients and at the end of a cycle, by C_3 exp(-K alpha_0 / (2 C_4)) + (6 + C_2 K
-    alpha_0 / 2)^(1/2) [(3 C_1 alpha_0^2 K / 8)^(1/2) + (3 C_1 alpha_0^2 K / 16)^(1/4)]: at a fixed alpha_0 K that is
-    large it falls at least as alpha_0^(1/4).
+    alpha_0 / 2)^(1/2) [(3 C_1 alpha_0^2 K / 8)^(1/2) + (3 C_1 alpha_0^2 K / 16)^(1/4)]: at a large fixed alpha_0 K it
+    falls at least as fast as alpha_0^(1/4).
     """
 
     name: ClassVar[str] = "theorem1"
@@ -86,7 +88,7 @@ class Theorem1(Report):
 
 
 def errors(step_size: float, *, noise: bool, steps: int = STEPS) -> Errors:
-    """The exact errors of csgld with this alpha_0; at `noise`, every step is at T = 1 and every draw is kept."""
+    """Return the exact errors of csgld with this alpha_0; with `noise`, all steps have T = 1 and all draws are kept."""
     trajectory = _trajectory(step_size, noise=noise, steps=steps)
     sampler = Request().plugin("samplers", "sgld")
     P = linear.propagate(sampler, trajectory, (1.0,), np.array([[START]]))[:, 0, 0]
@@ -95,7 +97,7 @@ def errors(step_size: float, *, noise: bool, steps: int = STEPS) -> Errors:
 
 
 def _errors(P: Array, factors: Array, keep: NDArray[np.bool_]) -> Errors:
-    """From the variances P_k and factors a_k of all steps, for the averages over the steps that are kept.
+    """Return the errors of averages over the kept steps, from the variances P_k and factors a_k of all steps.
 
     With R_k = sum over kept j < k of (a_{j+1} ... a_k P_j)^2 = a_k^2 (R_{k-1} + P_{k-1}^2 [k-1 kept]), the variance of
     the sum over kept draws is sum_k (2 P_k^2 + 4 R_k).
@@ -142,7 +144,7 @@ def _rate(kind: str, of: str, against: str, x: Array, y: Array, theorem: float) 
 
 
 def _findings(rates: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the ledger says of the theorems' claims, of the proven variant and of the algorithm as it runs."""
+    """Return the ledger's findings on the theorems' claims, for the proven variant and for the algorithm itself."""
     fitted = {(rate["kind"], rate["of"]): rate["fitted"] for rate in rates}
     parts = {
         "bias": ("Theorem 1", "bias beyond its limit", "limit of the bias", 1.0),
@@ -185,7 +187,7 @@ def _draw(canvas: Any, found: dict[tuple[str, float], Errors]) -> None:
             at = np.unique(np.geomspace(1, len(e.steps), 400).round().astype(int)) - 1
             line[0].plot(e.steps[at], np.abs(e.bias[at]), color=colour, label=f"{a:g}")
             line[1].plot(e.steps[at], e.mse[at], color=colour)
-            if a in (0.01, 0.05, 0.2):  # more would hide each other
+            if a in (0.01, 0.05, 0.2):  # more lines would hide each other
                 line[2].plot(np.arange(1, 601), e.distance[:600], color=colour, linewidth=1)
         guide = np.array([2e2, 2e4])
         for ax, height in zip(line[:2], (3e3, 2e3), strict=True):

@@ -15,8 +15,10 @@ POINTS = 600
 
 
 class Trace(ChainReport):
-    """The kept draws of single runs against the step that made them, a line a chain, at most 8 chains, evenly spaced;
-    of longer chains 600 evenly spaced draws. Where the truth is known, its mean and two standard deviations.
+    """The kept draws of single runs against the step that made them, with a line for each chain.
+
+    At most 8 chains are shown, evenly spaced, and of longer chains 600 evenly spaced draws. If the truth is known, its
+    mean and two standard deviations are shown.
     """
 
     name: ClassVar[str] = "trace"

@@ -1,4 +1,4 @@
-"""Where a chain was and how fast it moved, draw by draw: (theta, r) of a sampler with momentum."""
+"""Position and velocity of a chain, draw by draw: (theta, r) of a sampler with momentum."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from reports.figures.parts import (
 )
 
 SHOWN = 1_500
-"""Moves shown of a chain, the last ones that follow each other."""
+"""Most moves that are shown of a chain: the last ones between draws of consecutive steps."""
 
 
 class Trajectories(FieldReport):
     """The first coordinate of chain 0 against its velocity, for each task, protocol, number of chains and budget.
 
-    Runs keep positions, not momenta. The velocity is r_k = (theta_k - theta_{k-1}) / (L sqrt(h_k)), L the leapfrog
-    steps of a proposal and 1 where there is no such setting. For sghmc, whose position moves by v, it is v / sqrt(h),
-    of variance 2 T / (2 - alpha) or so at rest; for hmc with a constant step the mean momentum along a proposal, 0
-    where it is refused; for a sampler without momentum it is noise of variance 2 T, which shows that there is none.
-    Only draws of steps that follow each other are taken.
+    Runs keep positions, not momenta. The velocity is r_k = (theta_k - theta_{k-1}) / (L sqrt(h_k)), where L is the
+    number of leapfrog steps of a proposal, or 1 without this setting. For sghmc, whose position moves by v, it is
+    v / sqrt(h), with a stationary variance of about 2 T / (2 - alpha); for hmc with a constant step it is the mean
+    momentum along a proposal, 0 if that is rejected; for a sampler without momentum it is noise of variance 2 T, which
+    shows that there is none. Only draws of consecutive steps are used.
     """
 
     name: ClassVar[str] = "trajectory"
@@ -41,7 +41,7 @@ class Trajectories(FieldReport):
 
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         if "task.gradient_noise" not in score.groups[0].settings and not request.tasks:
-            return Result()  # pictures of one coordinate of a network tell nothing
+            return Result()  # pictures of one coordinate of a network show nothing
         panels, notes = kept_draws(score)
         moves = [(panel, *velocities(panel, request)) for panel in panels]
         notes += [
@@ -53,7 +53,7 @@ class Trajectories(FieldReport):
 
 
 def velocities(panel: Panel, request: Request) -> tuple[Array, Array]:
-    """Position and velocity (n,) of the first coordinate of chain 0, of its last moves."""
+    """Return position and velocity (n,) of the first coordinate of chain 0, for its last moves."""
     h = trajectory(panel.group, request).step_size[panel.steps - 1]
     leapfrog = float(panel.group.settings.get("sampler.leapfrog", 1))
     x = panel.draws[:, 0, 0]

@@ -1,4 +1,4 @@
-"""The results behind REPRODUCTION.md, as Parquet that `bench reproduce --export` writes, and the page made of them."""
+"""The results behind REPRODUCTION.md, as Parquet from `bench reproduce --export`, and the page made from them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ hypotheses of ours. The printed values and claims, with our corrections and the 
 
 
 def counts(folder: Path, papers: list[Path]) -> str:
-    """The ledger of the published results in two sentences, for the README."""
+    """Return a summary of the ledger of the published results in a few sentences, for the README."""
     found = reproduction(Published(folder, papers), Request())
     verdicts = Counter(kind(entry.verdict, CELL_VERDICTS) for entry in found.cells)
     as_stated = sum(entry.at_papers_settings and not entry.cell.obstacle for entry in found.cells)
@@ -58,7 +58,7 @@ def counts(folder: Path, papers: list[Path]) -> str:
 
 
 def _verb(finding: str, number: int) -> str:
-    """A finding as a verb: of one it holds, of several they hold."""
+    """Return a finding as a verb: one claim "holds", several "hold"."""
     first, _, rest = finding.partition(" ")
     plural = {
         "holds": "hold",
@@ -73,13 +73,13 @@ def _verb(finding: str, number: int) -> str:
 
 
 def with_counts(readme: str, told: str) -> str:
-    """The README with these sentences between its two marks."""
+    """Return the README with these sentences between its two marks."""
     head, begin, rest = readme.partition(BEGIN)
     _, end, tail = rest.partition(END)
     return f"{head}{begin}\n{told}\n{end}{tail}" if begin and end else readme
 
 
 def page(folder: Path, papers: list[Path]) -> str:
-    """The ledger of the published results, as Markdown."""
+    """Return the ledger of the published results, as Markdown."""
     result = ReproductionLedger().build(Published(folder, papers), Request())
     return HEAD + render(result, "markdown")

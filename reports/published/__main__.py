@@ -1,4 +1,4 @@
-"""Write REPRODUCTION.md and the counts in README.md: `python -m reports.published [FILE]`, the page alone."""
+"""Writes REPRODUCTION.md and the counts in README.md; `python -m reports.published FILE` writes the page alone."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""The papers' printed values and claims beside our runs: what they say (`ledger`), as a report (`report`), and scores
-of fields whose records have the printed values (`reported`).
+"""The papers' printed values and claims beside our runs, as data (`ledger`) and as a report (`report`), and scores of
+fields whose records contain the printed values (`reported`).
 """

@@ -23,7 +23,7 @@ Finding = Literal["holds", "fails", "undecided", "vacuous"]
 
 @dataclass(frozen=True)
 class Setup:
-    """What one side of a claim was run on."""
+    """What one side of a claim runs."""
 
     method: str
     task: str
@@ -42,14 +42,14 @@ class Analysis:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper. The sides and the metric are None where no metric of a task says it.
+    """A claim of a paper. The sides and the metric are None if no metric of a task expresses it.
 
     kind      ordering: `better` is better than `worse` by the metric; equality: they differ by less than `margin`, a
               share of the larger; share: `better` succeeds in `share` of `trials`, by the metric's mean over seeds
               within `margin`; analysis: `exact` has settled it
     direction max or min: which is better
-    obstacle, needs, cause, ours  as of a `Reported`, of both sides
-    beside    metrics that are shown of both sides, without a test
+    obstacle, needs, cause, ours  as in `Reported`, for both sides
+    beside    metrics that are shown for both sides, without a test
     """
 
     paper: str
@@ -81,7 +81,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Ours:
-    """Our runs of a side, and their estimate of the metric; None if it was not measured."""
+    """Our runs of a side, and their estimate of the metric, or None if it was not measured."""
 
     group: Group
     estimate: Estimate | None
@@ -89,7 +89,7 @@ class Ours:
 
 @dataclass(frozen=True)
 class Judged:
-    """The finding of our runs on a claim; p is adjusted by Holm over the claims of its table, None without a test."""
+    """The finding of our runs on a claim. p is adjusted by Holm over the claims of its table; None without a test."""
 
     finding: Finding
     reason: str
@@ -99,7 +99,7 @@ class Judged:
 
 
 def load_claims(store: Store) -> list[Claim]:
-    """All claims, in the order of the papers' files."""
+    """Return all claims, in the order of the papers' files."""
     rows = store.rows("select * from claim order by paper, i")
     same = ("paper", "metric", "direction", "share", "trials", "margin", "obstacle", "needs", "cause", "notes")
     own = own_choices(store)
@@ -133,19 +133,19 @@ def load_claims(store: Store) -> list[Claim]:
 
 
 def _analysis(document: Mapping[str, Any]) -> Analysis | None:
-    """None if the file has no complete analysis."""
+    """Return the exact analysis in a claim, or None if the file has no complete one."""
     report, finding, evidence = (document.get(name) for name in ("analysis", "finding", "evidence"))
     whole = isinstance(report, str) and isinstance(evidence, str) and finding in get_args(Finding)
     return Analysis(report, finding, evidence) if whole else None  # type: ignore[arg-type]
 
 
 def judge_family(claims: Sequence[Claim], ours: Sequence[Sequence[Ours | None]]) -> list[Judged | None]:
-    """The claims of one table, with our runs of the sides of each; None where a side was not run or not measured.
+    """Judge the claims of one table by our runs of their sides; None if a side was not run or not measured.
 
-    The family that Holm adjusts over is all orderings and shares that the table declares: one that was not run, or on
-    too few seeds, counts as p = 1. Orderings: from 10 seeds on a permutation test, below that a paired t. Equalities
-    are judged by the 95 % interval of the difference, and are not adjusted. That a method never succeeds is "vacuous"
-    where the table's methods that should succeed fail as well.
+    Holm's family is all orderings and shares that the table declares: one that was not run, or on too few seeds, counts
+    as p = 1. Orderings use a permutation test from 10 seeds on, and a paired t test below. Equalities are judged by the
+    95 % interval of the difference, and are not adjusted. That a method never succeeds is "vacuous" if the table's
+    methods that should succeed fail as well.
     """
     raw = [_tested(claim, sides) for claim, sides in zip(claims, ours, strict=True)]
     family = [i for i, claim in enumerate(claims) if claim.kind not in {"equality", "analysis"} and claim.sides]
@@ -167,13 +167,13 @@ def judge_family(claims: Sequence[Claim], ours: Sequence[Sequence[Ours | None]])
 
 
 def _tested(claim: Claim, ours: Sequence[Ours | None]) -> Judged | None:
-    """The claim's difference in the direction that it says, with the p of its own test."""
+    """Return the claim's difference in the direction that it claims, with the p of its own test."""
     if claim.kind == "share" and ours and ours[0] is not None:
         group, estimate = ours[0].group, ours[0].estimate
         successes = dict(estimate.by_seed) if estimate is not None else {}
         if len(group.done) and not successes:
             return None
-        successes |= dict.fromkeys(group.diverged.numbers.seed, 0.0)  # which is no success
+        successes |= dict.fromkeys(group.diverged.numbers.seed, 0.0)  # a divergence is not a success
         return _share(claim, list(successes.values())) if successes else None
     sides = [(side.group, side.estimate) for side in ours if side is not None and side.estimate is not None]
     if not ours or len(sides) < len(ours):
@@ -239,7 +239,7 @@ def _side(method: str | None, task: str | None, protocol: str | None, chains: in
 
 
 def by_table(claims: Sequence[Claim]) -> Mapping[tuple[str, str], list[Claim]]:
-    """The families: claims of one table of one paper."""
+    """Return the claims of each table of each paper: the families."""
     found: dict[tuple[str, str], list[Claim]] = {}
     for claim in claims:
         found.setdefault((claim.paper, claim.table), []).append(claim)

@@ -34,8 +34,9 @@ CODE = ("task source", "task data")
 
 @dataclass(frozen=True)
 class CellEntry:
-    """A printed cell. `ours` is what was run as published. Without a verdict: `others`, what was run at other budgets,
-    and `tried`, the points of a declared sweep.
+    """A printed cell. `ours` is our run as published.
+
+    Without a verdict: `others` are runs at other budgets, and `tried` the points of a declared sweep.
     """
 
     cell: Reported
@@ -56,9 +57,9 @@ class ClaimEntry:
     """A claim, our runs of its sides, and the finding.
 
     holds, fails: at the paper's settings, or by an exact analysis. "holds at our settings", "fails at our settings": at
-    settings or other choices of which one is ours, a finding of its own; with "(reversed in its sweep)" or "(holds in
-    its sweep)" where points of a declared sweep say the opposite. undecided; vacuous: it is so because everything
-    failed; not run (why).
+    settings or other choices some of which are ours, a finding of its own; with "(reversed in its sweep)" or "(holds in
+    its sweep)" if points of a declared sweep say the opposite. undecided; vacuous: true only because everything failed;
+    not run (why).
     `tried` are the points of declared sweeps behind `swept`.
     """
 
@@ -80,20 +81,20 @@ class Reproduction:
 
     @property
     def run_keys(self) -> set[str]:
-        """The keys of all runs that it uses."""
+        """The keys of all runs that the ledger uses."""
         used = [ours for entry in self.cells for ours in (entry.ours, *entry.tried)]
         used += [side for entry in self.claims for side in (*entry.ours, *entry.tried)]
         return {run.key for ours in used if ours is not None for run in ours.group.runs}
 
 
 def label(word: str) -> str:
-    """The label of a table that a user gives: "4" is "Table 4", "figure 3" is "Figure 3"."""
+    """Return the label of a table from a user's word: "Table 4" for "4", "Figure 3" for "figure 3"."""
     text = " ".join(word.split())
     return f"Table {text}" if text.isdigit() else text[:1].upper() + text[1:]
 
 
 def chosen(store: Store, paper: str | None = None, tables: Sequence[str] = ()) -> tuple[list[Reported], list[Claim]]:
-    """The cells and claims of a paper, of some of its tables; `UsageError` where there is no such paper or table."""
+    """Return the cells and claims of a paper, of some of its tables; raise `UsageError` if one does not exist."""
     cells, claims = load_cells(store), load_claims(store)
     entries: list[Reported | Claim] = [*cells, *claims]
     papers = {entry.paper for entry in entries}
@@ -111,7 +112,7 @@ def chosen(store: Store, paper: str | None = None, tables: Sequence[str] = ()) -
 
 
 def reproduction(store: Store, request: Request) -> Reproduction:
-    """The ledger of what the request names: `paper` and `tables`, and the tasks, methods, protocols of cells."""
+    """Return the ledger for a request: its `paper` and `tables`, and the tasks, methods, protocols of cells."""
     cells, claims = chosen(store, request.paper, request.tables)
     groups: dict[Setup, list[Group]] = {}
     earlier = earlier_settings(store)
@@ -121,13 +122,13 @@ def reproduction(store: Store, request: Request) -> Reproduction:
     for members in by_table(claims).values():
         families += _claims(members, groups, request.registry)
     return Reproduction(
-        [_aged_cell(_cell(c, groups, request.registry), earlier) for c in cells if _named(request, [_of(c)])],
-        [_aged_claim(e, earlier) for e in families if _named(request, [e.claim.better, e.claim.worse])],
+        [_mark_outdated_cell(_cell(c, groups, request.registry), earlier) for c in cells if _named(request, [_of(c)])],
+        [_mark_outdated_claim(e, earlier) for e in families if _named(request, [e.claim.better, e.claim.worse])],
     )
 
 
 def sides(cells: Iterable[Reported], claims: Iterable[Claim]) -> dict[Setup, str]:
-    """What must be run for cells and claims, each with what it needs beyond a CPU."""
+    """Return what must be run for cells and claims, each with what it needs beyond a CPU."""
     found: dict[Setup, str] = {}
     for cell in cells:
         if (side := _of(cell)) is not None and cell.metric:
@@ -138,13 +139,13 @@ def sides(cells: Iterable[Reported], claims: Iterable[Claim]) -> dict[Setup, str
     return found
 
 
-def _aged_cell(entry: CellEntry, earlier: Callable[[Group], list[str]]) -> CellEntry:
-    """The entry, inconclusive if our runs are older than the settings in the papers' files."""
+def _mark_outdated_cell(entry: CellEntry, earlier: Callable[[Group], list[str]]) -> CellEntry:
+    """Return the entry, made inconclusive if our runs are older than the settings in the papers' files."""
     changed = earlier(entry.ours.group) if entry.ours is not None and not entry.cell.obstacle else []
     return replace(entry, verdict="inconclusive", reason=_earlier(changed)) if changed else entry
 
 
-def _aged_claim(entry: ClaimEntry, earlier: Callable[[Group], list[str]]) -> ClaimEntry:
+def _mark_outdated_claim(entry: ClaimEntry, earlier: Callable[[Group], list[str]]) -> ClaimEntry:
     changed = [f"{ours.group.method} {text}" for ours in entry.ours if ours is not None for text in earlier(ours.group)]
     if not changed or entry.judged is None:
         return entry
@@ -175,18 +176,18 @@ def _cell(cell: Reported, groups: dict[Setup, list[Group]], registry: Registry |
 
 
 def _not_run(*why: str) -> str:
-    told = "; ".join(filter(None, why))
-    return f"{NOT_RUN} ({told})" if told else NOT_RUN
+    text = "; ".join(filter(None, why))
+    return f"{NOT_RUN} ({text})" if text else NOT_RUN
 
 
 def _claims(claims: Sequence[Claim], groups: dict[Setup, list[Group]], registry: Registry | None) -> list[ClaimEntry]:
     ours = [_sides(claim, groups) for claim in claims]
     judged = judge_family(claims, ours)
     entries = [_claim(*each, registry) for each in zip(claims, ours, judged, strict=True)]
-    return [_beside_sweep(entry, groups) for entry in entries]
+    return [_with_sweep(entry, groups) for entry in entries]
 
 
-def _beside_sweep(entry: ClaimEntry, groups: dict[Setup, list[Group]]) -> ClaimEntry:
+def _with_sweep(entry: ClaimEntry, groups: dict[Setup, list[Group]]) -> ClaimEntry:
     claim = entry.claim
     if entry.judged is None or len(claim.sides) != len(entry.ours) or None in entry.ours:
         return entry
@@ -214,14 +215,14 @@ def _claim(claim: Claim, ours: Sequence[Ours | None], judged: Judged | None, reg
     if claim.kind == "analysis":
         return ClaimEntry(claim, ours, None, _not_run("the file lacks analysis, finding or evidence"), "")
     own = _own_names(claim, ours)
-    told = f"the paper does not give {', '.join(own)}" if own else ""
+    text = f"the paper does not give {', '.join(own)}" if own else ""
     if judged is not None:
         apart = len(ours) == 2 and _other_code([found.group for found in ours if found is not None])
         finding: str = "undecided" if apart else judged.finding
         if own and finding in {"holds", "fails"}:
             finding = f"{finding} {AT_OURS}"
         why = "the two sides ran on different code or data of the task" if apart else ""
-        return ClaimEntry(claim, ours, judged, finding, "; ".join(filter(None, (why, judged.reason, told))))
+        return ClaimEntry(claim, ours, judged, finding, "; ".join(filter(None, (why, judged.reason, text))))
     lacking = [side for side, found in zip(claim.sides, ours, strict=True) if found is None]
     reasons = dict.fromkeys(_why_not(None, registry, side, claim.metric, claim.needs) for side in lacking)
     if not claim.sides and claim.needs:
@@ -230,11 +231,14 @@ def _claim(claim: Claim, ours: Sequence[Ours | None], judged: Judged | None, reg
     why = "; ".join(filter(None, [*reasons, *(f"{found.group.method}: {_unmeasured(found)}" for found in empty)]))
     if empty and not lacking:
         return ClaimEntry(claim, ours, None, "undecided", why)
-    return ClaimEntry(claim, ours, None, _not_run(why, f"{AT_OURS} at best" if own else ""), told)
+    return ClaimEntry(claim, ours, None, _not_run(why, f"{AT_OURS} at best" if own else ""), text)
 
 
 def _own_names(claim: Claim, ours: Sequence[Ours | None]) -> list[str]:
-    """What the paper does not give of either side, by name; the papers' files and `bench plan` have the values."""
+    """Return the names of settings that the paper does not give for either side.
+
+    The papers' files and `bench plan` have their values.
+    """
     recorded = [text for side in ours if side is not None for text in own_settings(side.group)]
     return sorted({setting_name(text) for text in [*recorded, *claim.ours]})
 
@@ -262,16 +266,16 @@ def _unmeasured(ours: Ours) -> str:
 
 
 def _best(groups: Sequence[Group], metric: str | None) -> Ours | None:
-    """Of the groups run as published, the one with the most finished seeds; of equal ones the latest.
+    """Return the group run as published with the most finished seeds; of equal ones the latest.
 
-    Runs at settings that the file had earlier count until as many are there at those that it has now.
+    Runs at settings that the file had earlier count until there are as many at the current ones.
     """
     published = [group for group in groups if as_published(group)]
     return _ours(max(published, key=_weight), metric) if published and metric is not None else None
 
 
 def _sides(claim: Claim, groups: dict[Setup, list[Group]]) -> list[Ours | None]:
-    """Our runs of each side of a claim: the best pair on the same code and data of the task, if there is one."""
+    """Return our runs of each side of a claim: the best pair on the same code and data of the task, if there is one."""
     members = [[g for g in groups.get(side, []) if as_published(g)] for side in claim.sides]
     pairs = [pair for pair in itertools.product(*members) if not _other_code(pair)] if len(members) == 2 else []
     if not pairs:
@@ -300,7 +304,7 @@ def _of(cell: Reported) -> Setup | None:
 
 
 def _named(request: Request, found: Iterable[Setup | None]) -> bool:
-    """Whether the request's tasks, methods and protocols take in one of some sides."""
+    """Return whether one of some sides has the request's tasks, methods and protocols."""
     filters = {"task": request.tasks, "method": request.methods, "protocol": request.protocols}
     asked = {name: words for name, words in filters.items() if words}
     return not asked or any(

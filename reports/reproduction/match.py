@@ -1,4 +1,4 @@
-"""Whether a cell of ours matches a cell of a paper's table, by the rule of RULES.md."""
+"""The test whether a value of ours matches a cell of a paper's table, by the rule of RULES.md."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def match_cell(
     smallest_gap: float | None,
     level: float = 0.95,
 ) -> Match:
-    """Compare our values (n,), one a seed, with a printed mean +- error over `runs` runs, all in one unit.
+    """Compare our values (n,), one per seed, with a printed mean +- error over `runs` runs, all in one unit.
 
-    mismatch: |difference| > t_Welch sqrt(our se^2 + their se^2). match: it is not, and our half-width
-    t s / sqrt(n) is at most half of `smallest_gap`, the smallest difference that the table claims in that
-    column. inconclusive: it is not, but ours is too wide to say or no gap is given; or one seed; or a value
-    that is not finite. error_kind "unknown" is tested as sd and as se, and must come out the same. A cell
-    printed without an error (None) is taken to vary from run to run as ours does. ValueError for a negative
-    error, runs < 1, or an error over fewer than 2 runs.
+    mismatch: |difference| > t_Welch sqrt(our se^2 + their se^2). match: no mismatch, and our half-width t s / sqrt(n)
+    is at most half of `smallest_gap`, the smallest difference that the table claims in that column. inconclusive: no
+    mismatch, but ours is too wide to decide or no gap is given; or there is only one seed, or a value that is not
+    finite. error_kind "unknown" is tested as sd and as se, and both must give the same result. A cell printed without
+    an error (None) is assumed to vary from run to run as ours does. Raise `ValueError` for a negative error, runs < 1,
+    or an error over fewer than 2 runs.
     """
     x = statistics.as_values(ours)
     if runs < 1 or (error is not None and (error < 0 or runs < 2)):
@@ -64,7 +64,7 @@ def match_cell(
 def _judge(
     distance: float, bounds: dict[str, float], half_width: float, smallest_gap: float | None
 ) -> tuple[Verdict, str]:
-    """The verdict from |difference|, its bound by each reading of the printed error, and our precision."""
+    """Return the verdict from |difference|, its bound by each reading of the printed error, and our precision."""
     within = [reading for reading, bound in bounds.items() if distance <= bound]
     described = " and ".join(f"{bound:.3g} ({reading})" for reading, bound in bounds.items())
     if not within:
@@ -82,7 +82,7 @@ def _judge(
 
 
 def _readings(our_se: float, n: int, error: float | None, kind: ErrorKind, runs: int) -> list[tuple[str, float, float]]:
-    """(what is assumed, their se, degrees of freedom), one for each reading of the printed error."""
+    """Return (assumption, their se, degrees of freedom) for each reading of the printed error."""
     if error is None:
         return [("no error printed, taken as ours", our_se * float(np.sqrt(n / runs)), n - 1)]
     errors = {"sd": error / float(np.sqrt(runs)), "se": error}

@@ -1,4 +1,4 @@
-"""The papers cell by cell: the printed value, ours, whether they match and why not; then the claims."""
+"""The papers cell by cell: the printed value, ours, whether they match and if not why; then the claims."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ VACUOUS_RULE = "vacuous: that a method never succeeds, where the methods that sh
 
 
 class ReproductionLedger(Report):
-    """A summary; for each table its cells and claims; apart, without a verdict, declared sweeps and other budgets."""
+    """A summary; the cells and claims of each table; then, without a verdict, declared sweeps and other budgets."""
 
     name: ClassVar[str] = "reproduction"
 
@@ -58,7 +58,7 @@ class ReproductionLedger(Report):
             claims = [entry for entry in found.claims if _place(entry) == (paper, label)]
             tables += [_cells(f"{paper}, {label}", cells)] if cells else []
             tables += [_claims(f"{paper}, {label}: claims", claims)] if claims else []
-            tables += _beside(f"{paper}, {label}: related values", claims)
+            tables += _related_values(f"{paper}, {label}: related values", claims)
         others = [*_tried(found), *_others(found)]
         return Result(tables=[*tables, *others], records=Records(lambda: _records(found)))
 
@@ -69,7 +69,7 @@ def _place(entry: CellEntry | ClaimEntry) -> tuple[str, str]:
 
 
 def _places(found: Reproduction) -> list[tuple[str, str]]:
-    """The tables, paper by paper in the order of the papers' files."""
+    """Return the tables, paper by paper in the order of the papers' files."""
     places = dict.fromkeys(_place(entry) for entry in [*found.cells, *found.claims])
     return sorted(places, key=lambda place: place[0])
 
@@ -103,7 +103,7 @@ def _counts(paper: str, label: str, cells: Counter[str], claims: Counter[str]) -
 
 
 def kind(text: str, kinds: Iterable[str]) -> str:
-    """The kind of a verdict, without what follows in brackets."""
+    """Return the kind of a verdict, without the text in brackets after it."""
     return max((kind for kind in kinds if text.startswith(kind)), key=len)
 
 
@@ -118,7 +118,7 @@ def _cells(title: str, entries: Sequence[CellEntry]) -> Table:
         "verdict": lambda e: e.verdict,
         "why": lambda e: e.reason,
     }
-    notes = _shared([(f"{e.cell.row}, {e.cell.column}", words) for e in entries for words in _notes(e)], len(entries))
+    notes = _merged([(f"{e.cell.row}, {e.cell.column}", words) for e in entries for words in _notes(e)], len(entries))
     return _table(title, columns, entries, {"reported", "ours", "seeds"}, notes, keys=2)
 
 
@@ -148,18 +148,18 @@ def _claims(title: str, entries: Sequence[ClaimEntry]) -> Table:
         "finding": lambda e: e.finding,
         "why": lambda e: e.reason,
     }
-    told = []
+    remarks = []
     for entry in entries:
         claim = entry.claim
         if claim.cause and entry.finding.startswith(("fails", "undecided", "vacuous")):
-            told.append((claim.statement, f"cause: {claim.cause}"))
-        told += [(claim.statement, claim.notes)] if claim.notes else []
-    notes = [_measured(entries), *_shared(told, len(entries))]
+            remarks.append((claim.statement, f"cause: {claim.cause}"))
+        remarks += [(claim.statement, claim.notes)] if claim.notes else []
+    notes = [_measured(entries), *_merged(remarks, len(entries))]
     return _table(title, columns, entries, {"difference", "seeds", "p"}, [note for note in notes if note])
 
 
-def _beside(title: str, entries: Sequence[ClaimEntry]) -> list[Table]:
-    """For each method of the claims what the file wants to see beside their metric, of the same runs."""
+def _related_values(title: str, entries: Sequence[ClaimEntry]) -> list[Table]:
+    """Return a table of the metrics that the claims list beside their own, from the same runs of each method."""
     names = list(dict.fromkeys(name for entry in entries for name in (entry.claim.metric, *entry.claim.beside) if name))
     sides = {(ours.group.method, ours.group.chains): ours for entry in entries for ours in entry.ours if ours}
     if not sides or not any(entry.claim.beside for entry in entries):
@@ -175,10 +175,10 @@ def _measured(entries: Sequence[ClaimEntry]) -> str:
     return f"measured by {', '.join(metrics)}; difference: in the claim's direction" if metrics else ""
 
 
-def _shared(told: Sequence[tuple[str, str]], entries: int) -> list[str]:
-    """Each note once, with the names of the lines that it is about where these are not all."""
+def _merged(remarks: Sequence[tuple[str, str]], entries: int) -> list[str]:
+    """Return each note once, prefixed with the names of its rows unless it applies to all."""
     lines: dict[str, list[str]] = {}
-    for name, words in told:
+    for name, words in remarks:
         lines.setdefault(words, []).append(name)
     return [words if len(names) == entries else f"{_list(names)}: {words}" for words, names in lines.items()]
 
@@ -188,7 +188,7 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _tried(found: Reproduction) -> list[Table]:
-    """For each cell what its method came to in a declared sweep, and the settings nearest to the printed value."""
+    """Return a table of each method's results in a declared sweep, with the settings nearest to the printed value."""
     rows = []
     for entry in found.cells:
         whole = [ours for ours in entry.tried if len(ours.group.done) == len(ours.group.runs)]
@@ -252,7 +252,7 @@ def _value(ours: Ours | None) -> str:
 
 
 def _of(method: str | None, task: str | None, protocol: str | None, chains: int | None) -> str:
-    """What was run: "csgld x 4 on mixture25@csgmcmc"."""
+    """Return what was run: "csgld x 4 on mixture25@csgmcmc"."""
     if protocol is None:
         return f"{method} on {task}"
     times = f" x {chains}" if chains and chains > 1 else ""
@@ -265,7 +265,7 @@ def _records(found: Reproduction) -> list[dict[str, Any]]:
 
 
 def _cell_records(entry: CellEntry) -> list[dict[str, Any]]:
-    """The cell, with our published run first; a record more for each point of a sweep and each other budget."""
+    """Return the record of a cell with our run as published, and one for each sweep point and each other budget."""
     cell = entry.cell
     head = {
         "kind": "cell", "paper": cell.paper, "table": cell.table, "row": cell.row, "column": cell.column,

@@ -29,13 +29,13 @@ EXECUTION: Final = frozenset({"run.compile", "task.precision", "task.by_cycle"})
 class Reported:
     """A printed value. Its method, task, protocol, chains and metric are None if unknown.
 
-    smallest_gap the least difference that the table's claims make in its column; without any, between two of its cells
-    correction, evidence  what was corrected of the label that was `printed_as`, and why
+    smallest_gap the smallest difference that the table's claims make in its column; without claims, between its cells
+    correction, evidence  what was corrected in the label that was `printed_as`, and why
     uncertain    why it is not certain that this is what was printed
     obstacle     why it cannot be reproduced as published, whatever is run
     needs        what a run needs beyond a CPU
     cause        why ours differs, as far as it is known
-    ours         what its runs rest on that the paper does not state: "schedule.b=0", "start: uniform on [-5, 5]^2"
+    ours         choices of its runs that the paper does not state: "schedule.b=0", "start: uniform on [-5, 5]^2"
     """
 
     paper: str
@@ -65,7 +65,7 @@ class Reported:
 
     @property
     def text(self) -> str:
-        """The value as printed: "18 ± 0.47"; an asterisk where its label is corrected."""
+        """The value as printed: "18 ± 0.47", with an asterisk if its label is corrected."""
         mark = "*" if self.correction else ""
         return f"{self.value:g}{mark}" if self.error is None else f"{self.value:g} ± {self.error:g}{mark}"
 
@@ -77,7 +77,7 @@ class Reported:
 
 
 def load_cells(store: Store) -> list[Reported]:
-    """All printed values, in the order of the papers' files."""
+    """Return all printed values, in the order of the papers' files."""
     rows = store.rows("select * from reported_value where value is not null order by paper, i")
     gaps = _gaps(rows, store.rows("select * from claim where coalesce(kind, 'ordering') = 'ordering'"))
     own = own_choices(store)
@@ -97,7 +97,7 @@ def load_cells(store: Store) -> list[Reported]:
 
 
 def own_choices(store: Store) -> Callable[[str, str | None, str | None, str | None], tuple[str, ...]]:
-    """A function: the choices that a paper's files mark as ours, for a method on a task under a protocol."""
+    """Return a function that gives the choices marked as ours for a paper, method, task and protocol."""
     found: dict[tuple[Any, ...], list[str]] = {}
     for row in store.rows("select * from choice where provenance = 'ours' order by all"):
         text = f"{row['name']}={row['value']}" if "." in row["name"] else f"{row['name']}: {row['value']}"
@@ -113,7 +113,10 @@ def own_choices(store: Store) -> Callable[[str, str | None, str | None, str | No
 
 
 def earlier_settings(store: Store) -> Callable[[Group], list[str]]:
-    """In what a group differs from the settings that the papers' files have now: "schedule.temperature=1, now 0.01"."""
+    """Return a function that gives a group's differences from the papers' current settings.
+
+    Each one is a text: "schedule.temperature=1, now 0.01".
+    """
     rows = store.rows("select * from choice where method is not null and name not like 'run.%' order by all")
     found: dict[tuple[str, str, str], dict[str, str]] = {}
     for row in rows:
@@ -128,7 +131,7 @@ def earlier_settings(store: Store) -> Callable[[Group], list[str]]:
 
 
 def load_reported(store: Store) -> dict[Cell, Reported]:
-    """The printed values by row; if there are several for one row, the first of the first paper."""
+    """Return the printed values by row; if there are several for one row, the first of the first paper."""
     found: dict[Cell, Reported] = {}
     for cell in load_cells(store):
         if cell.place is not None and not cell.obstacle:
@@ -142,16 +145,16 @@ class PaperScore(FieldScore):
     reported: Mapping[Cell, Reported] = {}
 
     def cell(self, group: Group, metric: str) -> Reported | None:
-        """What a paper printed for the group's metric."""
+        """Return the value that a paper printed for the group's metric, or None."""
         return self.reported.get((group.method, group.task, group.protocol, group.chains, metric))
 
     def match(self, group: Group, metric: str) -> Match | None:
-        """The verdict on the paper's value, where there is one and the group was run as published."""
+        """Return the verdict on the paper's value, if there is one and the group was run as published."""
         cell, estimate = self.cell(group, metric), self.estimate(group, metric)
         return verdict(group, estimate, cell) if cell is not None and estimate is not None else None
 
     def record(self, group: Group, metric: str) -> dict[str, Any] | None:
-        """The flat record of a group and metric, with the printed value; None where it is not measured."""
+        """Return the flat record of a group and metric, with the printed value; None if it is not measured."""
         found = super().record(group, metric)
         if found is None:
             return None
@@ -170,7 +173,7 @@ class PaperScore(FieldScore):
 
 
 def scores_beside_papers(store: Store, request: Request) -> list[PaperScore]:
-    """The fields that the request names, with the papers' values."""
+    """Return the fields that the request names, with the papers' values."""
     scores, reported = score_fields(store, request, PaperScore), load_reported(store)
     for score in scores:
         score.reported = reported
@@ -178,10 +181,10 @@ def scores_beside_papers(store: Store, request: Request) -> list[PaperScore]:
 
 
 def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
-    """Whether the two match; None if ours was not run as published (another budget, or a setting of the user's).
+    """Return whether the two match; None if ours was not run as published (another budget, or a setting of the user's).
 
-    Where the paper does not give a setting or another choice and ours stands in, or it is not certain what was printed,
-    the verdict is "inconclusive", whatever the numbers.
+    If the paper does not give a setting or another choice and ours replaces it, or if it is not certain what was
+    printed, the verdict is "inconclusive", whatever the numbers.
     """
     if not as_published(group) or not estimate.by_seed or estimate.mean is None:
         return None
@@ -197,18 +200,18 @@ def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
     error = cell.error if runs > 1 and cell.error is not None and cell.error >= 0 else None
     found = match_cell(list(estimate.by_seed.values()), cell.value, error, kind, runs, cell.smallest_gap)
     if own := own_settings(group, cell.ours):
-        told = "" if found.verdict == "inconclusive" else f"; judged by the numbers only: {found.verdict}"
-        return Match("inconclusive", f"the paper does not give {', '.join(own)}{told}", difference)
+        numbers_only = "" if found.verdict == "inconclusive" else f"; judged by the numbers only: {found.verdict}"
+        return Match("inconclusive", f"the paper does not give {', '.join(own)}{numbers_only}", difference)
     return found
 
 
 def as_published(group: Group) -> bool:
-    """Whether a group was run at the papers' length and without a setting of the user's or of a declared sweep."""
+    """Return whether a group was run at the papers' length, without a setting of the user's or of a declared sweep."""
     return group.budget == "paper" and not _changed(group)
 
 
 def of_sweep(group: Group) -> bool:
-    """Whether a group is a point of a declared sweep, at the papers' length and otherwise as published."""
+    """Return whether a group is a point of a declared sweep, at the papers' length and otherwise as published."""
     return group.budget == "paper" and _changed(group) == {SWEPT}
 
 
@@ -217,14 +220,14 @@ def _changed(group: Group) -> set[str]:
 
 
 def _of_execution(group: Group, name: str) -> bool:
-    """Whether a setting is of execution alone. A precision that is a number is a prior's, as tasks once called it."""
+    """Return whether a setting concerns execution only; a numeric precision is a prior's, as tasks once called it."""
     return name in EXECUTION and not isinstance(group.settings.get(name), float)
 
 
 def own_settings(group: Group, stated: Sequence[str] = ()) -> list[str]:
-    """What the paper does not give and for which ours stands in: "schedule.step_size=0.002".
+    """Return the settings that the paper does not give and we chose: "schedule.step_size=0.002".
 
-    By the runs' own record, and besides by `stated`, what the paper's files call ours.
+    They are taken from the runs' own record, and from `stated`, which the paper's files mark as ours.
     """
     recorded = [text for text in settings_from(group, "ours", "untuned") if setting_name(text) not in EXECUTION]
     known = {setting_name(text) for text in recorded}
@@ -232,7 +235,7 @@ def own_settings(group: Group, stated: Sequence[str] = ()) -> list[str]:
 
 
 def setting_name(text: str) -> str:
-    """What a text like "schedule.b=0" or "start: the prior" is about."""
+    """Return the name in a text like "schedule.b=0" or "start: the prior"."""
     return re.split(r"=|: ", text, maxsplit=1)[0]
 
 
@@ -243,7 +246,7 @@ def _column(row: Mapping[str, Any]) -> tuple[str, str, str]:
 def _gaps(
     rows: Iterable[Mapping[str, Any]], claims: Iterable[Mapping[str, Any]]
 ) -> dict[tuple[str, str, str], float | None]:
-    """The smallest gap of each column: that its table's claims make in it, else that between two of its cells."""
+    """Return the smallest gap of each column: of its table's claims, or without these between two of its cells."""
     cells = {(_column(row)[:2], _of(row)): row for row in rows}
     claimed: dict[tuple[str, str, str], set[float]] = {}
     for claim in claims:

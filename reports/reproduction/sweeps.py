@@ -1,4 +1,4 @@
-"""Whether a claim's ordering also holds at the other points of a declared sweep."""
+"""The test whether a claim's ordering also holds at the other points of a declared sweep."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ MESSAGES = {
     "equality": "in its declared sweep the second has the better value",
 }
 Point = tuple[dict[str, Any], float]
-"""The values of the settings that are swept, and our mean there."""
+"""The values of the settings that are swept, and our mean at them."""
 
 
 @dataclass(frozen=True)
 class Comparisons:
-    """Orderings at the points of a sweep: how many there are, how many are reversed, and in words by which settings."""
+    """Orderings at the points of a sweep: how many there are, how many are reversed, and a text that says where."""
 
     total: int
     reversed: int
@@ -30,10 +30,10 @@ class Comparisons:
 
 
 def comparisons(claim: Claim, better: Sequence[Ours], worse: Sequence[Ours]) -> Comparisons | None:
-    """Each point of `worse` beside `better` at the same values of the settings that both sweep; None without a sweep.
+    """Compare points of `worse` and `better` at equal values of the settings that both sweep; None without a sweep.
 
-    Of several such points of `better` its best counts. By our means, without a test. A point with a run that has no
-    value is left out.
+    If `better` has several such points, its best counts. Our means are compared, without a test. A point with a run
+    that has no value is left out.
     """
     left, right = _swept(better), _swept(worse)
     if claim.kind not in MESSAGES or not (left | right):
@@ -48,7 +48,7 @@ def comparisons(claim: Claim, better: Sequence[Ours], worse: Sequence[Ours]) -> 
             apart = tuple(values[name] for name in own)
             found.setdefault(apart, []).append(max(partners) < sign * mean)
     each = [reversed_ for several in found.values() for reversed_ in several]
-    if len(each) < 2 and len(ours) < 2:  # the published points alone
+    if len(each) < 2 and len(ours) < 2:  # only the published points
         return None
     parts = [
         f"{', '.join(f'{n}={setting_text(v)}' for n, v in zip(own, apart, strict=True))}: {sum(all_)} of {len(all_)}"

@@ -1,1 +1,1 @@
-"""Reports that are tables, one a file."""
+"""Reports that are tables, one per file."""

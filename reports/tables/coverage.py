@@ -1,4 +1,4 @@
-"""Which modes of a mixture were found, with their masses and spreads."""
+"""The modes of a mixture that were found, with their masses and spreads."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _table(score: PaperScore, by: str) -> Table:
 
 
 def _header(score: FieldScore, metric: str) -> str:
-    """The header, with the score of exact draws if it is known."""
+    """Return the header of a metric, with the score of exact draws if it is known."""
     found = [e for group in score.groups if (e := score.estimate(group, metric))]
     exact = found[0].target if found else None
     if metric == "wasserstein2":

@@ -1,4 +1,4 @@
-"""How much the number of cycles and the share of exploration matter: a cell for each pair (M, beta)."""
+"""The effect of the number of cycles and the share of exploration: one cell for each pair (M, beta)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ BESIDE = ("nll",)
 
 
 class CycleBeta(FieldReport):
-    """A table for each family of groups that differ in schedule.cycles and schedule.beta alone, a row for each M and a
-    column for each beta: the primary metric, and the negative log-likelihood where there is one, or `request.metric`,
-    as mean and 95 % t interval over seeds.
+    """A table for each family of groups that differ in schedule.cycles and schedule.beta only.
 
-    All cells have one budget: more cycles are shorter ones, and of a larger beta less is sampled, so the number of
-    draws differs from cell to cell. A cell with a diverged or failed seed says so.
+    It has a row for each M and a column for each beta, with the primary metric, and the negative log-likelihood if
+    there is one, or `request.metric`, as mean and 95 % t interval over seeds.
+
+    All cells have the same budget: more cycles are shorter ones, and with a larger beta fewer steps sample, so the
+    number of draws differs from cell to cell. A cell with a diverged or failed seed says so.
 
     Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, appendix.
     """

@@ -1,4 +1,4 @@
-"""Cycles weighed by the harmonic mean of their likelihoods, against cycles of equal weight."""
+"""Cycles weighted by the harmonic mean of their likelihoods, compared with cycles of equal weight."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ HOW = "`bench run --set task.by_cycle=true` keeps what it needs"
 
 
 class CycleWeights(FieldReport):
-    """A table for each field (task, protocol, chains, budget) of runs that kept the mean prediction p_i of each cycle
-    i (of each chain, where there are several) and the likelihood of the N training points under each of its K_i draws:
+    """A table for each field (task, protocol, chains, budget) of runs that kept the mean prediction p_i of each cycle i
+    (of each chain, if there are several) and the likelihood of the N training points under each of its K_i draws:
 
         log w_i = -(logsumexp_j(-loglik_ij) - log K_i),   loglik_ij = log p(data | theta_ij)
         p(y | x) = sum_i w_i p_i(y | x) / sum_i w_i
 
-    beside w_i = 1, which is what all other reports and the authors' code have. w_i is the harmonic mean of the
-    likelihoods of a cycle's draws, as an estimate of the evidence of its mode.
+    beside w_i = 1, which all other reports and the authors' code use. w_i is the harmonic mean of the likelihoods of a
+    cycle's draws, as an estimate of the evidence of its mode.
 
-    gap             log w of the best cycle less that of the second, in nats: the odds between them are exp(gap)
-    largest_weight  of the best cycle; 1 is an ensemble of one
+    gap             log w of the best cycle minus that of the second, in nats: the odds between them are exp(gap)
+    largest_weight  the weight of the best cycle; if it is 1, the ensemble has one member
 
-    It is no estimate to rely on. The harmonic mean has infinite variance under most posteriors, its value being made by
-    the draw with the lowest likelihood; and log-likelihoods are sums over N terms, so differences of a thousandth of a
-    nat a training point are N / 1000 nats between cycles: the largest gap decides everything.
+    It is not a reliable estimate. The harmonic mean has infinite variance under most posteriors, because the draw with
+    the lowest likelihood decides its value; and log-likelihoods are sums over N terms, so differences of a thousandth
+    of a nat per training point are N / 1000 nats between cycles: the largest gap decides everything.
 
     Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, appendix F; M.
     Newton, A. Raftery, "Approximate Bayesian Inference with the Weighted Likelihood Bootstrap", JRSS B, 1994.
@@ -71,7 +71,7 @@ class CycleWeights(FieldReport):
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
-    """Of one run: N, log weights of its cycles (chains one after the other), and `NUMBERS`."""
+    """The numbers of one run: N, the log weights of its cycles (chain by chain), and `NUMBERS`."""
 
     terms: int
 
@@ -80,12 +80,12 @@ class Weighed:
 
 
 def log_weights(log_likelihoods: Sequence[Array]) -> Array:
-    """-(logsumexp(-l) - log K) of the log-likelihoods (K,) of the draws of each cycle."""
+    """Return -(logsumexp(-l) - log K) for the log-likelihoods l (K,) of the draws of each cycle."""
     return np.array([-(np.logaddexp.reduce(-own) - np.log(len(own))) for own in log_likelihoods])
 
 
 def normalised(logs: Array) -> Array:
-    """exp of log weights that sums to 1; the largest is taken off first, or exp were 0 for all of them."""
+    """Return exp of log weights, with sum 1; the largest is subtracted first, as otherwise all could underflow to 0."""
     weights = np.exp(logs - logs.max())
     return np.asarray(weights / weights.sum())
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from harness import Store
 
 NEAR = 0.02
-"""Total costs that differ by less count as equal: a sampler's `init` and a cycle rounded up cost a little."""
+"""Total costs that differ by less than this share are equal: a sampler's `init` and rounded-up cycles cost a little."""
 BESIDE = ("nll",)
 OF_LENGTH = {"run.steps", "run.burn_in", "run.thin"}
 
@@ -40,12 +40,12 @@ class EqualCost(Report):
 
         total = chains x data passes of a chain,
 
-    whatever the number of chains and the budget: the only report that puts several budgets beside each other. Rows of
-    one total (to 2 %) are compared with the first of them, the one with the fewest chains: difference of the primary
+    whatever the number of chains and the budget: the only report that compares several budgets. Rows with the same
+    total (to 2 %) are compared with the first of them, the one with the fewest chains: the difference of the primary
     metric, or of `request.metric`, paired by seed, with its 95 % interval; the verdict is after Holm over the table.
-    Places where all rows have the same number of chains are left out.
+    Tasks and settings for which all rows have the same number of chains are left out.
 
-    The total is what a machine pays. Chains that run at the same time are done sooner.
+    The total is the work that a machine does. Chains that run at the same time finish sooner.
 
     Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, table 2, whose
     totals are 800 (4 chains of 200 epochs, with and without cycles), 400 (4 of 100) and 200 (one cyclical chain).
@@ -88,23 +88,23 @@ class CostRow:
     comparison: Comparison | None = None
 
     def records(self) -> list[dict[str, Any]]:
-        """Flat records, one per metric; the first has the comparison."""
+        """Return flat records, one per metric; the first has the comparison."""
         found = []
         for metric in self.metrics:
             record = self.score.record(self.group, metric)
-            told = self.comparison if metric == self.metrics[0] else None
+            made = self.comparison if metric == self.metrics[0] else None
             if record is not None:
                 found.append({
                     **record, "label": self.label, "total_passes": self.total, "cost_class": self.cost,
-                    "against": self.against or None, "difference": told.effect if told else None,
-                    "difference_low": told.low if told else None, "difference_high": told.high if told else None,
-                    "p_holm": told.adjusted if told else None, "comparison": _words(told) if told else None,
+                    "against": self.against or None, "difference": made.effect if made else None,
+                    "difference_low": made.low if made else None, "difference_high": made.high if made else None,
+                    "p_holm": made.adjusted if made else None, "comparison": _words(made) if made else None,
                 })  # fmt: skip
         return found
 
 
 def _places(scores: Sequence[FieldScore], metric: str | None) -> dict[str, list[CostRow]]:
-    """The rows of each task, version, protocol and setting of the task, by total and then chains."""
+    """Return the rows of each task, version, protocol and setting of the task, by total and then chains."""
     found: dict[str, list[tuple[FieldScore, Group]]] = {}
     for score in scores:
         place = score.title.rpartition(": ")[0]  # without budget, steps and chains
@@ -126,7 +126,7 @@ def _rows(members: Sequence[tuple[FieldScore, Group]], metric: str | None) -> li
 
 
 def _classed(rows: Sequence[CostRow]) -> list[CostRow]:
-    """The rows in order, each with the total of its class: that of the cheapest row."""
+    """Return the rows in order, each with the total of its class, which is that of the cheapest row in it."""
     found: list[CostRow] = []
     for row in sorted(rows, key=lambda row: row.total):
         same = found and row.total <= (1 + NEAR) * found[-1].cost
@@ -139,18 +139,18 @@ def _judged(rows: Sequence[CostRow]) -> list[CostRow]:
     for _, members in itertools.groupby(rows, key=lambda row: row.cost):
         first, *others = members
         words = f"{first.label}, {first.group.chains} x"
-        told = [compare(row.group, first.group, row.metrics[0]) for row in others]
-        compared += [first, *(replace(row, against=words, comparison=c) for row, c in zip(others, told, strict=True))]
+        made = [compare(row.group, first.group, row.metrics[0]) for row in others]
+        compared += [first, *(replace(row, against=words, comparison=c) for row, c in zip(others, made, strict=True))]
     verdicts = iter(judge([row.comparison for row in compared if row.comparison is not None]))
     return [row if row.comparison is None else replace(row, comparison=next(verdicts)) for row in compared]
 
 
-def _words(told: Comparison) -> str:
-    if told.effect is None:
-        return told.withheld or "-"
-    ends = "" if told.low is None or told.high is None else f" [{number(told.low)}, {number(told.high)}]"
-    verdict = {"a": "better", "b": "worse", "": "undecided"}[told.better]
-    return f"{number(told.effect)}{ends} {verdict}" + (f" ({told.withheld})" if told.withheld else "")
+def _words(made: Comparison) -> str:
+    if made.effect is None:
+        return made.withheld or "-"
+    ends = "" if made.low is None or made.high is None else f" [{number(made.low)}, {number(made.high)}]"
+    verdict = {"a": "better", "b": "worse", "": "undecided"}[made.better]
+    return f"{number(made.effect)}{ends} {verdict}" + (f" ({made.withheld})" if made.withheld else "")
 
 
 def _table(place: str, rows: Sequence[CostRow]) -> Table:

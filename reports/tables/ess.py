@@ -1,4 +1,4 @@
-"""Effective sample sizes: the paper's, bulk and tail, and that from the errors, beside the bias that can fake them."""
+"""Effective sample sizes (the paper's, bulk and tail, and from the errors), beside the bias that can inflate them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ BESIDE = (*wide.JOINT_LAW, "mean_error", "variance_ratio", "temperature", "tempe
 
 
 class EffectiveSize(Report):
-    """ESS in draws, per data pass (a gradient, where the data are used whole) and per second of sampling.
+    """ESS in draws, per data pass (a gradient, if each uses all the data) and per second of sampling.
 
-    The paper's and ESS_mse are of a chain, bulk and tail of all chains of a run; what is divided counts the chains
-    accordingly. Ranking is by the paper's median ESS per data pass, behind the gate: a chain frozen at the mean has
-    the largest ESS there is.
+    The paper's ESS and ESS_mse are of one chain, bulk and tail ESS of all chains of a run; the costs that divide them
+    count the chains accordingly. The ranking is by the paper's median ESS per data pass, behind the gate: a chain
+    frozen at the mean has the largest possible ESS.
     """
 
     name: ClassVar[str] = "ess"
@@ -77,7 +77,7 @@ def _table(score: PaperScore, by: str) -> Table:
 
 
 def _size(score: FieldScore, metric: str) -> wide.Cell:
-    """The cell of a sample size; it says so if the paper's ESS equals the number of draws, its maximum."""
+    """Return the cell of a sample size; it says so if the paper's ESS equals the number of draws, its maximum."""
 
     def cell(group: Group) -> str:
         estimate = score.estimate(group, metric)

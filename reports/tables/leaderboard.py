@@ -1,4 +1,4 @@
-"""The ranking on each task, by the joint error if a truth is known, and why some rows are not ranked."""
+"""The ranking on each task, by the joint error if a truth is known, and the reasons why some rows are not ranked."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ COMPANIONS = (
 
 
 class Leaderboard(Report):
-    """One table a task, version, protocol, number of chains and budget.
+    """One table for each task, version, protocol, number of chains and budget.
 
-    Where a truth is known the ranking is by the joint error at the end of the budget: b2, the mean over chains x seeds
-    of the squared error of a chain's averages (of z, z^2, shares below quantiles), in units of their variance, in the
-    worst direction. Every finished row has a rank by it. Beside it the cost: data passes of a chain until the median of
-    b2 is below 0.01 for good, with its own rank. Without a truth it is by the task's primary metric, per data pass
-    where that is an effective sample size. `request.metric` ranks by another one, behind the gate where a wrong law may
-    inflate it.
+    If a truth is known the ranking is by the joint error at the end of the budget: b2, the mean over chains x seeds of
+    the squared error of a chain's averages (of z, z^2, shares below quantiles), in units of their variance, in the
+    worst direction. Every finished row has a rank by it. Beside it is the cost: data passes of a chain until the median
+    of b2 is below 0.01 for good, with its own rank. Without a truth the ranking is by the task's primary metric, per
+    data pass if that is an effective sample size. `request.metric` ranks by another metric, behind the gate if a wrong
+    law may inflate it.
     """
 
     name: ClassVar[str] = "leaderboard"
@@ -81,14 +81,14 @@ def _records(scores: Sequence[PaperScore], ranked_by: Sequence[str]) -> list[dic
 
 
 def ranking_metric(score: FieldScore) -> str:
-    """The joint error where a truth is known; else the primary metric."""
+    """Return the joint error if a truth is known, or otherwise the primary metric."""
     if score.truth_known:
         return JOINT
     return f"{score.primary}_per_pass" if is_size(score) else score.primary
 
 
 def is_size(score: FieldScore) -> bool:
-    """Whether the primary metric is an effective sample size, which a sampler can buy by longer steps."""
+    """Return whether the primary metric is an effective sample size, which a sampler can raise by longer steps."""
     estimates = (score.estimate(group, score.primary) for group in score.groups)
     return any(estimate is not None and estimate.unit == "draws" for estimate in estimates)
 
@@ -128,7 +128,7 @@ def _cost(score: FieldScore, group: Group) -> str:
 
 
 def _record(text: str) -> str:
-    """The reason why there is no number, without the remedy."""
+    """Return the reason why there is no number, without the remedy."""
     return text.partition(":")[0]
 
 

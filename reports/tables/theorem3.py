@@ -1,4 +1,4 @@
-"""Theorems 3.1 and 3.2 of the adaptive-drift paper on a Gaussian: what the averages of msgld and asgld tend to."""
+"""Theorems 3.1 and 3.2 of the adaptive-drift paper on a Gaussian: the limits of the averages of msgld and asgld."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ A, BETA1 = 1.0, 0.9
 """Bias factor and smoothing factor of both samplers."""
 
 NOTHING = 0.01
-"""An error that would be taken for one that vanishes: 25 times smaller than what is found."""
+"""An error below this would be taken for one that vanishes; it is 25 times smaller than the errors that are found."""
 
 FIRST, STRETCHES, LENGTH = 0.01, 8, 2000
-"""Decaying steps: 0.01 for 2,000 steps, half of it for 4,000, and so on: each stretch has the same sum of steps."""
+"""Decreasing steps: 0.01 for 2,000 steps, half of it for 4,000, and so on, so that each stretch has the same sum."""
 
 
 class Theorem3(Report):
     """msgld and asgld on U = x^2 / 2 at T = 1, with exact gradients: phi = x^2, whose average is 1.
 
-    Both theorems say that E|phi_L - phi|^2 is O(epsilon^2) as L grows where the step epsilon is constant (i), and tends
-    to 0 where the steps fall, their sum grows without limit and sum epsilon^2 / sum epsilon tends to 0 (ii). phi_L is
-    the average weighted by the steps. As L grows its squared error tends to (P - 1)^2, P the stationary variance.
+    Both theorems say that E|phi_L - phi|^2 is O(epsilon^2) as L grows if the step epsilon is constant (i), and tends to
+    0 if the steps decrease, their sum grows without limit and sum epsilon^2 / sum epsilon tends to 0 (ii). phi_L is the
+    average weighted by the steps. As L grows its squared error tends to (P - 1)^2, where P is the stationary variance.
 
-    msgld is linear, so P follows exactly from its step, and so do moments along falling steps. P tends to 1 / (1 + a).
-    asgld is not linear: for small steps m and V are g and g^2, so its drift is the gradient of x^2 / 2 + a sqrt(x^2 +
-    lam), and P is the variance of that density, by quadrature. In both the drift that is added does not vanish with
-    epsilon; the proofs bound its size and treat it as an error of mean zero.
+    msgld is linear, so P follows exactly from its step, and so do moments along decreasing steps. P tends to
+    1 / (1 + a). asgld is not linear: for small steps m and V are g and g^2, so its drift is the gradient of
+    x^2 / 2 + a sqrt(x^2 + lam), and P is the variance of that density, by quadrature. In both, the added drift does not
+    vanish with epsilon; the proofs bound its size and treat it as an error of mean zero.
     """
 
     name: ClassVar[str] = "theorem3"
@@ -57,13 +57,13 @@ class Theorem3(Report):
 
 
 def msgld_errors() -> NDArray[np.float64]:
-    """(P - 1)^2 of msgld at each constant step."""
+    """Return (P - 1)^2 of msgld at each constant step."""
     found = [linear.stationary_variance(_made("msgld", a=A, beta1=BETA1), h, 1.0) for h in STEP_SIZES]
     return (np.array(found, dtype=np.float64) - 1) ** 2
 
 
 def falling_error() -> float:
-    """(P - 1)^2 of msgld at the end of falling steps, from the target's law: what the weighted average tends to."""
+    """Return (P - 1)^2 of msgld after decreasing steps from the target's law, the limit of the weighted average."""
     h = np.concatenate([np.full(LENGTH * 2**j, FIRST / 2**j) for j in range(STRETCHES)])
     everywhere = np.ones(len(h), dtype=bool)
     path = Trajectory(h, np.ones(len(h)), everywhere, ~everywhere, np.zeros(len(h), dtype=int), ~everywhere)
@@ -72,7 +72,7 @@ def falling_error() -> float:
 
 
 def asgld_variance() -> float:
-    """The variance of the density exp(-(x^2 / 2 + a sqrt(x^2 + lam)))."""
+    """Return the variance of the density exp(-(x^2 / 2 + a sqrt(x^2 + lam)))."""
     from scipy.integrate import quad
 
     lam = _made("asgld").lam

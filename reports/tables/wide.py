@@ -1,4 +1,4 @@
-"""Shared parts of the wide tables: one line per method, ranked ones first, and notes on why others are not ranked."""
+"""Shared parts of the wide tables: one row per method, ranked ones first, and notes on why others are not ranked."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ JOINT_LAW = ("worst_mean_error", "least_variance", "greatest_variance", "distrib
 """The metrics of the gate."""
 SPREAD = "within_mode_covariance_ratio"
 POOLED = ("ess_bulk", "ess_tail")
-"""Effective sizes of all chains of a run together; the others are of one chain."""
+"""Effective sizes of all chains of a run together; the others are those of one chain."""
 WIDE, NARROW = 1.25, 0.8
 
 
 def header(metric: str) -> str:
-    """A metric's name for people; "x per data pass" if it is divided by a cost."""
+    """Return a metric's name for tables; "x per data pass" if it is divided by a cost."""
     for suffix, unit in (("_per_pass", "data pass"), ("_per_second", "second")):
         if metric.endswith(suffix):
             return f"{header(metric.removesuffix(suffix))} per {unit}"
@@ -62,7 +62,7 @@ def header(metric: str) -> str:
 
 
 def passes(metric: str) -> Cost:
-    """The data passes behind an effective size: of a chain, or of all chains."""
+    """Return the cost function of an effective size: the data passes of one chain, or of all chains."""
 
     def cost(group: Group) -> list[float | None]:
         chains = group.chains if metric in POOLED else 1
@@ -72,7 +72,7 @@ def passes(metric: str) -> Cost:
 
 
 def metric_cell(score: FieldScore, metric: str) -> Cell:
-    """The cell of a metric: its estimate with the interval, and a warning beside a wrong spread."""
+    """Return the cell of a metric: its estimate with the interval, and a warning if the spread is wrong."""
 
     def cell(group: Group) -> str:
         warning = spread(score, group) if metric == SPREAD else ""
@@ -82,7 +82,7 @@ def metric_cell(score: FieldScore, metric: str) -> Cell:
 
 
 def rank_cell(score: FieldScore, metric: str) -> Cell:
-    """The cell of a rank by a metric: "2 (1 to 3)", or "-"."""
+    """Return the cell of a rank by a metric: "2 (1 to 3)", or "-"."""
 
     def cell(group: Group) -> str:
         found = score.standing(group, metric).rank
@@ -95,7 +95,7 @@ def rank_cell(score: FieldScore, metric: str) -> Cell:
 
 
 def spread(score: FieldScore, group: Group) -> str:
-    """A warning ("too wide x4.7") if the interval of the spread within a mode is wholly outside the limits, or ""."""
+    """Return a warning ("too wide x4.7") if the interval of the spread within a mode is outside the limits, or ""."""
     found = score.estimate(group, SPREAD)
     if found is None or found.mean is None or not found.target:
         return ""
@@ -107,7 +107,7 @@ def spread(score: FieldScore, group: Group) -> str:
 
 
 def paper_columns(score: PaperScore, metric: str) -> dict[str, Cell]:
-    """The paper's value and whether it matches ours; {} if no paper has one."""
+    """Return a column with the paper's value and whether it matches ours; {} if no paper has one."""
     if not any(score.cell(group, metric) for group in score.groups):
         return {}
 
@@ -119,7 +119,7 @@ def paper_columns(score: PaperScore, metric: str) -> dict[str, Cell]:
 
 
 def paper_notes(score: PaperScore, metric: str) -> list[str]:
-    """The sources of the printed values, the corrections, and the evidence for them."""
+    """Return notes on the sources of the printed values, their corrections, and the evidence for these."""
     groups = score.ordered(metric)
     cells = {score.labels[group.key]: cell for group in groups if (cell := score.cell(group, metric))}
     places = sorted({f"{cell.paper}, {cell.table}" for cell in cells.values()})
@@ -138,14 +138,14 @@ def paper_notes(score: PaperScore, metric: str) -> list[str]:
 
 
 def label(score: FieldScore, group: Group) -> str:
-    """The group's label, with its warm start and what the task gives its sampler: "sgrld, given metric"."""
+    """Return the group's label, with its warm start and what the task gives its sampler: "sgrld, given metric"."""
     given = f", given {', '.join(group.given)}" if group.given else ""
     warm = f", started by {name}" if (name := group.settings.get("run.warm_start")) else ""
     return score.labels[group.key] + warm + given
 
 
 def given_notes(score: FieldScore) -> list[str]:
-    """What the task gives to samplers at no cost."""
+    """Return notes on what the task gives to samplers at no cost."""
     found: dict[str, list[str]] = {}
     for group in score.groups:
         for name, what in group.given.items():
@@ -154,7 +154,7 @@ def given_notes(score: FieldScore) -> list[str]:
 
 
 def provenance_notes(groups: Sequence[Group], labels: Mapping[str, str]) -> list[str]:
-    """Which settings are untuned defaults, which were tuned at what cost, and which the user chose."""
+    """Return notes on which settings are untuned defaults, which were tuned at what cost, and which the user chose."""
     kinds = {"untuned": "untuned default", "tuned": "tuned", "user": "set by the user"}
     return [
         f"{labels[group.key]}: {group.tuned if kind == 'tuned' else words}: {', '.join(found)}"
@@ -165,7 +165,7 @@ def provenance_notes(groups: Sequence[Group], labels: Mapping[str, str]) -> list
 
 
 def chosen_by(group: Group) -> str:
-    """Who chose a row's settings, in a word: the weakest choice first, as it decides how far the row can be trusted."""
+    """Return who chose a row's settings, in a word: the weakest choice, because it limits how far to trust the row."""
     kinds = set(group.provenance.values())
     words = {
         "untuned": "untuned",
@@ -179,7 +179,7 @@ def chosen_by(group: Group) -> str:
 
 
 def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes: Sequence[str] = ()) -> Table:
-    """One field's table: rank, method, the given columns, costs, seeds and status."""
+    """Return one field's table: rank, method, the given columns, seeds, status and settings."""
 
     def tier(group: Group) -> str:
         found = score.standing(group, ranked_by).rank
@@ -219,7 +219,10 @@ def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes:
 
 
 def cost_columns(score: FieldScore, known: str) -> dict[str, Cell]:
-    """Data passes of a chain, seconds of sampling of a run: medians over seeds. `known` is a metric of all groups."""
+    """Return columns of data passes of a chain and seconds of sampling of a run: medians over seeds.
+
+    `known` is a metric of all groups.
+    """
 
     def cost(name: str) -> Cell:
         def cell(group: Group) -> str:

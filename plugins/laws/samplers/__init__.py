@@ -1,1 +1,1 @@
-"""The laws for samplers, one a file; `plugins.laws.suite` puts them together."""
+"""The laws for samplers, one per file; `plugins.laws.suite` collects them."""

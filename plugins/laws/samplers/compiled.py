@@ -1,7 +1,7 @@
-"""Law 11: compiled, a sampler does what it does step by step.
+"""Law 11: compiled, a sampler makes the same steps as without compilation.
 
-What a sampler does wrong (a branch on a value, a number taken out of a tensor, a state kept in Python) shows when its
-step is recorded, or in its path.
+An error of the sampler (a branch on a value, a number taken out of a tensor, a state kept in Python) is found when its
+step is recorded, or from its path.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ TOLERANCE = 1e-10
 
 
 def check(sampler: Sampler) -> None:
-    """The same draws in both modes but for rounding, along a stable trajectory.
+    """Compare the draws of both modes, up to rounding, along a stable trajectory.
 
-    A sampler that adapts does so at all steps but the last, so that one kind of block is all there is to compile.
+    A sampler that adapts does so at all steps but the last, so that only one kind of block has to be compiled.
     """
     task = GaussianTask(variance=0.5)
     adapts = type(sampler).adapt is not Base.adapt

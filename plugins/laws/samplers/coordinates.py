@@ -1,4 +1,4 @@
-"""Law 15: coordinates are alike: with all curvatures equal, none is told from another, in few dimensions or in many."""
+"""Law 15: with all curvatures equal, a sampler treats all coordinates alike, in few dimensions and in many."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DIMS = (24, 1009, 100_003)
 DIMS_OF_MATRICES = (24, 211)
-"""Of samplers that hold, or need, matrices as large as the square of the dimension."""
+"""Dimensions for samplers that hold, or need, matrices as large as the square of the dimension."""
 
 STEPS = 3
 TOLERANCE = 1e-9
@@ -32,7 +32,7 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Numbers:
-    """What the steps are given: position, slopes and noise, coordinates last in each."""
+    """The inputs of the steps: position, slopes and noise, with coordinates last in each."""
 
     theta: Tensor
     slopes: Sequence[Tensor]
@@ -43,7 +43,7 @@ class Numbers:
     """"normal" or "uniform", in the same order."""
 
     def silent(self) -> Numbers:
-        """The same, all normal numbers 0."""
+        """Return the same numbers with all normal numbers 0."""
         noise = [
             [0 * x if kind == "normal" else x for x, kind in zip(numbers, kinds, strict=True)]
             for numbers, kinds in zip(self.noise, self.kinds, strict=True)
@@ -51,22 +51,23 @@ class Numbers:
         return replace(self, noise=noise)
 
     def permuted(self, order: Tensor) -> Numbers:
-        """The same, the coordinates in another order."""
+        """Return the same numbers with the coordinates in another order."""
         D = len(order)
         noise = [[x[..., order] if x.shape[-1] == D else x for x in numbers] for numbers in self.noise]
         return replace(self, theta=self.theta[:, order], slopes=[b[:, order] for b in self.slopes], noise=noise)
 
     def apart(self) -> Numbers:
-        """The same, each coordinate as a chain of its own: (1, D) becomes (D, 1)."""
+        """Return the same numbers with each coordinate as a chain of its own: (1, D) becomes (D, 1)."""
         noise = [[x.T for x in numbers] for numbers in self.noise]
         return replace(self, theta=self.theta.T, slopes=[b.T for b in self.slopes], noise=noise)
 
 
 def check(sampler: Sampler) -> None:
-    """A sampler that takes each coordinate by itself does so in every dimension; of others, coordinates may be swapped.
+    """Check that a sampler that updates coordinates independently does so in every dimension.
 
-    Noise that goes through a root of a matrix may be swapped in its covariance alone. A sampler for which coordinates
-    differ by intent, by the order in which it visits them or by a matrix of its own, is exempt.
+    For other samplers, swapping coordinates must swap the path, or only the covariance of its noise if that goes
+    through a root of a matrix. A sampler is exempt if coordinates differ by intent, by the order in which it visits
+    them or by a matrix of its own.
     """
     alone = all(_each_alone(sampler, _numbers(sampler, D)) for D in (3, DIMS[0]))
     rooted = not alone and _rooted(sampler)
@@ -86,13 +87,13 @@ def check(sampler: Sampler) -> None:
 
 
 def _holds_matrices(sampler: Sampler) -> bool:
-    """Whether its state, or what it needs, is as large as the square of the dimension."""
+    """Return whether the state, or what the sampler needs, is as large as the square of the dimension."""
     few, many = (sum(leaf.numel() for leaf in _start(sampler, _numbers(sampler, D)).values()) for D in (24, 48))
     return many > 3 * few or bool(sampler.needs - {"terms"})
 
 
 def _rooted(sampler: Sampler) -> bool:
-    """Whether its noise goes through a root of a matrix: other numbers in another order, of the same covariance."""
+    """Return whether noise goes through a root of a matrix: in another order it differs, with the same covariance."""
     D = DIMS[0]
     numbers, order = _numbers(sampler, D), torch.randperm(D, generator=_generator("order"))
     if distance(_path(sampler, numbers.permuted(order)), _path(sampler, numbers)[..., order]) < TOLERANCE:
@@ -105,7 +106,7 @@ def _rooted(sampler: Sampler) -> bool:
 
 
 def _answers_to_unit_noise(sampler: Sampler, numbers: Numbers) -> Tensor:
-    """What each normal number of a step adds to theta, (numbers, D)."""
+    """Return the effect (numbers, D) of each normal number of a step on theta."""
     D, (h, T) = numbers.theta.shape[1], _step(sampler)
     silent = numbers.silent()
     state = _start(sampler, silent)
@@ -125,14 +126,14 @@ def _answers_to_unit_noise(sampler: Sampler, numbers: Numbers) -> Tensor:
 
 
 def _each_alone(sampler: Sampler, numbers: Numbers) -> bool:
-    """Whether each coordinate moves as it would alone."""
+    """Return whether each coordinate moves as it would alone."""
     if any(x.shape != numbers.theta.shape for request in numbers.noise for x in request):
         return False
     return distance(_path(sampler, numbers.apart()).mT, _path(sampler, numbers)) < TOLERANCE
 
 
 def _numbers(sampler: Sampler, D: int) -> Numbers:
-    """Random numbers for `init` and STEPS steps of one chain."""
+    """Return random numbers for `init` and STEPS steps of one chain."""
     asked = ScriptedNoise(), ScriptedNoise()
     theta = torch.randn((1, D), generator=_generator("theta"), dtype=torch.float64)
     potential = BoundPotential(_problem(D), 1, {"slope": torch.zeros_like(theta)})
@@ -151,14 +152,14 @@ def _numbers(sampler: Sampler, D: int) -> Numbers:
 
 
 def _start(sampler: Sampler, numbers: Numbers) -> State:
-    """The state before the first step."""
+    """Return the state before the first step."""
     potential = BoundPotential(_problem(numbers.theta.shape[1]), 1, {"slope": numbers.slopes[0]})
     with torch.no_grad():
         return sampler.init(numbers.theta, potential, *_step(sampler), ScriptedNoise(numbers.noise[0]))
 
 
 def _path(sampler: Sampler, numbers: Numbers) -> Tensor:
-    """The positions (STEPS, C, D) that the numbers lead to."""
+    """Return the positions (STEPS, C, D) that result from the numbers."""
     theta, state, problem = numbers.theta, _start(sampler, numbers), _problem(numbers.theta.shape[1])
     path = []
     with torch.no_grad():
@@ -170,10 +171,10 @@ def _path(sampler: Sampler, numbers: Numbers) -> Tensor:
 
 
 class _Round(GaussianProblem):
-    """All curvatures 1; sums over many coordinates in one go."""
+    """The Gaussian with all curvatures 1, which sums over many coordinates at once."""
 
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """U (C,)."""
+        """Return U (C,)."""
         terms = theta.square() / 2
         return (terms if batch is None else terms + batch["slope"] * theta).sum(1)
 

@@ -1,4 +1,4 @@
-"""Law 1: the law that follows from `step` on a quadratic potential is the target, as the step size goes to 0."""
+"""Law 1: as the step size goes to 0, the law that follows from `step` on a quadratic potential is the target."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ if TYPE_CHECKING:
 
 CURVATURES = (1.0, 4.0)
 MANY = tuple(np.geomspace(0.05, 50.0, 24)[np.random.default_rng(0).permutation(24)].tolist())
-"""More coordinates than a step might treat alike by accident, and in no order."""
+"""More coordinates than a step might treat alike by accident, in no order."""
 
 EXTREME = (1e-6, 0.02, 1e3)
-"""Temperatures at MANY, where steps are down to 1e-8 long."""
+"""Temperatures that are combined with MANY, where steps are as short as 1e-8."""
 
 DENSE = {
     "D = 2, correlation .9": (1 / 1.9, 10.0),
     "D = 10, condition 100": tuple(np.geomspace(1.0, 100.0, 10).tolist()),
 }
-"""Eigenvalues of Gaussians whose precision matrix is dense: along random axes, or those of equal coordinates."""
+"""Eigenvalues of Gaussians with dense precision matrices, along axes given by `axes_of`."""
 
 STIFFEST = 100.0
-"""The largest curvature of all of these."""
+"""The largest of these curvatures."""
 
 SHARES = (1e-5, 1e-6)
-"""x as a share of the stability limit; two, so that the first order can be taken off."""
+"""x as a share of the stability limit; there are two, so that the first order can be removed."""
 
 CORRECTED = "gradient_variance"
-"""The hyperparameter by which a sampler is told of the noise that its gradient brings."""
+"""The hyperparameter that gives a sampler the variance of its gradient noise."""
 
 
 def check(sampler: Sampler) -> None:
-    """lambda P_theta / T -> limit_bias, with an error of first order, at T = 0.5, 1, 3 and for unlike curvatures."""
+    """Check lambda P_theta / T -> limit_bias, with an error of first order, at T = 0.5, 1, 3 and unequal curvatures."""
     limit = sampler.limit_bias()
     if not limit:
         _no_target(sampler, limit)
         return
     _hold(sampler, limit)
-    if sampler.adaptive:  # entries start empty in many a sampler
+    if sampler.adaptive:  # the entries of many samplers start empty
         later = settled(sampler, safe_x(sampler, 0.3) / STIFFEST)
-        if limit == 1:  # then so it is whatever the entries are
+        if limit == 1:  # then the limit does not depend on the entries
             _hold(later, limit)
         else:
             _in_proportion(sampler, later)
@@ -92,12 +92,12 @@ def _hold_at(
 
 
 def _in_proportion(sampler: Sampler, later: Sampler) -> None:
-    """B B' = -k G in theta, with one k whatever the adaptive entries are.
+    """Check B B' = -k G in theta, with one k whatever the values of the adaptive entries are.
 
-    Where entries bias the drift, the variance that comes out says nothing of the noise. But noise of one temperature
-    is tied to the answer G to the gradient: a preconditioner M makes them 2 h T M and -h M, a friction scales k for
-    good, and a drift that is added has no part in either. A sampler whose control variates leave no answer to the
-    error of a gradient has none to compare.
+    If entries bias the drift, the resulting variance says nothing about the noise. But noise of one temperature is tied
+    to the response G to the gradient: a preconditioner M makes them 2 h T M and -h M, a friction scales k by a
+    constant, and an added drift affects neither. The check does nothing for a sampler whose control variates leave no
+    response to the error of a gradient.
     """
     h, T, theta = safe_x(sampler, SHARES[0]) / max(CURVATURES), heat(sampler, 1.0), slice(len(CURVATURES))
     first, second = (derive(one, h, T, CURVATURES) for one in (sampler, later))
@@ -115,14 +115,14 @@ def _in_proportion(sampler: Sampler, later: Sampler) -> None:
 
 
 def _corrected(sampler: Sampler) -> None:
-    """B B' + V G G' is the same at every V that the sampler is told of: the whole noise of a step."""
+    """Check that B B' + V G G', the whole noise of a step, is the same for every V that the sampler is given."""
     h, T = safe_x(sampler, 0.3) / max(CURVATURES), heat(sampler, 1.0)
     alone = derive(dataclasses.replace(sampler, **{CORRECTED: 0.0}), h, T, CURVATURES)
     if np.abs(alone.G).max() < 1e-6 * h:  # control variates: on a Gaussian the gradient has no noise
         return
     V = 0.5 * float(np.trace(alone.injected()) / np.trace(alone.G @ alone.G.T))
-    told = derive(dataclasses.replace(sampler, **{CORRECTED: V}), h, T, CURVATURES)
-    gap = np.abs(told.injected(V) - alone.injected()).max() / np.abs(alone.injected()).max()
+    corrected = derive(dataclasses.replace(sampler, **{CORRECTED: V}), h, T, CURVATURES)
+    gap = np.abs(corrected.injected(V) - alone.injected()).max() / np.abs(alone.injected()).max()
     if not gap < 1e-9:
         raise Broken(
             f"told that the gradient brings half of the noise ({CORRECTED} = {V:.3g}), a step has another total: its "
@@ -131,7 +131,7 @@ def _corrected(sampler: Sampler) -> None:
 
 
 def _no_target(sampler: Sampler, limit: float | None) -> None:
-    """An optimiser contracts and asks for no noise; what declares no stationary law has none."""
+    """Check that an optimiser contracts and requests no noise, and that a sampler without a stationary law has none."""
     step = derive(sampler, safe_x(sampler, 0.3) / max(CURVATURES), heat(sampler, 1.0), CURVATURES)
     if limit == 0 and step.B.size:
         raise Broken(f"limit_bias declares an optimiser, and a step asks for {step.B.shape[1]} random numbers")
@@ -146,7 +146,7 @@ def _no_target(sampler: Sampler, limit: float | None) -> None:
 def _ratio(
     sampler: Sampler, x: float, T: float, curvature: Sequence[float], axes: Tensor | None
 ) -> NDArray[np.float64]:
-    """lambda^1/2 P_theta lambda^1/2 / T along the axes, (D, D)."""
+    """Return lambda^1/2 P_theta lambda^1/2 / T along the axes, (D, D)."""
     step = derive(sampler, x / max(curvature), T, curvature, axes)
     _require(step)
     P = step.stationary()
@@ -164,7 +164,7 @@ def _ratio(
 
 
 def _require(step: LinearStep) -> None:
-    """Skip a sampler that is not linear; one that moves the mode is broken."""
+    """Raise `Skip` for a sampler that is not linear, and `Broken` for one that moves the mode."""
     if step.error == np.inf:
         raise Skip(
             "no linear law: it draws uniforms, or its answers are not finite or not repeatable; the laws "

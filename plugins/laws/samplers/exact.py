@@ -1,4 +1,4 @@
-"""What law 2 does where the law of the loop is known exactly: the sampler is linear, or a Metropolis kernel."""
+"""The experiments of law 2 for samplers whose path has an exactly known law: linear ones and Metropolis kernels."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 CURVATURES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
 STEPS = 16
 LEAPFROG_LIMIT = 4.0
-"""h lambda up to which leapfrog steps are stable: what the shares of a Metropolis kernel's settings refer to."""
+"""The h lambda up to which leapfrog steps are stable. For a Metropolis kernel, `Setting.share` refers to it."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """x of the stiffest direction as a share of the stability limit, T, gradient variance, and whether in cycles."""
+    """x of the stiffest direction as a share of the stability limit, T, gradient variance, and whether h is cyclic."""
 
     share: float
     T: float
@@ -50,11 +50,11 @@ class Setting:
 
     @property
     def axes(self) -> Tensor | None:
-        """Those of the Hessian, where they are not the coordinates'."""
+        """The axes of the Hessian, or None if they are those of the coordinates."""
         return axes_of(len(self.curvatures)) if self.dense else None
 
     def path(self, sampler: Sampler) -> Trajectory:
-        """Constant, or falling cosine cycles of eight steps whose first three are at T = 0, unless `cold` is False."""
+        """Return a constant path, or falling cosine cycles of eight steps, the first three at T = 0 if `cold`."""
         h = safe_x(sampler, self.share) / max(self.curvatures)
         if not self.cyclical:
             return trajectory(np.full(self.steps, h), self.T)
@@ -74,14 +74,14 @@ SETTINGS = (
     Setting(0.3, 0.01, 1.0, steps=400, chains=16),
     Setting(0.3, 1.0, 1.0, chains=600, curvatures=tuple(np.geomspace(1.0, 100.0, 10).tolist()), dense=True),
 )
-"""In cycles not at half the limit, where a step of sgld forgets a direction: at T = 0 nothing would be left of it.
-One path is long, one has many chains and a dense precision matrix."""
+"""The cyclical one is not at half the limit, where a step of sgld forgets a direction: after steps at T = 0 nothing
+would be left of it. One path is long, and one has many chains and a dense precision matrix."""
 
 
 def experiments(sampler: Sampler) -> list[Experiment] | None:
-    """One for each setting, in the units of this sampler; None where its law is not known exactly at all of them.
+    """Return one experiment for each setting, in the units of this sampler, or None if a law is not known exactly.
 
-    What has no noise of its own is seen under that of its gradients.
+    A sampler without noise of its own is tested with gradient noise.
     """
     least = 0.0 if sampler.limit_bias() else 1.0
     found: list[Experiment] = []
@@ -100,7 +100,7 @@ def experiments(sampler: Sampler) -> list[Experiment] | None:
 
 
 def goes_cold(sampler: Sampler) -> bool:
-    """Whether it takes steps at T = 0."""
+    """Return whether a sampler takes steps at T = 0."""
     try:
         sampler.check_steps([0.1], [0.0])
     except UsageError:
@@ -109,16 +109,16 @@ def goes_cold(sampler: Sampler) -> bool:
 
 
 def is_metropolis(sampler: Sampler, h: float, T: float) -> bool:
-    """Whether it draws uniforms and sees the full potential."""
+    """Return whether a sampler draws uniforms and uses the full potential."""
     asks = {slot.kind for slot in Probe(sampler, h, T, CURVATURES).slots}
     return "uniform" in asks and sampler.full_gradients_per_step > 0
 
 
 @dataclass(frozen=True)
 class Innovation:
-    """What a draw brings that those before do not tell: the deviation from its forecast is N(0, root root').
+    """The new information in a draw given those before it: its deviation from the forecast is N(0, root root').
 
-    `A` makes the forecast, `gain` (n, D) mends it by what was seen.
+    `A` makes the forecast, and `gain` (n, D) corrects it by the deviation.
     """
 
     A: Array
@@ -127,7 +127,7 @@ class Innovation:
 
 
 class LinearPath:
-    """A linear sampler: whitened by the exact joint law of all draws, the path is standard normal, however correlated.
+    """A linear sampler: whitened by the exact joint law of all draws, its path is standard normal.
 
     Chains start from (theta, state) ~ N(0, start).
     """
@@ -145,9 +145,9 @@ class LinearPath:
 
     @cached_property
     def start(self) -> Array:
-        """The stationary covariance, or T where it is declared there is none.
+        """The stationary covariance, or T times the identity if the sampler declares no stationary law.
 
-        An optimiser has one by the noise of its gradients.
+        For an optimiser it is that of its gradient noise. Raise `Broken` if there is none.
         """
         step = derive(self.sampler, self.h, self.setting.T, self.setting.curvatures, self.setting.axes)
         if self.sampler.limit_bias() is None:
@@ -166,12 +166,12 @@ class LinearPath:
 
     @cached_property
     def filter(self) -> list[Innovation]:
-        """What each draw brings."""
+        """The innovation of each draw."""
         steps = along(self.sampler, self.path, self.setting.curvatures, self.setting.axes)
         return innovations(steps, self.start, self.setting.variance, self.dim)
 
     def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken | Skip]:
-        """By the variance, correlation and mean of the whitened path, and the variance of the state it ends in."""
+        """Return p-values of the whitened path's variance, correlation and mean, and of the last state's variance."""
         task, n = (
             GaussianTask(curvatures=self.setting.curvatures, variance=self.setting.variance, dense=self.setting.dense),
             len(self.start),
@@ -202,9 +202,9 @@ class LinearPath:
 
 
 def innovations(steps: list[LinearStep], P: Array, variance: float, D: int) -> list[Innovation]:
-    """A Kalman filter that sees theta, from z ~ N(0, P).
+    """Return the innovations of a Kalman filter that observes theta, from z ~ N(0, P).
 
-    Steps without any noise, known once theta and state are, bring nothing new and have no root.
+    Steps without any noise, which are known once theta and state are, bring no information and have no root.
     """
     least = 1e-10 * np.trace(P[:D, :D])
     found = []
@@ -220,7 +220,7 @@ def innovations(steps: list[LinearStep], P: Array, variance: float, D: int) -> l
 
 
 def whitened(draws: Array, steps: list[Innovation]) -> Array:
-    """What is new in each draw (K, C, D) given those before, scaled to N(0, I); draws with nothing new are left out."""
+    """Return the innovation of each draw (K, C, D), scaled to N(0, I); draws without an innovation are left out."""
     mean = np.zeros((draws.shape[1], len(steps[0].A)))
     white = []
     for draw, step in zip(draws, steps, strict=True):
@@ -234,7 +234,7 @@ def whitened(draws: Array, steps: list[Innovation]) -> Array:
 
 
 class Ranks:
-    """A Metropolis kernel: from exact draws, the ranks of new positions and energies among exact draws are uniform."""
+    """A Metropolis kernel: started at exact draws, new positions and energies have uniform ranks among exact draws."""
 
     chains = 1024
 
@@ -248,7 +248,7 @@ class Ranks:
         return str(self.setting)
 
     def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken | Skip]:
-        """By the ranks of coordinates and energies, and the variance of a coordinate."""
+        """Return p-values of the ranks of coordinates and energies, and of the variance of a coordinate."""
         task = GaussianTask(curvatures=self.setting.curvatures, spread=self.setting.T, dense=self.setting.dense)
         running = Loop(task, self.sampler, self.path, streams, self.chains)
         start = running.theta
@@ -275,13 +275,13 @@ class Ranks:
 
 
 def _draws(run: RunState) -> Array:
-    """The draws (K, C, D) of one run of a loop."""
+    """Return the draws (K, C, D) of one run of a loop."""
     assert isinstance(run.observer, Recorder)
     return run.observer.draws()[:: run.particles].numpy()
 
 
 def _whitened(z: Array, P: Array) -> tuple[float, int]:
-    """Sum of squares and degrees of freedom of rows z ~ N(0, P), P perhaps singular."""
+    """Return the sum of squares and the degrees of freedom of rows z ~ N(0, P), where P may be singular."""
     values, vectors = np.linalg.eigh(P)
     kept = values > 1e-10 * values[-1]
     return float((np.square(z @ vectors[:, kept]) / values[kept]).sum()), len(z) * int(kept.sum())

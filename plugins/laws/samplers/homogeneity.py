@@ -1,15 +1,16 @@
-"""Law 13: at constant h and T the law of a step does not depend on how many steps were taken.
+"""Law 13: at constant h and T the law of a step does not depend on the number of steps taken before it.
 
-Two checks. *Clocks* are state entries that run alike in all chains whatever the noise is, as a count of steps does;
-`adapt` is called after each step, so its counts are among them. Each is set ahead, and the answer of a step, the new
-state included, must stay what it was. Of a clock that the sampler's law declares (`SamplerLaw.clocks`) the effect must
-vanish: from 10^4 to 10^9 steps on, it may be 10 / sqrt(steps). *The long run*: STEPS steps of the harness's own
-loop, cut into WINDOWS; the mean of x^2, of x and of the squared move of a step in each window must equal that over the
-others. The difference is taken within each chain, so the spread among chains is its error. STEPS is ten times the
-16,000 of the longest budget of the other laws and more than the 150,000 of the `paper` budgets of the synthetic tasks.
+There are two checks. *Clocks* are state entries that advance alike in all chains whatever the noise is, as a count of
+steps does; `adapt` is called after each step, so its counts are among them. Each clock is set ahead, and the result of
+a step, the new state included, must not change. If the sampler's law declares a clock (`SamplerLaw.clocks`), its effect
+must vanish: from 10^4 to 10^9 steps on, it may be 10 / sqrt(steps). *The long run* has STEPS steps of the harness's own
+loop, cut into WINDOWS; the means of x^2, of x and of the squared move of a step in each window must equal those over
+the other windows. The difference is taken within each chain, so the spread among chains is its error. STEPS is ten
+times the 16,000 of the longest budget of the other laws, and more than the 150,000 of the `paper` budgets of the
+synthetic tasks.
 
-Samplers with entries named in `adaptive` get as many steps as these need to settle at a constant gradient; samplers
-that weigh their draws get the first ADAPTING share of the run.
+The windows begin after a burn-in. Samplers with entries named in `adaptive` have as many steps as these need to settle
+at a constant gradient; samplers that weight their draws have the first ADAPTING share of the run.
 """
 
 from __future__ import annotations
@@ -46,32 +47,32 @@ STEPS = 160_000
 WINDOWS = 32
 CHAINS = 32
 EVERY = 50
-"""Steps between two pairs of neighbouring draws that are kept."""
+"""Period, in steps, with which pairs of consecutive draws are kept."""
 
 VANISHING = tuple(10**power for power in range(4, 10))
-"""Steps from which on the effect of a declared clock is looked at. Running means give the latest value a share of
+"""Numbers of steps at which the effect of a declared clock is tested. Running means give the latest value a share of
 1 / t, stochastic approximation one of t^-.8, and the beta^t of a bias correction is 0 sooner."""
 
 ADAPTING = 0.25
 CLOSE = 1e-3
-"""An entry has settled where it is so near (relative) its limit: a law that is 1e-3 off is no matter for the windows,
-whose standard error is some 3e-3."""
+"""An entry has settled when it is this near (relative) to its limit: a law that is 1e-3 off does not matter for the
+windows, whose standard error is some 3e-3."""
 
 FORGETTING = 500
-"""Steps that others get to forget their start, from which they are not far: what changes later than that is seen."""
+"""Burn-in of other samplers, which start close to their law; changes after it are detected."""
 
 AHEAD = (*range(1, 257), 1_000, 2_000, 5_000, 20_000, 100_000, 150_000, 1_000_000)
-"""Steps that a clock is set ahead by: every one of the first 256, so that nothing done at every n-th step is missed."""
+"""Steps by which a clock is set ahead: all of the first 256, so that nothing done at every n-th step is missed."""
 
 ROUNDING = 1e-12
 """Relative difference of sums of the same numbers."""
 
 WATCHED = 12
-"""Steps in which clocks are told from other entries."""
+"""Steps in which clocks are distinguished from other entries."""
 
 
 def check(sampler: Sampler, seed: int = 1) -> None:
-    """Clocks set ahead, and the long run."""
+    """Check the clocks and the long run; raise `Skip` if no stationary law is declared."""
     clocks(sampler)
     if sampler.limit_bias() is None:
         raise Skip("it declares no stationary law; its counts of steps, if any, change nothing")
@@ -79,7 +80,7 @@ def check(sampler: Sampler, seed: int = 1) -> None:
 
 
 def clocks(sampler: Sampler) -> None:
-    """Set every clock ahead, alone: no answer may change but the clock's own."""
+    """Set every clock ahead, alone, and check that nothing but the clocks changes."""
     D, rows = 3, 4
     h = safe_x(sampler, 0.3) / 2.0
     probe = Probe(sampler, h, 1.0, (1.0,) * D)
@@ -123,7 +124,7 @@ def clocks(sampler: Sampler) -> None:
 
 
 def _pace(values: list[Tensor]) -> Tensor | None:
-    """What an entry gains at every step, where that is the same in all chains and steps and not 0."""
+    """Return the gain of an entry per step, or None if that differs between chains or steps or is 0."""
     gains = torch.stack([b.double() - a.double() for a, b in pairwise(values)])
     pace = gains[0, :1]
     if not gains.numel() or not bool(pace.any()) or not bool(((gains - pace).abs() <= 1e-9 * pace.abs().max()).all()):
@@ -133,12 +134,12 @@ def _pace(values: list[Tensor]) -> Tensor | None:
 
 @dataclass(frozen=True)
 class Windows:
-    """The means of each chain in each window (W, C), by statistic, weighted as the sampler says."""
+    """The mean of each chain in each window (W, C), by statistic, with the weights of the sampler."""
 
     means: dict[str, Array]
 
     def p_values(self) -> dict[str, float]:
-        """Of each window against the others, by statistic."""
+        """Return the p-value of each window against the others, by a sentence that names statistic and window."""
         from scipy.stats import t
 
         found = {}
@@ -147,7 +148,7 @@ class Windows:
             gaps = (means - means.mean(0)) * count / (count - 1)
             errors = gaps.std(axis=1, ddof=1) / np.sqrt(chains)
             for w, (gap, error) in enumerate(zip(gaps.mean(1), errors, strict=True)):
-                fixed = max(abs(gap), error) < ROUNDING * abs(means).max()  # a step of one length, say
+                fixed = max(abs(gap), error) < ROUNDING * abs(means).max()  # for example, a step of constant length
                 p = (
                     float(2 * t.sf(abs(gap) / error, chains - 1))
                     if error != 0 and not fixed
@@ -158,11 +159,11 @@ class Windows:
 
 
 def long_run(sampler: Sampler, seed: int) -> None:
-    """All windows alike, at LEVEL by Bonferroni; what fails is looked at again with four times as many chains."""
+    """Check that all windows agree, at LEVEL by Bonferroni; if not, look again with four times as many chains."""
     found = windows(sampler, seed, CHAINS).p_values()
     level = LEVEL / 2 / len(found)
     name, p = worst(found)
-    if p > 100 * level:  # grey from here on: more chains decide
+    if p > 100 * level:  # not grey: no more chains are needed
         return
     if p > level:
         found = windows(sampler, seed + 1000, 4 * CHAINS).p_values()
@@ -172,7 +173,7 @@ def long_run(sampler: Sampler, seed: int) -> None:
 
 
 def _burn_in(sampler: Sampler) -> int:
-    """Steps that are left out of the windows: until adaptive entries have settled after a gradient that doubles."""
+    """Return the steps that are left out of the windows: adaptive entries settle in them after a gradient doubles."""
     longest = round(ADAPTING * STEPS)
     if type(sampler).log_weight is not _Sampler.log_weight:
         return longest
@@ -195,7 +196,7 @@ def _burn_in(sampler: Sampler) -> int:
 
 
 def windows(sampler: Sampler, seed: int, chains: int) -> Windows:
-    """The long run of so many chains on a standard normal, with noisy gradients where they are all there is to see."""
+    """Run `chains` chains on a standard normal, with noisy gradients if the sampler has no noise of its own."""
     few = goes_by_energy(sampler)
     dim = FEW if few else DIM
     noise = 0.0 if sampler.limit_bias() else 1.0

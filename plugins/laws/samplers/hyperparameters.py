@@ -1,4 +1,4 @@
-"""Law 10: bad hyperparameters are refused, and a sampler stays finite on toy targets in the dtype it is given."""
+"""Law 10: bad hyperparameters are refused, and a sampler stays finite on toy targets in their dtype."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ class NetworkProblem(GaussianProblem):
         super().__init__(torch.ones(3 * HIDDEN), streams=streams)
 
     def initial(self) -> Tensor:
-        """Standard normal."""
+        """Return standard normal starts."""
         return super().initial().to(torch.float32)
 
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """U (C,)."""
+        """Return U (C,)."""
         x = torch.linspace(-2, 2, 16, dtype=theta.dtype)
         slope, shift, weight = theta.chunk(3, dim=1)
         hidden = torch.tanh(slope[:, :, None] * x + shift[:, :, None])
         fitted = (weight[:, :, None] * hidden).sum(1)
         return (fitted - torch.sin(2 * x)).square().sum(1) / 0.02 + theta.square().sum(1) / 2
 
-    # Gaussian problems know their gradient; this one has it by automatic differentiation.
+    # Gaussian problems have a formula for their gradient; this one uses automatic differentiation.
     energy_and_gradient = Problem.energy_and_gradient
     gradient = Problem.gradient
 
@@ -58,36 +58,36 @@ class NetworkTask(GaussianTask):
     dtype: ClassVar[str] = "float32"
 
     def build(self, streams: Sequence[Streams], device: str) -> NetworkProblem:
-        """The problem of `len(streams)` chains."""
+        """Return the problem of `len(streams)` chains."""
         return NetworkProblem(streams)
 
 
 class UnusedProblem(GaussianProblem):
-    """A Gaussian in the first coordinate; the gradient of the second is 0, as of a weight that no input reaches."""
+    """A Gaussian in the first coordinate. The gradient of the second is 0, as for a weight that no input reaches."""
 
     def __init__(self, streams: Sequence[Streams]) -> None:
         super().__init__(torch.tensor([1.0, 0.0], dtype=torch.float64), streams=streams)
 
     def initial(self) -> Tensor:
-        """Ones."""
+        """Return ones."""
         return torch.ones(len(self.streams), self.dim, dtype=torch.float64)
 
     def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """The identity."""
+        """Return the identity."""
         return torch.ones_like(theta).diag_embed(), torch.zeros_like(theta)
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnusedTask(GaussianTask):
-    """The Gaussian with an unused coordinate as a task."""
+    """The Gaussian with an unused coordinate, as a task."""
 
     def build(self, streams: Sequence[Streams], device: str) -> UnusedProblem:
-        """The problem of `len(streams)` chains."""
+        """Return the problem of `len(streams)` chains."""
         return UnusedProblem(streams)
 
 
 def check(sampler: Sampler) -> None:
-    """Every field refuses what lies outside its range; the sampler stays finite, and float32 stays float32."""
+    """Check that every field refuses values outside its range, and that the sampler stays finite and in its dtype."""
     for spec in schema(type(sampler)):
         for bad in _bad_values(spec):
             _refuses(sampler, spec, bad)
@@ -111,7 +111,7 @@ def _refuses(sampler: Sampler, spec: Field, bad: Any) -> None:
         dataclasses.replace(sampler, **{spec.name: bad})
     except UsageError:
         return
-    except Exception as error:  # noqa: BLE001 - whatever else is raised, a user would see a traceback
+    except Exception as error:  # noqa: BLE001 - for any other error, a user would see a traceback
         raise Broken(f"{spec.name} = {bad!r} raises {type(error).__name__} ({error}), not UsageError") from None
     allowed = spec.allowed or ", ".join(spec.choices) or spec.type
     raise Broken(f"{spec.name} = {bad!r} is accepted; it declares {allowed}")

@@ -1,4 +1,4 @@
-"""Law 16: a step knows what it is given, and nothing of the rest of the process: what Python itself cannot prevent."""
+"""Law 16: a step uses its arguments and nothing else of the process, as far as Python cannot prevent that itself."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 CHAINS = 2
 STEPS = 6
 OWN = frozenset({"harness", "torch", "numpy", "scipy", *sys.stdlib_module_names})
-"""Packages that are no part of a sampler."""
+"""Packages that are not part of a sampler."""
 
 SECRETS = frozenset({"tasks", "reports"})
-"""Packages that hold the tasks and what is known of them."""
+"""Packages that contain the tasks and what is known about them."""
 
 OUTSIDE = (
     (r"(os|posix)\.(getenv|getenvb)|_Environ\..*", "the environment"),
@@ -49,7 +49,7 @@ OUTSIDE = (
     (r"_thread\.start.*", "a thread"),
     (r"gc\..*|sys\.(_getframe|_current_frames|_getframemodulename)|inspect\..*", "objects of the harness"),
 )
-"""Functions by module and name, and what they tell of."""
+"""Functions by module and name, and what they give access to."""
 
 EVENTS = {
     "open": "a file", "socket": "the network", "subprocess": "another process", "os": "the operating system",
@@ -57,7 +57,7 @@ EVENTS = {
     "glob": "files", "shutil": "files", "pathlib": "files", "tempfile": "files", "urllib": "the network",
     "sqlite3": "a database", "_thread": "a thread", "pty": "another process",
 }  # fmt: skip
-"""Audit events of Python by their beginning, and what is reached for."""
+"""Audit events of Python by their first part, and what they give access to."""
 
 NAMES = frozenset(
     {
@@ -65,13 +65,13 @@ NAMES = frozenset(
         "gi_frame", "_getframe", "get_objects", "get_referrers", "get_referents", "currentframe", "environ", "getenv",
     }
 )  # fmt: skip
-"""Names by which code reaches for what it is not given; a step of a sampler has no use for any of them."""
+"""Names by which code reaches objects that are not its arguments; the step of a sampler needs none of them."""
 
 PAIRS = frozenset({("sys", "modules"), ("sys", "argv"), ("sys", "_current_frames")})
 
 
 def check(sampler: Sampler) -> None:
-    """What its code names, what it calls, and what a run leaves behind or finds of another."""
+    """Check the names in its code, the functions it calls, and what a run leaves behind for the next one."""
     _names(sampler)
     with _restored() as settings:
         _attributes(sampler)
@@ -92,7 +92,7 @@ def _run(sampler: Sampler, seed: int, dim: int = 3, share: float = 0.4) -> Tenso
 
 
 def _modules(sampler: Sampler) -> list[types.ModuleType]:
-    """The modules that the sampler's classes come from, the harness's own left out."""
+    """Return the modules that define the sampler's classes, without those of the harness."""
     names = dict.fromkeys(cls.__module__ for cls in _classes(sampler))
     return [sys.modules[name] for name in names if name in sys.modules]
 
@@ -101,7 +101,7 @@ def _classes(sampler: Sampler) -> list[type]:
     return [cls for cls in type(sampler).__mro__ if cls.__module__.partition(".")[0] not in OWN]
 
 
-# what the code names
+# The names in the code.
 
 
 def _names(sampler: Sampler) -> None:
@@ -120,7 +120,7 @@ def _names(sampler: Sampler) -> None:
 
 
 def _codes(function: Any, module: types.ModuleType | None) -> Iterator[tuple[CodeType, set[str]]]:
-    """The code of a function, of what is defined in it, and of the functions of its module that it names."""
+    """Yield the code of a function, of functions defined in it, and of the functions of its module that it names."""
     function = getattr(function, "__func__", getattr(function, "fget", function))
     seen: set[CodeType] = set()
     waiting = [function.__code__] if isinstance(function, types.FunctionType) else []
@@ -144,14 +144,14 @@ def _place(code: CodeType, line: int = 0) -> str:
 
 
 def _is_of_a_task(value: Any) -> bool:
-    """Whether something is a task, a problem, or comes from a module of tasks."""
+    """Return whether a value is a task, a problem, or comes from a module of tasks."""
     kind = value if isinstance(value, type) else type(value)
     module = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
     return issubclass(kind, Task | Problem) or str(module).partition(".")[0] in SECRETS
 
 
 class _Contract:
-    """Passes on what a contract offers, and notes every other attribute that is asked for."""
+    """A proxy that passes on what a contract offers, and records every other attribute that is requested."""
 
     def __init__(self, what: str, thing: object, offered: frozenset[str], asked: list[str]) -> None:
         self.__what, self.__thing, self.__offered, self.__asked = what, thing, offered, asked
@@ -168,7 +168,7 @@ def _offered(contract: type) -> frozenset[str]:
 
 
 def _attributes(sampler: Sampler) -> None:
-    """A step asks potential and noise for what their contracts offer."""
+    """Check that a step uses only what the contracts of potential and noise offer."""
     task = GaussianTask()
     problem = task.build(streams(CHAINS), "cpu")
     theta, asked = problem.initial(), list[str]()
@@ -182,93 +182,93 @@ def _attributes(sampler: Sampler) -> None:
         raise Broken(f"the sampler uses {', '.join(sorted(set(asked)))}, which is not part of its interface")
 
 
-# what the code calls
+# The calls of the code.
 
 
 @contextmanager
 def _watched(sampler: Sampler) -> Iterator[list[str]]:
-    """A list that what the sampler's own code reaches for is added to, while it runs."""
+    """Yield a list, and add to it what the sampler's own code accesses while the block runs."""
     reached: list[str] = []
     own = frozenset(module.__name__ for module in _modules(sampler))
     before, collecting = sys.getprofile(), gc.isenabled()
-    gc.disable()  # a collection runs what others have registered for it, in whichever frame sets it off
+    gc.disable()  # a collection runs callbacks of other code, in whichever frame triggers it
     _hook()
 
     def profile(frame: FrameType, event: str, called: Any) -> None:
         if event == "c_call":
             name = f"{getattr(called, '__module__', None) or _owner(called)}.{getattr(called, '__name__', '')}"
-            what = _told(name)
+            what = _access_of(name)
         elif event == "call" and frame.f_back is not None:
-            what, name = _entered(frame)
+            what, name = _access_by_call(frame)
         else:
             return
-        caller = _blamed(frame if event == "c_call" else frame.f_back, own) if what else None
+        caller = _frame_of_sampler(frame if event == "c_call" else frame.f_back, own) if what else None
         if caller is not None:
             reached.append(f"{_place(caller.f_code, caller.f_lineno)} asks for {what} ({name})")
 
-    _LISTENING.append((own, reached))
+    _WATCHES.append((own, reached))
     sys.setprofile(profile)
     try:
         yield reached
     finally:
         sys.setprofile(before)
-        _LISTENING.pop()
+        _WATCHES.pop()
         if collecting:
             gc.enable()
 
 
 def _owner(called: Any) -> str:
-    """The module or the type that a built-in function belongs to."""
+    """Return the module or the type that a built-in function belongs to."""
     of = getattr(called, "__self__", None)
     return of.__name__ if isinstance(of, types.ModuleType | type) else type(of).__name__
 
 
 @cache
-def _told(name: str) -> str:
+def _access_of(name: str) -> str:
     return next((what for pattern, what in OUTSIDE if re.fullmatch(pattern, name)), "")
 
 
-def _entered(frame: FrameType) -> tuple[str, str]:
-    """What a Python function tells of that is entered, and its name."""
+def _access_by_call(frame: FrameType) -> tuple[str, str]:
+    """Return what the Python function of a frame gives access to, and its name."""
     package = str(frame.f_globals.get("__name__", ""))
     name = frame.f_code.co_qualname
     if package.partition(".")[0] in SECRETS:
         return "a task", f"{package}.{name}"
     if isinstance(frame.f_locals.get("self"), Task | Problem):
         return "a task", name
-    return _told(f"{package}.{name}") or _told(name), f"{package}.{name}"
+    return _access_of(f"{package}.{name}") or _access_of(name), f"{package}.{name}"
 
 
-_LISTENING: list[tuple[frozenset[str], list[str]]] = []
-"""Who listens to audit events: the modules of a sampler, and where to write what they reach for."""
+_WATCHES: list[tuple[frozenset[str], list[str]]] = []
+"""Who is notified of audit events: the modules of a sampler, and the list of what they access."""
 
 
 @cache
 def _hook() -> None:
-    """Audit hooks stay for ever: there is one, which does nothing unless a run is watched."""
+    """Install the audit hook. Hooks cannot be removed: there is one, which does nothing unless a run is watched."""
 
-    def hear(event: str, arguments: tuple[Any, ...]) -> None:
-        if not _LISTENING:
+    def audit(event: str, arguments: tuple[Any, ...]) -> None:
+        if not _WATCHES:
             return
-        own, reached = _LISTENING[-1]
+        own, reached = _WATCHES[-1]
         root = event.partition(".")[0]
         what = EVENTS.get(event) or EVENTS.get(root)
         if not what:
             return
-        listening, _LISTENING[:] = list(_LISTENING), []  # looking at the frames is an event, too
+        watches, _WATCHES[:] = list(_WATCHES), []  # inspecting the frames is an event, too
         try:
-            caller = _blamed(sys._getframe(1), own)  # noqa: SLF001 - the only way to who called
+            caller = _frame_of_sampler(sys._getframe(1), own)  # noqa: SLF001 - the only way to find the caller
             if caller is not None:
-                told = f" {arguments[0]!r:.60}" if arguments and isinstance(arguments[0], str | bytes) else ""
-                reached.append(f"{_place(caller.f_code, caller.f_lineno)} reaches for {what} ({event}{told})")
+                detail = f" {arguments[0]!r:.60}" if arguments and isinstance(arguments[0], str | bytes) else ""
+                reached.append(f"{_place(caller.f_code, caller.f_lineno)} reaches for {what} ({event}{detail})")
         finally:
-            _LISTENING[:] = listening
+            _WATCHES[:] = watches
 
-    sys.addaudithook(hear)
+    sys.addaudithook(audit)
 
 
-def _blamed(frame: FrameType | None, own: frozenset[str]) -> FrameType | None:
-    """The frame of the sampler's code that an event comes from; None where an import stands between, or torch."""
+def _frame_of_sampler(frame: FrameType | None, own: frozenset[str]) -> FrameType | None:
+    """Return the frame of the sampler's code that caused an event, or None if an import or torch is in between."""
     importing = False
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
@@ -281,7 +281,7 @@ def _blamed(frame: FrameType | None, own: frozenset[str]) -> FrameType | None:
     return None
 
 
-# what a run leaves behind
+# What a run leaves behind.
 
 
 def _leaves_nothing(sampler: Sampler, first: Tensor) -> None:
@@ -295,7 +295,7 @@ def _leaves_nothing(sampler: Sampler, first: Tensor) -> None:
 
 
 def _memory(sampler: Sampler) -> dict[str, str]:
-    """What the classes and modules of a sampler hold, by name."""
+    """Return digests of what the classes and modules of a sampler hold, by name."""
     holders: list[tuple[str, Mapping[str, Any]]] = [(cls.__qualname__, vars(cls)) for cls in _classes(sampler)]
     holders += [(module.__name__, vars(module)) for module in _modules(sampler)]
     return {
@@ -316,10 +316,10 @@ LEAVES: tuple[tuple[type, Callable[[Any], str]], ...] = (
 
 
 def _digest(value: Any, depth: int = 4) -> str:
-    """A text that changes where a value that can be told apart does."""
-    for kind, tell in LEAVES:
+    """Return a text that changes whenever the value does, as far as that can be detected."""
+    for kind, digest in LEAVES:
         if isinstance(value, kind):
-            return tell(value)
+            return digest(value)
     if depth and isinstance(value, Mapping):
         return str([(_digest(k, depth - 1), _digest(v, depth - 1)) for k, v in value.items()])
     if depth and isinstance(value, list | tuple | set | frozenset):
@@ -337,7 +337,7 @@ SETTINGS: dict[str, Callable[[], Any]] = {
     "torch's deterministic algorithms": torch.are_deterministic_algorithms_enabled,
     "torch's gradient mode": torch.is_grad_enabled,
     "torch's global random numbers": lambda: fingerprint([torch.get_rng_state()]),
-    "numpy's global random numbers": lambda: str(np.random.get_state(legacy=False)),  # noqa: NPY002 - it is meant
+    "numpy's global random numbers": lambda: str(np.random.get_state(legacy=False)),  # noqa: NPY002 - on purpose
     "Python's global random numbers": lambda: hash(random.getstate()),
     "numpy's handling of errors": np.geterr,
     "the environment": lambda: dict(os.environ),
@@ -356,7 +356,7 @@ def _settings() -> dict[str, Any]:
 
 @contextmanager
 def _restored() -> Iterator[dict[str, Any]]:
-    """The settings, of which those that matter to other laws are put back at the end."""
+    """Yield the settings; at the end restore those that matter to other laws."""
     settings = _settings()
     try:
         yield settings

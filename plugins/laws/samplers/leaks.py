@@ -1,4 +1,4 @@
-"""Law 7: nothing leaks: not into the arguments or earlier draws, nor from chain to chain."""
+"""Law 7: a step changes neither its arguments nor earlier draws, and chains do not affect each other."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ TASK = GaussianTask(variance=0.5)
 CHAINS = 4
 STEPS = 12
 AT = 4
-"""Index of the step (the fifth) at which a chain is disturbed; adaptation goes on until the eighth."""
+"""Index of the step (the fifth) at which a chain is disturbed; adaptation continues until the eighth."""
 
 VICTIM = 1
 
 
 def check(sampler: Sampler) -> None:
-    """Arguments, draws, a perturbed chain, a chain that is lost."""
-    _arguments_untouched(sampler)
-    calm = _walk(sampler)
-    _others_unmoved(calm, _walk(sampler, lambda theta, _: theta[VICTIM].add_(0.125)), "is moved")
-    _lost_stays_lost(calm, _walk(sampler, lambda theta, _: theta[VICTIM].fill_(torch.nan)), "position")
+    """Check the arguments, the draws, a chain that is moved, and a chain that becomes NaN."""
+    _check_arguments_unchanged(sampler)
+    undisturbed = _walk(sampler)
+    _check_others_unchanged(undisturbed, _walk(sampler, lambda theta, _: theta[VICTIM].add_(0.125)), "is moved")
+    _check_stays_nan(undisturbed, _walk(sampler, lambda theta, _: theta[VICTIM].fill_(torch.nan)), "position")
     if sampler.gradients_per_step:
-        _lost_stays_lost(calm, _walk(sampler, lambda _, slope: slope[VICTIM].fill_(torch.nan)), "gradient")
+        _check_stays_nan(undisturbed, _walk(sampler, lambda _, slope: slope[VICTIM].fill_(torch.nan)), "gradient")
 
 
 def _start(sampler: Sampler) -> Loop:
@@ -45,7 +45,7 @@ def _start(sampler: Sampler) -> Loop:
 
 
 def _walk(sampler: Sampler, disturb: Callable[[Tensor, Tensor], object] | None = None) -> list[Tensor]:
-    """Positions after every step, seen to stay what they were; `disturb` writes into position and slope of step AT."""
+    """Return the draw of every step, checked for later changes; `disturb` writes into position and slope of step AT."""
     running = _start(sampler)
     noise = running.noise.draw(STEPS, heated=True)
     slopes = running.problem.draw_batches(STEPS)["slope"]
@@ -73,7 +73,7 @@ def _walk(sampler: Sampler, disturb: Callable[[Tensor, Tensor], object] | None =
     return draws
 
 
-def _arguments_untouched(sampler: Sampler) -> None:
+def _check_arguments_unchanged(sampler: Sampler) -> None:
     running = _start(sampler)
     noise = running.noise.draw(2, heated=True)
     slopes = running.problem.draw_batches(2)["slope"]
@@ -104,16 +104,16 @@ def _arguments_untouched(sampler: Sampler) -> None:
         state = adapted
 
 
-def _others_unmoved(calm: list[Tensor], disturbed: list[Tensor], what: str) -> None:
+def _check_others_unchanged(undisturbed: list[Tensor], disturbed: list[Tensor], what: str) -> None:
     others = [c for c in range(CHAINS) if c != VICTIM]
-    for k, (one, other) in enumerate(zip(calm, disturbed, strict=True)):
+    for k, (one, other) in enumerate(zip(undisturbed, disturbed, strict=True)):
         if not same(one[others], other[others]):
             gap = (one[others] - other[others]).abs().max().item()
             raise Broken(f"when chain {VICTIM} {what} at step {AT + 1}, another is off by {gap:.2g} at step {k + 1}")
 
 
-def _lost_stays_lost(calm: list[Tensor], disturbed: list[Tensor], where: str) -> None:
-    _others_unmoved(calm, disturbed, f"gets a NaN in its {where}")
+def _check_stays_nan(undisturbed: list[Tensor], disturbed: list[Tensor], where: str) -> None:
+    _check_others_unchanged(undisturbed, disturbed, f"gets a NaN in its {where}")
     for k in range(AT + 1, STEPS):
         if bool(torch.isfinite(disturbed[k][VICTIM]).all()):
             raise Broken(f"a chain with a NaN in its {where} at step {AT + 1} is finite again at step {k + 1}")

@@ -1,4 +1,4 @@
-"""Law 3: one step is the same for each chain alone, on any task, in float32, and to the last digit."""
+"""Law 3: one step is the same for each chain alone, on any task and in float32, and is not rounded."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ CURVATURES = (0.5, 1.0, 2.0)
 ROWS = 5
 
 MANY = 64
-"""Rows by which a step shows how finely it answers."""
+"""Rows that show how precisely a step responds."""
 
 FINE, COARSE = 1e-9, 1e-3
-"""Changes of what a step is given: one in float64 answers to both alike, one that rounds to the coarse one alone."""
+"""Changes of the inputs of a step. In float64 it responds to both in proportion; a step that rounds, to COARSE only."""
 ROUNDING = 1e-13
-"""An answer that is no larger is of float64's own rounding."""
+"""A response no larger than this is the rounding of float64."""
 
 SIZES = (1.0, 2.0, 5.0, 50.0)
-"""Of noise, in standard deviations."""
+"""Sizes of the noise, in standard deviations."""
 
 ROUNDED = "a cast to float32 or to integers, or a rounding"
 TERMS = 50_000
 FLOAT32 = 1e-3
-"""Relative difference allowed between float32 and float64: 8,000 roundings of 1.2e-7; 1 % off in the noise of a step
-makes some 5e-3 at these steps."""
+"""Relative difference allowed between float32 and float64: 8,000 roundings of 1.2e-7. An error of 1 % in the noise of a
+step causes some 5e-3 at these step sizes."""
 
 SAME = 1e-9
-"""Relative difference that is rounding."""
+"""Relative difference that rounding explains."""
 
 
 def check(sampler: Sampler) -> None:
-    """From random positions, states, noise and gradient errors, in float64 and float32."""
+    """Check a step from random positions, states, noise and gradient errors, in float64 and float32."""
     x = safe_x(sampler, 0.3)
     _chain_by_chain(sampler, x / max(CURVATURES))
     _of_any_task(sampler, x / max(CURVATURES))
@@ -59,7 +59,7 @@ def check(sampler: Sampler) -> None:
 
 
 def _near_the_start(sampler: Sampler, h: float) -> tuple[Probe, Callable[[Tensor, Tensor, Tensor], Tensor], Tensor]:
-    """A probe, its step as a function of (z, noise, slope), and MANY rows z about theta = 1 and the state there."""
+    """Return a probe, its step as a function of (z, noise, slope), and MANY rows z near theta = 1 and its state."""
     probe = Probe(sampler, h, 1.0, CURVATURES)
     z = probe.join(torch.ones((1, probe.dim), dtype=torch.float64), probe.start)
     z = z + 0.01 * torch.randn((MANY, probe.size), generator=_generator("points"), dtype=torch.float64)
@@ -68,7 +68,7 @@ def _near_the_start(sampler: Sampler, h: float) -> tuple[Probe, Callable[[Tensor
 
 
 def _answers_finely(sampler: Sampler, h: float) -> None:
-    """Position, state and noise that change by a hair change the step by a hair: nothing is rounded on the way."""
+    """Check that tiny changes of position, state and noise change the step in proportion: nothing is rounded."""
     probe, step, z = _near_the_start(sampler, h)
     xi = torch.cat(
         [values.reshape(MANY, -1) for values in random_script(probe.slots, MANY, _generator("noise"))] or [z[:, :0]], 1
@@ -83,7 +83,7 @@ def _answers_finely(sampler: Sampler, h: float) -> None:
         whole = [z, xi, b]
         whole[which] = given + change
         if not change.any() or (name == "the noise" and not (step(*whole) - before).any()):
-            continue  # nothing to change, or noise that has no weight, as of sghmc without friction
+            continue  # there is nothing to change, or the noise has no weight, as in sghmc without friction
         answers = []
         for size in (FINE, COARSE):
             moved = [z, xi, b]
@@ -102,7 +102,7 @@ def _answers_finely(sampler: Sampler, h: float) -> None:
 
 
 def _noise_is_normal(sampler: Sampler, h: float) -> None:
-    """Noise that is added, whatever the position, is a linear function of normal numbers: else it is not normal."""
+    """Check that noise that does not depend on the position is a linear function of normal numbers, so it is normal."""
     probe, step, z = _near_the_start(sampler, h)
     normals = _normals_of(probe)
     if not len(normals):
@@ -118,7 +118,7 @@ def _noise_is_normal(sampler: Sampler, h: float) -> None:
         answers = {size: answer[:, columns] for size, answer in added.items()}
         one = answers[1.0]
         if any(distance(answer, answer[:1].expand_as(answer)) > SAME for answer in answers.values()) or not one.any():
-            continue  # it depends on the position, or there is none
+            continue  # the noise depends on the position, or there is none
         for size, answer in answers.items():
             gap = distance(answer, size * one)
             if gap > SAME:
@@ -131,9 +131,9 @@ def _noise_is_normal(sampler: Sampler, h: float) -> None:
 
 
 def _noise_is_of_this_temperature(sampler: Sampler, h: float) -> None:
-    """What the normal numbers of a step add to it, and to a silent one after it, depends on the T that both are given.
+    """Check that the effect of the normal numbers on a step, and on a silent step after it, depends on the T given.
 
-    Two steps, because a velocity in units of sqrt(T) has noise without T: there T scales the move of the next step.
+    Two steps are needed because a velocity in units of sqrt(T) has noise without T: T scales the move of the next step.
     """
     probe, step, z = _near_the_start(sampler, h)
     normals = _normals_of(probe)
@@ -158,9 +158,9 @@ def _noise_is_of_this_temperature(sampler: Sampler, h: float) -> None:
 
 
 def _weights_are_of_their_draws(sampler: Sampler, h: float) -> None:
-    """Where other noise makes another draw, and weights differ from draw to draw, it makes another weight.
+    """Check that other noise gives another weight, if it gives another draw and weights differ between draws.
 
-    The weight of the draw before has a bias of order h, as the step itself has, so the whole law cannot tell it.
+    A weight of the previous draw has a bias of order h, as the step itself has, so whole-law cannot detect it.
     """
     theta, b = _normals(2 * MANY, len(CURVATURES)).chunk(2)
     probe = Probe(sampler, h, 1.0, CURVATURES)
@@ -185,7 +185,7 @@ def _weights_are_of_their_draws(sampler: Sampler, h: float) -> None:
 
 
 def _are_lengths(sampler: Sampler, probe: Probe, draw: Tensor, state: State, weights: Tensor) -> bool:
-    """Whether the weights are those of the step that leaves each draw: its answer to the gradient is in proportion.
+    """Return whether each weight is that of the step from its draw: its response to the gradient is then proportional.
 
     Such a change of time may be known before the draw is.
     """
@@ -199,7 +199,7 @@ def _are_lengths(sampler: Sampler, probe: Probe, draw: Tensor, state: State, wei
 
 
 def _normals_of(probe: Probe) -> list[int]:
-    """The columns of the noise that are normal numbers."""
+    """Return the columns of the noise that are normal numbers."""
     columns: list[int] = []
     place = 0
     for slot in probe.slots:
@@ -213,7 +213,7 @@ def _generator(name: str) -> torch.Generator:
 
 
 def _chain_by_chain(sampler: Sampler, h: float) -> None:
-    """With h and T as (C, 1) tensors, each chain makes the step that it makes alone with its own h and T, 0-dim."""
+    """Check, for h and T of shape (C, 1), that each chain makes the step it makes alone with its own scalar h and T."""
     steps = h * (0.5 + torch.arange(ROWS, dtype=torch.float64) / ROWS)[:, None]
     heats = (0.5 + torch.arange(ROWS, dtype=torch.float64))[:, None]
     probe = Probe(sampler, h, 1.0, CURVATURES)
@@ -244,7 +244,7 @@ def _chain_by_chain(sampler: Sampler, h: float) -> None:
 
 
 def _of_any_task(sampler: Sampler, h: float) -> None:
-    """The same step on a target of 50,000 terms, unless the sampler needs the number of terms; and in float32."""
+    """Check that the step is the same on a target of 50,000 terms, unless the sampler needs `terms`, and in float32."""
     theta, b = _normals(2 * MANY, len(CURVATURES)).chunk(2)
     script = random_script(Probe(sampler, h, 1.0, CURVATURES).slots, MANY, _generator("noise"))
 
@@ -277,7 +277,7 @@ def _of_any_task(sampler: Sampler, h: float) -> None:
 
 
 def _refresh(sampler: Sampler, h: float) -> None:
-    """A refresh asks for one full gradient, and what it leaves depends on where it is made."""
+    """Check that a refresh requests one full gradient, and that its result depends on the position."""
     state = Probe(sampler, h, 1.0, CURVATURES).start
     left = []
     for point in _normals(2, len(CURVATURES)).split(1):

@@ -1,4 +1,4 @@
-"""Law 6: the potential is asked where and as often as declared, and what it answers is used."""
+"""Law 6: a step calls the potential where and as often as declared, and uses its answers."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
     from harness.contracts.task import Batch, Problem
 
 CHAINS = 32
-"""Enough that a Metropolis test does not refuse what all of them propose."""
+"""Enough chains that a Metropolis test does not reject the proposals of all of them."""
 
 STEPS = 3
 ERRORS = (1.0, 1e3, 1e6)
-"""Errors of the gradient to which a step should answer; one that goes by chance may answer to large ones alone."""
+"""Errors of the gradient to which a step should respond; one that depends on chance may respond to large ones only."""
 
 
 class WatchedPotential(CountingPotential):
-    """A counting potential that remembers where the batch gradients were asked for."""
+    """A counting potential that records the positions of the batch gradients."""
 
     def __init__(self, problem: Problem, terms: int, batch: Batch | None = None) -> None:
         super().__init__(problem, terms, batch)
         self.points: list[Tensor] = []
 
     def grad(self, x: Tensor) -> Tensor:
-        """grad U (C, D) at x."""
+        """Return grad U (C, D) at x."""
         self.points.append(x.clone())
         return super().grad(x)
 
     def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """U (C,) and grad U (C, D) at x."""
+        """Return U (C,) and grad U (C, D) at x."""
         self.points.append(x.clone())
         return super().value_and_grad(x)
 
 
 def check(sampler: Sampler) -> None:
-    """Counts, the first or last point, and the answer to the current batch, at each of a few steps."""
+    """Check counts, the first or last position, and the response to the current batch, at each of a few steps."""
     if sampler.gradient_at not in ("start", "end"):
         raise Broken(f"gradient_at is {sampler.gradient_at!r}, and should be 'start' or 'end'")
     task = GaussianTask(variance=1.0)
@@ -70,7 +70,7 @@ def check(sampler: Sampler) -> None:
 
 
 def _alike(one: tuple[Tensor, State], other: tuple[Tensor, State]) -> bool:
-    """Whether position and state are equal bit for bit."""
+    """Return whether position and state are equal bit for bit."""
     return same(one[0], other[0]) and all(same(leaf, other[1][name]) for name, leaf in one[1].items())
 
 

@@ -1,6 +1,6 @@
-"""Law 2: the harness's own loop gives the derived law; a Metropolis kernel leaves exact draws exact.
+"""Law 2: the harness's own loop gives the derived law, and a Metropolis kernel leaves exact draws exact.
 
-What is neither is held by the whole law.
+A sampler that is neither linear nor a Metropolis kernel is tested by whole-law.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from harness.contracts.sampler import Sampler
 
 GREY = 0.05
-"""Times 1 / (number of p-values): what is below and does not fail is looked at again, with GROWTH times the chains."""
+"""A p-value below GREY / (number of p-values) that does not fail is tested again with GROWTH times the chains."""
 
 GROWTH = 4
 
 
 def check(sampler: Sampler, seed: int = 1) -> None:
-    """All p-values of all settings at LEVEL, half of it for each look; where they are grey, more chains decide."""
+    """Check all p-values of all settings at LEVEL, half of it for each look; if they are grey, more chains decide."""
     for family in families(sampler):
         for experiment in family:
             found = once(experiment, seed)
@@ -36,7 +36,7 @@ def check(sampler: Sampler, seed: int = 1) -> None:
 
 
 def families(sampler: Sampler) -> list[Sequence[Experiment]]:
-    """The experiments of a sampler; those that share one LEVEL stand together. Raises `Skip` where there are none."""
+    """Return the experiments of a sampler, grouped by shared LEVEL; raise `Skip` if there are none."""
     sampler = frozen(sampler)
     known = exact.experiments(sampler)
     if known is None:
@@ -45,17 +45,17 @@ def families(sampler: Sampler) -> list[Sequence[Experiment]]:
 
 
 def fails(found: PValues, experiments: int) -> bool:
-    """Whether one of these p-values is too small for one look at one of so many experiments."""
+    """Return whether one of these p-values is too small for one look at one of `experiments` experiments."""
     return worst(found)[1] < LEVEL / 2 / (experiments * len(found))
 
 
 def grey(found: PValues, experiments: int) -> bool:
-    """Whether more chains are to decide, if it does not fail."""
+    """Return whether more chains are to decide, if the p-values do not fail."""
     return worst(found)[1] < GREY / (experiments * len(found))
 
 
 def more(experiment: Experiment) -> Experiment:
-    """The same with more chains."""
+    """Return the same experiment with more chains."""
     again = copy.copy(experiment)
     again.chains = GROWTH * experiment.chains
     return again

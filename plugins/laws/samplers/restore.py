@@ -1,4 +1,4 @@
-"""Law 8: restored from its checkpoint in a fresh process, a run goes on as if it had never stopped."""
+"""Law 8: restored from its checkpoint in a fresh process, a run continues as if it had never stopped."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from harness.contracts.sampler import Sampler
 
 PATIENCE = 300.0
-"""Seconds the other process gets; importing torch on a busy machine takes most of it."""
+"""Seconds that the other process has; importing torch on a busy machine takes most of them."""
 
 
 KEPT = frozenset(
     {"PATH", "HOME", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL"}
 )
-"""Environment variables that the other process has as well, beside those of the numerical libraries."""
+"""Environment variables that the other process also has, beside those of the numerical libraries."""
 
 
-def _few() -> dict[str, str]:
-    """The environment without what a sampler might go by: a run depends on its spec, and on no variable."""
+def _minimal_environment() -> dict[str, str]:
+    """Return the environment without variables that a sampler might read: a run depends on its spec only."""
     return {name: value for name, value in os.environ.items() if name in KEPT or name.endswith("_NUM_THREADS")}
 
 
 class Resumption:
-    """One fresh process that goes on from the checkpoints of several samplers, beside the laws that run here."""
+    """One fresh process that continues from the checkpoints of several samplers, while this process runs other laws."""
 
     def __init__(self, samplers: Sequence[Sampler]) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="bench-check-")
@@ -48,7 +48,7 @@ class Resumption:
         (self._path / "jobs.json").write_text(json.dumps(jobs))
         self.process = subprocess.Popen(
             [sys.executable, "-m", "plugins.laws.resume", str(self._path)],
-            env=_few() | import_path(),
+            env=_minimal_environment() | import_path(),
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
@@ -57,7 +57,7 @@ class Resumption:
         return Path(self.folder.name)
 
     def _prepare(self, i: int, sampler: Sampler) -> dict[str, Any] | None:
-        """Write the checkpoint and note how the uninterrupted run ends."""
+        """Write the checkpoint and record how the uninterrupted run ends; return the description of the sampler."""
         self.expected.append({})
         self.failures.append(None)
         try:
@@ -67,13 +67,13 @@ class Resumption:
             checkpoint = running.checkpoint(running.runs[0])
             safetensors.torch.save_file(checkpoint, self._path / f"{i}.safetensors")
             self.expected[i] = resume.end(running)
-        except Exception as error:  # noqa: BLE001 - told when this sampler's verdict is asked for
+        except Exception as error:  # noqa: BLE001 - raised when this sampler is checked
             self.failures[i] = error
             return None
         return description
 
     def check(self, i: int) -> None:
-        """Raise `Broken` where the i-th sampler did not go on as it should."""
+        """Raise `Broken` if the i-th sampler did not continue as the uninterrupted run did."""
         failure = self.failures[i]
         if failure is not None:
             raise failure
@@ -106,7 +106,7 @@ class Resumption:
 
 
 def check(sampler: Sampler) -> None:
-    """The law for one sampler alone; the suite shares one process among many."""
+    """Check the law for one sampler alone; the suite shares one process between many samplers."""
     resumption = Resumption([sampler])
     try:
         resumption.check(0)

@@ -1,4 +1,4 @@
-"""Law 4: U -> c U at temperature c T is the same target, and by the declared units the same path is walked on it."""
+"""Law 4: c U at temperature c T is the same target, and in the declared units a sampler follows the same path on it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEPS = 12
 
 
 def check(sampler: Sampler) -> None:
-    """The same path and weights, for small and large c, varying steps, stochastic gradients and T = 0.5, 1, 3."""
+    """Compare path and weights for small and large c, varying steps, stochastic gradients and T = 0.5, 1, 3."""
     plain = GaussianTask(variance=0.5)
     h = varying(sampler, plain, STEPS)
     for T in TEMPERATURES:

@@ -1,4 +1,4 @@
-"""Law 9: a chain's numbers depend on its own streams and on nothing else."""
+"""Law 9: the random numbers of a chain depend on its own streams and on nothing else."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ if TYPE_CHECKING:
     from harness.contracts.sampler import Sampler
     from harness.contracts.schedule import Trajectory
 
-COMPANIES = (*range(1, 10), 16, 17, 40, 65, 512)
-"""Numbers of chains: all small ones, some about which vector instructions turn, and more than a run often has."""
+CHAIN_COUNTS = (*range(1, 10), 16, 17, 40, 65, 512)
+"""Numbers of chains: all small ones, some near the widths of vector instructions, and more than a run often has."""
 
 FEW = (1, 2, 5, 40)
-"""Of these, those that are tried past the stability limit."""
+"""Those of COMPANIES that are also tried past the stability limit."""
 STEPS = 12
 UNSTABLE = 1.5
-"""Of the stability limit: stable dynamics merge paths again, and so hide a difference in the last bit."""
+"""Share of the stability limit: stable dynamics merge paths again, and so hide a difference in the last bit."""
 
 
 def check(sampler: Sampler) -> None:
-    """Same seed same bits, neighbours without effect, no shared stream; below and past the stability limit."""
+    """Check equal bits for equal seeds, independence of neighbours, and separate streams, below and past the limit."""
     task = GaussianTask(variance=0.5)
     past = UNSTABLE * safe_x(sampler, 1.0, otherwise=4.0) / task.curvature()
-    for where, path, companies in (
-        ("below the stability limit", trajectory(varying(sampler, task, STEPS), 1.0, burn_in=4), COMPANIES),
+    for where, path, counts in (
+        ("below the stability limit", trajectory(varying(sampler, task, STEPS), 1.0, burn_in=4), CHAIN_COUNTS),
         ("past the stability limit", trajectory([past] * STEPS, 1.0), FEW),
     ):
-        paths = {rows: _path(sampler, task, path, rows) for rows in companies}
-        most = max(companies)
-        crowd = paths[most]
+        paths = {rows: _path(sampler, task, path, rows) for rows in counts}
+        most = max(counts)
+        largest = paths[most]
         if not same(_path(sampler, task, path, 40), paths[40]):
             raise Broken(f"{where} two runs with the same seed differ")
         for rows, alone in paths.items():
-            if not same(alone, crowd[:, :rows]):
-                chain = next(c for c in range(rows) if not same(alone[:, c], crowd[:, c]))
-                gap = (alone[:, chain] - crowd[:, chain]).abs().max().item()
+            if not same(alone, largest[:, :rows]):
+                chain = next(c for c in range(rows) if not same(alone[:, c], largest[:, c]))
+                gap = (alone[:, chain] - largest[:, chain]).abs().max().item()
                 raise Broken(f"{where} chain {chain} of {rows} is off by {gap:.2g} from itself among {most}")
-    if sampler.limit_bias() != 0:  # an optimiser has no noise to part its chains
+    if sampler.limit_bias() != 0:  # an optimiser has no noise that separates its chains
         _no_shared_stream(sampler, task)
 
 
 def _path(sampler: Sampler, task: GaussianTask, path: Trajectory, rows: int) -> Tensor:
-    """All draws (K, C, D), of a run that may diverge."""
+    """Return all draws (K, C, D) of a run that may diverge."""
     return draws(finish(loop(sampler, task, path, rows)))
 
 
 def _no_shared_stream(sampler: Sampler, task: GaussianTask) -> None:
-    """Chains that start at one point part from each other."""
+    """Check that chains that start at one point separate."""
     together = GaussianTask(curvatures=task.curvatures, spread=0.0)
-    last = path_of(sampler, together, trajectory(varying(sampler, task, STEPS), 1.0), max(COMPANIES))[-1]
+    last = path_of(sampler, together, trajectory(varying(sampler, task, STEPS), 1.0), max(CHAIN_COUNTS))[-1]
     if sampler.limit_bias() is None and not last.any():
-        return  # a fit to steps that do not move from the mode has no noise to part them
+        return  # a fit to steps that do not move from the mode has no noise that separates them
     if len(torch.unique(last, dim=0)) < len(last):
         raise Broken("chains that start at one point walk the same path: they share a stream of noise")
 

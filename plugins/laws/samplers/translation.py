@@ -1,4 +1,4 @@
-"""Law 14: on U(theta - a) the path is the path on U, moved by a: nothing goes by where theta is."""
+"""Law 14: on U(theta - a) the path is the path on U, moved by a: no step depends on where theta is."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ if TYPE_CHECKING:
     from harness.contracts.task import Batch
 
 PLACE = 2.0**20
-"""a, in every coordinate: beyond any box that is meant to hold parameters."""
+"""a, in every coordinate: beyond any box that a sampler might confine parameters to."""
 
 TOLERANCE = 1e-6
-"""A coordinate near PLACE is rounded to 1e-10, and twelve stable steps make little more of it."""
+"""A coordinate near PLACE is rounded to 1e-10, and twelve stable steps do not amplify that much."""
 
 CHAINS = 4
 STEPS = 12
 
 
 class MovedProblem(GaussianProblem):
-    """U(theta - a), started at a."""
+    """The problem of U(theta - a), whose chains start around a."""
 
     place = 0.0
 
     def initial(self) -> Tensor:
-        """N(a, spread / lambda), (C, D)."""
+        """Return starts (C, D) from N(a, spread / lambda)."""
         return super().initial() + self.place
 
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """U (C,)."""
+        """Return U (C,)."""
         return super().energy(theta - self.place, batch)
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """grad U (C, D)."""
+        """Return grad U (C, D)."""
         return super().gradient(theta - self.place, batch)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MovedTask(GaussianTask):
-    """The Gaussian with its mean at `place`."""
+    """The Gaussian with its mean at `place` in every coordinate."""
 
     place: float = param(0.0, meaning="a, the mean of every coordinate")
 
     def build(self, streams: Sequence[Streams], device: str) -> MovedProblem:
-        """The problem of `len(streams)` chains, on CPU."""
+        """Return the problem of `len(streams)` chains, on CPU."""
         import torch
 
         curvature = torch.tensor(self.curvatures, dtype=torch.float64)
@@ -63,7 +63,7 @@ class MovedTask(GaussianTask):
 
 
 def check(sampler: Sampler) -> None:
-    """The same path but for the move, under varying step sizes and stochastic gradients."""
+    """Check that the path moves with the target, under varying step sizes and stochastic gradients."""
     here, there = (MovedTask(variance=0.5, place=place) for place in (0.0, PLACE))
     path = trajectory(varying(sampler, here, STEPS), 1.0)
     expected = path_of(sampler, here, path, CHAINS)

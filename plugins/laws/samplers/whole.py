@@ -1,12 +1,12 @@
-"""Law 12: what a sampler leaves stationary, adaptation included, is what it claims: the target, or the declared bias.
+"""Law 12: the stationary law of a sampler, adaptation included, is what it claims: the target, or the declared bias.
 
-Nothing is held fixed. Independent chains start at exact draws of the claimed law and go on, in the harness's own loop,
-at three step sizes h, h/2, h/4, until they have forgotten where they started. Chains are independent, so the spread
+Nothing is held fixed. Independent chains start at exact draws of the claimed law and continue, in the harness's own
+loop, at three step sizes h, h/2, h/4, until they have forgotten their start. Chains are independent, so the spread
 among them is the Monte Carlo error of a time average, whatever the correlation within a chain.
 
-On targets with a dense precision matrix they are followed for about the relaxation time of the softest direction, and
-not asked to forget it: a right sampler stays at the law that it starts from, a wrong one leaves it.
-`plugins.laws.simulation` has the bias that is taken off, the errors and the sample sizes.
+On targets with a dense precision matrix they run for about the relaxation time of the softest direction, and need not
+forget their start: a correct sampler stays at the law from which it starts, a wrong one leaves it.
+`plugins.laws.simulation` documents the bias that is removed, the errors and the sample sizes.
 """
 
 from __future__ import annotations
@@ -43,59 +43,63 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 FEW = 2
-"""For a sampler that weighs its draws or makes choices by the energy: among few coordinates it varies by as much as T,
-so swaps do happen, proposals are accepted and weights do matter within the length of a run."""
+"""Dimensions for a sampler that weights its draws or makes choices by the energy. Among few coordinates the energy
+varies by as much as T, so swaps happen, proposals are accepted and weights matter within the length of a run."""
 
 SHARE = 0.25
-"""Of KEPT, in experiments other than the first: they see a variance that is 10 % off."""
+"""Share of KEPT in experiments other than the first: they detect a variance that is 10 % off."""
 
 SETTLING = 3000
-"""Burn-in of a sampler that weighs its draws, at least: weights that are learned have to be there to be judged."""
+"""Least burn-in of a sampler that weights its draws: learned weights must have settled before they are tested."""
 
 ADAPTING = 10_000
-"""Burn-in of one simulation of a sampler that overrides `adapt`, which is called in the burn-in only."""
+"""Burn-in of one simulation of a sampler that overrides `adapt`, which is called during the burn-in only."""
 
 OPTIMISED = 300
-"""Steps of an optimiser that are compared with its rule."""
+"""Steps of an optimiser that are compared with its declared rule."""
 
 ROUNDING = 1e-9
-"""Relative difference of two ways to write the same equation after so many contracting steps; a bug makes some 1e-3."""
+"""Relative difference of two forms of the same equation after many contracting steps; an error causes some 1e-3."""
 
 TEMPERATURES = (1.0, 0.5, 3.0)
 
 DECLARED = 2e-3
-"""Relative error allowed of a declared variance against the derived one: digits of a docstring, and interpolation."""
+"""Relative error allowed for a declared variance against the derived one: digits of a docstring, and interpolation."""
 
 
-class _Asked(BoundPotential):
-    """The standard normal in one dimension, which notes whether its energy is asked for."""
+class _EnergyRecorder(BoundPotential):
+    """The standard normal in one dimension, which records whether its energy is requested."""
 
     energy = False
 
     def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """U (C,) and grad U (C, D) at x."""
+        """Return U (C,) and grad U (C, D) at x."""
         self.energy = True
         return super().value_and_grad(x)
 
 
 def goes_by_energy(sampler: Sampler) -> bool:
-    """Whether a step asks for the energy of the minibatch: to weigh its draw, or for a choice."""
+    """Return whether a step requests the energy of the minibatch, to weight its draw or to make a choice."""
     probe = Probe(sampler, COARSEST, 1.0, (1.0,))
-    potential = _Asked(GaussianProblem(torch.ones(1, dtype=torch.float64)), 1)
+    potential = _EnergyRecorder(GaussianProblem(torch.ones(1, dtype=torch.float64)), 1)
     theta = torch.ones((1, 1), dtype=torch.float64)
     sampler.step(theta, dict(probe.start), potential, probe.h, probe.T, ScriptedNoise())
     return potential.energy
 
 
 def is_tested(sampler: Sampler) -> bool:
-    """Whether it proposes by the minibatch and has a Metropolis test on all the data, which noise makes it fail."""
+    """Return whether a sampler proposes by the minibatch and has a Metropolis test on all the data.
+
+    Gradient noise makes the test reject.
+    """
     return bool(sampler.gradients_per_step and is_metropolis(sampler, COARSEST, 1.0))
 
 
 def other_settings(sampler: Sampler) -> Iterator[Sampler]:
-    """The sampler with its numbers half as large again, and with two thirds of them; shares go towards 1 and back.
+    """Yield the sampler with its numbers times 1.5, then over 1.5.
 
-    Means over many steps (shares above .9) get shorter instead, to half and a quarter. What it refuses is left out.
+    Shares above .9, which are means over many steps, become shorter means instead: a half, then a quarter of their
+    length. Settings that the sampler refuses are left out.
     """
     for power in (1, -1):
         changed = {}
@@ -116,7 +120,7 @@ def other_settings(sampler: Sampler) -> Iterator[Sampler]:
 
 
 def simulations(sampler: Sampler) -> list[Simulation]:
-    """All that is simulated of a sampler that has a stationary law."""
+    """Return all simulations of a sampler that has a stationary law."""
     law = law_of(type(sampler))
     claimed, frozen = law.variance(sampler), sampler.limit_bias()
     few, tested = goes_by_energy(sampler), is_tested(sampler)
@@ -131,7 +135,7 @@ def simulations(sampler: Sampler) -> list[Simulation]:
     first = [("gaussian", T, 0.0) for T in TEMPERATURES] + [("quartic", T, 0.0) for T in TEMPERATURES]
     first += [("gaussian", 1.0, 1.0), ("quartic", 1.0, 1.0), ("correlated", 1.0, 0.0), ("rotated", 1.0, 1.0)]
     others = [("gaussian", 1.0, 0.0), ("quartic", 1.0, 1.0)]
-    if few:  # noise in the energies biases weights and choices by as much as its variance, which no h takes off
+    if few:  # noise in the energies biases weights and choices by as much as its variance, which no h removes
         first, others = ([(kind, T, 0.0) for kind, T, _ in some] for some in (first[:6] + first[8:], others))
     settings = [sampler, *([dataclasses.replace(sampler, **s) for s in law.settings] or other_settings(sampler))]
     return [
@@ -146,7 +150,7 @@ def simulations(sampler: Sampler) -> list[Simulation]:
 
 
 def _size(sampler: Sampler, *, primary: bool, few: bool) -> tuple[Plan, int]:
-    """The length and the chains of a simulation: in FEW dimensions so many more chains, or a longer path of fewer."""
+    """Return the plan and the number of chains of a simulation; in FEW dimensions more chains are needed."""
     if type(sampler).log_weight is not _Sampler.log_weight:
         return Plan(1.0, settling=SETTLING), CHAINS * DIM // FEW // (4 if primary else 16)
     if few:
@@ -155,35 +159,35 @@ def _size(sampler: Sampler, *, primary: bool, few: bool) -> tuple[Plan, int]:
 
 
 def _adapted(sampler: Sampler, plan: Plan, chains: int, *, primary: bool) -> tuple[Plan, int]:
-    """With a long burn-in where that may matter: the primary simulation of a sampler that overrides `adapt`."""
+    """Lengthen the burn-in for the primary simulation of a sampler that overrides `adapt`."""
     if primary and type(sampler).adapt is not _Sampler.adapt:
         return replace(plan, settling=ADAPTING), chains
     return plan, chains
 
 
 def _biased(sampler: Sampler, kind: str, T: float) -> Target:
-    """A target of independent coordinates with the law that the slow limit of the sampler has there."""
+    """Return a target of independent coordinates with the law that the slow limit of the sampler has there."""
     gradient = GRID + GRID**3 if kind == "quartic" else GRID
     density = slow_limit(sampler, T).density(gradient, T)
     return Target(kind, T, DIM, density=tuple(density))
 
 
 def check(sampler: Sampler, seed: int = 1) -> None:
-    """The law that it ships; where it claims a bias by adaptation, that bias; and all simulations."""
+    """Check the law that the sampler ships, the bias by adaptation that it claims, if any, and all simulations."""
     law = law_of(type(sampler))
     claimed, frozen = law.variance(sampler), sampler.limit_bias()
     if law.ships:
         law.check(sampler)
     if not frozen:
-        _without(sampler, frozen, own=law.ships)
+        _check_without_law(sampler, frozen, own=law.ships)
         return
     if claimed is not None and (claimed != frozen or (sampler.adaptive and claimed != 1)):
         declared(sampler, claimed)
     judged(simulations(sampler), seed, share=1 - forms.SHARE if law.ships else 1.0)
 
 
-def _without(sampler: Sampler, frozen: float | None, *, own: bool) -> None:
-    """What has no stationary law has another: a rule that it equals, a law that it ships, or a linear loop."""
+def _check_without_law(sampler: Sampler, frozen: float | None, *, own: bool) -> None:
+    """Check a sampler without a stationary law by another law: the rule that it equals, its own law, or real-loop."""
     if frozen == 0:
         optimiser(sampler)
         return
@@ -198,7 +202,7 @@ def _without(sampler: Sampler, frozen: float | None, *, own: bool) -> None:
 
 
 def optimiser(sampler: Sampler) -> None:
-    """At T = 1 its path, of OPTIMISED steps with noisy gradients, is that of the optimiser that it declares."""
+    """Check that OPTIMISED steps at T = 1 with noisy gradients are those of the optimiser that it declares."""
     if type(sampler).zero_temperature is None:
         raise Broken("limit_bias declares an optimiser and zero_temperature does not say which")
     name, rule = zero_temperature.rule_of(sampler)
@@ -216,7 +220,7 @@ def optimiser(sampler: Sampler) -> None:
 
 
 def declared(sampler: Sampler, claimed: float) -> None:
-    """The claimed variance on N(0, 1) at T = 1 is that of the derived slow limit; its noise has one temperature."""
+    """Check that the claimed variance on N(0, 1) at T = 1 is that of the slow limit; its noise has one temperature."""
     try:
         limit = slow_limit(sampler)
     except Unsettled as why:

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 CHAINS = 4
 STEPS = 120
 SPREADS = (1.0, 2.0**60)
-"""Where chains start, in units of 1 / lambda: the second about 1e9 away, beyond any box or clip."""
+"""Where chains start, in units of 1 / lambda: the second is about 1e9 away, beyond any box or clip."""
 
 COLD = 1e-20
-"""T of a sampler that has no T = 0: whatever T adds to a drift is lost in rounding."""
+"""T for a sampler that refuses T = 0: whatever T adds to a drift is lost in rounding."""
 
 
 def sgd(_: Any, theta: Tensor, memory: Memory, g: Tensor, h: Tensor) -> tuple[Tensor, Memory]:
@@ -61,7 +61,7 @@ def rmsprop(sampler: Any, theta: Tensor, memory: Memory, g: Tensor, h: Tensor) -
 
 
 def adam(sampler: Any, theta: Tensor, memory: Memory, g: Tensor, h: Tensor) -> tuple[Tensor, Memory]:
-    """theta <- theta - h m^ / (sqrt(V^) + lam), both means free of their start at 0."""
+    """theta <- theta - h m^ / (sqrt(V^) + lam), both means corrected for their start at 0."""
     t = memory.get("t", torch.zeros((), dtype=g.dtype)) + 1
     m = sampler.beta1 * memory.get("m", 0 * g) + (1 - sampler.beta1) * g
     V = sampler.beta2 * memory.get("V", 0 * g) + (1 - sampler.beta2) * g * g
@@ -75,10 +75,11 @@ OPTIMISERS: dict[str, Rule] = {
 
 
 def check(sampler: Sampler) -> None:
-    """The path at T = 0, under varying step sizes and stochastic gradients, against the declared rule.
+    """Compare the path at T = 0, under varying step sizes and stochastic gradients, with the declared rule.
 
-    Gradients are exact where a sampler does not step by the gradient of its batch at theta (by its exemption from the
-    law of the potential): the rule is told no other. It is told D g, the gradient in the metric, where one is needed.
+    Gradients are exact if a sampler does not step by the gradient of its batch at theta (by its exemption from the law
+    potential, or `gradient_at`), because the rule is given no other. If the sampler needs a metric, the rule is given
+    D g, the gradient in that metric.
     """
     if sampler.zero_temperature is None:
         _is_not_sgd(sampler)
@@ -106,7 +107,7 @@ def _same_path(sampler: Sampler, name: str, rule: Rule, task: GaussianTask) -> N
             g = (problem.metric(theta)[0] @ g[:, :, None])[:, :, 0]
         theta, memory = rule(sampler, theta, memory, g, size)
         if far and not all_finite([theta]):
-            break  # the declared optimiser itself diverges from so far away
+            break  # the declared optimiser itself diverges from this far away
         gap = distance(found[k], theta)
         if not gap < 1e-12:
             where = f", started about {task.spread**0.5:.1g} away from the mode," if far else ""
@@ -114,7 +115,7 @@ def _same_path(sampler: Sampler, name: str, rule: Rule, task: GaussianTask) -> N
 
 
 def _is_not_sgd(sampler: Sampler) -> None:
-    """One that declares no optimiser is not stochastic gradient descent with a share of the step size."""
+    """Check that a sampler that declares no optimiser is not stochastic gradient descent with a share of h."""
     task = GaussianTask()
     h = varying(sampler, task, 2)
     if _refuses(sampler, h):
@@ -132,7 +133,7 @@ def _is_not_sgd(sampler: Sampler) -> None:
 
 
 def _refuses(sampler: Sampler, h: Array) -> bool:
-    """Whether the sampler has no T = 0."""
+    """Return whether the sampler refuses T = 0."""
     try:
         sampler.check_steps(h.tolist(), [0.0] * len(h))
     except UsageError:
@@ -143,7 +144,7 @@ def _refuses(sampler: Sampler, h: Array) -> bool:
 def _silent(
     sampler: Sampler, problem: GaussianProblem, theta: Tensor, h: Array, batches: Sequence[Batch | None], heat: float
 ) -> Tensor:
-    """The positions at a temperature of 0, or close to it: all normals 0, and all uniforms 1/2."""
+    """Return the positions at a temperature of 0, or close to it, with all normals 0 and all uniforms 1/2."""
     T, state, found = torch.tensor(heat, dtype=torch.float64), None, []
     for size, batch in zip(torch.from_numpy(h), batches, strict=True):
         potential = BoundPotential(problem, 1, batch)
@@ -156,7 +157,7 @@ def _silent(
 
 
 def rule_of(sampler: Sampler) -> tuple[str, Rule]:
-    """The declared optimiser: one of those above, or the author's own function."""
+    """Return the declared optimiser: one of OPTIMISERS, or the author's own function."""
     declared = type(sampler).zero_temperature
     if callable(declared):
         return declared.__name__, declared

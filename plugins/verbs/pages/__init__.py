@@ -1,1 +1,1 @@
-"""The pages of docs/samplers, made of the same records that `bench show` prints."""
+"""The pages of docs/samplers, made from the records that `bench show` prints."""

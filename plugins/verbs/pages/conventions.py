@@ -1,12 +1,12 @@
-"""Step sizes and temperatures in the conventions of papers and libraries, there and back.
+"""Step sizes and temperatures in the conventions of papers and libraries, converted in both directions.
 
 Here h multiplies the gradient of the full-data sum U and the target is exp(-U/T): a step drifts by -h grad U and adds
 noise of variance 2 h T. With momentum, v <- (1 - alpha) v - h grad U + N(0, 2 alpha h T - h^2 V), theta <- theta + v,
-V being the variance of a coordinate of the stochastic gradient where it is subtracted from the noise. N is the number
-of likelihood terms in U, 1 for a plain density; it belongs to the task and is the same everywhere. M is the mass,
-which only physical forms have.
+where V is the variance of a coordinate of the stochastic gradient if it is subtracted from the noise. N is the number
+of likelihood terms in U, 1 for a plain density; it belongs to the task and is the same in all conventions. M is the
+mass, which only physical forms have.
 
-Source: the conversions are algebra; who uses which convention was read in the papers and in the libraries' code.
+Source: the conversions are algebra; which convention a paper or a library uses was read in the paper or the code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.system.errors import BenchError
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A step here: h, T, N; with momentum the friction alpha; V and M as above."""
+    """A step in the convention here: h, T, N; with momentum the friction alpha; V and M as above."""
 
     h: float
     T: float = 1.0
@@ -41,8 +41,8 @@ class Convention:
     """One convention.
 
     step      how it writes a step; with momentum, two assignments
-    settings  its settings as formulas of ours; `back`: ours as formulas of its settings
-    divides   whether it divides by T, so that it has no T = 0
+    settings  its settings as formulas of ours; `back` has ours as formulas of its settings
+    divides   whether it divides by T, so that it cannot express T = 0
     """
 
     name: str
@@ -53,7 +53,7 @@ class Convention:
     divides: bool = False
 
     def can_express(self, step: Step) -> bool:
-        """Whether the convention can represent this step."""
+        """Return whether the convention can represent this step."""
         if step.V and ("V" not in self.back or not step.T):
             return False
         if "alpha" in self.back:
@@ -61,7 +61,7 @@ class Convention:
         return step.T > 0 or not self.divides
 
     def to(self, step: Step) -> dict[str, float]:
-        """The settings there that make the same step."""
+        """Return the settings in this convention that give the same step."""
         known = {**vars(step), "sqrt": math.sqrt}
         return {name: _value(formula, known) for name, formula in self.settings.items()}
 
@@ -69,7 +69,7 @@ class Convention:
 def _value(formula: str, known: dict[str, Any]) -> float:
     try:
         return float(eval(formula, {"__builtins__": {}}, known))  # noqa: S307 - one of the formulas below
-    except ZeroDivisionError:  # h V / (2 T) where both V and T are 0
+    except ZeroDivisionError:  # h V / (2 T) if both V and T are 0
         return 0.0
 
 
@@ -105,7 +105,7 @@ CONVENTIONS = (
     ),
     Convention(
         "devinterp",
-        ("devinterp",),  # its localisation left out
+        ("devinterp",),  # without its localisation
         "theta - lr/2 nbeta grad(U/N) + N(0, lr)",
         {"lr": "2*h*T", "nbeta": "N/T"},
         {"h": "lr*nbeta/(2*N)", "T": "N/nbeta"},
@@ -144,7 +144,7 @@ CONVENTIONS = (
 
 
 def facts(row: Mapping[str, Any], registry: Registry) -> dict[str, Any]:
-    """For `bench show RUN`: its first step, first draw and last step in every convention, or a note why not."""
+    """Return, for `bench show RUN`, its first step, first draw and last step in every convention, or a note why not."""
     if row["steps"] > MAX_STEPS:
         return {
             "equivalents": [],
@@ -177,11 +177,11 @@ def _equivalents(row: Mapping[str, Any], registry: Registry) -> list[dict[str, A
 
 
 def settings_text(settings: Mapping[str, float]) -> str:
-    """Settings with six digits: "lr = 0.1, T = 1"."""
+    """Return settings as text with six digits: "lr = 0.1, T = 1"."""
     return ", ".join(f"{name} = {value:.6g}" for name, value in settings.items())
 
 
 def formulas(found: Mapping[str, str]) -> str:
-    """Formulas as one writes them; a symbol that is the same on both sides needs none."""
+    """Return formulas as text; a symbol that is the same on both sides is left out."""
     texts = [f"{name} = {text}" for name, text in found.items() if name != text]
     return ", ".join(texts).replace("**", "^").replace("*", " ") or "the same"

@@ -17,7 +17,7 @@ The tables and views of `results.duckdb`, as `bench sql` sees them. Generated fr
 
 
 def markdown() -> str:
-    """The dictionary as Markdown: a section for each table and view, a row for each column."""
+    """Return the dictionary as Markdown: a section for each table and view, and a row for each column."""
     with connection.in_memory() as db:
         found = db.execute(
             "select table_name, column_name, data_type from duckdb_columns() where not internal order by column_index"
@@ -37,7 +37,7 @@ def markdown() -> str:
 
 
 def _meaning(name: str, column: str) -> str:
-    """What a column means; a view's is that of the table it comes from, where it has none of its own."""
+    """Return the meaning of a column; a view without one of its own uses that of the table the column comes from."""
     if name in VIEWS and column in VIEWS[name].columns:
         return VIEWS[name].columns[column]
     sources = [name] if name in TABLES else ["run", "attempt", "metric", "curve_points"]

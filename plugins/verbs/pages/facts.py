@@ -1,4 +1,4 @@
-"""What a sampler declares, and what follows from its code. `bench show` and its page print it."""
+"""The declarations of a sampler, and what follows from its code, as `bench show` and its page print them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from plugins.verbs.pages.conventions import CONVENTIONS, Step, formulas, setting
 
 TERMS = 50_000
 LEARNING_RATE = 0.1
-"""The step whose conversions are shown: this learning rate on the mean loss of so many terms."""
+"""The step whose conversions are shown: this learning rate on the mean loss of TERMS terms."""
 
 QUICK = ("derived-law", "zero-temperature", "scale")
-"""Laws without simulation that may not apply to a sampler: a page needs their outcome."""
+"""Laws without simulation that may not apply to a sampler, and whose outcome is on its page."""
 
 UNLIMITED = "unlimited"
 """The stability limit of a sampler that is stable everywhere."""
@@ -46,7 +46,7 @@ HOW_TO_READ = {
         f"{LEARNING_RATE / TERMS:g} with N = {TERMS:,} terms."
     ),
 }
-"""By entry of a record. U is the potential of the full data."""
+"""Explanations by entry of a record. U is the potential of the full data."""
 
 DERIVED = (
     "gradients_per_step", "full_gradients_per_step", "stability_limit", "limit_bias", "variance", "no_variance",
@@ -55,9 +55,9 @@ DERIVED = (
 
 
 def facts(offer: Offer, cls: type) -> dict[str, Any]:
-    """What a sampler's class declares, and what follows from its code, as `HOW_TO_READ` explains.
+    """Return the declarations of a sampler's class and what follows from its code, as `HOW_TO_READ` explains.
 
-    stability_limit, limit_bias, stationary_variance and variance are None without a linear or a stationary law;
+    stability_limit, limit_bias, stationary_variance and variance are None if there is no linear or no stationary law;
     `no_variance` and `no_conversions` say why there is no stationary variance and why there are no conversions.
     """
     record = {**declared(cls), **dict.fromkeys(DERIVED), "how_to_read": HOW_TO_READ}
@@ -67,7 +67,7 @@ def facts(offer: Offer, cls: type) -> dict[str, Any]:
     notes: list[str] = []
 
     def ask(question: Callable[[], Any]) -> Any:
-        """The answer; None, with a note, if it fails: a plugin may fail in any way, and its page is still of use."""
+        """Return the answer, or None with a note if it fails: plugins may fail in any way, and the rest is of use."""
         try:
             return question()
         except Exception as error:  # noqa: BLE001
@@ -92,19 +92,19 @@ def facts(offer: Offer, cls: type) -> dict[str, Any]:
 
 
 def declared(thing: Any) -> dict[str, Any]:
-    """What a sampler says of itself, or its class, without what depends on hyperparameters there."""
+    """Return the declarations of a sampler, or of its class without those that depend on hyperparameters."""
     named = {name: getattr(thing, name) for name in ("needs", "adaptive", "refresh_every", "zero_temperature")}
-    said = {name: None if isinstance(value, property) else value for name, value in named.items()}
-    rule = said["zero_temperature"]
+    values = {name: None if isinstance(value, property) else value for name, value in named.items()}
+    rule = values["zero_temperature"]
     return {
-        "needs": sorted(said["needs"] or ()), "adaptive": list(said["adaptive"] or ()),
-        "refresh_every": said["refresh_every"] or None,
+        "needs": sorted(values["needs"] or ()), "adaptive": list(values["adaptive"] or ()),
+        "refresh_every": values["refresh_every"] or None,
         "zero_temperature": OWN_RULE if callable(rule) else rule,
     }  # fmt: skip
 
 
 def state(made: Any) -> list[dict[str, Any]]:
-    """What it carries from step to step, a row per entry: the shape in terms of C chains and D dimensions."""
+    """Return a row for each entry of the state, with its shape in terms of C chains and D dimensions."""
     from harness.engine.linear import Probe
 
     few, many = (Probe(made, h=0.01, T=1.0, curvature=(1.0,) * dim).start for dim in DIMS)
@@ -121,7 +121,7 @@ def state(made: Any) -> list[dict[str, Any]]:
 
 
 def _axis(few: int, many: int) -> str:
-    """The length of an axis in terms of D, from its lengths at two D."""
+    """Return the length of an axis in terms of D, from its lengths at two values of D."""
     if (few, many) == tuple(dim * dim for dim in DIMS):
         return "D^2"
     slope = (many - few) // (DIMS[1] - DIMS[0])
@@ -137,7 +137,7 @@ def _shown(made: Any) -> list[dict[str, str]]:
 
 
 def laws(made: Any) -> list[dict[str, str]]:
-    """Exemptions, and which of the quick laws do not apply to it, each with its reason."""
+    """Return the exemptions, and the quick laws that do not apply to the sampler, each with its reason."""
     from plugins.laws.suite import LAWS, check_sampler
 
     asked = {*QUICK, *made.exempt, *law_of(type(made)).exempt}
@@ -146,12 +146,12 @@ def laws(made: Any) -> list[dict[str, str]]:
 
 
 def scaling(made: Any) -> list[dict[str, str]]:
-    """What h and the hyperparameters become where U and T become c U and c T: the law `scale`; [] where exempt."""
+    """Return how h and the hyperparameters change if U and T become c U and c T (law `scale`); [] if exempt."""
     if "scale" in made.exempt:
         return []
     numbers = [field.name for field in dataclasses.fields(made) if isinstance(getattr(made, field.name), float)]
     seen = made
-    with suppress(UsageError):  # of a hyperparameter that is 0, c times as much is seen at 1
+    with suppress(UsageError):  # a hyperparameter that is 0 does not show a factor c, so it is set to 1
         seen = dataclasses.replace(made, **{name: 1.0 for name in numbers if not getattr(made, name)})
     other, factor = rescaled(seen, 2.0)
     ratios = {name: getattr(other, name) / getattr(seen, name) for name in numbers if getattr(seen, name)}
@@ -165,7 +165,7 @@ def _power(name: str, factor: float) -> str:
 
 
 def conversions(made: Any) -> list[dict[str, str]]:
-    """Its step in every convention: what to write there, what its settings are here, and an example."""
+    """Return the sampler's step in every convention: its settings, what they are here, and an example."""
     cold = made.limit_bias() == 0
     h, T = LEARNING_RATE / TERMS, 0.0 if cold else 1.0
     example = Step(h=h, T=T, N=TERMS, alpha=getattr(made, "friction", None))
@@ -180,7 +180,7 @@ def conversions(made: Any) -> list[dict[str, str]]:
 
 
 def _no_variance(record: Mapping[str, Any]) -> str | None:
-    """Why there is no stationary variance to show; None where there is."""
+    """Return why there is no stationary variance to show; None if there is one."""
     if record["laws"] is not None and record["limit_bias"] is None:
         return "by its own declaration it has no stationary law"
     if record["stationary_variance"]:
@@ -190,7 +190,7 @@ def _no_variance(record: Mapping[str, Any]) -> str | None:
 
 
 def _no_conversions(record: Mapping[str, Any]) -> str | None:
-    """Why the conversions of step sizes do not apply; None where they do."""
+    """Return why the conversions of step sizes do not apply; None if they do."""
     if not record["gradients_per_step"]:
         return "its step is not a multiple of a stochastic gradient; the equation says how h enters"
     if not record["scaling"]:
@@ -220,7 +220,7 @@ def _variance(made: Any) -> float | None:
 
 
 def _variances(made: Any, limit: float | None) -> list[dict[str, str]]:
-    """The small table; nothing where no law is linear."""
+    """Return the small table; nothing if a step is not linear."""
     from harness.engine.gaussian import GaussianTask
     from harness.engine.linear import derive
     from plugins.verbs.pages import stationary

@@ -1,4 +1,4 @@
-"""The stationary variance of a sampler against x = h lambda, exact if it is linear: a table and a figure."""
+"""The stationary variance of a sampler as a function of x = h lambda, exact for a linear one: a table and a figure."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from harness.contracts.sampler import Sampler
 
 NOISE = 1.0
-"""V / (lambda T) of the second curve, V being the variance of a coordinate of the stochastic gradient."""
+"""V / (lambda T) of the second curve, where V is the variance of a coordinate of the stochastic gradient."""
 
 SHOWN = (1e-4, 1e-3, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9)
-"""Shares of the stability limit in the small table."""
+"""Shares of the stability limit in the table."""
 
 SHARES = np.concatenate([np.geomspace(1e-4, 0.5, 32), np.linspace(0.5, 0.985, 24)[1:]])
-"""Shares of the stability limit in the figure: the curves are steep at their ends."""
+"""Shares of the stability limit in the figure; the curves are steep at their ends."""
 
 ENDLESS = 10.0
-"""Where x ends for a sampler that is stable everywhere."""
+"""The largest x for a sampler that is stable everywhere."""
 
 HIGHEST = 3.0
 """Upper end of the figure; every curve goes to infinity at the stability limit."""
@@ -34,14 +34,14 @@ Point = tuple[float, float, float]
 
 
 def reach(limit: float | None) -> float:
-    """The x that a curve ends before."""
+    """Return the x at which a curve ends: the stability limit, or ENDLESS if there is none."""
     return ENDLESS if limit is None or math.isinf(limit) else limit
 
 
 def curve(sampler: Sampler, xs: Iterable[float]) -> list[Point]:
-    """(x, lambda var(theta)/T with exact gradients, the same with gradient noise) where there is a stationary law.
+    """Return (x, lambda var(theta)/T with exact gradients, the same with gradient noise) where a stationary law exists.
 
-    On U = theta^2 / 2 at T = 1. Adaptive entries are held where a chain that stays near theta = 1 takes them.
+    On U = theta^2 / 2 at T = 1. Adaptive entries are held at the values that they have in a chain near theta = 1.
     """
     T, sampler = heat(sampler, 1.0), at_work(sampler)
     points = []
@@ -54,13 +54,13 @@ def curve(sampler: Sampler, xs: Iterable[float]) -> list[Point]:
 
 
 def limit_bias(sampler: Sampler, limit: float | None) -> float | None:
-    """lambda var/T as h goes to 0, with adaptive entries held as in `curve`."""
+    """Return lambda var/T as h goes to 0, with adaptive entries held as in `curve`."""
     points = curve(sampler, [1e-6 * reach(limit)]) if sampler.adaptive and sampler.limit_bias() else []
     return float(f"{points[0][1]:.4g}") if points else sampler.limit_bias()
 
 
 def table(sampler: Sampler, limit: float | None) -> list[dict[str, str]]:
-    """The small table, a row for each x; the numbers in four digits."""
+    """Return the small table with one row for each x, its numbers in four digits."""
     points = curve(sampler, (share * reach(limit) for share in SHOWN))
     return [
         {"x": f"{x:.3g}", "lambda var/T": _digits(exact), "with V = lambda T": _digits(noisy)}
@@ -69,12 +69,12 @@ def table(sampler: Sampler, limit: float | None) -> list[dict[str, str]]:
 
 
 def _digits(value: float) -> str:
-    """Four digits; what is only rounding is 0."""
+    """Return four digits; a number that is only rounding is 0."""
     return "0" if abs(value) < 1e-12 else f"{value:.4g}"
 
 
 def figure(name: str, sampler: Sampler, limit: float | None, bias: float) -> Figure:
-    """Both curves, the limit as h -> 0, and the target, which is 1."""
+    """Return the figure of both curves, the limit as h -> 0, and the target, which is 1."""
     points = curve(sampler, SHARES * reach(limit))
 
     def draw(canvas: Any) -> None:

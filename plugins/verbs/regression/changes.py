@@ -13,13 +13,13 @@ from harness.results.records import RESUMABLE, Status
 from plugins.verbs.regression.night import MetricValues, Night, Row
 
 ROUNDING = 1e-6
-"""Values that differ by less than this share are equal: summing in another order is not a regression."""
+"""Values that differ by less than this share are equal: a different order of summation is not a regression."""
 
 WORSE = ("worse", Status.DIVERGED, "failed", "gone")
 """The outcomes that are regressions."""
 
 _LOST = {Status.DIVERGED: (Status.DIVERGED,), "failed": (Status.ERROR,), "unfinished": RESUMABLE}
-"""Outcome -> how a run ended; for lack of resources, that says nothing of the method (RULES.md, 4)."""
+"""The statuses of each outcome of a lost seed. A lack of resources says nothing about the method (RULES.md, 4)."""
 
 LOST = 0.01
 """Level of the test whether more seeds lost their value than gained one."""
@@ -27,13 +27,13 @@ LOST = 0.01
 
 @dataclass(frozen=True)
 class Change:
-    """The change of a metric of a row, or of the row as a whole (metric "").
+    """The change of a metric of a row, or of the row as a whole (if the metric is "").
 
     outcome     worse: by the metric's direction, p < .05 after Holm; diverged, failed: seeds that had a result;
-                gone: there is no such row or value any more; better; unclear: other values, no verdict;
+                gone: the row or its value no longer exists; better; unclear: other values, no verdict;
                 unfinished: seeds ended by a time limit or for lack of memory;
-                same; new; not compared; skipped: its data is not here; dropped: the suite does not ask for it any more
-    comparison  tonight (a) against the last night (b), where their values differ
+                same; new; not compared; skipped: its data is missing; dropped: the suite no longer requests it
+    comparison  tonight (a) against the last night (b), if their values differ
     """
 
     row: str
@@ -49,8 +49,9 @@ class Change:
 
 
 def changes(last: Night | None, tonight: Night, skipped: Collection[str] = ()) -> list[Change]:
-    """Every row and metric of either night, in order; Holm over all whose values differ. `skipped` are rows that were
-    left out tonight.
+    """Return the changes of every row and metric of either night, in order, with Holm over all whose values differ.
+
+    `skipped` are rows that were left out tonight.
     """
     before = last.compared_with() if last else {}
     edited = last is not None and last.suite != tonight.suite
@@ -70,7 +71,7 @@ def changes(last: Night | None, tonight: Night, skipped: Collection[str] = ()) -
 
 
 def settled(last: Night | None, tonight: Night, found: Collection[Change], *, accepted: bool) -> Night:
-    """Tonight as it is recorded, with the standard for the next night."""
+    """Return tonight as it is recorded, with the values to compare the next night with."""
     before = last.compared_with() if last else {}
     kept = {change.row for change in found if change.outcome in ("skipped", "unfinished")}
     if not accepted:
@@ -80,7 +81,7 @@ def settled(last: Night | None, tonight: Night, found: Collection[Change], *, ac
 
 
 def _of_row(name: str, before: Row, now: Row) -> Iterator[Change]:
-    """The changes of a row that both nights have; a change with other values has a comparison."""
+    """Yield the changes of a row that both nights have; a change with other values has a comparison."""
     if before.task_version != now.task_version:
         versions = f"version {before.task_version} of the task then, {now.task_version} now"
         yield Change(name, "", "not compared", versions)
@@ -102,7 +103,7 @@ def _of_row(name: str, before: Row, now: Row) -> Iterator[Change]:
 def _of_metric(
     row: str, name: str, before: MetricValues | None, now: MetricValues | None, seeds: Collection[int]
 ) -> Change:
-    """`seeds` have a result in both nights."""
+    """Return the change of a metric of a row; `seeds` have a result in both nights."""
     if before is None or now is None:
         outcome, reason = ("new", "not in the last night") if now else ("gone", "it is no longer computed")
         return Change(row, name, outcome, reason)
@@ -123,23 +124,24 @@ def _of_metric(
 
 
 def _more_often(lost: int, found: int) -> float:
-    """p of a sign test: `lost` or more of the seeds whose value appeared or disappeared lost it."""
+    """Return p of a sign test: of the seeds whose value appeared or disappeared, `lost` or more lost it."""
     n = lost + found
     return sum(math.comb(n, k) for k in range(lost, n + 1)) / 2**n
 
 
 def _incomparable(before: MetricValues, now: MetricValues) -> str:
-    """Why two records of a metric cannot be compared; "" if they can."""
+    """Return why two records of a metric cannot be compared; "" if they can."""
     if before.version != now.version:
         return f"version {before.version} of the metric then, {now.version} now"
     return "the metric has no best value" if now.direction == "target" and now.target is None else ""
 
 
 def compare(tonight: Mapping[int, float], last: Mapping[int, float], metric: MetricValues) -> Comparison:
-    """Tonight (a) against the last night (b): by their ratio where all values are positive and no counts, else by the
-    difference. (Small counts that fall by one have logarithms that differ a little less than alike: a t of those means
-    nothing.) The test is `_test`, not that of claims: by sign flips alone, p is at least 2^(1-n) on n seeds, and over
-    many rows Holm would let no change pass.
+    """Compare tonight (a) with last night (b): by ratio if all values are positive and not counts, else by difference.
+
+    (If small counts fall by one, their logarithms differ almost equally, and the t of those means nothing.) The test is
+    `_test`, not the test of claims: with sign flips alone p is at least 2^(1-n) for n seeds, and over many rows Holm
+    would let no change pass.
     """
     pairs = tonight.keys() & last.keys()
     values = [_distance(side[seed], metric) for side in (tonight, last) for seed in pairs]
@@ -154,7 +156,7 @@ def _distance(value: float, metric: MetricValues) -> float:
 
 
 def _test(differences: Sequence[float]) -> PairedTest:
-    """A paired t; sign flips where all seeds differ alike."""
+    """Apply a paired t test, or sign flips if all seeds differ by the same amount."""
     alike = max(differences) - min(differences) <= ROUNDING * max(map(abs, differences))
     return sign_flip(differences) if alike else paired_t(differences)
 
@@ -166,7 +168,7 @@ def _judged(change: Change, comparison: Comparison) -> Change:
 
 
 def flat(change: Change) -> dict[str, Any]:
-    """A change as a flat record."""
+    """Return a change as a flat record."""
     found = change.comparison
     return {
         "outcome": change.outcome,

@@ -42,9 +42,9 @@ def conclude(
     accept: bool,
     ended: int,
 ) -> Result:
-    """Compare with the last night, publish to `out`, and record the night unless `open_runs` are not finished.
+    """Compare with the last night, publish to `out`, and record the night unless `open_runs` runs are not finished.
 
-    The exit code is 5 if a row became worse, else `ended`, else 3 if a report could not be made.
+    The exit code is 5 if a row became worse, otherwise `ended`, or 3 if that is 0 and a report could not be made.
     """
     store = _store(entries)
     tonight, skipped = observe(suite.digest, entries, store), skipped_rows(entries)
@@ -79,7 +79,7 @@ def conclude(
 
 
 def _store(entries: Sequence[SuiteCommand]) -> Store:
-    """The store, with what is new ingested, as if it held the suite's runs and no others."""
+    """Return the store, with new results ingested, as if it contained only the suite's runs."""
     keys = [p.spec.key for entry in entries for p in entry.planned if p.spec.key not in entry.skipped]
     store = Selection(context.current().results, keys)
     for note in store.refresh(context.plugins().papers()):
@@ -88,14 +88,14 @@ def _store(entries: Sequence[SuiteCommand]) -> Store:
 
 
 def _failures(entries: Sequence[SuiteCommand], store: Store) -> list[dict[str, Any]]:
-    """The suite's runs that have no result, with the reason."""
+    """Return the suite's runs that have no result, with the reason."""
     rows = {p.spec.key: entry.row(p.spec) for entry in entries for p in entry.planned}
-    query = f"select run_key, seed, status, step, reason, attempt from run_status where status <> '{Status.DONE}'"  # noqa: S608 - a word of ours
+    query = f"select run_key, seed, status, step, reason, attempt from run_status where status <> '{Status.DONE}'"  # noqa: S608 - a constant
     return [{"row": rows[found["run_key"]], **found} for found in store.rows(f"{query} order by run_key, seed")]
 
 
 def _left_out(entries: Sequence[SuiteCommand], pairs: Sequence[LeftOut]) -> list[dict[str, Any]]:
-    """What a command does not run: samplers that cannot, rows without data; how many runs, and why."""
+    """Return what the commands do not run, how many runs, and why: samplers that cannot run, rows without data."""
     found: list[dict[str, Any]] = [
         {"row": f"{one.method} on {', '.join(one.tasks)}", "run": f"run {one.number}", "reason": one.reason}
         for one in pairs
@@ -112,7 +112,7 @@ def _left_out(entries: Sequence[SuiteCommand], pairs: Sequence[LeftOut]) -> list
 
 
 def verdict(last: Night | None, found: Sequence[Change], open_runs: int, *, accepted: bool) -> tuple[str, str]:
-    """A summary of the night in a few words, and its tone."""
+    """Return a summary of the night in a few words, and its tone."""
     worse = sum(change.is_regression for change in found)
     left = f"; {open_runs} run{'' if open_runs == 1 else 's'} not finished" if open_runs else ""
     if last is None:

@@ -13,12 +13,12 @@ FOLDER = "nights"
 
 
 def suites(results: Path) -> list[str]:
-    """The suites that have nights in a results folder."""
+    """Return the suites that have nights in a results folder."""
     return sorted(path.name for path in (results / FOLDER).glob("*/") if any(path.glob("*.json")))
 
 
 def read(folder: Path, most: int, notes: list[str]) -> list[tuple[Path, Night]]:
-    """The last nights in a folder, the latest first; `notes` gets the files that could not be used."""
+    """Return the last nights in a folder, the latest first; add the files that could not be used to `notes`."""
     found: list[tuple[Path, Night]] = []
     for path in sorted(folder.glob("*.json"), reverse=True):
         night = from_json(read_json(path)) if path.stem.isdigit() else None
@@ -40,12 +40,12 @@ class History:
         self._nights = read(self.folder, 2, self.notes)
 
     def again(self, tonight: Night) -> Night | None:
-        """The record of tonight if it exists: the command was repeated and nothing changed."""
+        """Return the record of tonight if it exists: the command was repeated and nothing changed."""
         latest = self._nights[0][1] if self._nights else None
         return latest if latest is not None and latest.digest == tonight.digest else None
 
     def last(self, tonight: Night) -> Night | None:
-        """The night to compare with: the latest one before tonight."""
+        """Return the night to compare with: the latest one before tonight."""
         others = self._nights[1:] if self.again(tonight) else self._nights
         return others[0][1] if others else None
 

@@ -29,7 +29,7 @@ class MetricValues:
 class Row:
     """One line of results: `keys` and `statuses` of its runs by seed, its metrics by name.
 
-    seconds   median seconds of sampling of a run; for information, it never decides
+    seconds   median seconds of sampling of a run, for information only
     """
 
     task_version: int
@@ -39,7 +39,7 @@ class Row:
     seconds: float | None = None
 
     def lost(self) -> dict[int, str]:
-        """The seeds without a result, with their status."""
+        """Return the seeds without a result, with their status."""
         return {seed: status for seed, status in self.statuses.items() if status != Status.DONE}
 
 
@@ -49,10 +49,10 @@ class Night:
 
     suite      digest of the suite's commands
     rows       by name
-    standard   what the next night is compared with, of the rows where that is not their own numbers: rows that became
-               worse keep the numbers from before until they recover or the change is accepted
-    accepted   whether what became worse was accepted
-    recorded   when it was written down
+    standard   rows to compare the next night with in place of this night's: rows that became worse keep their earlier
+               numbers until they recover or the change is accepted
+    accepted   whether worse results were accepted
+    recorded   when the record was written
     """
 
     suite: str
@@ -63,16 +63,16 @@ class Night:
 
     @functools.cached_property
     def digest(self) -> str:
-        """SHA-256 of the commands and the results, without times."""
+        """The SHA-256 of the commands and the results, without times."""
         found = {name: {**_plain(row), "seconds": None} for name, row in self.rows.items()}
         return _digest([FORMAT, self.suite, found])
 
     def compared_with(self) -> dict[str, Row]:
-        """The rows that the next night is compared with."""
+        """Return the rows that the next night is compared with."""
         return {**self.rows, **self.standard}
 
     def to_json(self) -> dict[str, Any]:
-        """The record of a night, with a checksum."""
+        """Return the record of a night, with a checksum."""
         rows, standard = ({name: _plain(row) for name, row in part.items()} for part in (self.rows, self.standard))
         record = {"format": FORMAT, "suite": self.suite, "rows": rows, "standard": standard}
         record |= {"accepted": self.accepted, "recorded": self.recorded}
@@ -80,7 +80,7 @@ class Night:
 
 
 def from_json(record: Mapping[str, Any] | None) -> Night | None:
-    """The night of a record; None if it is damaged, altered or of another format."""
+    """Return the night of a record; None if the record is damaged, altered or in another format."""
     if record is None or record.get("format") != FORMAT:
         return None
     try:
@@ -93,7 +93,7 @@ def from_json(record: Mapping[str, Any] | None) -> Night | None:
 
 
 def _renamed(rows: Mapping[str, Row]) -> dict[str, Row]:
-    """By the names that rows have now: earlier versions call data passes gradients."""
+    """Return the rows by their current names: earlier versions call data passes gradients."""
     return {name.replace(", gradients=", ", passes="): row for name, row in rows.items()}
 
 
@@ -104,7 +104,7 @@ def _row(record: Mapping[str, Any]) -> Row:
 
 
 def _plain(row: Row) -> dict[str, Any]:
-    """As `dataclasses.asdict`, without copying every value."""
+    """Return a row like `dataclasses.asdict`, without copying every value."""
     return {**vars(row), "metrics": {name: vars(metric) for name, metric in row.metrics.items()}}
 
 
@@ -113,5 +113,5 @@ def _by_seed(values: Mapping[str, Any]) -> dict[int, Any]:
 
 
 def _digest(record: Any) -> str:
-    """SHA-256 of the JSON text; seeds are sorted as numbers: as text, 10 would come before 2."""
+    """Return the SHA-256 of the JSON text. Seeds are sorted as numbers: as text, 10 would come before 2."""
     return hashlib.sha256(json.dumps(record, sort_keys=True, allow_nan=False).encode()).hexdigest()

@@ -17,13 +17,14 @@ _METRICS = """
 select run_key, metric, metric_version, unit, direction, target, value from run_metric order by run_key, metric
 """
 Measured = dict[str, Any]
-"""A row of `_METRICS`."""
+"""A row that `_METRICS` returns."""
 
 
 @dataclass(frozen=True)
 class SuiteCommand:
-    """A run command of a suite, by its number from 1, with its runs; `skipped` gives the reason of those left out, by
-    key: their data is not here.
+    """A run command of a suite, by its number from 1, with its runs.
+
+    `skipped` has, by run key, the reason for runs that are left out because their data is missing.
     """
 
     number: int
@@ -32,7 +33,7 @@ class SuiteCommand:
     skipped: Mapping[str, str]
 
     def row(self, spec: RunSpec) -> str:
-        """The name of the row that a run belongs to: the requested settings, without anything that depends on code."""
+        """Return the name of the row of a run: the requested settings, without anything that depends on code."""
         settings = {name: origin.value for name, origin in spec.origins.items() if origin.provenance == "user"}
         if "schedule" in {*self.request.given, *self.request.sweep}:
             settings["schedule"] = spec.schedule.name
@@ -44,7 +45,7 @@ class SuiteCommand:
 
 
 def observe(suite: str, entries: Sequence[SuiteCommand], store: Store) -> Night:
-    """The night of a suite with this digest, from a store that shows its runs. Left-out runs are in no row."""
+    """Return the night of the suite with digest `suite`, from a store that shows its runs, without left-out runs."""
     _, concluded = store.table("select run_key, status, seconds_sampling from result")
     results = {key: (status, seconds) for key, status, seconds in concluded}
     metrics: dict[str, list[Measured]] = {}
@@ -67,7 +68,7 @@ def observe(suite: str, entries: Sequence[SuiteCommand], store: Store) -> Night:
 
 
 def skipped_rows(entries: Iterable[SuiteCommand]) -> set[str]:
-    """The names of rows with left-out runs."""
+    """Return the names of rows with left-out runs."""
     return {e.row(p.spec) for e in entries for p in e.planned if p.spec.key in e.skipped}
 
 
@@ -92,7 +93,7 @@ def _row(
 
 
 def _metric(found: Sequence[tuple[int, Measured]]) -> MetricValues:
-    """A metric over the seeds, without values of an older version."""
+    """Return a metric over the seeds, without values of an older version."""
     newest = max((measured for _, measured in found), key=lambda measured: int(measured["metric_version"]))
     version = newest["metric_version"]
     values = {s: m["value"] for s, m in found if m["value"] is not None and m["metric_version"] == version}

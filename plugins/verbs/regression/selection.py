@@ -1,4 +1,4 @@
-"""A store that shows some runs only, so that a report is about them and not about all that a folder holds."""
+"""A store that shows some runs only, so that a report covers these and not all runs in the folder."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _SHOWN = {
     "run": _CHOSEN, "attempt": _CHOSEN, "metric": _ATTEMPTS, "curve_points": _ATTEMPTS, "artifact": _ATTEMPTS,
     "event": _ATTEMPTS, "environment": _ENVIRONMENTS, "plugin": _ENVIRONMENTS,
 }  # fmt: skip
-"""Table -> which of its rows are shown. A temporary view of a table's name stands before it, in other views too."""
+"""The condition on the rows of each table. A temporary view hides the table of the same name, in other views too."""
 
 
 class Selection(Store):
-    """The store of a results folder as if it held the runs of these keys and no others."""
+    """The store of a results folder as if it contained only the runs with these keys."""
 
     def __init__(self, results: Path, keys: Iterable[str]) -> None:
         super().__init__(results)

@@ -1,4 +1,4 @@
-"""A night as a report: changes, failures, left-out runs and times; every comparison is a record."""
+"""A night as a report: changes, failures, left-out runs and times. Every comparison is a record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plugins.verbs.regression.changes import WORSE, Change, flat
 from plugins.verbs.regression.night import Night
 
 REPORTED = (*WORSE, "unfinished", "better", "skipped", "new", "dropped")
-"""The outcomes that are shown, in this order; the records contain all."""
+"""The outcomes that are shown, in this order; the records contain all outcomes."""
 
 
 def result(
@@ -22,7 +22,7 @@ def result(
     failures: Sequence[Mapping[str, Any]],
     skipped: Sequence[Mapping[str, Any]],
 ) -> Result:
-    """The night's tables and records. `failures` and `skipped` are rows by column."""
+    """Return the night's tables and records. `failures` and `skipped` are rows by column."""
     tables = [_changed(found)] if last is not None and told(found) else []
     if failures:
         columns = [Column(key, key, "right" if key in {"seed", "step"} else "left") for key in FAILURE]
@@ -38,14 +38,14 @@ SKIPPED = ("row", "run", "runs", "reason")
 
 
 def told(found: Sequence[Change]) -> list[Change]:
-    """The changes that are shown, the worst first."""
+    """Return the changes that are shown, the worst first."""
     return sorted(
         (c for c in found if c.outcome in REPORTED), key=lambda c: (REPORTED.index(c.outcome), c.row, c.metric)
     )
 
 
 def sentence(change: Change) -> str:
-    """A change in one line: "sgld on mixture5@...: wasserstein2 1.2 -> 3.4, x2.8 [2.2, 3.6], p 0.001"."""
+    """Return a change as one line: "sgld on mixture5@...: wasserstein2 1.2 -> 3.4, x2.8 [2.2, 3.6], p 0.001"."""
     found = change.comparison
     if found is None:
         what = f"{change.metric} is {change.outcome}" if change.metric else change.outcome
@@ -81,7 +81,7 @@ def _counts(found: Sequence[Change]) -> str:
 
 
 def line(change: Change) -> dict[str, Any]:
-    """A change as a row of a table."""
+    """Return a change as a row of a table."""
     found = change.comparison
     line = {"row": change.row, "metric": change.metric, "outcome": change.outcome, "reason": change.reason}
     if found is None:
@@ -91,7 +91,7 @@ def line(change: Change) -> dict[str, Any]:
 
 
 def _effect(found: Comparison) -> str:
-    """How much larger tonight's value is: "x2.8 [2.2, 3.6]" by ratio, "+0.5 [0.1, 0.9]" by difference."""
+    """Return how much larger tonight's value is: "x2.8 [2.2, 3.6]" by ratio, "+0.5 [0.1, 0.9]" by difference."""
     if found.effect is None:
         return ""
     ends = (

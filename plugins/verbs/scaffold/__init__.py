@@ -1,1 +1,1 @@
-"""What `bench new` writes: packages that work as they are, to be edited into something else."""
+"""The packages that `bench new` writes: they work without changes, and are meant to be edited."""

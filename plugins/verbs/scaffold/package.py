@@ -1,4 +1,4 @@
-"""A new package from the templates beside this file: filled in memory, then written as a folder that appears whole."""
+"""A new package from the templates beside this file: filled in memory, then written as a folder in one operation."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ KINDS = {
     "task": "a correlated Gaussian with noisy gradients",
     "report": "what runs cost, method by method",
 }
-"""Kinds of packages, and what each one contains as generated."""
+"""The kinds of packages, and what each one contains as generated."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """A package to be written: its kind and its name, from which the names of module and class follow."""
+    """A package to write: its kind, and its name, from which the names of module and class are formed."""
 
     kind: str
     name: str
 
     @property
     def module(self) -> str:
-        """The import name: my-sgld is my_sgld."""
+        """The import name: my_sgld for my-sgld."""
         return self.name.replace("-", "_")
 
     @property
     def cls(self) -> str:
-        """The class: my-sgld is MySgldSampler. The kind at its end keeps it apart from every name of the harness."""
+        """The class name: MySgldSampler for my-sgld. The kind at its end avoids all names of the harness."""
         return "".join(word.capitalize() for word in [*self.name.split("-"), self.kind])
 
     def files(self) -> dict[str, str]:
-        """Path below the package's folder -> text."""
+        """Return the text of each file, by its path below the package's folder."""
         places = {
             "pyproject.toml": "pyproject.toml",
             "README.md": f"{self.kind}/README.md",
@@ -57,9 +57,9 @@ class Package:
 
 
 def write(package: Package, into: Path) -> Path:
-    """Write the package as a new folder of its name in `into`, made if need be, and return that folder.
+    """Write the package as a new folder with its name in `into`, which is created if needed, and return that folder.
 
-    Raises `UsageError` where the folder is there already or cannot be written; then nothing is left behind.
+    Raise `UsageError` if the folder exists or cannot be written; then nothing is left behind.
     """
     folder = into / package.name
     made: list[Path] = []
@@ -82,5 +82,5 @@ def write(package: Package, into: Path) -> Path:
 
 
 def _missing(folder: Path) -> list[Path]:
-    """The folder and those above it that are not there, from the top."""
+    """Return the folder and its parents that do not exist, from the top."""
     return [*reversed([place for place in (folder, *folder.parents) if not place.exists()])]

@@ -1,4 +1,4 @@
-"""A site from a store: its reports, its pages, and the digest of everything that they are made from."""
+"""A site from a store: its reports, its pages, and the digest of everything from which they are made."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ def publish(
     out: Path,
     digest: str,
 ) -> dict[str, str]:
-    """Complete a site by its reports, rows, tasks, methods and suites, and write it. Returns the problems of reports,
-    by name; `digest` is not kept where there are any.
+    """Complete a site with its reports, rows, tasks, methods and suites, and write it.
+
+    Return the problems of reports by name; if there are any, `digest` is not kept.
     """
     made = reports.sections(chosen, registry, store)
     board = next((s for s in made if s.name == reports.LEADERBOARD), None)
@@ -64,7 +65,7 @@ def _summary(registry: Registry, suite: str) -> str:
 
 
 def made_from(site: Site, chosen: Sequence[str], lines: Sequence[Timeline], store: Store, registry: Registry) -> str:
-    """SHA-256 of all that the pages depend on: the nights, the store, which reports, code and versions."""
+    """Return the SHA-256 of all that the pages depend on: the nights, the store, the reports, code and versions."""
     own = site.changes.result if site.changes else None
     changes = [own.notes, *([t.title, t.cells(), t.notes] for t in own.tables if isinstance(t, Table))] if own else []
     night = [
@@ -86,7 +87,7 @@ def made_from(site: Site, chosen: Sequence[str], lines: Sequence[Timeline], stor
 
 
 def _source(offer: Offer) -> str:
-    """The hash of an offer's code; what is wrong with it where it cannot be read."""
+    """Return the hash of an offer's code, or the error if the code cannot be read."""
     try:
         return content_hash(offer.info.target) if isinstance(offer.info, Info) else ""
     except PluginError as error:
@@ -94,7 +95,7 @@ def _source(offer: Offer) -> str:
 
 
 def about(store: Store) -> list[tuple[str, str]]:
-    """(label, text) of the runs, only from the store, so that equal results give equal pages."""
+    """Return (label, text) about the runs, only from the store, so that equal results give equal pages."""
     statuses = store.rows("select status, count(*) as runs from result group by all order by all")
     (times,) = store.rows("select strftime(max(finished), '%Y-%m-%d %H:%M') as latest from result")
     found = [
@@ -114,7 +115,7 @@ def about(store: Store) -> list[tuple[str, str]]:
 
 
 def _all(rows: Sequence[Sequence[object]]) -> str:
-    """The parts of each row joined, and the rows joined, without duplicates."""
+    """Join the parts of each row, then the rows, without duplicates."""
     texts = [", ".join(str(part) for part in row if part is not None) for row in rows]
     return "; ".join(dict.fromkeys(text for text in texts if text))
 

@@ -1,4 +1,4 @@
-"""Small charts of numbers with intervals, as geometry for inline SVG; the style sheet gives them their colours."""
+"""Small charts of numbers with intervals, as geometry for inline SVG; the style sheet defines their colours."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import NamedTuple
 from plugins.verbs.site.model import Row, Series
 
 WIDTH, HEIGHT, EDGE = 320.0, 96.0, 8.0
-"""Of the history of a metric, in units of its view box; EDGE is free on every side."""
+"""Size of the chart of a metric's history, in units of its view box; EDGE is free on every side."""
 
 
 class Bar(NamedTuple):
-    """Where an interval and its point lie, in percent of the width."""
+    """The positions of an interval and its point, in percent of the width."""
 
     low: float
     point: float
@@ -33,7 +33,7 @@ class Mark:
 
 
 def bars(rows: Sequence[Row]) -> dict[str, Bar]:
-    """The intervals of rows on one scale, by group key: logarithmic where all values are positive."""
+    """Return the intervals of rows on one scale, by group key; it is logarithmic if all values are positive."""
     known = [row for row in rows if row.mean is not None and math.isfinite(row.mean)]
     ends = {row.key: _ends(row) for row in known}
     values = [value for three in ends.values() for value in three]
@@ -48,7 +48,7 @@ def bars(rows: Sequence[Row]) -> dict[str, Bar]:
 
 
 def _ends(row: Row) -> tuple[float, float, float]:
-    """The lower end, the value and the upper end; an end that is not there or not positive is the value."""
+    """Return the lower end, the value and the upper end; a missing or not positive end is replaced by the value."""
     assert row.mean is not None
     low, high = (
         row.mean if end is None or not math.isfinite(end) or (row.mean > 0 >= end) else end
@@ -58,7 +58,7 @@ def _ends(row: Row) -> tuple[float, float, float]:
 
 
 def marks(series: Series) -> list[Mark]:
-    """The nights of a series within the view box, from left to right."""
+    """Return the nights of a series within the view box, from left to right."""
     points = series.points
     low, high = limits(series)
     span = high - low or 1.0
@@ -74,5 +74,5 @@ def marks(series: Series) -> list[Mark]:
 
 
 def limits(series: Series) -> tuple[float, float]:
-    """The least and the greatest end of an interval."""
+    """Return the lowest and the highest end of an interval."""
     return min(point.low for point in series.points), max(point.high for point in series.points)

@@ -1,4 +1,4 @@
-"""What changed in the code between two groups of runs that differ in nothing else."""
+"""The changes of code between two groups of runs that differ in nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.reporting.scoring.groups import Group
 from harness.reporting.scoring.labels import is_hash
 
 MOST_LINES = 400
-"""Of a diff on a page."""
+"""Most lines of a diff on a page."""
 FOLDERS = (
     "harness/contracts",
     "harness/engine",
@@ -24,7 +24,7 @@ FOLDERS = (
     "plugins/methods.py",
     "tasks",
 )
-"""What a run's numbers can come from."""
+"""Code on which a run's numbers can depend."""
 
 
 def versions(
@@ -33,8 +33,9 @@ def versions(
     runs: Mapping[str, Sequence[Mapping[str, Any]]],
     code: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> list[tuple[str, str]]:
-    """(title, lines): what differs from the group of the version before, with the commits and the diff where the
-    checkout has both.
+    """Return (title, lines): the differences from the previous version's group, with commits and diff.
+
+    The diff is included if the checkout has both commits.
     """
 
     def latest(of: Group) -> str:
@@ -55,7 +56,7 @@ def versions(
 
 
 def commit(runs: Sequence[Mapping[str, Any]], code: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """The commit of the harness that the latest of these runs ran with; "+" behind it: with uncommitted changes."""
+    """Return the harness's commit in the latest of these runs; a "+" at its end means uncommitted changes."""
     for run in sorted(runs, key=lambda run: str(run["finished"] or ""), reverse=True):
         for entry in code.get(run["environment"], ()):
             if entry["distribution"] == HARNESS and re.fullmatch("[0-9a-f]{7,64}", entry["git_commit"] or ""):
@@ -64,13 +65,13 @@ def commit(runs: Sequence[Mapping[str, Any]], code: Mapping[str, Sequence[Mappin
 
 
 def short(commit: str) -> str:
-    """A commit for people: "1a2b3c4d5e, with uncommitted changes"."""
+    """Return a commit as text: "1a2b3c4d5e, with uncommitted changes"."""
     return f"{commit[:10]}{', with uncommitted changes' if commit.endswith('+') else ''}"
 
 
 @functools.cache
 def difference(a: str, b: str) -> tuple[str, ...]:
-    """The commits from a to b and the diff of what runs depend on, if the installed checkout has both."""
+    """Return the commits from a to b and the diff of the code in FOLDERS, if the installed checkout has both."""
     if not a or not b:
         return ("no commit is recorded",)
     if a == b:
@@ -87,7 +88,7 @@ def difference(a: str, b: str) -> tuple[str, ...]:
 
 
 def _git(*arguments: str) -> str | None:
-    """The output of a git command in the harness's own checkout; None where there is none or it fails."""
+    """Return the output of a git command in the harness's own checkout; None if there is no checkout or it fails."""
     root = Path(harness.__file__).resolve().parent.parent
     try:
         done = subprocess.run(

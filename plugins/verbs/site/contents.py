@@ -1,4 +1,4 @@
-"""From a site to its files: equal sites give equal bytes. Every figure is drawn once."""
+"""The files of a site. Equal sites give equal bytes, and every figure is drawn once."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ TEMPLATES = Path(__file__).parent / "templates"
 STYLE = "style.css"
 DOCUMENTS = tuple(form for form in FORMATS if form not in {"table", "html"})
 INCH = 96
-"""Pixels of a browser's inch."""
+"""Pixels per inch in a browser."""
 HEADLINES = ("profile", "ranks")
-"""Reports whose first figure is on the start page, as PNG: that of many methods is much smaller than as SVG."""
+"""Reports whose first figure is on the start page, as PNG: with many methods it is much smaller than the SVG."""
 CARD_ROWS, LONGEST = 5, 20
-"""Rows of a ranking on the start page, and on the page of a task; its table has all."""
+"""Rows of a ranking on the start page, and on the page of a task; the table on that page has all rows."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure as a page shows it: its report, its files, what it shows, its size in pixels, its task and method."""
+    """A figure as a page shows it: its report, its files, its caption, its size in pixels, its task and method."""
 
     report: str
     svg: str
@@ -51,7 +51,7 @@ class Picture:
 
 
 class Links:
-    """The pages of a site, by what they are about."""
+    """The pages of a site, by the thing that they show."""
 
     def __init__(self, site: Site) -> None:
         self.tasks = _places("tasks", [task.name for task in site.tasks])
@@ -63,8 +63,10 @@ class Links:
         self.names = {name: self.rows[key] for name, key in site.names.items() if key in self.rows}
 
     def cell(self, row: Mapping[str, Any], column: Column) -> str:
-        """Where a cell of any table leads: by its column's key to a task or method, and the cell that names a row of
-        results to the page of that row, where the record has its "group" key or its "run_keys".
+        """Return the link of a cell in any table, or "".
+
+        The key of the column decides: a task or method links to its page, and the cell that names a row of results to
+        the page of that row, if the record has its "group" key or its "run_keys".
         """
         value = row.get(column.key)
         if not isinstance(value, str):
@@ -75,14 +77,14 @@ class Links:
         return kind.get(value, "")
 
     def _group(self, row: Mapping[str, Any]) -> str:
-        """The group key of a record; "" where there is none, or its runs are of several groups."""
+        """Return the group key of a record; "" if it has none, or its runs are in several groups."""
         keys = row.get("run_keys")
         groups = {self.runs.get(str(key), "") for key in keys} if isinstance(keys, list) else set()
         return str(row["group"]) if "group" in row else groups.pop() if len(groups) == 1 else ""
 
 
 def contents(site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
-    """The files of a site by their path within its folder, and the problems of its sections by name."""
+    """Return the files of a site by their path within its folder, and the problems of its sections by name."""
     files: dict[str, bytes] = {STYLE: _text(STYLE).encode()}
     pictures: dict[str, list[Picture]] = {}
     shown: list[Section] = []
@@ -93,7 +95,7 @@ def contents(site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
         if not whole.empty:
             shown.append(whole)
             files |= own
-    pictures = _told_apart(pictures, {part.name: str(part.summary) for part in shown})
+    pictures = _distinct(pictures, {part.name: str(part.summary) for part in shown})
     links = Links(site)
     night = site.changes.name if site.changes else ""
     common = {
@@ -107,7 +109,7 @@ def contents(site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
 
 
 Pages = dict[str, tuple[str, dict[str, Any]]]
-"""Path of a page -> its template, and what that is filled with."""
+"""The template and the content of each page, by path."""
 
 
 def _reports(shown: Sequence[Section], files: Mapping[str, bytes]) -> Pages:
@@ -119,7 +121,7 @@ def _reports(shown: Sequence[Section], files: Mapping[str, bytes]) -> Pages:
 
 
 def _subjects(site: Site, links: Links, pictures: Mapping[str, Sequence[Picture]]) -> Pages:
-    """The pages of tasks, methods, rows and suites."""
+    """Return the pages of tasks, methods, rows and suites."""
     found: Pages = {}
     rows = [(field, row) for field in site.fields for row in field.rows]
     for task in site.tasks:
@@ -141,7 +143,7 @@ def _subjects(site: Site, links: Links, pictures: Mapping[str, Sequence[Picture]
 
 
 def _overviews(site: Site, pictures: Mapping[str, Sequence[Picture]]) -> Pages:
-    """The start page, and the page of all rows."""
+    """Return the start page, and the page of all rows."""
     standings = _methods_table(site) if site.fields else None
     headline = [picture for name in HEADLINES for picture in pictures.get(name, [])[:1]]
     content = {"families": _families(site), "standings": standings, "most": CARD_ROWS, "headline": headline}
@@ -153,18 +155,18 @@ def _overviews(site: Site, pictures: Mapping[str, Sequence[Picture]]) -> Pages:
 
 
 def progress(message: str) -> None:
-    """Say what takes long, where somebody is watching."""
+    """Print a message about a step that takes long, if stderr is a terminal."""
     if sys.stderr.isatty():
         context.say(message)
 
 
 def described(error: BaseException) -> str:
-    """An error of a plugin in words."""
+    """Return the text of an error of a plugin."""
     return str(error) if isinstance(error, BenchError) else f"{type(error).__name__}: {error}"
 
 
 def paragraphs(text: str) -> list[tuple[str, str]]:
-    """A docstring as paragraphs, ("p", text), and what is indented or set line by line, ("pre", text)."""
+    """Return the paragraphs of a docstring as ("p", text), or ("pre", text) if indented or set line by line."""
     found = []
     for part in re.split(r"\n\s*\n", text.strip("\n")):
         lines = part.splitlines()
@@ -174,12 +176,12 @@ def paragraphs(text: str) -> list[tuple[str, str]]:
 
 
 def script() -> str:
-    """The script of every page."""
+    """Return the script of every page."""
     return _text("script.js")
 
 
 def policy() -> str:
-    """The Content-Security-Policy of every page: it allows this script, by its hash, and no other."""
+    """Return the Content-Security-Policy of every page: it allows this script, by its hash, and no other."""
     digest = base64.b64encode(hashlib.sha256(script().encode()).digest()).decode()
     nothing = "object-src 'none'; connect-src 'none'; frame-src 'none'; base-uri 'none'; form-action 'none'"
     return f"script-src 'sha256-{digest}'; {nothing}"
@@ -205,7 +207,7 @@ def _text(name: str) -> str:
 
 
 def _places(folder: str, names: Sequence[str]) -> dict[str, str]:
-    """A page for each name; a name from a results folder may be anything."""
+    """Return a page for each name, which may contain any characters because it comes from a results folder."""
     found: dict[str, str] = {}
     for name in names:
         taken = {place.removeprefix(f"{folder}/").removesuffix(".html") for place in found.values()}
@@ -214,7 +216,7 @@ def _places(folder: str, names: Sequence[str]) -> dict[str, str]:
 
 
 def _made(section: Section, site: Site) -> tuple[Section, dict[str, bytes], list[Picture]]:
-    """A section with its documents and figures; if one of these fails, the section has only that problem."""
+    """Return a section with its documents and figures; if one of these fails, the section has only that problem."""
     if section.problem:
         return section, {}, []
     own: dict[str, bytes] = {}
@@ -222,13 +224,13 @@ def _made(section: Section, site: Site) -> tuple[Section, dict[str, bytes], list
         pictures = [_draw(figure, section, own, site) for figure in section.result.figures]
         own |= {f"{section.name}{SUFFIXES[form]}": render(section.result, form).encode() for form in DOCUMENTS}
         render(section.result, "html")
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - what a plugin's report holds may fail to be shown in any way
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the result of a plugin's report may fail in any way
         return replace(section, result=type(section.result)(), problem=described(error)), {}, []
     return section, own, pictures
 
 
 def _draw(figure: Figure, section: Section, files: dict[str, bytes], site: Site) -> Picture:
-    """Add a figure's files. Plugins choose the names, so two figures may have the same."""
+    """Add a figure's files, and return its picture. Plugins choose the names, so two figures may have the same name."""
     folder = f"figures/{section.name}/"
     taken = {place.removeprefix(folder).removesuffix(".svg") for place in files if place.startswith(folder)}
     name = figures.unused(figure.name, taken)
@@ -242,13 +244,15 @@ def _draw(figure: Figure, section: Section, files: dict[str, bytes], site: Site)
 
 
 def _longest_in(figure: str, names: Sequence[str]) -> str:
-    """The name that stands in the name of a figure, the longest if there are several; "" if none does."""
+    """Return the name that occurs in the name of a figure, the longest if there are several; "" if none does."""
     return max((name for name in names if re.search(rf"(^|-){re.escape(name)}(-|$)", figure)), key=len, default="")
 
 
-def _told_apart(pictures: Mapping[str, Sequence[Picture]], summaries: Mapping[str, str]) -> dict[str, list[Picture]]:
-    """A caption that several figures have, or one that is only a name, gets its report's summary before it, and the
-    name of the file behind it where that is not enough: alt texts differ.
+def _distinct(pictures: Mapping[str, Sequence[Picture]], summaries: Mapping[str, str]) -> dict[str, list[Picture]]:
+    """Return the pictures with different captions, so that alt texts differ.
+
+    A caption that several figures have, or that is only a name, is prefixed with its report's summary; if this is not
+    enough, the name of the file is added.
     """
 
     def several(captions: Sequence[str]) -> set[str]:
@@ -272,8 +276,9 @@ def _told_apart(pictures: Mapping[str, Sequence[Picture]], summaries: Mapping[st
 
 
 def _families(site: Site) -> list[tuple[str, list[Field]]]:
-    """The fields of the start page by family of tasks: of a task and protocol, that with most ranked rows, then the
-    longest.
+    """Return the fields of the start page by family of tasks.
+
+    For each task and protocol, it is the field with most ranked rows, and of those the longest.
     """
     chosen: dict[tuple[str, str], Field] = {}
     for field in site.fields:
@@ -304,7 +309,7 @@ def _rows_table(found: Sequence[tuple[Field, Row]]) -> Table:
 
 
 def _methods_table(site: Site) -> Table:
-    """Every method: on how many tasks it was run, in how many tables it is ranked, and first."""
+    """Return a table of every method: on how many tasks it was run, and in how many tables it is ranked, and first."""
     rows = []
     for method in site.methods:
         own = [(field, row) for field in site.fields for row in field.rows if row.method == method.name]

@@ -1,5 +1,5 @@
-"""The folder of a site: files are replaced after all are written, the start page last, and files that the new site
-lacks are deleted after that. So a reader finds the old start page or the new one, with all files that it links to.
+"""The folder of a site. Files are replaced after all are written, the start page last; then files that the new site
+lacks are deleted. So a reader finds the old start page or the new one, with all files to which it links.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from harness.system.files import FILES, alone, placed_set, read_json, write_set
 
 MANIFEST = "site.json"
 STALE = "stale"
-"""In a manifest: files of the previous site that are being deleted."""
+"""Manifest entry: files of the previous site that are being deleted."""
 MADE_FROM = "made_from"
-"""In a manifest: a digest of everything that the site was made from."""
+"""Manifest entry: a digest of everything from which the site was made."""
 INDEX = "index.html"
 
 
@@ -38,14 +38,16 @@ def check_folder(folder: Path, name: str) -> None:
 
 
 def is_current(folder: Path, made_from: str) -> bool:
-    """Whether a folder holds a whole site that `write` made from the same."""
+    """Return whether a folder holds a complete site that `write` made with the same digest."""
     manifest = placed_set(folder, MANIFEST)
     return manifest.get(MADE_FROM) == made_from and STALE not in manifest
 
 
 def write(folder: Path, name: str, made: Mapping[str, bytes], made_from: str) -> None:
-    """Write the files of a site, by their path below `folder`; other files stay, those of the site before that it does
-    not have go. `made_from` is a digest of all that the site depends on, for `is_current`; "" for none.
+    """Write the files of a site, by their path below `folder`.
+
+    Files of the previous site that the new one lacks are deleted; other files stay. `made_from` is a digest of all that
+    the site depends on, for `is_current`, or "" for none. Raise `UsageError` as `check_folder` does.
     """
     check_folder(folder, name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -64,12 +66,12 @@ def write(folder: Path, name: str, made: Mapping[str, bytes], made_from: str) ->
 
 
 def _linked_first(name: str) -> tuple[bool, bool, str]:
-    """Sorts a file before the pages that link to it."""
+    """Return a sort key that puts a file before the pages that link to it."""
     return name == INDEX, name.endswith(".html"), name
 
 
 def _is_own(name: str) -> bool:
-    """Whether a file name from a manifest, which may have been edited, is one that a site can have."""
+    """Return whether a site can have this file name; the manifest that it comes from may have been edited."""
     return (
         re.fullmatch(r"((figures/[A-Za-z0-9_-]+|tasks|methods|rows|suites)/)?[A-Za-z0-9_-]+\.[a-z]+", name) is not None
     )

@@ -1,4 +1,4 @@
-"""From a store to what the pages show of it: fields, rows with their runs, tasks and methods."""
+"""The data for the pages, from a store: fields, rows with their runs, tasks and methods."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ select environment, bench, python, torch, coalesce(gpu, cpu) as processor from e
 CODE = "select environment, distribution, version, git_commit, dirty from plugin order by all"
 VALUES = "select run_key, metric, value from run_metric order by run_key, is_primary desc, metric"
 KEY_DIGITS = 12
-"""Of a run key in a command: two of a million runs begin alike with a chance of 2e-3."""
+"""Digits of a run key in a command: among a million runs, two have the same with a chance of 2e-3."""
 
 
 def fields(
     store: Store, registry: Registry, leaderboard: Result, history: Mapping[str, Sequence[Series]]
 ) -> list[Field]:
-    """The fields of a store in the leaderboard's order. `leaderboard` is the report's result, `history` the series of
-    rows by group key.
+    """Return the fields of a store in the leaderboard's order.
+
+    `leaderboard` is the result of that report, and `history` has the series of rows by group key.
     """
     facts = _Facts(store)
     records: dict[str, list[Record]] = {}
@@ -185,7 +186,7 @@ def _runs(runs: Sequence[Record], facts: _Facts) -> Table:
 
 
 def _settings(group: Group, runs: Sequence[Record]) -> Table:
-    """Every setting with the source that the runs recorded; hashes of code and data last."""
+    """Return a table of every setting with the source that the runs recorded; hashes of code and data come last."""
     origins = json.loads(runs[0]["origins"]) if runs else {}
     names = sorted({*group.settings, *origins} - {"sampler", "schedule"}, key=lambda name: (is_hash(name), name))
     rows = [
@@ -229,7 +230,7 @@ def _environments(runs: Sequence[Record], facts: _Facts) -> Table:
 
 
 def _commands(runs: Sequence[Record]) -> list[tuple[str, str]]:
-    """The commands that run a row again, that repeat its first run bit for bit, and that show all about it."""
+    """Return the commands that run a row again, that repeat its first run bit for bit, and that show all about it."""
     if not runs:
         return []
     key, whole = runs[0]["run_key"][:KEY_DIGITS], run_command(runs[0], sorted({run["seed"] for run in runs}))
@@ -240,7 +241,7 @@ def _commands(runs: Sequence[Record]) -> list[tuple[str, str]]:
 
 
 def _versions(groups: Sequence[Group]) -> dict[str, list[Group]]:
-    """For each group those that differ from it only in the code: by key, itself included."""
+    """Return, for each group by its key, the groups that differ from it only in the code, itself included."""
     alike: dict[str, list[Group]] = {}
     for group in groups:
         settings = {name: value for name, value in group.settings.items() if not is_hash(name)}
@@ -250,12 +251,12 @@ def _versions(groups: Sequence[Group]) -> dict[str, list[Group]]:
 
 
 def tasks(found: Sequence[Field], registry: Registry) -> list[Subject]:
-    """The tasks of these fields, with what their plugins say."""
+    """Return the tasks of these fields, with the descriptions of their plugins."""
     return [_subject(name, registry, ("tasks",), task_record) for name in sorted({field.task for field in found})]
 
 
 def methods(found: Sequence[Field], registry: Registry) -> list[Subject]:
-    """The methods of these fields, with what their plugins say."""
+    """Return the methods of these fields, with the descriptions of their plugins."""
 
     def record(offer: Offer) -> dict[str, Any]:
         if offer.kind == "methods":
@@ -282,7 +283,7 @@ def _subject(name: str, registry: Registry, kinds: Sequence[str], record: Callab
 
 
 def _family(offer: Offer) -> str:
-    """The folder of a built-in task; the distribution of another one."""
+    """Return the folder of a built-in task, or the distribution of another one."""
     target = offer.info.target if isinstance(offer.info, Info) else ""
     parts = target.partition(":")[0].split(".")
     return parts[1].capitalize() if offer.distribution == HARNESS and len(parts) > 2 else offer.distribution

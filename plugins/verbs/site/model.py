@@ -1,4 +1,4 @@
-"""What a site shows, as data: `gather` makes it from a store, `contents` makes files of it."""
+"""The contents of a site as data: `gather` makes them from a store, `contents` makes files of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Section:
-    """A report on the site: `name` makes its file names; `problem` says why there is no result."""
+    """A report on the site. `name` is used for its file names; `problem` says why there is no result."""
 
     name: str
     summary: str
@@ -28,7 +28,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Point:
-    """A metric of a row in one night: mean over seeds with its 95 % interval; `changed`: from the night before."""
+    """A metric of a row in one night: the mean over seeds with its 95 % interval, and whether it changed."""
 
     night: int
     mean: float
@@ -53,7 +53,7 @@ class Row:
     """A group of runs that differ only in the seed: a row of a leaderboard.
 
     runs          run keys
-    rank, value   by the metric that ranks its field: place, number with interval; `status` says why it has no rank
+    rank, value   place and number with interval, by the metric that ranks its field; `status` says why it has no rank
     facts         (label, text);  commands (what, command);  code (title, lines), a diff
     """
 
@@ -82,7 +82,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Field:
-    """Rows that are compared with each other, the ranked ones first; `metric` ranks them; `table`: the leaderboard."""
+    """Rows that are compared with each other, the ranked ones first. `metric` ranks them, `table` shows them."""
 
     title: str
     task: str
@@ -102,7 +102,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Subject:
-    """A task or a method: what its plugin says about it. `family` is the group that a task is listed in."""
+    """A task or a method, as its plugin describes it. `family` is the group under which a task is listed."""
 
     name: str
     summary: str = ""
@@ -112,7 +112,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite with its nights: its run commands, when metrics moved, and what was measured in each night."""
+    """A suite with its nights: its run commands, when metrics changed, and what was measured in each night."""
 
     name: str
     summary: str
@@ -125,10 +125,10 @@ class Site:
 
     verdict   a summary in a few words; `tone` is "good", "bad" or "plain"
     lead      sentences below it
-    facts     (label, text): when, versions, machine
-    changes   what changed since the last night, with a page of its own; None where there is no night
+    facts     (label, text): date, versions, machine
+    changes   what changed since the last night, with a page of its own; None if there is no night
     sections  the reports
-    names     row names of nights -> group keys, for links
+    names     the group key of each row name in the nights, for links
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The nights of a suite as pages show them: every metric over the nights, and the commits at which it moved."""
+"""The nights of a suite as pages show them: every metric over the nights, and the commits at which it changed."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from plugins.verbs.regression.night import MetricValues, Night, Row
 from plugins.verbs.site.model import Point, Series
 
 MOST_NIGHTS = 100
-"""Nights that are shown; a night whose numbers are those of the night before is not recorded again."""
+"""Most nights that are shown; a night with the numbers of the night before is not recorded again."""
 MOST_MOVES = 500
-"""Moves that are shown, the latest first: more than that comes of a change of all rows."""
+"""Most changes that are shown, the latest first: there are more only if all rows change at once."""
 PARTS = (
     "sampler_source",
     "schedule_source",
@@ -46,10 +46,10 @@ from result left join commit on commit.environment = result.environment where ru
 
 @dataclass(frozen=True)
 class Timeline:
-    """The nights of a suite, from the first.
+    """The nights of a suite, starting with the first.
 
-    series   by group key of the latest runs of a row
-    names    row name -> group key
+    series   the series of a row, by the group key of its latest runs
+    names    the group key of each row name
     """
 
     suite: str
@@ -60,7 +60,7 @@ class Timeline:
 
 
 def timeline(results: Path, suite: str, store: Store, tonight: Night | None = None) -> Timeline:
-    """The nights of a suite in a results folder, and tonight if it is not recorded yet."""
+    """Return the nights of a suite in a results folder, and tonight if it is not recorded yet."""
     found = [(int(path.stem), night) for path, night in history.read(results / history.FOLDER / suite, MOST_NIGHTS, [])]
     found.reverse()
     if tonight is not None and (not found or found[-1][1].digest != tonight.digest):
@@ -78,12 +78,12 @@ def _group(row: Row, runs: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _code(row: Row, runs: Mapping[str, Mapping[str, Any]]) -> str:
-    """The commits that a row's runs ran at."""
+    """Return the commits with which a row's runs were made."""
     return "; ".join(dict.fromkeys(runs[key]["code"] for key in row.keys.values() if key in runs and runs[key]["code"]))
 
 
 def _series(suite: str, row: str, found: Sequence[tuple[int, Night]]) -> list[Series]:
-    """The metrics of a row in the order of the latest night; a night that lacks one is left out."""
+    """Return the metrics of a row in the order of the latest night; for each, nights without it are left out."""
     latest = found[-1][1].rows[row].metrics
     made = []
     for name, metric in latest.items():
@@ -130,7 +130,7 @@ def _nights(found: Sequence[tuple[int, Night]], runs: Mapping[str, Mapping[str, 
 
 
 def _moves(found: Sequence[tuple[int, Night]], runs: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Every change of a metric between two nights, the latest and the clearest first."""
+    """Return a table of every change of a metric between two nights, the latest and the clearest first."""
     rows: list[dict[str, Any]] = []
     for (_, last), (number, night) in reversed(list(itertools.pairwise(found))):
         moved = [change for change in changes(last, night) if change.comparison is not None]
@@ -154,7 +154,7 @@ def _moves(found: Sequence[tuple[int, Night]], runs: Mapping[str, Mapping[str, A
 
 
 def _what(before: Row, now: Row, runs: Mapping[str, Mapping[str, Any]]) -> str:
-    """What of the runs differs: the sources, the engine, the settings; nothing where the runs are the same ones."""
+    """Return which parts of the runs differ: sources, engine, settings; a sentence if none does or none is known."""
     pairs = [(before.keys[seed], now.keys[seed]) for seed in before.keys.keys() & now.keys.keys()]
     if all(a == b for a, b in pairs):
         return "the same runs, scored again"

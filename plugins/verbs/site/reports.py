@@ -1,4 +1,4 @@
-"""The reports that a site shows: those of a suite, else all that are offered but a few."""
+"""The reports that a site shows: those of a suite, or all that are offered except a few."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from plugins.verbs.site.model import Section
 
 LEADERBOARD = "leaderboard"
 FIRST = (LEADERBOARD, "convergence", "profile", "ranks", "pareto", "coverage", "ess")
-"""Shown before the others, which follow by name."""
+"""Reports that are shown before the others, which follow by name."""
 LEFT_OUT = ("interpolation", "mds", "reproduction", "theorem1", "theorem3")
-"""Shown only where a suite names them: they evaluate networks for minutes, or are of papers and not of the runs."""
+"""Reports that are shown only if a suite names them: they take minutes, or are about papers and not about the runs."""
 RESERVED = ("index", "night", "rows", "site", "style")
 
 
 def names(registry: Registry, chosen: Sequence[str] | None = None) -> list[str]:
-    """The names of the reports to show, in order."""
+    """Return the names of the reports to show, in order."""
     if chosen is not None:
         return list(chosen)
     offered = list(dict.fromkeys(offer.name for offer in registry.offers("reports") if offer.name not in LEFT_OUT))
@@ -29,7 +29,7 @@ def names(registry: Registry, chosen: Sequence[str] | None = None) -> list[str]:
 
 
 def sections(chosen: Sequence[str], registry: Registry, store: Store) -> list[Section]:
-    """Each report on what the store shows. A report that fails is a section with the problem."""
+    """Return a section for each report on the store; for a report that fails, a section with the problem."""
     found = []
     for i, name in enumerate(chosen, 1):
         progress(f"report {i} of {len(chosen)}: {name}")
@@ -38,7 +38,7 @@ def sections(chosen: Sequence[str], registry: Registry, store: Store) -> list[Se
 
 
 def section(name: str, registry: Registry, store: Store) -> Section:
-    """A report on what the store shows."""
+    """Return the section of one report on the store."""
     own = name.rpartition(":")[2]
     made = Section(f"{own}-report" if own in RESERVED else own, "")
     try:

@@ -1,1 +1,1 @@
-"""The parts of `bench tune`: what is searched, by which rule, and the record of what was found."""
+"""The parts of `bench tune`: the space that is searched, the rule of the search, and the record of the result."""

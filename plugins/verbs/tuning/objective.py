@@ -1,4 +1,4 @@
-"""What a trial is judged by: one metric of its runs, which never come from seeds that a report shows."""
+"""The objective of a trial: one metric of its runs, whose seeds no report shows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.system.errors import UsageError
 from plugins.verbs.tuning.search import Trial
 
 DEFAULTS = ("nll", "joint_error")
-"""The negative log-likelihood of held-out training data; without data of that kind, the error against the truth."""
+"""The negative log-likelihood of held-out training data; for a task without it, the error against the truth."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Objective:
     target: float | None = None
 
     def loss(self, metrics: list[dict[str, Any]]) -> float:
-        """What is minimised, from the metrics of a finished run; infinite where the metric has no value."""
+        """Return the number to minimise from the metrics of a finished run; infinite if the metric has no value."""
         value = next((found["value"] for found in metrics if found["name"] == self.metric), None)
         if value is None or not math.isfinite(value):
             return math.inf
@@ -33,13 +33,13 @@ class Objective:
         return -float(value) if self.direction == "max" else float(value)
 
     def of(self, trial: Trial) -> float | None:
-        """The metric (its distance from a target) of a trial, the mean over seeds; None where a run failed."""
+        """Return the metric of a trial (or its distance from a target), the mean over seeds; None if a run failed."""
         value = trial.objective
         return None if not math.isfinite(value) else -value if self.direction == "max" else value
 
 
 def objective(task: str, facts: Mapping[str, Any], named: str | None) -> Objective:
-    """The objective named, or the task's usual one; `UsageError` where the task has none."""
+    """Return the named objective, or the task's default one; raise `UsageError` if the task has none."""
     metrics = {found["name"]: found for found in facts["metrics"]}
     name = named or next((name for name in DEFAULTS if name in metrics), None)
     if name is None:

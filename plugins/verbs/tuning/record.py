@@ -1,4 +1,4 @@
-"""A study as data: what was searched, by which rule, at what cost, and the settings that were found."""
+"""A study as data: the space that was searched, the rule, the cost, and the settings that were found."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from plugins.verbs.tuning.search import Search
 
 
 def record(spec: RunSpec, search: Search, objective: Objective, seeds: list[int]) -> dict[str, Any]:
-    """The record of one pair; `spec` is a run of its first trial. `passes` counts all chains of all trials."""
+    """Return the record of one pair. `spec` is a run of its first trial; `passes` counts all chains of all trials."""
     best, untuned = search.best, search.untuned
     assert best is not None
     return {
@@ -46,12 +46,12 @@ def record(spec: RunSpec, search: Search, objective: Objective, seeds: list[int]
 
 
 def sources(spec: RunSpec) -> dict[str, str]:
-    """The hashes of the code of a run's parts."""
+    """Return the hashes of the code of a run's parts."""
     return {part: getattr(spec, part).source for part in PARTS}
 
 
 def add(file: Path, found: Mapping[Place, Mapping[str, Any]]) -> None:
-    """Put records into a study's file, in place of earlier ones of the same pairs."""
+    """Add records to a study's file, in place of earlier records of the same pairs."""
     file.parent.mkdir(exist_ok=True)
     with alone(file.parent):
         records = {**(read(file) if file.is_file() else {}), **found}

@@ -1,8 +1,8 @@
-"""The search for one pair's settings: which values are tried next (optuna's TPE), and which trials end early.
+"""The search for one pair's settings: the values to try next (by optuna's TPE), and the trials that end early.
 
-Trials are asked for `TOGETHER` at a time, however many workers there are, and TPE draws from a seed of the pair. So
-the same command asks for the same trials, and those that were run before are taken from the results folder: a search
-needs no state of its own to be resumed.
+The search asks for `TOGETHER` trials at a time, however many workers there are, and the seed of TPE depends on the pair
+only. So the same command asks for the same trials, and those that were run before are read from the results folder: to
+be resumed, a search needs no state of its own.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from harness.system.errors import UsageError
 from plugins.verbs.tuning.space import Range
 
 TOGETHER = 5
-"""Trials that are asked for at once."""
+"""Trials that are requested at once."""
 
 
 @dataclass
 class Trial:
     """Values that were tried, and the objective for each tuning seed; infinite for a run that failed.
 
-    `refused` is why no run could be made of the values; `stopped`: it is worse than the median after some seeds.
+    `refused` says why no run could be made with the values; `stopped` means that the trial was worse than the median
+    after some of its seeds.
     """
 
     values: Mapping[str, float]
@@ -39,17 +40,17 @@ class Trial:
 
     @property
     def objective(self) -> float:
-        """The mean over seeds."""
+        """The mean over seeds; infinite before the first one."""
         return sum(self.seen) / len(self.seen) if self.seen else math.inf
 
     @property
     def going(self) -> bool:
-        """Whether further seeds are worth a run."""
+        """Whether further seeds of the trial should be run."""
         return not (self.refused or self.stopped or math.inf in self.seen)
 
 
 class Search:
-    """The trials of one pair; the first has the values that the pair has without a search, where they are inside."""
+    """The trials of one pair. The first has the pair's values without a search, if the intervals include them."""
 
     def __init__(self, name: str, space: Mapping[str, Range], trials: int) -> None:
         import optuna
@@ -72,7 +73,7 @@ class Search:
         )
 
     def ask(self) -> list[Trial]:
-        """Begin the next round of trials; none at the end."""
+        """Start the next round of trials, and return them; none if all trials were made."""
         self.round = []
         for _ in range(min(TOGETHER, self.count - len(self.trials))):
             asked = self._study.ask()
@@ -89,14 +90,14 @@ class Search:
         return limits.rounded(value) if asked.number or limits.default is None else limits.default
 
     def stop_hopeless(self) -> None:
-        """Stop the trials of this round that are worse than the median after as many seeds."""
+        """Stop the trials of this round that are worse than the median after the same number of seeds."""
         for trial in self.round:
             if trial.going:
                 trial.asked.report(trial.objective, len(trial.seen))
                 trial.stopped = bool(trial.asked.should_prune())
 
     def tell(self) -> None:
-        """Conclude the round. A trial that failed is worse than all that only were stopped."""
+        """Conclude the round. For optuna, a trial that failed is worse than all trials that were only stopped."""
         from optuna.trial import TrialState
 
         for trial in self.round:
@@ -107,18 +108,18 @@ class Search:
 
     @property
     def untuned(self) -> Trial | None:
-        """The trial of the values without a search; None where a stated interval leaves one of them out."""
+        """The trial with the values that the pair has without a search; None if a stated interval excludes one."""
         whole = all(limits.default is not None for limits in self.space.values())
         return self.trials[0] if whole and self.trials else None
 
     @property
     def best(self) -> Trial | None:
-        """The best trial that has a value for every seed; the earliest of equals."""
+        """The best trial that has a value for every seed; the earliest of equal ones."""
         whole = [trial for trial in self.trials if trial.going]
         return min(whole, key=lambda trial: trial.objective, default=None)
 
 
 def check_installed() -> None:
-    """Raise `UsageError` where optuna is missing."""
+    """Raise `UsageError` if optuna is missing."""
     if importlib.util.find_spec("optuna") is None:
         raise UsageError("bench tune needs optuna, which is not installed: pip install 'sgmcmc-bench[tune]'")

@@ -14,16 +14,17 @@ from harness.runs.settings import Pair, resolve
 from harness.system.errors import UsageError
 
 DIGITS = 3
-"""Significant digits of a value that is tried: a record stays readable, and a grid this fine misses nothing."""
+"""Significant digits of the values that are tried: records stay readable, and a grid this fine misses nothing."""
 LOGARITHMIC_FROM = 10.0
-"""Ratio of the ends of an interval above 0 from which its values are spread evenly on the logarithmic scale."""
+"""If the upper end of a positive interval is this many times the lower, values are even on the logarithmic scale."""
 KINDS = ("float", "int")
 
 
 @dataclass(frozen=True)
 class Range:
-    """An interval of a setting to search, and the value of the setting without a search; None where the command
-    leaves that value out.
+    """An interval of a setting to search, and the value of the setting without a search.
+
+    `default` is None if the interval that the command states does not include that value.
     """
 
     low: float
@@ -33,11 +34,11 @@ class Range:
 
     @property
     def logarithmic(self) -> bool:
-        """Whether values are spread evenly on the logarithmic scale."""
+        """Whether values are evenly spread on the logarithmic scale."""
         return self.low > 0 and self.high / self.low >= LOGARITHMIC_FROM
 
     def rounded(self, value: float) -> float:
-        """A value as it is tried, within the interval."""
+        """Return a value rounded for a trial, within the interval."""
         short = round(value) if self.whole else float(f"{value:.{DIGITS}g}")
         return min(max(short, self.low), self.high)
 
@@ -45,9 +46,9 @@ class Range:
 def space(
     registry: Registry, pair: Pair, given: Mapping[str, Any], budget: str, stated: Sequence[str]
 ) -> dict[str, Range]:
-    """The settings to search by dotted name: those of `stated` ("NAME=LOW:HIGH"), else those that the classes declare.
+    """Return the settings to search by dotted name: those in `stated` ("NAME=LOW:HIGH"), or those the classes declare.
 
-    A setting that the command or the method fixes is not searched. `UsageError` where nothing is left.
+    A setting that the command or the method fixes is not searched. Raise `UsageError` if no setting is left.
     """
     settings = resolve(registry, pair, given, budget)
     offers = {"sampler": pair.sampler, "schedule": settings.schedule, "task": pair.task}
@@ -85,7 +86,7 @@ def _split(stated: Sequence[str]) -> dict[str, str]:
 
 
 def _stated(name: str, field: Field, value: Any, interval: str) -> Range:
-    """The interval of an option, whose ends must be values that the class allows."""
+    """Return the interval of an option; its ends must be values that the class allows."""
     if field.type not in KINDS:
         raise UsageError(f"--space {name}: it is not a number; sweep it with `bench run --sweep {name}=A,B`")
     ends = [check(field, text.strip(), where=f"--space {name.partition('.')[0]}") for text in interval.split(":")]

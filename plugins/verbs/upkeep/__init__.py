@@ -1,1 +1,1 @@
-"""The work of `bench gc`, `replay` and `rescore`: deletable files, repeated runs, recomputed metrics."""
+"""The work behind the verbs that check, repeat, recompute, combine, export and delete results."""

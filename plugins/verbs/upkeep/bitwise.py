@@ -25,8 +25,8 @@ Arrays = Mapping[str, NDArray[Any]]
 class Difference:
     """The first difference of two attempts within an array or a field.
 
-    where   the element in words: "step 120, chain 2, coordinate 0"; "" of a field
-    count   elements that differ, of `total`; largest: the greatest |difference| among those that are finite
+    where   the element as text: "step 120, chain 2, coordinate 0"; "" for a field
+    count   elements that differ, of `total`; `largest` is the largest |difference| among the finite ones
     """
 
     file: str
@@ -40,7 +40,7 @@ class Difference:
 
 
 def differing_results(stored: Mapping[str, Any], again: Mapping[str, Any]) -> list[Difference]:
-    """The fields of result.json and the metrics that differ; times are not compared."""
+    """Return the fields of result.json and the metrics that differ; times are not compared."""
     ours, theirs = ({**{f: r.get(f) for f in FIELDS}, **_metrics(r)} for r in (stored, again))
     names = [*FIELDS, *dict.fromkeys(name for r in (ours, theirs) for name in r if name not in FIELDS)]
     return [
@@ -51,9 +51,9 @@ def differing_results(stored: Mapping[str, Any], again: Mapping[str, Any]) -> li
 
 
 def differing_arrays(stored: Path, again: Path, file: str) -> list[Difference]:
-    """The arrays of one file that are not the same bits.
+    """Return the first difference in each array of one file that does not have the same bits.
 
-    Raises ValueError where the stored file cannot be read, OSError where it cannot be opened.
+    Raise `ValueError` if the stored file cannot be read, and `OSError` if it cannot be opened.
     """
     ours, theirs = _load(stored / file), _load(again / file)
     found = []

@@ -1,4 +1,4 @@
-"""Draws and predictions that were made elsewhere, measured by the task in a worker and written as an attempt."""
+"""Draws and predictions made by other software, measured by the task in a worker and written as an attempt."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 BLOCK = 1024
-"""Draws given to an observer at once."""
+"""Draws passed to an observer at once."""
 HOLD_SECONDS = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Elsewhere(Sampler):
-    """Stands for a method that ran in other software. It makes no step here, so its runs cannot be repeated."""
+    """A placeholder for a method that ran in other software. It makes no step here, so its runs cannot be repeated."""
 
     declared: str = param("", "", "software and settings, as they were declared")
 
@@ -52,7 +52,7 @@ class Elsewhere(Sampler):
 
 
 def measure(job: Job, declared: Declared, _send: Send) -> str:
-    """Measure a file as the run of a job and write the attempt; returns its name."""
+    """Measure a file as the run of a job and write the attempt; return its name."""
     prepare(job)
     (spec,) = job.specs
     began = time.perf_counter()
@@ -113,7 +113,7 @@ def _tensor(array: Array, task: Task) -> Tensor:
 
 
 def _scores(found: Submission, problem: Any, task: Task, name: str, path: Path) -> Outcome:
-    """The metrics of averaged predictions that a task reports."""
+    """Return the metrics of averaged predictions that a task reports."""
     probabilities, reference = found.probabilities, reference_of(problem)
     assert probabilities is not None
     classes = problem.labels["test"].cpu().numpy()

@@ -1,12 +1,12 @@
-"""An exported folder: Parquet files of finished attempts in shards, with the records and the sources behind them.
+"""An exported folder: Parquet files of finished attempts in shards, with their records and source code.
 
 A shard is one file for each table, and `document-SHARD.parquet` with spec.json, result.json and rescored.json as they
 were written. SHARD is a checksum of the shard's content. An export adds shards with what the folder lacks. It replaces
-a shard only where an attempt in it has changed, as by `bench rescore`; nothing else is taken away.
+a shard only if an attempt in it has changed, for example by `bench rescore`, and removes nothing else.
 
 `verification-SHARD.parquet` says what the owner of the folder did to verify each attempt: those from a results folder
-were run here. What another exported folder says is not taken over: its attempts are reported, until `bench verify`
-finds more.
+were run here. Verification levels in another exported folder are not copied: its attempts count as reported, until
+`bench verify` finds more.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 MOST = 500
-"""Attempts of a shard: with curves of 10,000 points each it has about 50 MB, half of what GitHub takes as one file."""
+"""Most attempts in a shard: with curves of 10,000 points each it has about 50 MB, half of GitHub's limit for a file."""
 DOCUMENTS = ("spec.json", "result.json", rescored.FILE)
 
 
@@ -42,11 +42,13 @@ def export(
     folder: Path,
     verified: Mapping[str, Verification] | None = None,
 ) -> tuple[int, int, int]:
-    """Add the finished attempts of a store to a folder: how many were new or changed, shards written, shards kept.
+    """Add the finished attempts of a store to a folder.
 
-    With `verified`, only the attempts in it that the folder lacks or has verified less, with their levels.
+    Return how many were new or changed, how many shards were written, and how many were kept.
 
-    Raises `DataError` where the folder has other things, is damaged, or cannot be written.
+    With `verified`, only attempts in it are added, with their levels: those that the folder lacks or has verified less.
+
+    Raise `DataError` if the folder contains other files, is damaged, or cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -57,11 +59,11 @@ def export(
 
 
 def _export(store: Store, folder: Path, verified: Mapping[str, Verification] | None) -> tuple[int, int, int]:
-    """One shard after the other: more than its rows are never in memory at once."""
+    """Write one shard after the other, so that only the rows of one shard are in memory at once."""
     old = Shards.opened(folder)
-    strange = [path.name for path in folder.iterdir() if not OWN.fullmatch(path.name) and path.name[0] != "."]
-    if not old.digests and strange:
-        raise DataError(f"{folder} has other files ({strange[0]!r:.60}); choose a new or an exported folder by --out")
+    foreign = [path.name for path in folder.iterdir() if not OWN.fullmatch(path.name) and path.name[0] != "."]
+    if not old.digests and foreign:
+        raise DataError(f"{folder} has other files ({foreign[0]!r:.60}); choose a new or an exported folder by --out")
     before, had = old.contents()
     source = Shards.opened(store.results) if _is_exported(store) else None
     with store.reading() as other:
@@ -104,7 +106,7 @@ def _export(store: Store, folder: Path, verified: Mapping[str, Verification] | N
 
 
 def _put(folder: Path, name: str, content: bytes) -> str:
-    """Write a file whose name tells its content; its checksum."""
+    """Write a file whose name contains a checksum of its content; return the checksum of the file."""
     digest = hashlib.sha256(content).hexdigest()
     with suppress(OSError):
         if hashlib.sha256(read_bytes(folder / name)).hexdigest() == digest:
@@ -114,7 +116,7 @@ def _put(folder: Path, name: str, content: bytes) -> str:
 
 
 def _verified(db: DuckDBPyConnection, attempts: list[str], *, exported: bool) -> dict[str, Verification]:
-    """What an export says of attempts: those of a results folder were run here, or scored here."""
+    """Return the levels of attempts in an export: those of a results folder were run here, or scored here."""
     if exported:
         return {attempt: Verification(attempt, Level.REPORTED, "", "") for attempt in attempts}
     query = "select attempt from attempt join run using (run_key) where protocol = $1"
@@ -123,16 +125,16 @@ def _verified(db: DuckDBPyConnection, attempts: list[str], *, exported: bool) ->
 
 
 def _better(had: Mapping[str, Verification], verified: Mapping[str, Verification]) -> dict[str, Verification]:
-    """The attempts that a folder lacks or that are verified further than it says: the others stay as they are there.
+    """Return the attempts that a folder lacks or that are now verified further than in it; the others stay unchanged.
 
-    So nobody replaces rows or levels of others by sending their attempts, altered, once more.
+    So nobody can replace rows or levels of others by sending altered copies of their attempts.
     """
     order = [*map(str, Level)]
     return {a: v for a, v in verified.items() if a not in had or order.index(v.level) > order.index(had[a].level)}
 
 
 def _put_levels(db: DuckDBPyConnection, levels: list[Verification]) -> None:
-    """Put what is said of attempts into an open database."""
+    """Put verification levels into an open database."""
     import pyarrow as pa
 
     if levels:
@@ -161,7 +163,7 @@ def _shard_files(db: DuckDBPyConnection, attempts: list[str], documents: Documen
 def _documents(
     store: Store, source: Shards | None, db: DuckDBPyConnection, attempts: set[str]
 ) -> dict[tuple[str, str], str]:
-    """The records of attempts of a store, a results folder or an exported one (`source`)."""
+    """Return the records of attempts in a store, which is a results folder or an exported one (`source`)."""
     if source is not None:
         return {key: text for key, text in source.documents(attempts).items() if key[1] in DOCUMENTS}
     query = "select attempt, path from attempt where attempt in (select unnest(?::varchar[]))"
@@ -174,7 +176,7 @@ def _documents(
 
 
 def _code(documents: Documents) -> dict[str, str]:
-    """The code of samplers, schedules and tasks that records name: source hash -> target."""
+    """Return the targets of the samplers, schedules and tasks that records name, by source hash."""
     wanted = {}
     for (_, file), text in documents.items():
         spec = parse_json(text.encode()) if file == "spec.json" else {}
@@ -186,9 +188,9 @@ def _code(documents: Documents) -> dict[str, str]:
 
 
 def _sources(wanted: Mapping[str, str]) -> dict[str, bytes]:
-    """The code by the hash in the run keys, where the installed code has that hash.
+    """Return the code files by the hash in the run keys, if the installed code has that hash.
 
-    `sha256` in the file is that of the code itself: another one where a package declares both to be equal.
+    `sha256` in a file is the hash of the code itself. It differs from the name if a package declares both to be equal.
     """
     found = {}
     for digest, target in sorted(wanted.items()):

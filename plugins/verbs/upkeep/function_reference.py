@@ -31,45 +31,45 @@ if TYPE_CHECKING:
 CHAINS = 16
 LEVELS = (0.05, 0.5, 0.95)
 WARM = {"steps": 2000, "step_size": 5e-3}
-"""Of Adam on all the data, from each chain's own starting point."""
+"""Adam on all the data, from each chain's own starting point."""
 SAMPLER = {"leapfrog": 100, "jitter": 0.5, "acceptance": 0.8}
 FIRST_STEP = 1e-7
-"""h of the first burn-in step: the length of a leapfrog step is its root."""
+"""h of the first burn-in step; the length of a leapfrog step is its square root."""
 DIGITS = 6
 
 
 class OnAllData(Problem):
     """U of a problem on all the data, in float64, and its gradient in float32; chains start at `start` (C, D).
 
-    A leapfrog step with any gradient is reversible and keeps volumes, and proposals are accepted by U: HMC is exact.
+    A leapfrog step with any gradient is reversible and preserves volume, and U decides on proposals, so HMC is exact.
     """
 
     def __init__(self, exact: Problem, fast: Problem, start: Tensor | None) -> None:
         self.exact, self.fast, self.start, self.dim = exact, fast, start, exact.dim
 
     def initial(self) -> Tensor:
-        """`start`, else the starting points of the problem."""
+        """Return `start`, or if that is None the starting points of the problem."""
         return self.exact.initial() if self.start is None else self.start
 
     def energy(self, theta: Tensor, batch: Mapping[str, Tensor] | None) -> Tensor:
-        """U (C,), whatever the batch."""
+        """Return U (C,) on all the data."""
         return self.exact.energy(theta, None)
 
     def energy_and_gradient(self, theta: Tensor, batch: Mapping[str, Tensor] | None) -> tuple[Tensor, Tensor]:
-        """U (C,) and grad U (C, D)."""
+        """Return U (C,) and grad U (C, D)."""
         return self.energy(theta, None), self.gradient(theta, None)
 
     def gradient(self, theta: Tensor, batch: Mapping[str, Tensor] | None) -> Tensor:
-        """grad U (C, D)."""
+        """Return grad U (C, D)."""
         return self.fast.gradient(theta.float(), None).double()
 
     def observer(self, *_: Any) -> Observer:
-        """None: the draws are recorded."""
+        """Raise `NotImplementedError`: the draws are recorded without an observer."""
         raise NotImplementedError
 
 
 def on_all_data(task: Task, start: Tensor | None = None) -> Task:
-    """The task with the problem `OnAllData`."""
+    """Return the task with the problem `OnAllData`."""
     cls: Any = type(task)
     given = {f.name: getattr(task, f.name) for f in fields(task)}
     fast = type(cls.__name__, (cls,), {"dtype": "float32"})(**given)
@@ -82,7 +82,7 @@ def on_all_data(task: Task, start: Tensor | None = None) -> Task:
 
 
 def compute_functions(spec: RunSpec, task: Task, draws: int, send: Send) -> dict[str, Any]:
-    """The record that `Reference.of_record` reads, accepted or not. `RunError` where a chain is lost."""
+    """Return the record that `Reference.of_record` reads, accepted or not; raise `RunError` if a chain diverges."""
     name, begun = spec.task.name, time.process_time()
     send("say", {"text": f"{CHAINS} chains of {WARM['steps']} steps of Adam"})
     adam, steps = instance("plugins.samplers.adam:Adam", {}), int(WARM["steps"])
@@ -114,7 +114,7 @@ def compute_functions(spec: RunSpec, task: Task, draws: int, send: Send) -> dict
 
 
 def function_moments(found: Array) -> dict[str, Any]:
-    """Moments, quantiles, standard errors and R-hat of functions (n, C, K), rounded to six digits."""
+    """Return moments, quantiles, standard errors and R-hat of functions (n, C, K), rounded to six digits."""
     pooled = found.reshape(-1, found.shape[2])
     mean, sd = pooled.mean(axis=0), pooled.std(axis=0)
     z = (found - mean) / sd

@@ -1,13 +1,13 @@
 """Files in a results folder that no command needs any more, and their deletion while workers may be running.
 
 Results, attempts that a worker could resume, and all files of a run whose lock is held are kept. So is everything that
-this program did not write, judged by name and kind: a folder counts as an attempt if it is named as one and contains
-only ordinary files with the names that workers write. Links are never followed: every folder is opened from the
-results folder down, each step relative to the one before.
+this program did not write, judged by name and kind: a folder counts as an attempt if it has the name of one and
+contains only ordinary files with the names that workers write. Links are never followed: every folder is opened step by
+step from the results folder, each one relative to its parent.
 
-A file is deleted at once. An attempt is renamed into the trash folder first, and its files are deleted there: whenever
-this is interrupted, an attempt is either whole or gone. The trash folder stays until the database has forgotten the
-attempts: while it is there, the next refresh of the database rebuilds it if attempts are missing.
+A file is deleted at once. An attempt is first renamed into the trash folder, and its files are deleted there: whenever
+this is interrupted, an attempt is either complete or deleted. The trash folder stays until the deleted attempts are
+removed from the database: while it exists, the next refresh rebuilds the database if attempts are missing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _NOTICE = re.compile(rf"{_KEY}\.notice")
 
 @dataclass(frozen=True)
 class Garbage:
-    """A deletable file or folder: its size in bytes, and why. `run` is the key of its run, if any."""
+    """A deletable file or folder, its size in bytes, and the reason. `run` is the key of its run, if any."""
 
     path: Path
     bytes: int
@@ -59,7 +59,7 @@ class Garbage:
 
 
 def find(ledger: Ledger, *, failed: bool = False) -> list[Garbage]:
-    """Everything that can be deleted; with `failed` also failed attempts of runs that a later attempt finished."""
+    """Return all that can be deleted; with `failed` also failed attempts of runs that a later attempt finished."""
     of_runs = [
         item
         for key in ledger.all_keys()
@@ -70,7 +70,7 @@ def find(ledger: Ledger, *, failed: bool = False) -> list[Garbage]:
 
 
 def remove(ledger: Ledger, found: Sequence[Garbage], *, failed: bool = False) -> tuple[list[Garbage], list[str]]:
-    """Delete what was found and is still deletable; returns the deleted items, and notes on the others.
+    """Delete what was found and is still deletable; return the deleted items, and notes on the others.
 
     If attempts were deleted, an empty trash folder is left: delete it (`rmdir`) after updating the database.
     """
@@ -128,7 +128,7 @@ def _of_run(ledger: Ledger, key: str, *, failed: bool) -> Iterator[Garbage]:
 
 
 def _of_locks(ledger: Ledger) -> Iterator[Garbage]:
-    """Lock files that no process holds, and progress files of workers that have ended."""
+    """Yield lock files that no process holds, and progress files of workers that have ended."""
     for name, size in _ordinary(ledger.root, "locks"):
         path = ledger.locks / name
         if _LOCK.fullmatch(name) and not held(path):
@@ -138,7 +138,7 @@ def _of_locks(ledger: Ledger) -> Iterator[Garbage]:
 
 
 def _of_figures(ledger: Ledger) -> Iterator[Garbage]:
-    """What reports computed from runs that are gone."""
+    """Yield data that reports computed from runs that no longer exist."""
     keys = set(ledger.all_keys())
     for name, size in _ordinary(ledger.root, FIGURES):
         found = _FIGURE.fullmatch(name)
@@ -147,7 +147,7 @@ def _of_figures(ledger: Ledger) -> Iterator[Garbage]:
 
 
 def _of_root(root: Path) -> Iterator[Garbage]:
-    """Files of interrupted writes and deletions outside the runs, and databases that were set aside."""
+    """Yield files of interrupted writes and deletions outside the runs, and databases that were replaced."""
     for folder, left in _LEFT.items():
         for name, size in _ordinary(root, *filter(None, [folder])):
             path = root / folder / name
@@ -205,7 +205,10 @@ def _empty_trash(root: Path, notes: list[str]) -> None:
 
 @contextmanager
 def _opened(root: Path, *parts: str) -> Iterator[int]:
-    """A descriptor of a folder below the results folder; `OSError` for a link (only the results folder may be one)."""
+    """Yield a descriptor of a folder below the results folder; raise `OSError` for a link.
+
+    Only the results folder itself may be a link.
+    """
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in parts:
@@ -218,11 +221,11 @@ def _opened(root: Path, *parts: str) -> Iterator[int]:
 
 
 def _entries(root: Path, *parts: str) -> dict[str, os.stat_result]:
-    """The entries of a folder by name; {} if it does not exist or is reached by a link."""
+    """Return the entries of a folder by name; {} if it does not exist or is reached by a link."""
     found = {}
     with suppress(OSError), _opened(root, *parts) as folder, os.scandir(folder) as entries:
         for entry in entries:
-            with suppress(FileNotFoundError):  # gone meanwhile
+            with suppress(FileNotFoundError):  # deleted in the meantime
                 found[entry.name] = entry.stat(follow_symlinks=False)
     return dict(sorted(found.items()))
 
@@ -233,7 +236,7 @@ def _ordinary(root: Path, *parts: str) -> list[tuple[str, int]]:
 
 
 def _files(root: Path, *parts: str) -> dict[str, int] | None:
-    """Files of an attempt's folder and their sizes; None if anything else is in it."""
+    """Return the files of an attempt's folder and their sizes; None if it contains anything else."""
     entries = _entries(root, *parts)
     own = all(_IN_ATTEMPT.fullmatch(name) and stat.S_ISREG(found.st_mode) for name, found in entries.items())
     return {name: found.st_size for name, found in entries.items()} if own else None

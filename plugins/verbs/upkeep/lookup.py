@@ -1,4 +1,4 @@
-"""The attempt that a user means by the beginning of a run key, or by the attempt's own name."""
+"""The attempt that a user names by the beginning of a run key, or by the attempt's own name."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SHOWN = 5
 
 
 def concluded_attempt(ledger: Ledger, text: str) -> Attempt:
-    """The attempt of that name, or the one that counts of the run whose key begins so.
+    """Return the attempt with that name, or the one that counts for the run whose key begins with the text.
 
-    `UsageError` where there is none, several runs begin so, or the run is not concluded; `DataError` where its result
-    is damaged.
+    Raise `UsageError` if there is none, if several runs match, or if the run is not concluded; `DataError` if its
+    result is damaged.
     """
     if NAME.fullmatch(text):
         attempt = _named(ledger, text)
@@ -37,7 +37,7 @@ def concluded_attempt(ledger: Ledger, text: str) -> Attempt:
 
 
 def run_key(ledger: Ledger, prefix: str) -> str:
-    """The key of the run on disk that begins so."""
+    """Return the key of the run on disk that begins with `prefix`; raise `UsageError` if there is not exactly one."""
     start = prefix.lower()
     found = sorted(path.name for path in ledger.runs.glob(f"{start[:2]}/{start}*") if ledger.attempts(path.name))
     if len(found) == 1:

@@ -1,10 +1,11 @@
-"""The union of results folders by run and attempt: what `bench merge` does.
+"""The union of results folders by run and attempt, for `bench merge`.
 
-An attempt is checked as `bench ingest --verify` checks it, copied aside while its checksums are computed, and renamed
-into place: after an interruption it is either whole or not there. The same attempt in both folders is one attempt. Of
-it, files that are missing here are added, and the later of two `rescored.json` stays; nothing else is replaced. An
-unfinished attempt is replaced by the same one further on. Of an attempt with two results, the one that ended later is
-among the runs, and the other is kept in `conflicts/`, which no command reads: so the order of merging does not matter.
+An attempt is checked as `bench ingest --verify` checks it, copied to a temporary folder while its checksums are
+computed, and renamed into place: after an interruption it is either complete or absent. If both folders have an
+attempt, files that are missing here are added, and the later of two `rescored.json` stays; nothing else is replaced. An
+unfinished attempt is replaced by the same attempt if that has gone further. If an attempt has two results, the one that
+ended later is among the runs, and the other is kept in `conflicts/`, which no command reads: so the order of merging
+does not matter.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from plugins.verbs.upkeep.lookup import NAME
 
 BLOCK = 2**20
 PATIENCE = 10.0
-"""Seconds to wait for the lock of a run here: `bench gc` and the start of a worker hold it for less than one."""
+"""Seconds to wait for the lock of a run here; `bench gc` and the start of a worker hold it for less than one."""
 OMITTED = {"draws.safetensors", "arrays.safetensors"}
 """Files of a finished attempt that its owner may have deleted: no report reads them."""
 
@@ -45,12 +46,13 @@ Row = dict[str, Any]
 
 @dataclass
 class Merged:
-    """What a merge did.
+    """The result of a merge.
 
     copied     attempts that were not here
-    completed  attempts that were here, and of which the other folder had more
-    present    attempts that were here as they are there
-    refused    (place, reason) of what was left out
+    completed  attempts that were here, and to which the other folder added something
+    present    attempts that were here already
+    refused    (place, reason) for what was left out
+    running    attempts that a worker writes to
     conflicts  a row for each run whose finished attempts have different numbers
     changed    attempts here that the database has to read again
     """
@@ -65,9 +67,9 @@ class Merged:
 
 
 def merge(source: Path, here: Ledger, found: Merged) -> None:
-    """Bring what `source` has into this results folder; `found` gets what happened. Nothing in `source` changes.
+    """Copy the attempts of `source` into this results folder, and record in `found` what happened.
 
-    Raises `DataError` where `source` is no results folder that this version reads.
+    `source` is not changed. Raise `DataError` if it is not a results folder that this version reads.
     """
     there = _opened(source, here)
     for key in _keys(there, found):
@@ -101,7 +103,7 @@ def _opened(source: Path, here: Ledger) -> Ledger:
 
 
 def _refusal(attempt: Attempt, key: str, here: Ledger, found: Merged) -> str:
-    """Bring one attempt here; why it was left out, or "". Raises `DataError` where this folder cannot be written."""
+    """Merge one attempt; return why it was left out, or "". Raise `DataError` if this folder cannot be written."""
     try:
         _merge(attempt, key, here, found)
     except (BenchError, Malformed) as error:
@@ -114,7 +116,7 @@ def _refusal(attempt: Attempt, key: str, here: Ledger, found: Merged) -> str:
 
 
 def _keys(there: Ledger, found: Merged) -> Iterator[str]:
-    """The keys of a folder; what else is among its runs is refused by name."""
+    """Yield the keys of a folder; refuse anything else among its runs by name."""
     for shard in _folders(there.runs, found):
         for key in _folders(there.runs / shard, found):
             if KEY.fullmatch(key) and key.startswith(shard) and len(shard) == 2:
@@ -133,7 +135,7 @@ def _attempts(there: Ledger, key: str, found: Merged) -> Iterator[Attempt]:
 
 
 def _folders(path: Path, found: Merged) -> list[str]:
-    """The names of the folders in one, in order. Links are refused; what is hidden is unfinished writes."""
+    """Return the sorted names of the folders in a folder; refuse links, and skip hidden ones of unfinished writes."""
     names = []
     try:
         with os.scandir(path) as entries:
@@ -152,7 +154,7 @@ def _shown(path: Path) -> str:
 
 
 def _merge(attempt: Attempt, key: str, here: Ledger, found: Merged) -> None:
-    """Bring one attempt here. Raises where it is not whole; then nothing is changed."""
+    """Merge one attempt; raise an error and change nothing if the attempt is not complete."""
     own = Attempt(here.folder(key) / attempt.id)
     known = os.path.lexists(own.path / "spec.json")
     if known and _same(attempt, own):
@@ -161,7 +163,7 @@ def _merge(attempt: Attempt, key: str, here: Ledger, found: Merged) -> None:
     files = _files(attempt, key)
     if not known:
         with here.hold(key, PATIENCE):
-            if own.path.is_dir():  # what a worker that was killed at once left: it has no spec.json
+            if own.path.is_dir():  # left by a worker that was killed immediately: it has no spec.json
                 raise DataError(f"{own.path} is there without spec.json; delete it, then merge again")
             write_folder(own.path, {name: _content(attempt.path / name, digest) for name, digest in files.items()})
         found.copied += 1
@@ -191,13 +193,13 @@ def _merge(attempt: Attempt, key: str, here: Ledger, found: Merged) -> None:
 
 
 def _ended(attempt: Attempt) -> tuple[str, str]:
-    """By what it is decided which of two results of one attempt counts, whoever merges; a damaged one never does."""
+    """Return the key that decides which result of an attempt counts, whoever merges; a damaged one never does."""
     result = attempt.result()
     return (str(result.get("finished")), _bytes(attempt.path / "result.json") or "") if result else ("", "")
 
 
 def _keep_both(attempt: Attempt, own: Attempt, key: str, files: Mapping[str, str], here: Ledger) -> None:
-    """Put the result that counts among the runs and the other one into `conflicts/`, as whole folders."""
+    """Put the result that counts among the runs and the other one into `conflicts/`, as complete folders."""
     here.conflicts.mkdir(exist_ok=True)
     theirs, mine = (
         here.conflicts / f"{key[:12]}-{one.id}-{(_bytes(one.path / 'result.json') or '')[:12]}"
@@ -207,14 +209,14 @@ def _keep_both(attempt: Attempt, own: Attempt, key: str, files: Mapping[str, str
         if not theirs.is_dir():
             write_folder(theirs, {name: _content(attempt.path / name, digest) for name, digest in files.items()})
         if _ended(attempt) > _ended(own):
-            if mine.is_dir():  # an earlier merge was interrupted here: it is the same result
+            if mine.is_dir():  # left by an earlier merge that was interrupted: it is the same result
                 shutil.rmtree(mine)
             own.path.rename(mine)
             theirs.rename(own.path)
 
 
 def _same(attempt: Attempt, own: Attempt) -> bool:
-    """Whether a finished attempt is here as it is there, by its result and by the names of its files."""
+    """Return whether this folder has the finished attempt already, by its result and the names of its files."""
     result = _bytes(attempt.path / "result.json")
     if result is None or result != _bytes(own.path / "result.json"):
         return False
@@ -224,18 +226,18 @@ def _same(attempt: Attempt, own: Attempt) -> bool:
 
 
 def _files(attempt: Attempt, key: str) -> dict[str, str]:
-    """The files to copy, with their checksums ("" where none is recorded). `DataError` where the attempt is damaged."""
+    """Return the files to copy, with their recorded checksums or ""; raise `DataError` if the attempt is damaged."""
     spec = read_json(attempt.path / "spec.json") or {}
     if isinstance(version := spec.get("key_version"), int) and version > KEY_VERSION:
         raise DataError(f"a newer version of sgmcmc-bench wrote it (key version {version}); upgrade")
     newer = False
     for damage in verification.of_attempt(key, attempt):
         if damage.path.name.startswith("rescored"):
-            newer = True  # the result itself is whole, and is taken
+            newer = True  # the result itself is not damaged, and is copied
         elif not (damage.path.name in OMITTED and damage.what == "is missing"):
             raise DataError(f"{damage.path.name} {damage.what}")
     results = attempt.path.parents[3]
-    reader.read(results, str(attempt.path.relative_to(results)))  # what could not be ingested here is not taken
+    reader.read(results, str(attempt.path.relative_to(results)))  # do not copy what could not be ingested here
     result = attempt.result()
     listed: Mapping[str, str] = (result or {}).get("files") or {}
     found = {"spec.json": "", "environment.json": "", "events.jsonl": "", **listed, **dict.fromkeys(WORK, "")}
@@ -250,12 +252,12 @@ def _files(attempt: Attempt, key: str) -> dict[str, str]:
 
 
 def _complete(attempt: Attempt, own: Attempt, files: Mapping[str, str]) -> bool:
-    """Add the files that are missing here, and the newer metrics of `bench rescore`; whether there were any."""
+    """Add missing files and newer metrics of `bench rescore`; return whether there were any."""
     added = [name for name in OMITTED & files.keys() if not os.path.lexists(own.path / name)]
     for name in added:
         write_whole(own.path / name, _content(attempt.path / name, files[name]))
     theirs, mine = rescored.read(attempt.path)[0], rescored.read(own.path)[0]
-    if rescored.FILE not in files or theirs is None or _age(theirs) <= _age(mine):
+    if rescored.FILE not in files or theirs is None or _recency(theirs) <= _recency(mine):
         return bool(added)
     for name in (*theirs["files"], rescored.FILE):
         write_whole(own.path / name, _content(attempt.path / name, files[name]))
@@ -266,13 +268,13 @@ def _complete(attempt: Attempt, own: Attempt, files: Mapping[str, str]) -> bool:
     return True
 
 
-def _age(record: Mapping[str, Any] | None) -> tuple[str, str]:
-    """By what the later of two records of `bench rescore` is known, whoever merges."""
+def _recency(record: Mapping[str, Any] | None) -> tuple[str, str]:
+    """Return the key that decides which of two records of `bench rescore` is later, whoever merges."""
     return (str(record.get("time")), str(record.get("sha256"))) if record else ("", "")
 
 
 def _content(path: Path, digest: str) -> Iterator[bytes]:
-    """A file, block by block; `DataError` at its end where its checksum is another."""
+    """Yield a file block by block; raise `DataError` at its end if its checksum differs."""
     total = hashlib.sha256()
     with regular(path) as stream:
         while block := stream.read(BLOCK):
@@ -283,7 +285,7 @@ def _content(path: Path, digest: str) -> Iterator[bytes]:
 
 
 def _bytes(path: Path) -> str | None:
-    """The checksum of a file; None where there is none, or no ordinary one."""
+    """Return the checksum of a file; None if it does not exist or is not an ordinary file."""
     try:
         return checksum(path)
     except OSError:
@@ -291,7 +293,7 @@ def _bytes(path: Path) -> str | None:
 
 
 def _compare(here: Ledger, key: str, found: Merged) -> None:
-    """Report finished attempts at a run here whose numbers are not those of the one that counts."""
+    """Report finished attempts at a run here whose numbers differ from those of the attempt that counts."""
     finished = [a for a in here.attempts(key) if (result := a.result()) is not None and result["status"] in FINAL]
     for other in finished[:-1]:
         if (row := _row(key, finished[-1], other, "")) is not None:
@@ -299,13 +301,13 @@ def _compare(here: Ledger, key: str, found: Merged) -> None:
 
 
 def _row(key: str, counts: Attempt, other: Attempt, what: str) -> Any:
-    """How the numbers of two attempts differ; None where they are equal."""
+    """Return how the numbers of two attempts differ; None if they are equal and `what` is empty."""
     a, b = (attempt.result() or {} for attempt in (counts, other))
     first, second = _numbers(a), _numbers(b)
     differing = [name for name in first.keys() & second.keys() if first[name] != second[name]]
     if not differing and not what:
         return None
-    name = min(differing, default="", key=lambda n: (n != "status", -_apart(first[n], second[n]), n))
+    name = min(differing, default="", key=lambda n: (n != "status", -_relative_distance(first[n], second[n]), n))
     spec = read_json(counts.path / "spec.json") or {}
     task = spec.get("task")
     machines = [(read_json(attempt.path / "environment.json") or {}).get("id") for attempt in (counts, other)]
@@ -318,7 +320,7 @@ def _row(key: str, counts: Attempt, other: Attempt, what: str) -> Any:
 
 
 def _numbers(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The status and, by name and version, the metrics of a result."""
+    """Return the status and, by name and version, the metrics of a result."""
     found = {"status": result.get("status")}
     for metric in result.get("metrics") or ():
         if isinstance(metric, dict):
@@ -326,8 +328,8 @@ def _numbers(result: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _apart(a: Any, b: Any) -> float:
-    """The relative distance of two values."""
+def _relative_distance(a: Any, b: Any) -> float:
+    """Return the relative distance of two values."""
     if not all(isinstance(x, int | float) for x in (a, b)):
         return float("inf")
     return float(abs(a - b) / max(abs(a), abs(b), 1e-300))

@@ -1,4 +1,4 @@
-"""The moments of a target by long HMC: what a task without a closed form states as its truth."""
+"""The moments of a target by long HMC: the truth of a task without a closed form."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 SEED = 0
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 10_000
-"""What a truth has to reach along every direction: its moments are then known to 1 % of a standard deviation."""
+"""Limits that a truth has to reach along every direction: its moments are then known to 1 % of a standard deviation."""
 
 
 def hmc_draws(task: Task, sampler: Sampler, step_size: float, *, chains: int, burn_in: int, draws: int) -> Array:
-    """Draws (n, C, D) of a task by a sampler, its step adapted from `step_size` in the burn-in.
+    """Return draws (n, C, D) from a task by a sampler whose step adapts from `step_size` during the burn-in.
 
-    Deterministic. `RunError` where a chain is lost.
+    The result is deterministic. Raise `RunError` if a chain diverges.
     """
     import torch
 
@@ -52,7 +52,7 @@ def hmc_draws(task: Task, sampler: Sampler, step_size: float, *, chains: int, bu
 
 
 def truth_record(draws: Array, name: str, sampler: Mapping[str, Any], burn_in: int) -> dict[str, Any]:
-    """The record that `Truth.of_record` reads, of draws (n, C, D). `RunError` where they are not good enough."""
+    """Return the record for `Truth.of_record`, from draws (n, C, D); raise `RunError` if they miss the limits."""
     truth = Truth.of_points(draws.reshape(-1, draws.shape[2]))
     ess, ess2, rhat = _quality(draws - truth.mean, truth.directions)
     if not (rhat < RHAT_LIMIT and min(ess.min(), ess2.min()) > ESS_LIMIT):
@@ -82,9 +82,9 @@ def truth_record(draws: Array, name: str, sampler: Mapping[str, Any], burn_in: i
 
 
 def _quality(centred: Array, along: Array) -> tuple[Array, Array, float]:
-    """Bulk ESS of z and of z^2 (K,) of draws (n, C, D) along directions (K, D), and the worst R-hat of all."""
+    """Return the bulk ESS of z and of z^2 (K,) of draws (n, C, D) along directions (K, D), and the worst R-hat."""
     parts = []
-    for few in np.array_split(along, -(-len(along) // 16)):  # a rank transform of all of them takes gigabytes
+    for few in np.array_split(along, -(-len(along) // 16)):  # a rank transform of all directions takes gigabytes
         z = centred @ few.T
         worst = [rank_normalised_split_rhat(f).max() for f in (z, z**2)]
         parts.append((bulk_ess(z), bulk_ess(z**2), max(worst)))

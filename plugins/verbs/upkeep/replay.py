@@ -46,10 +46,10 @@ class ReplayRequest:
 class Replay:
     """The result of a replay.
 
-    differences   the first differences, file by file; empty: the same bits in everything that was compared
+    differences   the first difference in each array and field; if empty, all that was compared has the same bits
     compared      what was compared; `missing` is what could not be compared, with the reason
-    environment   entry -> (then, now), where they differ
-    damaged       kept files whose checksum is not the one in result.json; True where the replay made the file as it was
+    environment   entry -> (then, now), for entries that differ
+    damaged       kept files whose checksum is not the one in result.json; True if the replay reproduced the original
     last_finite   for a diverged run: the position of the chain one step before
     trace         for a failed run: the traceback
     """
@@ -70,7 +70,7 @@ class Replay:
         return not self.differences and not self.missing and bool(self.compared)
 
     def why(self) -> list[str]:
-        """The facts that may explain the differences, or a statement that there are none."""
+        """Return the facts that may explain the differences, or a statement that there are none."""
         found = [*self.asked.changes]
         for file, made_again in self.damaged.items():
             how = "; the replay made it as it was written" if made_again else ""
@@ -84,10 +84,10 @@ class Replay:
 
 
 def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> ReplayRequest:
-    """The replay request for an attempt.
+    """Return the replay request for an attempt.
 
-    Raises `UsageError` where code, engine or data are not the attempt's, unless `anyway`; `PluginError` where the code
-    is not there; `DataError` where the records do not read.
+    Raise `UsageError` if code, engine or data are not those of the attempt, unless `anyway`; `PluginError` if the code
+    is missing; `DataError` if the records cannot be read.
     """
     stored, damage = attempt.read_result()
     if stored is None:
@@ -113,7 +113,7 @@ def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> ReplayRequ
 
 
 def replay(asked: ReplayRequest, job: Job, listen: Listener) -> Replay:
-    """Repeat the run in a worker, in a temporary folder, and compare."""
+    """Repeat the run in a worker, in a temporary folder, and compare it with the attempt."""
     with tempfile.TemporaryDirectory(prefix="bench-replay-") as folder:
         if not asked.stored.get("truth"):  # its metrics were computed without one
             job = replace(job, results=Path(folder))
@@ -157,13 +157,13 @@ def _compared(asked: ReplayRequest, done: Mapping[str, Any]) -> Replay:
 
 
 def _damaged(stored: Path, new: Path, kept: Mapping[str, str]) -> dict[str, bool]:
-    """Damaged files of the attempt, and whether the replay reproduced their original content."""
+    """Return the damaged files of the attempt, and whether the replay reproduced their original content."""
     wrong = [f for f, digest in kept.items() if (stored / f).exists() and checksum(stored / f) != digest]
     return {file: (new / file).exists() and checksum(new / file) == kept[file] for file in wrong}
 
 
 def _environment(stored: Path, new: Path) -> dict[str, tuple[Any, Any]]:
-    """The entries in which two environments differ, flat: "packages.torch", "code.sgmcmc-bench.commit"."""
+    """Return the entries in which two environments differ, flat: "packages.torch", "code.sgmcmc-bench.commit"."""
     then, now = (_flat(read_json(folder / "environment.json") or {}) for folder in (stored, new))
     names = [name for name in dict.fromkeys([*then, *now]) if name != "id"]
     return {name: (then.get(name), now.get(name)) for name in names if then.get(name) != now.get(name)}

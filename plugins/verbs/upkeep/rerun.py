@@ -1,4 +1,4 @@
-"""A run repeated in a worker process, in a folder aside."""
+"""The repetition of a run in a worker process, in a separate folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.system.errors import DataError
 
 
 def rerun(job: Job, folder: Path, send: Send) -> dict[str, Any]:
-    """Repeat the one run of a job, with its attempt below `folder`.
+    """Repeat the one run of a job, with its attempt below `folder`, and return a record.
 
     attempt      its directory
     last_finite  the position of the diverged chain one step before, as a list; None if no chain diverged
@@ -36,16 +36,16 @@ def rerun(job: Job, folder: Path, send: Send) -> dict[str, Any]:
 
 
 def _advance(session: Session, send: Send, timeout: float | None) -> dict[str, Any]:
-    told = time.monotonic()
+    last_sent = time.monotonic()
     trace = None
     try:
         with interrupted_after(timeout):
             while not session.finished:
                 session.check_time(timeout)
                 session.advance()
-                if time.monotonic() - told > PROGRESS_SECONDS:
+                if time.monotonic() - last_sent > PROGRESS_SECONDS:
                     send("progress", session.progress())
-                    told = time.monotonic()
+                    last_sent = time.monotonic()
         session.conclude()
     except DataError:
         raise

@@ -1,6 +1,6 @@
-"""Compute metrics of kept draws with the task's current observer, and write them next to the result.
+"""Computes metrics of kept draws with the task's current observer, and writes them next to the result.
 
-This runs in a worker process. A run is refused, with the reason, if not all draws that its observer saw were kept.
+This runs in a worker process. A run is refused, with the reason, if some draws that its observer saw were not kept.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ from plugins.verbs.upkeep.stale_metrics import truth_of
 
 DRAWS = "draws.safetensors"
 BLOCK = 1024
-"""Draws given to an observer at once."""
+"""Draws passed to an observer at once."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """An attempt, its run with the current code, the metrics to compute, and whether to write them: where they differ,
-    or always.
+    """An attempt, its run with the current code, the metrics to compute, and whether to write them.
+
+    If `write`, they are written if they differ, or always if `always`.
     """
 
     path: Path
@@ -54,16 +55,17 @@ class Asked:
 
 
 def rescore(job: Job, asked: Sequence[Asked], send: Send) -> None:
-    """Measure one attempt after the other, each for the job's time limit at most; of each sends "refused" with the
-    reason, or "rescored" with the values and versions that changed, whether anything was written, and all that was
-    measured.
+    """Measure one attempt after the other, each within the job's time limit.
+
+    For each one send "refused" with the reason, or "rescored" with the values and versions that changed, whether
+    anything was written, and all that was measured.
     """
     prepare(job)
     here = environment.collect("cpu", job.distributions)
     for item in asked:
         plugin_process.limit(job.timeout or 0)
         try:
-            told = _one(item, here["code"], job.results)
+            found = _one(item, here["code"], job.results)
         except DiskError:
             raise
         except BenchError as error:
@@ -71,11 +73,11 @@ def rescore(job: Job, asked: Sequence[Asked], send: Send) -> None:
         except Exception as error:  # noqa: BLE001 - a plugin's own failure must not stop the others
             send("refused", {"path": item.path, "reason": f"{type(error).__name__}: {error}"})
         else:
-            send("rescored", {"path": item.path, **told})
+            send("rescored", {"path": item.path, **found})
 
 
 def _one(item: Asked, code: Mapping[str, Any], results: Path) -> dict[str, Any]:
-    """Rescore one attempt: what changed, and whether it was written."""
+    """Rescore one attempt; return what changed, and whether it was written."""
     attempt = Attempt(item.path)
     result = attempt.result()
     if result is None or result["status"] != Status.DONE:
@@ -113,8 +115,9 @@ def _reading(record: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _draws(attempt: Attempt, result: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """All draws (n, C, D) of a run, their steps (n,) and, if they are stored, their log_weights (n, C); `RunError` if
-    some are missing or damaged.
+    """Return all draws (n, C, D) of a run, their steps (n,) and, if they are stored, their log_weights (n, C).
+
+    Raise `RunError` if some are missing or damaged.
     """
     from safetensors.numpy import load
 
@@ -129,7 +132,7 @@ def _draws(attempt: Attempt, result: Mapping[str, Any]) -> dict[str, NDArray[Any
 
 
 def _measure(spec: RunSpec, task: Task, result: Mapping[str, Any], kept: Mapping[str, NDArray[Any]]) -> Outcome:
-    """The observer's metrics of the draws, with their stored weights or those that the schedule gives them."""
+    """Return the observer's metrics of the draws, with their stored weights or those that the schedule gives them."""
     if task.version != spec.task_version:
         raise RunError(f"the task has version {task.version} now, its draws have version {spec.task_version}")
     sampler = instance(spec.sampler.target, spec.sampler.params)

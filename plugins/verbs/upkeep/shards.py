@@ -39,9 +39,9 @@ class Shards:
 
     @classmethod
     def opened(cls, folder: Path) -> Shards:
-        """The shards of a folder, whose files match its manifest; none in a folder without one.
+        """Return the shards of a folder whose files match its manifest; none for a folder without a manifest.
 
-        Raises `DataError` where the folder is damaged.
+        Raise `DataError` if the folder is damaged.
         """
         import pyarrow as pa
 
@@ -59,7 +59,7 @@ class Shards:
         return cls(folder, digests, found)
 
     def contents(self) -> tuple[dict[str, State], dict[str, Verification]]:
-        """What the rows of each attempt are, as `states_of` gives it, and the verification levels in the folder."""
+        """Return the state of each attempt's rows, as `states_of` does, and the verification levels in the folder."""
         states: dict[str, State] = {}
         levels: dict[str, Verification] = {}
         known = set(map(str, Level))
@@ -68,7 +68,7 @@ class Shards:
                 for table, contents in by_table(self._files(shard)).items():
                     load(db, table, contents, self.folder)
                 for attempt, state in states_of(db).items():
-                    states[attempt] = () if attempt in states else state  # where two shards have it, it is written anew
+                    states[attempt] = () if attempt in states else state  # if two shards have it, it is written again
                 for attempt, level, *more in db.execute(f"from {VERIFICATION}").fetchall():
                     if level in known:
                         levels[attempt] = Verification(attempt, Level(level), *more)
@@ -79,7 +79,7 @@ class Shards:
         return read_set(self.folder, MANIFEST, names) or {}
 
     def rows(self, attempts: set[str]) -> dict[str, list[bytes]]:
-        """The rows of some attempts, and those that belong to no attempt, as the contents of Parquet files by table."""
+        """Return the rows of some attempts, and those of no attempt, as the contents of Parquet files by table."""
         import pyarrow as pa
         from pyarrow import compute
 
@@ -94,7 +94,7 @@ class Shards:
         return found
 
     def documents(self, attempts: set[str]) -> dict[tuple[str, str], str]:
-        """The records of some attempts."""
+        """Return the records of some attempts."""
         found: dict[tuple[str, str], str] = {}
         for shard in self._with(attempts):
             there = documents_of(self._files(shard, "document-"))
@@ -106,12 +106,12 @@ class Shards:
 
 
 def shard_of(name: str) -> str:
-    """The shard that a file is of; "" for the files of sets without shards, "source" for sources."""
+    """Return the shard of a file; "" for files of sets without shards, "source" for sources."""
     return name.removesuffix(".parquet").partition("-")[2] if name.endswith(".parquet") else "source"
 
 
 def states_of(db: DuckDBPyConnection) -> dict[str, State]:
-    """Each finished attempt with what its rows are."""
+    """Return the state of each finished attempt: the counts and hashes of its rows by table."""
     total: dict[str, dict[str, State]] = {}
     for table in _OF_ATTEMPT:
         columns = ", ".join(columns_of(table))
@@ -123,7 +123,7 @@ def states_of(db: DuckDBPyConnection) -> dict[str, State]:
 
 
 def documents_of(files: Mapping[str, bytes]) -> dict[tuple[str, str], str]:
-    """The records in exported files: (attempt, file) -> text."""
+    """Return the records in exported files: (attempt, file) -> text."""
     import pyarrow as pa
 
     found: dict[tuple[str, str], str] = {}

@@ -1,4 +1,4 @@
-"""Find finished runs whose metrics differ from the current metrics of their task. Imports no torch."""
+"""Finds finished runs whose metrics differ from the current metrics of their task. Imports no torch."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from result
 where status = '{Status.DONE}' and ($1 is null or list_contains($1, task))
     and ($2 is null or list_contains($2, method))
 order by task, protocol, method, seed, attempt
-"""  # noqa: S608 - a word of ours
+"""  # noqa: S608 - a constant
 
 
 @dataclass(frozen=True)
 class Outdated:
-    """A run to rescore: its row in the store, its attempt, its RunSpec with the current code, and the metrics."""
+    """A run to rescore: its row in the store, its attempt, its RunSpec with the current code, and its metrics."""
 
     row: dict[str, Any]
     attempt: Attempt
@@ -44,7 +44,7 @@ class Outdated:
 
 @dataclass
 class Found:
-    """Runs to measure; attempts whose newer record the database has not read yet; refused runs."""
+    """Runs to measure, attempts whose newer record the database has not read yet, and refused runs."""
 
     runs: list[Outdated] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
@@ -58,9 +58,9 @@ def outdated(
     methods: Sequence[str] | None = None,
     metrics: Collection[str] = (),
 ) -> Found:
-    """The runs that lack a metric of their task or have another version of it; with `metrics`, all runs with those.
+    """Return the runs that lack a metric of their task or have another version of it; with `metrics`, all with those.
 
-    `UsageError` for a metric that none of their tasks has.
+    Raise `UsageError` for a metric that none of their tasks has.
     """
     found = Found()
     names: set[str] = set()
@@ -79,7 +79,7 @@ def outdated(
         known = {metric["name"]: f"{metric['name']} {metric['version']}" for metric in current}
         names |= known.keys()
         lacking = [name for name, version in known.items() if version not in (row["metrics"] or [])]
-        if before != truth:  # it was computed later, or again
+        if before != truth:  # the truth was computed later, or again
             lacking += [name for name in known if before or name in (row["without_value"] or [])]
         wanted = tuple(name for name in known if name in metrics) if metrics else tuple(lacking)
         if not wanted:
@@ -97,13 +97,13 @@ def outdated(
 
 
 def truth_of(attempt: Attempt) -> str | None:
-    """The stored truth that the metrics of a run were computed with."""
+    """Return the checksum of the stored truth with which the metrics of a run were computed, if any."""
     newer, _ = rescored.read(attempt.path)
     record = (newer or {}).get("code") or attempt.result()
     return record.get("truth") if isinstance(record, dict) else None
 
 
 def _on_disk(folder: Path) -> set[str]:
-    """The metrics, with their versions, that were recomputed before."""
+    """Return the metrics, with their versions, that were recomputed before."""
     record, _ = rescored.read(folder)
     return {f"{metric['name']} {metric['version']}" for metric in record["metrics"]} if record else set()

@@ -16,18 +16,18 @@ from harness.system.files import read_json
 
 
 def recorded_spec(attempt: Attempt) -> RunSpec:
-    """The RunSpec of an attempt; `DataError` where its record is not that of the run in whose folder it lies."""
+    """Return the RunSpec of an attempt; raise `DataError` if its record does not match the run key of its folder."""
     record = read_json(attempt.path / "spec.json")
     with suppress(ValueError):
         if record is not None and specs.recorded_key(record) == attempt.path.parent.name:
-            return specs.from_record(record)  # what no key holds, such as the origins, may be damaged all the same
+            return specs.from_record(record)  # entries that no key contains, such as the origins, may still be damaged
     raise DataError(f"{attempt.path}: spec.json is damaged; the run's command repeats it")
 
 
 def offer(registry: Registry, kind: str, part: Component, attempt: Attempt) -> Offer:
-    """The registered plugin with that name now: of several, one with the same code, else one from the same place.
+    """Return the registered plugin with that name; of several, one with the same code, or else from the same place.
 
-    `PluginError` where nobody does.
+    Raise `PluginError` if there is none.
     """
     found = [o for o in registry.offers(f"{kind}s") if o.name == part.name and isinstance(o.info, Info)]
     if not found:
@@ -40,12 +40,12 @@ def offer(registry: Registry, kind: str, part: Component, attempt: Attempt) -> O
 
 
 def installed(offer: Offer, part: Component) -> Component:
-    """The part with the code that an offer has now."""
+    """Return the part with the code that an offer has now."""
     return replace(part, target=offer.target, source=source_hash(offer.target))
 
 
 def code(attempt: Attempt) -> str:
-    """The distributions that an attempt ran with, with versions and commits."""
+    """Return the distributions that an attempt ran with, with versions and commits."""
     known = (read_json(attempt.path / "environment.json") or {}).get("code")
     words = []
     for name, entry in known.items() if isinstance(known, dict) else ():

@@ -1,4 +1,4 @@
-"""Files of draws and predictions that were made elsewhere. They are data: no pickle, nothing in them is executed."""
+"""Files of draws and predictions made by other software. They are data: no pickle, and nothing in them is executed."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from harness import DataError, UsageError
 Array = NDArray[np.float64]
 
 TARGET = "plugins.verbs.upkeep.elsewhere:Elsewhere"
-"""The class that stands for the sampler of such a run."""
+"""The class that stands for the sampler of a run made by other software."""
 LARGEST = 2**33
-"""Bytes of a file; what is in it must fit into memory several times."""
+"""Most bytes of a file; its content must fit into memory several times."""
 ROUNDING = 1e-4
-"""By which the predicted probabilities of a row may miss 1."""
+"""Largest deviation from 1 of the sum of a row's predicted probabilities."""
 
 
 @dataclass(frozen=True)
 class Submission:
-    """What a file holds: draws (n, C, D) with log_weights (n, C) or None; or probabilities (M, K) of the test rows.
+    """The content of a file: draws (n, C, D) with log_weights (n, C) or None; or probabilities (M, K) of test rows.
 
     classes  the true classes (M,) of the test rows, as the sender has them
-    ordered  whether the sender says which test row each one is: `probabilities` and `classes` are in the task's order
+    ordered  whether the file says which test row each one is: `probabilities` and `classes` are in the task's order
     """
 
     draws: Array | None = None
@@ -39,7 +39,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Declared:
-    """What the sender says of a file: data passes of a chain in all, and those before the first draw."""
+    """The sender's statement about a file: all data passes of a chain, and those before the first draw."""
 
     path: Path
     passes: float
@@ -47,7 +47,10 @@ class Declared:
 
 
 def read(path: Path) -> Submission:
-    """The arrays of a .npz, .safetensors or .parquet file; `DataError` where it is none, or they do not fit."""
+    """Return the arrays of a .npz, .safetensors or .parquet file.
+
+    Raise `UsageError` for another file name, and `DataError` if the file cannot be read or its arrays do not fit.
+    """
     known = _arrays(path)
     for name, array in known.items():
         if array.ndim != len(SHAPES[name].split(",")):
@@ -67,7 +70,7 @@ def read(path: Path) -> Submission:
 
 
 def _arrays(path: Path) -> dict[str, Array]:
-    """The known arrays of a file, as float64."""
+    """Return the known arrays of a file, as float64."""
     reader = _READERS.get(path.suffix)
     if reader is None:
         raise UsageError(f"{path}: the name ends in none of {', '.join(_READERS)}")
@@ -78,7 +81,7 @@ def _arrays(path: Path) -> dict[str, Array]:
         arrays = {name: np.asarray(array) for name, array in reader(path).items() if name in SHAPES}
     except DataError:
         raise
-    except Exception as error:  # of a damaged archive, whatever its library has not foreseen
+    except Exception as error:  # for a damaged archive, its library may raise anything
         raise DataError(f"{path} cannot be read: {str(error).partition(chr(10))[0]}") from error
     if wrong := [name for name, array in arrays.items() if array.dtype.kind not in "fiub"]:
         raise DataError(f"{path}: {wrong[0]} is of type {arrays[wrong[0]].dtype}, not of numbers")
@@ -102,7 +105,7 @@ SHAPES = {
 
 
 def _predictions(path: Path, known: dict[str, Array]) -> Submission:
-    """Predictions in the order of the test rows, where the file has their numbers."""
+    """Return the predictions, in the order of the test rows if the file has their numbers."""
     probabilities = known["probabilities"]
     for name in known.keys() & {"rows", "classes"}:
         if len(known[name]) != len(probabilities):
@@ -134,7 +137,7 @@ def _limited(path: Path, size: int) -> None:
 
 
 def _npz(path: Path) -> dict[str, Any]:
-    with zipfile.ZipFile(path) as archive:  # a few bytes can stand for any number of equal ones
+    with zipfile.ZipFile(path) as archive:  # compressed, a few bytes can stand for a huge array
         _limited(path, sum(member.file_size for member in archive.infolist()))
     with np.load(path, allow_pickle=False) as found:
         return {name: found[name] for name in found.files if name in SHAPES}
@@ -151,7 +154,10 @@ def _safetensors(path: Path) -> dict[str, Any]:
 
 
 def _parquet(path: Path) -> dict[str, Any]:
-    """Columns chain, draw, then one for each coordinate; or perhaps row and class, then one for each class."""
+    """Return the arrays of a table with columns chain, draw, and one for each coordinate; or one for each class.
+
+    A table of predictions may also have the columns row and class.
+    """
     import polars as pl
 
     try:
@@ -160,8 +166,8 @@ def _parquet(path: Path) -> dict[str, Any]:
         frame = lazy.collect()
         if "chain" not in frame.columns or "draw" not in frame.columns:
             named = {"row": "rows", "class": "classes"}
-            told = {array: frame[column].to_numpy() for column, array in named.items() if column in frame.columns}
-            return {"probabilities": frame.drop("row", "class", strict=False).to_numpy(), **told}
+            extra = {array: frame[column].to_numpy() for column, array in named.items() if column in frame.columns}
+            return {"probabilities": frame.drop("row", "class", strict=False).to_numpy(), **extra}
         frame = frame.sort("chain", "draw")
         sizes = frame.group_by("chain").agg(pl.len(), pl.col("draw").n_unique().alias("different"))
         chains = len(sizes)

@@ -1,7 +1,7 @@
-"""A folder of results that somebody sent, opened for `bench verify`: its rows, records, draws and sources.
+"""A folder of submitted results, opened for `bench verify`: its rows, records, draws and sources.
 
-Nothing in the folder changes and nothing of it is executed. A results folder is exported aside, so that both kinds are
-read alike; of an exported folder the records of each attempt are laid out aside, where they are checked.
+Nothing in the folder is changed or executed. A results folder is exported to a temporary folder, so that both kinds are
+read alike; the records of each attempt in an exported folder are written to a temporary folder and checked there.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 COMPARED = ("run", "attempt", "metric", "environment", "plugin", "task_version")
-"""Tables that must be what the records say. Files and events are not kept, and curves are compared with a replay."""
+"""Tables that must agree with the records. Files and events are not stored, and curves are compared with a replay."""
 _SOURCE = re.compile(r"source-([0-9a-f]{64})\.json")
 Refused = dict[str, str]
-"""Attempt or file -> why it is not taken."""
+"""For an attempt or a file, why it is refused."""
 
 
 @dataclass
 class Submitted:
     """An opened folder.
 
-    store     its rows; what it says of its own verification is not used
+    store     its rows; its own verification levels are not used
     documents (attempt, file) -> text of spec.json, result.json and rescored.json
-    places    attempt -> directory with its records, and with its draws where the folder has them
-    sources   hash in run keys -> {"target": ..., "files": {name: text}}, each found to have that hash
+    places    attempt -> directory with its records, and with its draws if the folder has them
+    sources   hash in run keys -> {"target": ..., "files": {name: text}}, each with this hash verified
     refused   attempts and files that are damaged or altered
     notes     what was not checked
     """
@@ -64,7 +64,7 @@ class Submitted:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Submitted]:
-    """The folder, checked. Raises `DataError` where it is neither a results folder nor a whole exported one."""
+    """Open and check a folder; raise `DataError` if it is neither a results folder nor a complete exported one."""
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}")
     Ledger(folder).check_version()
@@ -89,7 +89,7 @@ def opened(folder: Path) -> Iterator[Submitted]:
 
 
 def _exported(folder: Path, out: Path) -> tuple[Path, Refused]:
-    """The whole attempts of a results folder, exported; and what is wrong with the others."""
+    """Export the whole attempts of a results folder; return the exported folder and what is wrong with the others."""
     ledger = Ledger(folder)
     refused: Refused = {}
     for key in ledger.all_keys():
@@ -106,7 +106,7 @@ def _exported(folder: Path, out: Path) -> tuple[Path, Refused]:
 
 
 def _lay_out(found: Submitted, folder: Path) -> None:
-    """Lay out the records of each attempt as a results folder has them, and compare its rows with them."""
+    """Write the records of each attempt as in a results folder, and compare its rows with them."""
     texts: dict[str, dict[str, bytes]] = {}
     for (attempt, file), text in found.documents.items():
         if file in DOCUMENTS:
@@ -124,10 +124,10 @@ def _lay_out(found: Submitted, folder: Path) -> None:
     with connection.in_memory() as db, found.store.reading() as theirs:
         ingest(db, News(records))
         for table in COMPARED:
-            have, said = _rows(db, table), _rows(theirs, table)
+            have, stated = _rows(db, table), _rows(theirs, table)
             for record in records:
                 keys = {tuple(row[name] for name in _key(table)) for row in record.rows.get(table, ())}
-                if any(said.get(key) != have.get(key) for key in keys | ({(record.attempt,)} & said.keys())):
+                if any(stated.get(key) != have.get(key) for key in keys | ({(record.attempt,)} & stated.keys())):
                     found.refused.setdefault(record.attempt, f"its row in {table} is not what its records say")
 
 
@@ -136,17 +136,17 @@ def _key(table: str) -> tuple[str, ...]:
 
 
 def _rows(db: DuckDBPyConnection, table: str) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
-    """The rows of a table by its key. The rows themselves: DuckDB's hash would not hinder a forger."""
+    """Return the rows of a table by its key. They are not hashed: DuckDB's hash would not hinder a forger."""
     found: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
     key = ", ".join(_key(table))
-    query = f"select {key}, {', '.join(columns_of(table))} from {table} order by all"  # noqa: S608 - names of ours
+    query = f"select {key}, {', '.join(columns_of(table))} from {table} order by all"  # noqa: S608 - names from `TABLES`
     for row in db.execute(query).fetchall():
         found.setdefault(row[: len(_key(table))], []).append(row)
     return found
 
 
 def _record(folder: Path, row: Mapping[str, Any], files: dict[str, bytes]) -> reader.Record:
-    """Lay out one attempt and read it. Raises `Malformed` or `ValueError` where it is not whole."""
+    """Write the records of one attempt and read them; raise `Malformed` or `ValueError` if it is not complete."""
     name, key = row["attempt"], row["run_key"]
     if not NAME.fullmatch(name) or not KEY.fullmatch(key) or row["path"] != f"runs/{key[:2]}/{key}/{name}":
         raise Malformed("its row names another attempt, run or place")
@@ -167,7 +167,7 @@ def _record(folder: Path, row: Mapping[str, Any], files: dict[str, bytes]) -> re
 
 
 def _check_truths(found: Submitted, folder: Path) -> None:
-    """Compare the truths that `bench truth` stored in a results folder with their checksums; what is not checked."""
+    """Check the checksums of stored truths in a results folder, and note how many attempts used a truth."""
     for name in sorted(path.name for path in (folder / "truths").glob("*.json")):
         record = read_json(folder / "truths" / name)
         if record is None or SEAL not in record or not seal_holds(record):
@@ -194,9 +194,9 @@ def _take_source(found: Submitted, name: str, digest: str, content: bytes) -> No
 
 
 def refuse_known(found: Submitted, board: Path, levels: Mapping[str, Level] | None = None) -> None:
-    """Refuse attempts at runs that a board has from somebody else, unless these are verified less far.
+    """Refuse attempts at runs that a board has from another sender, unless they are verified further than those.
 
-    levels    of the submitted attempts, as they were found; before, what a replay would give at best
+    levels    those found for the submitted attempts; if None, the best that a replay could give is assumed
     """
     files = read_set(board, MANIFEST) if (board / MANIFEST).exists() else None
     if not files:
@@ -222,9 +222,11 @@ def refuse_known(found: Submitted, board: Path, levels: Mapping[str, Level] | No
 
 
 def code_of(found: Submitted, folder: Path) -> tuple[list[str], list[str]]:
-    """Write the submitted modules of samplers, schedules and tasks that stand alone; their files, and notes on others.
+    """Write the submitted modules of samplers, schedules and tasks that consist of one file.
 
-    Nothing is executed. Modules of built-in plugins, and of packages, are not written: packages have to be installed.
+    Return the paths of the files, and notes on the others.
+
+    Nothing is executed. Modules of built-in plugins and of packages are not written: packages have to be installed.
     """
     written: dict[str, str] = {}
     notes = []

@@ -1,16 +1,16 @@
-"""The moments of functions of theta by parallel tempering: whether independent chains have missed a mode.
+"""The moments of functions of theta by parallel tempering, which show whether independent chains have missed a mode.
 
-Replicas at R rungs see
+Replicas at R rungs sample from exp(-U_b) with
 
     U_b(theta) = b U(theta) + (1 - b) U_0(theta),    1 = b_1 > ... > b_R = 0,
 
-where exp(-U_0) is the prior of a posterior, else a normal wider than the starting points. Each makes HMC steps of its
-own; then neighbours swap with probability min(1, exp((b_i - b_j)(V_i - V_j))), V = U - U_0, the even pairs and the odd
-ones in turn. The law of the first rung is exp(-U), exactly. During the burn-in the rungs are placed so that
-all pairs of neighbours are refused equally often.
+where exp(-U_0) is the prior of a posterior, or otherwise a normal wider than the starting points. Each makes HMC steps
+of its own; then neighbours swap with probability min(1, exp((b_i - b_j)(V_i - V_j))), V = U - U_0, alternating between
+the even pairs and the odd ones. The law of the first rung is exp(-U), exactly. During the burn-in the rungs are placed
+so that all pairs of neighbours are rejected equally often.
 
 Source: C. J. Geyer, "Markov chain Monte Carlo maximum likelihood", 1991; S. Syed, A. Bouchard-Cote, G. Deligiannidis,
-A. Doucet, "Non-reversible parallel tempering", JRSS B 84, 2022 (pairs in turn, places of the rungs, round trips).
+A. Doucet, "Non-reversible parallel tempering", JRSS B 84, 2022 (alternating pairs, places of the rungs, round trips).
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 LARGEST = 50
-"""Parameters of a task that is checked."""
+"""Most parameters of a task that is checked."""
 LADDERS, RUNGS = 8, 16
 LEAPFROG, JITTER, ACCEPTANCE = 16, 0.5, 0.8
 STAGES = 6
-"""Of the burn-in, of doubled lengths: the rungs move after each."""
+"""Stages of the burn-in, whose lengths double; the rungs move after each but the last."""
 FIRST_STEP = 0.1
-"""Of a leapfrog step; it adapts during the burn-in."""
+"""The first leapfrog step; it adapts during the burn-in."""
 WIDER = 2.0
-"""Sd of exp(-U_0) over that of the starting points, where there is no prior."""
+"""Sd of exp(-U_0) over that of the starting points, if there is no prior."""
 
 
 @dataclass
 class Ladders:
-    """LADDERS x RUNGS replicas, ladder by ladder: theta (C, D), V and U_0 (C,), and their gradients."""
+    """LADDERS x RUNGS replicas, ladder by ladder: theta (C, D), V and U_0 (C,), and the gradients of both."""
 
     problem: Problem
     base: Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -63,7 +63,7 @@ class Ladders:
         self.log_step = self.theta.new_full((len(self.theta), 1), np.log(FIRST_STEP))
         self.at = self._evaluated(self.theta)
         self.adapted = 0
-        self.visited = torch.zeros(LADDERS, RUNGS, dtype=torch.bool)  # the replica was at the last rung since the first
+        self.visited = torch.zeros(LADDERS, RUNGS, dtype=torch.bool)  # at the last rung since it was at the first
         self.restart()
 
     def restart(self) -> None:
@@ -72,23 +72,23 @@ class Ladders:
         self.accepted, self.steps, self.round_trips = torch.zeros(RUNGS, dtype=torch.float64), 0, 0
 
     def _evaluated(self, theta: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """U - U_0 and U_0 (C,), and their gradients."""
+        """Return U - U_0 and U_0 (C,), and their gradients."""
         base, slope = self.base(theta)
         energy, gradient = self.problem.energy_and_gradient(theta, None)
         return energy - base, base, gradient - slope, slope
 
     def _at_rungs(self, at: tuple[Tensor, Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        """U_b (C,) and its gradient (C, D)."""
+        """Return U_b (C,) and its gradient (C, D)."""
         b = self.betas.repeat(LADDERS)
         return b * at[0] + at[1], b[:, None] * at[2] + at[3]
 
     def _slope(self, theta: Tensor) -> Tensor:
-        """The gradient of U_b (C, D)."""
+        """Return the gradient of U_b (C, D)."""
         b = self.betas.repeat(LADDERS)[:, None]
         return b * self.problem.gradient(theta, None) + (1 - b) * self.base(theta)[1]
 
     def advance(self, *, adapting: bool) -> None:
-        """An HMC step of every replica, then swaps."""
+        """Make an HMC step of every replica, then swaps."""
         new = {"generator": self.generator, "dtype": torch.float64}
         count = len(self.theta)
         jitter = 1 + JITTER * (2 * torch.rand(count, 1, **new) - 1)
@@ -137,7 +137,7 @@ class Ladders:
         self.visited[:, 0] = False
 
     def replace_rungs(self) -> None:
-        """Place the rungs so that all pairs of neighbours are refused equally often, by the refusals counted so far."""
+        """Place the rungs so that all pairs of neighbours are rejected equally often, by the rejections counted."""
         refused = (1 - self.taken / self.tried).clamp(min=1e-3).numpy()
         barrier = np.concatenate([[0.0], refused.cumsum()])
         wanted = np.linspace(0, barrier[-1], RUNGS)
@@ -145,12 +145,15 @@ class Ladders:
 
     @property
     def first(self) -> Tensor:
-        """theta of the first rung of each ladder, (LADDERS, D)."""
+        """theta (LADDERS, D) of the first rung of each ladder."""
         return self.theta.view(LADDERS, RUNGS, -1)[:, 0]
 
 
 def tempered_functions(task: Task, draws: int, send: Send) -> dict[str, Any]:
-    """The moments of the task's functions by `draws` draws of each ladder, with swaps and round trips."""
+    """Return the moments of the task's functions by `draws` draws of each ladder, with swaps and round trips.
+
+    Raise `RunError` if a function is not finite at some draws.
+    """
     begun, burn_in = time.process_time(), max(draws // 2, 2**STAGES)
     torch.set_num_threads(1)
     send("say", {"text": f"{LADDERS} ladders of {RUNGS} rungs, {burn_in} + {draws} draws"})
@@ -187,7 +190,7 @@ def tempered_functions(task: Task, draws: int, send: Send) -> dict[str, Any]:
 
 
 def base_of(task: Task, starts: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-    """U_0 (C,) and its gradient (C, D)."""
+    """Return the function that computes U_0 (C,) and its gradient (C, D)."""
     if isinstance(task, DataTask):
         return lambda theta: (-task.log_prior(theta), task.prior_gradient(theta))
     centre, sd = starts.mean(0), WIDER * starts.std(0).clamp(min=1e-3)

@@ -1,7 +1,7 @@
 """The moments of a task's target by long HMC, in a worker process.
 
-Pilot runs find the covariance; the last run moves in coordinates in which it is the identity, so that correlations and
-scales do not slow it down. A linear change of coordinates leaves HMC exact.
+Pilot runs find the covariance; the last run uses coordinates in which the covariance is the identity, so that
+correlations and scales do not slow it down. A linear change of coordinates leaves HMC exact.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ PILOTS, PILOT_STEPS = 3, 400
 """Half of the steps of a pilot run are burn-in."""
 SAMPLER = {"leapfrog": 8, "jitter": 0.5, "acceptance": 0.8}
 ACCEPTANCE = (0.5, 0.98)
-"""Of every chain: below, it hardly moves; above, the step size was not adapted."""
+"""Limits for every chain: below, it hardly moves; above, the step size was not adapted."""
 SMALL = 1e-4
-"""Of the difference quotient that the gradient is compared with: its error is about the square of this."""
+"""Width of the difference quotient that is compared with the gradient; its error is about the square of this."""
 NEAR = 0.01
-"""How far from a starting point without a gradient the two are compared."""
+"""Distance from a starting point with gradient 0 at which the two are compared."""
 ROUNDING = 1e-6
-"""What the quotient may be wrong by, per unit of the energy, where the gradient is near 0."""
+"""Allowed error of the quotient, per unit of the energy, if the gradient is near 0."""
 
 
 class Whitened(Problem):
@@ -66,29 +66,29 @@ class Whitened(Problem):
         self.mean, self.root = torch.from_numpy(mean), torch.from_numpy(root)
 
     def initial(self) -> Tensor:
-        """The starting points of the problem."""
+        """Return the starting points of the problem, as z."""
         return torch.linalg.solve_triangular(self.root, (self.inner.initial() - self.mean).T, upper=False).T
 
     def energy(self, theta: Tensor, batch: Mapping[str, Tensor] | None) -> Tensor:
-        """U (C,), whatever the batch."""
+        """Return U (C,) on all the data."""
         return self.inner.energy(self.mean + theta @ self.root.T, None)
 
     def energy_and_gradient(self, theta: Tensor, batch: Mapping[str, Tensor] | None) -> tuple[Tensor, Tensor]:
-        """U (C,) and R' grad U (C, D)."""
+        """Return U (C,) and R' grad U (C, D)."""
         energy, gradient = self.inner.energy_and_gradient(self.mean + theta @ self.root.T, None)
         return energy, gradient @ self.root
 
     def gradient(self, theta: Tensor, batch: Mapping[str, Tensor] | None) -> Tensor:
-        """R' grad U (C, D)."""
+        """Return R' grad U (C, D)."""
         return self.inner.gradient(self.mean + theta @ self.root.T, None) @ self.root
 
     def observer(self, *_: Any) -> Observer:
-        """None: the draws are recorded."""
+        """Raise `NotImplementedError`: the draws are recorded without an observer."""
         raise NotImplementedError
 
 
 def whitened(task: Task, mean: Array, root: Array) -> Task:
-    """The task in the coordinates z of theta = mean + R z, in float64."""
+    """Return the task in the coordinates z of theta = mean + R z, in float64."""
     cls: Any = type(task)
 
     def build(self: Any, streams: Sequence[Streams], device: str) -> Problem:
@@ -100,9 +100,9 @@ def whitened(task: Task, mean: Array, root: Array) -> Task:
 
 
 def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
-    """The record that `Truth.of_record` reads, or of a task with `functions` the one for `Reference.of_record`.
+    """Return the record that `Truth.of_record` reads, or for a task with `functions` that of `Reference.of_record`.
 
-    `UsageError` where the task states a truth or has no gradient, `RunError` where the chains do not agree.
+    Raise `UsageError` if the task states a truth or has no gradient, and `RunError` if the chains do not agree.
     """
     prepare(job)
     spec = job.specs[0]
@@ -149,7 +149,7 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
 
 
 def check_gradient(name: str, task: Task) -> None:
-    """Refuse a target that is random, or whose gradient is not that of its energy: HMC would not be exact."""
+    """Raise `UsageError` if a target is random, or its gradient is not that of its energy: HMC would not be exact."""
     problem = task.build([Streams(0, chain, ("truth",)) for chain in range(2)], "cpu")
     x = problem.initial()
     x = x + NEAR * (problem.gradient(x, None).norm(dim=1, keepdim=True) == 0)  # chains may start at a mode
@@ -167,7 +167,7 @@ def check_gradient(name: str, task: Task) -> None:
 
 
 def _moments(name: str, points: Array) -> tuple[Any, Any]:
-    """Mean and Cholesky factor of the covariance of points (n, D), which need not be many."""
+    """Return the mean and the Cholesky factor of the covariance of points (n, D); a small number of points suffices."""
     covariance = np.atleast_2d(np.cov(points.T))
     try:
         root = np.linalg.cholesky(0.99 * covariance + 0.01 * np.diag(np.diag(covariance)))
@@ -177,10 +177,10 @@ def _moments(name: str, points: Array) -> tuple[Any, Any]:
 
 
 def quantiles(draws: Array) -> dict[str, Any]:
-    """The quantiles (K, m) of draws (n, C, D) along the truth's directions, and their Monte Carlo errors.
+    """Return the quantiles (K, m) of draws (n, C, D) along the truth's directions, and their Monte Carlo errors.
 
-    An error is half the distance of the quantiles at the levels of the central 68 % of a beta distribution, as many
-    draws counted as the effective size for the indicator of the quantile.
+    An error is half the distance between the quantiles at the levels of the central 68 % of a beta distribution, with
+    the effective size for the indicator of the quantile as the number of draws.
     """
     levels, along = quantile_levels(), Truth.of_points(draws.reshape(-1, draws.shape[2])).directions
     found, errors = [], []

@@ -1,11 +1,11 @@
-"""How far the numbers of a submission can be verified: what `bench verify` does after the files were checked.
+"""The verification of the numbers in a submission: what `bench verify` does after the files were checked.
 
-Runs of each row are chosen by a hash of a salt and the run key, which the sender could not know, and repeated here. In
-the environment that the sender had, the bits must be equal. On another machine rounding differs, and with it every draw
-of a chaotic chain; there the metrics of the row's runs and of the repeated ones are compared as two samples.
+Runs of each row are chosen by a hash of a salt, which the sender could not know, and the run key, and are repeated
+here. In the environment that the sender had, the bits must be equal. On another machine rounding differs, and with it
+every draw of a chaotic chain; there the metrics of the row's runs and of the repeated ones are compared as two samples.
 
 A run that was made on a GPU is repeated on a GPU only. If its bits differ, the same test decides, even if both
-environments are equal: their records lack some of what decides the bits on a GPU, such as the version of the driver.
+environments are equal: their records lack some facts that decide the bits on a GPU, such as the version of the driver.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ from plugins.verbs.upkeep.submission import TARGET
 from plugins.verbs.upkeep.submitted import Submitted
 
 LEVEL = 0.01
-"""Of the test on another machine: the share of honest rows that it refuses, by Holm over the row's numbers."""
+"""Level of the test on another machine: the share of honest rows that it refuses, by Holm over the row's numbers."""
 ROUNDING = 1e-3
-"""By which a metric of kept draws, which are float32, may differ from the one of the run."""
+"""Largest relative difference between a metric of kept draws, which are float32, and the one of the run."""
 FEWEST = 3
-"""Reported runs that such a test needs."""
+"""Least number of reported runs for this test."""
 REPEATED = 5
-"""Runs that it repeats. Of five reported and five repeated runs, as of 200 seeds each of three samplers on gaussian2d,
-mixture5 and blr-heart, it refuses up to 1 % of honest rows, and finds a joint error that was divided by 5 in 9 to 89 %
-of rows, by 10 in 27 to 100 %. With one repeated run it finds the latter in 3 to 18 %.
+"""Runs that are repeated for this test. With five reported and five repeated runs, drawn from 200 seeds each of three
+samplers on gaussian2d, mixture5 and blr-heart, it refuses up to 1 % of honest rows. It detects a joint error that was
+divided by 5 in 9 to 89 % of rows, and by 10 in 27 to 100 %. With one repeated run it detects the latter in 3 to 18 %.
 """
 DRAWS = "draws.safetensors"
 COUNTED = ("steps_done", "passes", "passes_per_step", "draws_kept")
-"""Of a result, what no rounding changes."""
+"""Entries of a result that rounding does not change."""
 BY_CHOICE = ("draws_stored", "draws_stride")
-"""Of a result, what `--draws` decides."""
+"""Entries of a result that `--draws` decides."""
 DESCRIBED = ("unit", "direction", "target", "primary")
-"""Of a metric, what reports take from the runs."""
+"""Entries of a metric that reports take from the runs."""
 RESCORE = "plugins.verbs.upkeep.rescore:rescore"
 UNLIKE = ("id", "code", "cores")
-"""Entries in which the environments of equal bits may differ."""
+"""Entries in which two environments with equal bits may differ."""
 
 Row = dict[str, Any]
 Array = NDArray[np.float64]
@@ -78,7 +78,7 @@ class Contradiction(Exception):  # noqa: N818 - a finding
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found of one row: its level, in words how, and whether its numbers are wrong (`refused`)."""
+    """The result for one row: its level, an explanation (`how`), and whether its numbers are wrong (`refused`)."""
 
     attempts: Sequence[Row]
     level: Level
@@ -86,23 +86,23 @@ class Verdict:
     refused: bool = False
 
     def records(self, salt: str) -> dict[str, Verification]:
-        """What an exported folder keeps of it, by attempt."""
+        """Return what an exported folder stores about the row, by attempt."""
         used = salt if self.level in (Level.REPEATED, Level.REPLAYED) else ""
         return {row["attempt"]: Verification(row["attempt"], self.level, self.how, used) for row in self.attempts}
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """A run that was repeated here: its record, and how its bits first differ from the submitted ones ("": equal)."""
+    """A run that was repeated here: its record, and the first difference of its bits ("" if they are equal)."""
 
     record: Record
     difference: str
 
 
 def rows_of(found: Submitted) -> list[list[Row]]:
-    """The attempts that count, by row of a leaderboard: they differ in nothing but the seed.
+    """Return the attempts that count, grouped by row of a leaderboard: they differ in nothing but the seed.
 
-    Trials of `bench tune`, and attempts beside the one that counts, are left out: nothing would verify them.
+    Trials of `bench tune` and attempts that do not count are left out, because nothing would verify them.
     """
     query = """select attempt, run_key, group_key, method, task, protocol, seed, status from result
     order by task, protocol, method, group_key, seed"""
@@ -114,18 +114,18 @@ def rows_of(found: Submitted) -> list[list[Row]]:
 
 
 def chosen(rows: Iterable[Row], salt: str) -> list[Row]:
-    """The runs of a row that ended, in the order in which they are to be repeated: by SHA-256(salt:run key)."""
+    """Return the runs of a row that have ended, in the order in which to repeat them: by SHA-256(salt:run key)."""
     ended = [row for row in rows if row["status"] in FINAL]
     return sorted(ended, key=lambda row: hashlib.sha256(f"{salt}:{row['run_key']}".encode()).hexdigest())
 
 
 @dataclass(frozen=True)
 class Verifier:
-    """Verifies the rows of one submission.
+    """A verifier for the rows of one submission.
 
     found    the opened submission
-    job      where to repeat runs, with the results folder that has stored truths; the runs are filled in
-    plugins  the installed ones, and the submitted code where its execution was asked for
+    job      where to repeat runs, with the results folder that has stored truths; its runs are filled in
+    plugins  the installed ones, and the submitted code if its execution was requested
     """
 
     found: Submitted
@@ -133,7 +133,7 @@ class Verifier:
     plugins: Registry
 
     def verdict(self, rows: Sequence[Row], salt: str, replays: int) -> Verdict:
-        """Rescore the runs of one row whose draws were sent, and repeat some of its runs."""
+        """Rescore the runs of one row whose draws were sent, repeat some of its runs, and return the verdict."""
         done: list[str] = []
         level = Level.REPORTED
         try:
@@ -154,9 +154,11 @@ class Verifier:
         return Verdict(rows, level, "; ".join(done))
 
     def _replay(self, rows: Sequence[Row], order: Sequence[Row], replays: int) -> tuple[Level, str]:
-        """Repeat runs of a row: its level by them, and how they agree. `BenchError` says why they cannot be compared.
+        """Repeat runs of a row; return the level that follows, and how they agree.
 
-        If the bits differ, at least five runs are repeated, or all there are: one says little about a mean.
+        Raise `Contradiction` if they disagree, and `BenchError` if they cannot be compared.
+
+        If the bits differ, at least five runs are repeated, or all if there are fewer: one says little about a mean.
         """
         if not order:
             raise RunError("no run of it ended")
@@ -185,12 +187,12 @@ class Verifier:
         return Level.REPEATED, f"{seeds} {where}, with numbers of the same mean: {found}"
 
     def _repeated(self, row: Row) -> Repeated:
-        """Repeat one run and compare it; `Contradiction` where it differs in the environment that it was made in."""
+        """Repeat one run and compare it; raise `Contradiction` if it differs although its environment is the same."""
         attempt = self.found.places[row["attempt"]]
         run = replay.request(attempt, self.plugins, anyway=False)
         if truth_of(attempt):
             raise RunError("its metrics were computed with a truth that `bench truth` computed there")
-        newer, _ = rescored.read(attempt.path)  # reports show its metrics and curves, which are of the kept draws
+        newer, _ = rescored.read(attempt.path)  # reports show its metrics and curves, which come from the kept draws
         with tempfile.TemporaryDirectory(prefix="bench-verify-") as folder:
             results, device = Path(folder), _device(run.spec)
             job = replace(
@@ -222,7 +224,7 @@ class Verifier:
         return Repeated(record, difference)
 
     def _check_labels(self, rows: Sequence[Row]) -> None:
-        """Raise where method, budget and origins of settings, which no key holds, are not those of a row's runs."""
+        """Raise `RunError` if method, budget and origins, which no key contains, do not give the row's runs."""
         labelled: dict[str, list[RunSpec]] = {}
         for row in rows:
             spec = self._current(self.found.places[row["attempt"]])
@@ -242,7 +244,7 @@ class Verifier:
                 raise RunError(f"what its record says of {said} gives another run")
 
     def _differing_curves(self, attempt: Attempt, record: Record) -> str:
-        """The first curve of the submission that is not the one of the repeated run; "" if there is none."""
+        """Return the first curve of the submission that differs from the repeated run; "" if there is none."""
         own = self._curves([attempt.id])
         here = {curve.name: curve for curve in record.curves}
         for name in sorted(own.keys() | here.keys()):
@@ -256,7 +258,7 @@ class Verifier:
         return ""
 
     def _curves(self, attempts: Sequence[str]) -> dict[str, list[tuple[Array, Array]]]:
-        """The curves of attempts as x (n,) and y (C n,), by name."""
+        """Return the curves of attempts as x (n,) and y (C n,), by name."""
         query = "select name, x, y from curve_points where attempt in (select unnest(?::varchar[])) order by attempt"
         found: dict[str, list[tuple[Array, Array]]] = {}
         for row in self.found.store.rows(query, [[*attempts]]):
@@ -265,7 +267,7 @@ class Verifier:
         return found
 
     def _numbers(self, rows: Sequence[Row]) -> dict[str, list[float | None]]:
-        """What is compared on another machine, by name, of the runs that are done."""
+        """Return the numbers that are compared on another machine, by name, for the runs that are done."""
         done = [row["attempt"] for row in rows if row["status"] == Status.DONE]
         query = "select name, value from metric where attempt in (select unnest(?::varchar[])) order by attempt"
         found: dict[str, list[float | None]] = {}
@@ -274,25 +276,26 @@ class Verifier:
         return found | {_of_curve(name): [_size(y) for _, y in pairs] for name, pairs in self._curves(done).items()}
 
     def _rescore(self, rows: Sequence[Row]) -> int:
-        """How many runs of a row could be measured again from their draws; `Contradiction` where a metric differs."""
+        """Measure runs of a row again from their draws, and return how many.
+
+        Raise `Contradiction` if a metric differs.
+        """
         found: dict[Path, tuple[Row, Asked]] = {}
         for row in rows:
             attempt = self.found.places[row["attempt"]]
             if row["status"] == Status.DONE and (attempt.path / DRAWS).exists() and not truth_of(attempt):
                 try:
                     spec = self._current(attempt)
-                except BenchError:  # a replay says why its code is not there
+                except BenchError:  # a replay reports why its code is missing
                     continue
                 names = tuple(metric["name"] for metric in _shown(attempt)["metrics"])
                 found[attempt.path] = row, Asked(attempt.path, spec, names, write=False)
         if not found:
             return 0
-        with tempfile.TemporaryDirectory(
-            prefix="bench-verify-"
-        ) as folder:  # it has no truths, and neither had the runs
+        with tempfile.TemporaryDirectory(prefix="bench-verify-") as folder:  # without truths, as the runs were made
             job = replace(self.job, specs=[one.spec for _, one in found.values()], results=Path(folder))
-            told = self._measure(job, [one for _, one in found.values()], refused=True)
-        for what in told:
+            measured = self._measure(job, [one for _, one in found.values()], refused=True)
+        for what in measured:
             row, _ = found[what["path"]]
             _check_described(row["seed"], _shown(Attempt(what["path"]))["metrics"], what["measured"])
             for change in what["changes"]:
@@ -300,23 +303,26 @@ class Verifier:
                 if not _close(before, after):
                     seed = row["seed"]
                     raise Contradiction(f"{change['metric']} of seed {seed} is {before}, and {after} by its draws")
-        return len(told)
+        return len(measured)
 
     def _measure(self, job: Job, asked: Sequence[Asked], *, refused: bool = False) -> list[dict[str, Any]]:
-        """What rescoring found, by attempt; `RunError` where one cannot be rescored, or it is left out (`refused`)."""
-        told: list[tuple[str, dict[str, Any]]] = []
+        """Return the results of rescoring by attempt.
+
+        A run that cannot be rescored is left out if `refused`, and raises `RunError` otherwise.
+        """
+        messages: list[tuple[str, dict[str, Any]]] = []
         try:
-            call(RESCORE, job, [*asked], listen=lambda kind, what: told.append((kind, what)))
+            call(RESCORE, job, [*asked], listen=lambda kind, what: messages.append((kind, what)))
         except EndedError as error:
             why = plugin_process.ending(error.code, job.timeout or 0)
             raise RunError(f"its draws could not be measured: {why}") from error
-        for kind, what in () if refused else told:
+        for kind, what in () if refused else messages:
             if kind == "refused":
                 raise RunError(f"its metrics are those of `bench rescore`, and of the repeated run: {what['reason']}")
-        return [what for kind, what in told if kind == "rescored"]
+        return [what for kind, what in messages if kind == "rescored"]
 
     def _current(self, attempt: Attempt) -> RunSpec:
-        """The run of an attempt with the code that is there now."""
+        """Return the run of an attempt with the code that is installed now."""
         spec = recorded_spec(attempt)
         sampler, schedule, task = (
             part if part.target == TARGET else installed(offer(self.plugins, kind, part, attempt), part)
@@ -327,7 +333,7 @@ class Verifier:
 
 
 def _device(spec: RunSpec) -> str:
-    """The device on which this machine repeats a run; `RunError` if the run needs a GPU and this machine has none."""
+    """Return the device on which to repeat a run; raise `RunError` if it needs a GPU and this machine has none."""
     if spec.execution.device == "cpu":
         return "cpu"
     if not (found := gpus()):
@@ -336,23 +342,24 @@ def _device(spec: RunSpec) -> str:
 
 
 def _shown(attempt: Attempt) -> dict[str, Any]:
-    """The result of an attempt with the metrics that reports show: those of `bench rescore`, where there are any."""
+    """Return the result of an attempt with the metrics that reports show: those of `bench rescore` if it has any."""
     newer, _ = rescored.read(attempt.path)
     result = attempt.result() or {}
     return {**result, "metrics": (newer or result).get("metrics") or []}
 
 
 def _either(result: Row, measured: Row, reported: Sequence[Row]) -> Row:
-    """A result with each metric as the run or as its kept draws gave it: `bench rescore` may have replaced some."""
+    """Return a result with each metric from the run or from its kept draws: `bench rescore` may have replaced some."""
     values = {metric["name"]: metric.get("value") for metric in reported}
     pairs = zip(result["metrics"], measured["metrics"], strict=True)
     return {**result, "metrics": [a if a["value"] == values.get(a["name"]) else b for a, b in pairs]}
 
 
 def _check_described(seed: int, reported: Sequence[Row], measured: Sequence[Row]) -> None:
-    """Raise where reported metrics are not those that the task measures here, or not described as it does.
+    """Raise if the reported metrics are not those that the task measures here, or are described differently.
 
-    A leaderboard takes the direction, the unit and the version of a metric from the runs.
+    A leaderboard takes the direction, the unit and the version of a metric from the runs. Versions that differ are a
+    `RunError`, other differences a `Contradiction`.
     """
     there, here = ({metric["name"]: metric for metric in found} for found in (reported, measured))
     for name in sorted(there.keys() | here.keys()):
@@ -366,7 +373,7 @@ def _check_described(seed: int, reported: Sequence[Row], measured: Sequence[Row]
 
 
 def _numbers(record: Record) -> dict[str, float | None]:
-    """The same of a run that was repeated."""
+    """Return the metrics and curves of a repeated run as numbers by name."""
     curves = {_of_curve(curve.name): _size(curve.y) for curve in record.curves}
     return {row["name"]: row["value"] for row in record.rows["metric"]} | curves
 
@@ -376,19 +383,19 @@ def _of_curve(name: str) -> str:
 
 
 def _size(y: Array) -> float | None:
-    """The mean square of a curve where it has values."""
+    """Return the mean square of a curve over its finite values; None if it has none."""
     values = y[np.isfinite(y)]
     return float(np.mean(values**2)) if values.size else None
 
 
 def _alike(reported: Sequence[float | None], repeated: Sequence[float | None]) -> float | None:
-    """p of one mean, of two samples of a number; None where there are too few values."""
+    """Return p of equal means for two samples of a number; None if there are too few values."""
     a, b = ([value for value in values if value is not None and np.isfinite(value)] for values in (reported, repeated))
     return same_mean(a, b) if len(a) >= FEWEST and b else None
 
 
 def _kind(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """What decides the bits of a run, of an environment."""
+    """Return the entries of an environment that decide the bits of a run."""
     return {name: value for name, value in environment.items() if name not in UNLIKE}
 
 
