@@ -1,4 +1,4 @@
-"""Execute a plan: shared by `bench run`, `bench nightly` and `bench reproduce`."""
+"""Execute a plan, for `bench run`, `bench nightly` and `bench reproduce`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from harness.system.errors import DataError, UsageError
 from harness.system.locks import PARTS
 
 MANY_RUNS = 1000
-"""Above this number the plan is announced: planning takes over a second."""
+"""Number of runs above which the plan is announced, because planning takes over a second."""
 MAX_LINES = 10
-"""Lines about unfinished runs after a command was stopped."""
+"""Most lines about unfinished runs after a command was stopped."""
 
 
 def execute(
@@ -39,9 +39,9 @@ def execute(
     timeout: float | None = None,
     draws: str = "some",
 ) -> LaunchSummary:
-    """Launch the planned runs that are missing, and print what was done before and how the runs ended.
+    """Launch the planned runs that are missing. Prints what was done before and how the runs ended.
 
-    `timeout` is the time limit of a block of runs in seconds; `draws` says which draws are kept on disk.
+    `timeout` is the time limit of a block of runs in seconds. `draws` says which draws are kept on disk.
     """
     here = context.current()
     missing = [p for p in planned if not (p.standing.done(draws) or (p.standing.failed and not retry))]
@@ -69,13 +69,13 @@ def execute(
 def _elsewhere(
     name: str, launcher: Launcher, missing: Sequence[Planned], blocks: Sequence[Job], places: int, draws: str
 ) -> LaunchSummary:
-    """Submit what is not under way yet; then, unless this command is to leave, wait for all of it."""
+    """Submit the runs that are not under way, and wait for all of them unless the command has --detach."""
     from harness.runs import remote
 
     here = context.current()
     ledger = Ledger(here.results)
     found = remote.submit(name, launcher, blocks, ledger, jobs.make)
-    if found:  # else another command has finished the runs meanwhile
+    if found:  # otherwise another command has finished the runs
         names = ", ".join([job.name for job in found[:MAX_LINES]] + ["..."] * (len(found) > MAX_LINES))
         context.say(f"{context.count(len(found), f'{name} job')}: {names}")
     leave = f"the same command waits for the jobs, `bench status` shows them, `bench cancel` ends them ({here.results})"
@@ -125,7 +125,10 @@ def check_size(requests: Iterable[RunRequest], most: int) -> None:
 
 
 def devices_for(text: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
-    """As `chosen_devices`; "auto" means every GPU if all tasks have `LARGE` parameters or more, else the CPU."""
+    """Return what `chosen_devices` returns, also for "auto".
+
+    "auto" means every GPU if all tasks have at least `LARGE` parameters, else the CPU.
+    """
     if text == "auto" and context.current().launching:
         text = "cpu"
     if text != "auto":
@@ -139,9 +142,9 @@ def devices_for(text: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def chosen_devices(text: str) -> tuple[str, list[str]]:
-    """The kind of device, which is part of the run key, and the devices: n times where it has n shares.
+    """Return the kind of device, which is part of the run key, and the devices.
 
-    A launcher has its own.
+    A device with n shares is listed n times. With --launcher, the launcher's devices are returned.
     """
     if found_launcher := jobs.chosen():
         launcher = found_launcher[1]
@@ -167,7 +170,7 @@ def chosen_devices(text: str) -> tuple[str, list[str]]:
 
 
 def absent_data() -> Callable[[Planned], str]:
-    """A function: why the data of a planned run cannot be used, or "". Each file is checked once."""
+    """Return a function that says why the data of a planned run cannot be used, or "". Each file is checked once."""
     known: dict[DataFile, str] = {}
 
     def absent(planned: Planned) -> str:
@@ -184,14 +187,14 @@ def absent_data() -> Callable[[Planned], str]:
 
 
 def ended(missing: Sequence[Planned], statuses: Mapping[str, str]) -> str:
-    """How the runs of this command ended, including those that did not finish."""
+    """Return a text that says how the runs of this command ended, including those that did not finish."""
     words = [f"{number} {status}" for status, number in sorted(Counter(statuses.values()).items())]
     lost = len(missing) - len(statuses)
     return ", ".join([*words, *([f"{lost} not finished"] if lost > 0 else [])]) or "nothing to do"
 
 
 def shortened(spec: RunSpec) -> str:
-    """What a budget changes besides the length of a run; "" if nothing."""
+    """Return a text about the settings that a budget changes besides the length of a run, or "" if there are none."""
     source = f"protocol {spec.protocol}, {spec.budget}"
     changed = [f"{name}={origin.value}" for name, origin in spec.origins.items() if origin.source == source]
     if not changed:

@@ -81,7 +81,7 @@ def _offers(kind: str) -> list[dict[str, Any]]:
 
 
 def _suites() -> list[dict[str, Any]]:
-    """Each suite, with the facts of the plugin that runs suites."""
+    """Return a row for each suite, with the facts of the plugin that runs suites."""
     registry = context.plugins()
     rows: list[dict[str, Any]] = []
     for plugin, path in registry.suites():

@@ -1,4 +1,4 @@
-"""`bench run`: execute the runs of a command that are missing."""
+"""`bench run`: execute the missing runs of a command."""
 
 from __future__ import annotations
 
