@@ -125,11 +125,11 @@ def _command(name: str, files: tuple[str, ...]) -> Any:
             group.command(name)(verb)
         command = typer.main.get_command(group)
     for one in (command, *getattr(command, "commands", {}).values()):
-        _for_readers(one)
+        _prepare_help(one)
     return command
 
 
-def _for_readers(command: Any) -> None:
+def _prepare_help(command: Any) -> None:
     """Show the examples of a command's docstring below its options, and give the options' values readable names."""
     text, _, examples = (command.help or "").partition("Examples:\n")
     command.help = text.rstrip()
@@ -286,7 +286,7 @@ def _message(error: BaseException) -> tuple[str, int]:
     if isinstance(error, BenchError):
         return str(error), error.exit_code
     if hasattr(error, "format_message"):  # a usage error of typer's own
-        return f"{error.format_message()}{_where_to_read(error)}", 2
+        return f"{error.format_message()}{_help_hint(error)}", 2
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {why(error)}", DataError.exit_code
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":  # of Python, of DuckDB
@@ -296,7 +296,7 @@ def _message(error: BaseException) -> tuple[str, int]:
     return f"internal error: {type(error).__name__}: {error}; --debug shows where", 1
 
 
-def _where_to_read(error: BaseException) -> str:
+def _help_hint(error: BaseException) -> str:
     place = getattr(getattr(error, "ctx", None), "command_path", "")
     return f" See `{place} --help`." if place else ""
 

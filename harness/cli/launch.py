@@ -45,28 +45,28 @@ def execute(
     """
     here = context.current()
     missing = [p for p in planned if not (p.standing.done(draws) or (p.standing.failed and not retry))]
-    _tell_what_is_there(planned, missing, retry=retry)
+    _print_done_before(planned, missing, retry=retry)
     outcome = local.LaunchSummary()
     if missing and draws == "all":
-        _tell_the_size(missing)
+        _print_size(missing)
     if missing:
         chosen = jobs.chosen()
         distributions = tuple(sorted({plugin.distribution for plugin in context.plugins().plugins if plugin.packaged}))
         blocks = local.jobs(missing, here.results, here.plugins, distributions, local.side_by_side(places))
         blocks = [replace(block, timeout=timeout, retry=retry, draws=draws) for block in blocks]
         if chosen:
-            return _elsewhere(*chosen, missing, blocks, len(places), draws)
+            return _submit(*chosen, missing, blocks, len(places), draws)
         try:
             with Progress(blocks, len(places)) as progress:
                 outcome = local.launch(blocks, places, progress.listen, long_is_fine=long_is_fine)
         except (KeyboardInterrupt, local.PreemptedError):
-            _tell_what_is_left(missing)
+            _print_unfinished(missing)
             raise
     context.say(f"results in {here.results}: {ended(missing, outcome.statuses)}")
     return outcome
 
 
-def _elsewhere(
+def _submit(
     name: str, launcher: Launcher, missing: Sequence[Planned], blocks: Sequence[Job], places: int, draws: str
 ) -> LaunchSummary:
     """Submit the runs that are not under way, and wait for all of them unless the command has --detach."""
@@ -92,7 +92,7 @@ def _elsewhere(
     return outcome
 
 
-def _tell_what_is_left(missing: Sequence[Planned]) -> None:
+def _print_unfinished(missing: Sequence[Planned]) -> None:
     """Print the step from which the same command resumes each unfinished run."""
     ledger = Ledger(context.current().results)
     begun: dict[tuple[str, str, int, int], list[int]] = {}
@@ -110,7 +110,7 @@ def _tell_what_is_left(missing: Sequence[Planned]) -> None:
     context.say("; ".join([*more, f"{context.count(left, 'run')} left, {anew} of them not started"]))
 
 
-def _tell_the_size(missing: Sequence[Planned]) -> None:
+def _print_size(missing: Sequence[Planned]) -> None:
     from harness.runs.resume import kept_bytes  # imports torch
 
     size = sum(kept_bytes(p.spec) for p in missing)
@@ -202,7 +202,7 @@ def shortened(spec: RunSpec) -> str:
     return f"{spec.task.name}@{spec.protocol}: the {spec.budget} budget is a short one, with {', '.join(changed)}"
 
 
-def _tell_what_is_there(planned: Sequence[Planned], missing: Sequence[Planned], *, retry: bool) -> None:
+def _print_done_before(planned: Sequence[Planned], missing: Sequence[Planned], *, retry: bool) -> None:
     done = sum(p.standing.cached for p in planned)
     again = sum(p.standing.cached for p in missing)
     failed = [p for p in planned if p.standing.failed]

@@ -61,8 +61,8 @@ class Progress:
             self.block |= dict.fromkeys(block.open, block)
         self.workers = max(1, min(workers, len(jobs)))
         self.failed: set[str] = set()
-        self.told: set[str] = set()
-        self.began = self.said = time.monotonic()
+        self.printed: set[str] = set()
+        self.began = self.printed_at = time.monotonic()
         self.live: rich.live.Live | None = None
 
     def __enter__(self) -> Self:
@@ -105,8 +105,8 @@ class Progress:
         elif kind == "device lost":
             say(f"lost {payload['message']}; it is not used again, and its runs continue on other devices")
         elif kind in ("held", "failed", "died", "stopping"):
-            if payload["message"] not in self.told:  # several blocks may fail for the same reason
-                self.told.add(payload["message"])
+            if payload["message"] not in self.printed:  # several blocks may fail for the same reason
+                self.printed.add(payload["message"])
                 self._print(f"bench: {payload['message']}", "red")
             self._trace(payload.get("traceback"))
         if kind in ("end", "failed", "died", "device lost") and "block" in payload:
@@ -119,18 +119,18 @@ class Progress:
         the other blocks if there are none. It is also expected to need the time that blocks took besides their steps
         (start, compilation, results).
         """
-        heard = [block for block in self.blocks if block.pace]
-        if not heard:
+        started = [block for block in self.blocks if block.pace]
+        if not started:
             return None
         waiting = [block for block in self.blocks if block.open and not block.pace]
-        running = [(b.steps - b.position) * (b.pace or 0.0) for b in heard if b.open]
+        running = [(b.steps - b.position) * (b.pace or 0.0) for b in started if b.open]
         paces: dict[str, list[float]] = {}
-        for block in heard:
+        for block in started:
             paces.setdefault(block.name, []).append(block.pace or 0.0)
         mean = {name: sum(found) / len(found) for name, found in paces.items()}
         other = sum(mean.values()) / len(mean)
-        besides = (time.monotonic() - self.began) * self.workers - sum(block.seconds for block in heard)
-        expected = [b.steps * mean.get(b.name, other) + max(0.0, besides) / len(heard) for b in waiting]
+        besides = (time.monotonic() - self.began) * self.workers - sum(block.seconds for block in started)
+        expected = [b.steps * mean.get(b.name, other) + max(0.0, besides) / len(started) for b in waiting]
         return max([*running, sum([*running, *expected]) / self.workers])
 
     def summary(self) -> str:
@@ -180,8 +180,8 @@ class Progress:
 
     def _trace(self, text: str | None) -> None:
         """Print the traceback of a worker's error once, if the command has --debug."""
-        if text and context.current().debug and text not in self.told:
-            self.told.add(text)
+        if text and context.current().debug and text not in self.printed:
+            self.printed.add(text)
             self._print(text)
 
     def _advance(self, payload: dict[str, Any]) -> None:
@@ -189,8 +189,8 @@ class Progress:
         block.running = True
         for name in ("position", "steps", "rate", "seconds", "step_size"):  # steps: with those of a warm start
             setattr(block, name, payload[name])
-        if not self.live and time.monotonic() - self.said > LINE_SECONDS:
-            self.said = time.monotonic()
+        if not self.live and time.monotonic() - self.printed_at > LINE_SECONDS:
+            self.printed_at = time.monotonic()
             say(
                 f"{self.summary()}, {span(self.seconds_left())} left; {_label(block)}: step {block.position} of "
                 f"{block.steps}, {block.rate:,.0f} steps/s, {_left(block)} left, step size {block.step_size:.3g}"

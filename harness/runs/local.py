@@ -158,7 +158,7 @@ def launch(
                 break
             while waiting and free:
                 children.append(_start(waiting.pop(0), free.pop(0)))
-            for child in _heard(children, listen, outcome):
+            for child in _receive(children, listen, outcome):
                 children.remove(child)
                 if not child.lost:
                     free.append(Place(child.job.device, child.job.slot, child.job.shares))
@@ -203,18 +203,18 @@ def _start(job: Job, where: Place) -> _Child:
     return _Child(placed, process, ours, time.monotonic())
 
 
-def _heard(children: list[_Child], listen: Listener, outcome: LaunchSummary) -> list[_Child]:
+def _receive(children: list[_Child], listen: Listener, outcome: LaunchSummary) -> list[_Child]:
     """Take the messages that have arrived. Returns the children that have ended."""
     ready = set(wait([part for child in children for part in (child.pipe, child.process.sentinel)], timeout=0.5))
-    heard = [child for child in children if child.pipe in ready and _take(child, listen, outcome)]
+    ended = [child for child in children if child.pipe in ready and _take(child, listen, outcome)]
     # A process that the worker left behind may keep the pipe open, although the worker has ended.
-    dead = [child for child in children if child.process.sentinel in ready and child not in heard]
+    dead = [child for child in children if child.process.sentinel in ready and child not in ended]
     for child in dead:
         while child.pipe.poll() and not _take(child, listen, outcome):
             pass
         if not child.ended:
             _report_death(child, listen, outcome)
-    return heard + dead
+    return ended + dead
 
 
 def _take(child: _Child, listen: Listener, outcome: LaunchSummary) -> bool:
@@ -269,17 +269,17 @@ def _stop(children: Sequence[_Child], listen: Listener, outcome: LaunchSummary, 
             child.pipe.send(reason)
     _continue([child.process.pid for child in children])
     deadline = time.monotonic() + GRACE_SECONDS
-    told = time.monotonic() + SILENT_SECONDS
+    notice_at = time.monotonic() + SILENT_SECONDS
     left = list(children)
     try:
         while left and time.monotonic() < deadline:
             try:
-                for child in _heard(left, listen, outcome):
+                for child in _receive(left, listen, outcome):
                     left.remove(child)
             except KeyboardInterrupt:
-                told = 0.0
-            if left and time.monotonic() > told:
-                told = deadline
+                notice_at = 0.0
+            if left and time.monotonic() > notice_at:
+                notice_at = deadline
                 seconds = deadline - time.monotonic()
                 text = f"workers that have not ended: {len(left)}; waiting up to {seconds:.1f} s for their checkpoints"
                 listen("stopping", {"message": text})

@@ -239,7 +239,7 @@ def _cached(offer: Offer, kind: str, params: Mapping[str, Any] | None = None, *a
         text = cache.read("facts", key)
         if text is None:
             asked = f"{target} ({offer.distribution})", kind, arguments or (target, params or {})
-            text = _ours(*asked) if offer.distribution == HARNESS else _outside(*asked)
+            text = _compute_here(*asked) if offer.distribution == HARNESS else _compute_in_child(*asked)
             cache.keep("facts", key, text)
         _known[key] = text
     return json.loads(_known[key])
@@ -253,18 +253,18 @@ def _code() -> str:
     return hash_of({str(file.relative_to(harness)): file.read_bytes() for file in files}, [])
 
 
-def _ours(where: str, kind: str, *asked: Any) -> str:
+def _compute_here(where: str, kind: str, *asked: Any) -> str:
     """Compute a built-in plugin's fact in this process, or in a child if it needs torch, which is not imported yet.
 
     The fork server of the runs imports torch in any case.
     """
     if kind == "sampler" and "torch" not in sys.modules:
         with contextlib.suppress(RunError):  # no child can be started
-            return _outside(where, kind, *asked)
+            return _compute_in_child(where, kind, *asked)
     return work_out(where, kind, *asked)
 
 
-def _outside(where: str, *asked: Any) -> str:
+def _compute_in_child(where: str, *asked: Any) -> str:
     from harness.runs.subprocess_call import EndedError, plugin_call
 
     try:

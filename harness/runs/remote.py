@@ -54,7 +54,7 @@ class Submitted:
     log: dict[str, Any] = field(default_factory=dict)
     state: JobState | None = None
     _seen: dict[str, str] = field(default_factory=dict)
-    _heard: int = 0
+    _messages_read: int = 0
     _missed: int = 0
 
     @property
@@ -95,9 +95,9 @@ class Submitted:
         self._seen[LOG] = version
         found = json.loads(log)
         if found["agent"] != self.log.get("agent"):
-            self._heard = 0
-        self.log, messages = found, found["messages"][self._heard :]
-        self._heard += len(messages)
+            self._messages_read = 0
+        self.log, messages = found, found["messages"][self._messages_read :]
+        self._messages_read += len(messages)
         for kind, payload in messages:
             listen(kind, payload)
         for payload in found["progress"].values():
@@ -197,12 +197,12 @@ def _submit(
     except BaseException:
         _settle(ledger, make)
         raise
-    for (folder, record), called in zip(records.items(), names, strict=True):
+    for (folder, record), engine_name in zip(records.items(), names, strict=True):
         if lock.lost() and not (read_json(_path(ledger, folder.name)) or {}).get("name"):
-            Submitted(folder.name, {**record, "name": called}, launcher, launcher.exchange(folder)).forget(ledger)
+            Submitted(folder.name, {**record, "name": engine_name}, launcher, launcher.exchange(folder)).forget(ledger)
     lock.check()
-    for (folder, record), called in zip(records.items(), names, strict=True):
-        write_json(_path(ledger, folder.name), {**record, "name": called})
+    for (folder, record), engine_name in zip(records.items(), names, strict=True):
+        write_json(_path(ledger, folder.name), {**record, "name": engine_name})
     mine = {folder.name for folder in records}
     return [*before, *(job for job in submitted(ledger, make) if job.ident in mine)]
 
@@ -272,9 +272,9 @@ def follow(
     """
     outcome = LaunchSummary()
     left = list(jobs)
-    asked, silent = -math.inf, list[str]()
+    asked, reported = -math.inf, list[str]()
 
-    def hear(kind: str, payload: dict[str, Any]) -> None:
+    def report(kind: str, payload: dict[str, Any]) -> None:
         about = payload.get("key") or payload.get("block")
         if wanted is not None and about is not None and about not in wanted:
             return
@@ -288,47 +288,47 @@ def follow(
             asked = time.monotonic()
             states, problems = ask(left)
             asking = not problems
-            if problems and problems != silent:
+            if problems and problems != reported:
                 listen("stopping", {"message": f"{'; '.join(problems)}; waiting"})
-            silent = problems
+            reported = problems
         for job in list(left):
             try:
-                job.listen(ledger, hear)
+                job.listen(ledger, report)
             except OSError as error:
                 listen("stopping", {"message": f"{job.label}: its exchange cannot be reached ({error}); waiting"})
                 continue
             why = job.over(states.get(job.ident), asked=asking, cancelled=cancelled)
             forgotten = not _path(ledger, job.ident).exists()
-            if (why is None and not forgotten) or not job.listen(ledger, hear):
+            if (why is None and not forgotten) or not job.listen(ledger, report):
                 continue
             left.remove(job)
-            _close(job, why or "another command ended it", ledger, outcome, hear, draws)
+            _close(job, why or "another command ended it", ledger, outcome, report, draws)
         if left:
             time.sleep(LOOK_SECONDS)
-    _hear_of_others(wanted or (), ledger, outcome, hear, draws)  # runs that belong to no job
+    _report_others(wanted or (), ledger, outcome, report, draws)  # runs that belong to no job
     return outcome
 
 
-def _hear_of_others(keys: Iterable[str], ledger: Ledger, outcome: LaunchSummary, hear: Listener, draws: str) -> int:
+def _report_others(keys: Iterable[str], ledger: Ledger, outcome: LaunchSummary, report: Listener, draws: str) -> int:
     """Report the runs that another command finished. Returns how many there are."""
     found = 0
     for key in keys:
         if outcome.statuses.get(key) not in FINAL and (standing := ledger.standing(key)).done(draws):
-            hear("finished", {"key": key, "status": standing.status, "reason": standing.reason})
+            report("finished", {"key": key, "status": standing.status, "reason": standing.reason})
             found += 1
     return found
 
 
-def _close(job: Submitted, why: str, ledger: Ledger, outcome: LaunchSummary, hear: Listener, draws: str) -> None:
+def _close(job: Submitted, why: str, ledger: Ledger, outcome: LaunchSummary, report: Listener, draws: str) -> None:
     """Delete the record of a job that is over. If some of its runs have no result, report why.
 
     Runs that another command took in count as ended.
     """
     done = sum(outcome.statuses.get(key) in FINAL for key in job.keys)
-    done += _hear_of_others(job.keys, ledger, outcome, hear, draws)
+    done += _report_others(job.keys, ledger, outcome, report, draws)
     if not job.log.get("ended") and done < len(job.keys):
         text = f"{job.label} is over ({why}); {done} of its {len(job.keys)} runs ended; repeat the command to resume"
-        hear("failed", {"message": text, "exit_code": 1, "held": False})
+        report("failed", {"message": text, "exit_code": 1, "held": False})
     job.forget(ledger)
 
 

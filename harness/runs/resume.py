@@ -104,19 +104,19 @@ def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tupl
         attempt.take_over(before, copy=lapsed)
     else:
         attempt = before
-        failed = _half_taken(ledger, attempt, spec, here)
+        failed = _interrupted_take_over(ledger, attempt, spec, here)
         if failed is not None:
             attempt.take_over(failed)
         attempt.describe(spec)  # fields outside the run key may be damaged on disk, or come from another command
     truth = (truths.read(ledger.root, spec) or {}).get(SEAL, "")
     for checkpoint in attempt.checkpoints():
-        if _of_truth(checkpoint, truth) and _draws_fit(attempt, checkpoint, spec):
+        if _compared_with(checkpoint, truth) and _draws_fit(attempt, checkpoint, spec):
             return attempt, checkpoint
     attempt.drop_draws()
     return attempt, None
 
 
-def _half_taken(ledger: Ledger, attempt: Attempt, spec: RunSpec, here: Mapping[str, Any]) -> Attempt | None:
+def _interrupted_take_over(ledger: Ledger, attempt: Attempt, spec: RunSpec, here: Mapping[str, Any]) -> Attempt | None:
     """Return the failed attempt that this one was made to resume, if a kill came before all its files were moved."""
     if any(event["event"] != "created" for event in attempt.events()):
         return None
@@ -130,15 +130,15 @@ def _is_ours(attempt: Attempt, spec: RunSpec, here: Mapping[str, Any]) -> bool:
     """Return whether an attempt has undamaged records of this run and of this environment, on any device."""
     record = read_json(attempt.path / "spec.json") or {}
     there = read_json(attempt.path / "environment.json") or {}
-    alike = _but_for_device(there) == _but_for_device(here)
+    alike = _without_device(there) == _without_device(here)
     return recorded_key(record) == spec.key and is_whole(there) and alike
 
 
-def _but_for_device(environment: Mapping[str, Any]) -> dict[str, Any]:
+def _without_device(environment: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in environment.items() if name not in ("id", "device")}
 
 
-def _of_truth(checkpoint: Arrays, truth: str) -> bool:
+def _compared_with(checkpoint: Arrays, truth: str) -> bool:
     """Return whether the draws up to a checkpoint were compared with the truth of this checksum ("" for none).
 
     Removes the checksum from the checkpoint.

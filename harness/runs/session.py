@@ -54,7 +54,7 @@ class Session:
         self._first_position = loop.position  # negative during a warm start
         if checkpoints:
             self._restore(checkpoints)
-        self._told = {attempt.id for attempt, run in zip(self.attempts, loop.runs, strict=True) if run.divergence}
+        self._reported = {attempt.id for attempt, run in zip(self.attempts, loop.runs, strict=True) if run.divergence}
         where = {"device": job.place, **({"job": job.name} if job.name else {})}
         for attempt in self.attempts:
             with writing():
@@ -117,8 +117,8 @@ class Session:
             if draws is not None:
                 with writing():
                     attempt.append_draws(draws)
-            if run.divergence and attempt.id not in self._told:
-                self._told.add(attempt.id)
+            if run.divergence and attempt.id not in self._reported:
+                self._reported.add(attempt.id)
                 where = {"step": run.divergence.step, "chain": run.divergence.chain, "seed": spec.seed}
                 with writing():
                     attempt.event(Status.DIVERGED, **where)

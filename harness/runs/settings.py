@@ -167,9 +167,9 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
 
 def _with_schedule(method: Method, layer: Layer) -> Layer:
     """Return a layer that names its schedule if it sets parameters of one. The command's layer stays as it is."""
-    speaks = any(name.startswith("schedule.") for name in layer)
-    commanded = any(origin.provenance == "user" for origin in layer.values())
-    if "schedule" in layer or not speaks or commanded:
+    sets_parameters = any(name.startswith("schedule.") for name in layer)
+    from_command = any(origin.provenance == "user" for origin in layer.values())
+    if "schedule" in layer or not sets_parameters or from_command:
         return layer
     return {**layer, "schedule": Origin(method.schedule or "constant", "default", f"method {method.name}")}
 
@@ -264,9 +264,9 @@ def _refuse_unknown(pair: Pair, schedule: Offer, origins: Mapping[str, Origin]) 
         known += [f"{part}.{spec.name}" for spec in plugin_metadata.fields(offer)]
     for name in origins:
         if name not in known:
-            told = "" if origins[name].provenance == "user" else f" (from {origins[name].source})"
+            source = "" if origins[name].provenance == "user" else f" (from {origins[name].source})"
             place = f"{pair.method.name} on {pair.task.name}"
-            raise UsageError(f"unknown setting {name!r:.80}{told} for {place}{suggestions(name, known)}")
+            raise UsageError(f"unknown setting {name!r:.80}{source} for {place}{suggestions(name, known)}")
 
 
 def lack(sampler: Mapping[str, Any], task: Mapping[str, Any], called: str = "the task") -> str:
@@ -285,5 +285,5 @@ def _given(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[s
     if why := lack(sampler, task, f"task {pair.task.name}"):
         raise UsageError(f"{pair.sampler.name} {why}; choose another task or sampler")
     needs = (name for name in sampler["needs"] if name not in WITH_GRADIENTS)
-    told = {name: task["given"].get(name, "as the task provides it") for name in needs}
-    return {f"needs.{name}": Origin(what, GIVEN, "the task") for name, what in told.items()}
+    given = {name: task["given"].get(name, "as the task provides it") for name in needs}
+    return {f"needs.{name}": Origin(what, GIVEN, "the task") for name, what in given.items()}

@@ -96,7 +96,7 @@ def made_of(target: str) -> tuple[Mapping[str, Path], Sequence[str]]:
         tree = _tree(path)
         found |= _data(name, path) | _declared(name, path, tree)
         above = name.rpartition(".")[0]
-        queue += [above] if above and _acts(above) else []
+        queue += [above] if above and _runs_code(above) else []
         foreign = packages.get(name.partition(".")[0]) != HARNESS  # a built-in imports what the harness requires
         for module in _imports(name, path, tree):
             top = module.partition(".")[0]
@@ -147,7 +147,7 @@ def _plugin_packages() -> Mapping[str, str]:
 
 
 @functools.cache
-def _offering() -> frozenset[str]:
+def _entry_point_modules() -> frozenset[str]:
     """Return the modules that entry points name. They list plugins, and are not part of a plugin's code."""
     return frozenset(_module(entry.value) for entry in entries().found)
 
@@ -165,9 +165,9 @@ def _is_local(top: str) -> bool:
     return bool(places) and all(_INSTALLED.isdisjoint(Path(place).parts) for place in places)
 
 
-def _acts(package: str) -> bool:
+def _runs_code(package: str) -> bool:
     """Return whether the `__init__.py` of a package runs code, and is not just the module of an entry point."""
-    path = _file(package) if package not in _offering() else None
+    path = _file(package) if package not in _entry_point_modules() else None
     return path is not None and any(not isinstance(node, ast.Expr) for node in _tree(path).body)
 
 

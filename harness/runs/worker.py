@@ -291,16 +291,16 @@ def _advance(
     from harness.runs.failure import DiskError, lost_device
 
     pause = checkpoint_seconds()
-    saved = spoken = time.monotonic()
+    saved = reported = time.monotonic()
     try:
         with interrupted_after(timeout):
             while not session.finished and not stop.reason:
                 session.check_time(timeout)
                 session.advance()
                 now = time.monotonic()
-                if now - spoken > PROGRESS_SECONDS or session.finished:
+                if now - reported > PROGRESS_SECONDS or session.finished:
                     send("progress", session.progress())
-                    spoken = now
+                    reported = now
                     _check_locks(session, stop, send)
                 if now - saved > (min(CYCLE_SECONDS, pause) if session.ended_a_cycle else pause):
                     session.checkpoint()

@@ -51,12 +51,12 @@ def task(offer: Offer) -> dict[str, Any]:
         return record | {"note": f"it cannot be created from its defaults: {type(error).__name__}: {error}"}
     notes: list[str] = []
     record |= {
-        "dimension": _asked(made.dim, notes),
-        "terms": _asked(made.terms, notes),
-        "batch_terms": _asked(made.batch_terms, notes),
-        "curvature": _asked(made.curvature, notes),
-        "truth": _asked(lambda: truth(made), notes),
-        "tier": _asked(lambda: tier(made), notes),
+        "dimension": _value_or_note(made.dim, notes),
+        "terms": _value_or_note(made.terms, notes),
+        "batch_terms": _value_or_note(made.batch_terms, notes),
+        "curvature": _value_or_note(made.curvature, notes),
+        "truth": _value_or_note(lambda: truth(made), notes),
+        "tier": _value_or_note(lambda: tier(made), notes),
     }
     return record | ({"note": "; ".join(dict.fromkeys(notes))} if notes else {})
 
@@ -81,7 +81,7 @@ def tier(made: Any) -> str:
     return f"none ({found.how}; not used: {found.refused})" if found.refused else f"{found.tier} ({found.how})"
 
 
-def _asked(question: Callable[[], Any], notes: list[str]) -> Any:
+def _value_or_note(question: Callable[[], Any], notes: list[str]) -> Any:
     """Return the result of `question`. If it raises an error, for example for missing data, note it and return None."""
     try:
         return question()

@@ -79,7 +79,7 @@ def picture(figure: Figure) -> Any:
         if figure.title is not None:
             width = int(figure.size[0] / 0.09)  # inches per character
             canvas.suptitle("\n".join(textwrap.wrap(figure.title, width)), fontsize="medium")
-        _tame(canvas)
+        _sanitise(canvas)
         for _ in range(2):  # axes with a fixed aspect get their place after titles and legends
             canvas.draw_without_rendering()
         canvas.set_layout_engine("none")  # the layout is done; otherwise it would be computed again for each file
@@ -110,7 +110,7 @@ def unused(name: str, taken: Container[str]) -> str:
     return found
 
 
-def _tame(canvas: Any) -> None:
+def _sanitise(canvas: Any) -> None:
     """Remove links and control characters from a figure. A text that is not a valid formula is shown unchanged."""
     from matplotlib.collections import Collection
     from matplotlib.mathtext import MathTextParser

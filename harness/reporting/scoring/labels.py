@@ -79,9 +79,9 @@ def _differing(groups: Sequence[Group]) -> list[str]:
     """Return the settings whose values differ between groups; hashes only if no other settings distinguish them."""
     names = sorted({name for group in groups for name in group.settings})
     differing = [name for name in names if len({_exact(group, name) for group in groups}) > 1]
-    spoken = [name for name in differing if not is_hash(name)]
-    apart = len({tuple(_exact(group, name) for name in spoken) for group in groups}) == len(groups)
-    return spoken if apart else differing
+    readable = [name for name in differing if not is_hash(name)]
+    apart = len({tuple(_exact(group, name) for name in readable) for group in groups}) == len(groups)
+    return readable if apart else differing
 
 
 def _texts(groups: Sequence[Group], name: str) -> list[str]:

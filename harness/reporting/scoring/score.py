@@ -196,8 +196,8 @@ class FieldScore:
         counts = sorted({len(group.done) for group in self.groups if len(group.done) > 1})
         if not counts:
             return "one seed: no intervals" if any(group.done for group in self.groups) else "no finished run"
-        spoken = ", ".join(f"{t_multiplier(n - 1):.2f} at {n} seeds" for n in counts)
-        return f"mean \N{PLUS-MINUS SIGN} 95 % t interval over seeds, t s/sqrt(n), t = {spoken}"
+        listed = ", ".join(f"{t_multiplier(n - 1):.2f} at {n} seeds" for n in counts)
+        return f"mean \N{PLUS-MINUS SIGN} 95 % t interval over seeds, t s/sqrt(n), t = {listed}"
 
     def failures(self) -> list[str]:
         """Return a line for each run that diverged or failed."""
