@@ -56,8 +56,9 @@ def versions() -> dict[str, str]:
 
 
 def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) -> bytes:
-    """Return the parcel of an agent: runs, their unfinished attempts, stored truths, plugin files, and the launcher's
-    settings.
+    """Return the parcel of an agent.
+
+    It has the runs, their unfinished attempts and stored truths, plugin files, and the launcher's settings and devices.
     """
     from harness.runs.truths import place
 

@@ -118,11 +118,11 @@ def jobs(
     distributions: tuple[str, ...],
     cores: int = 1,
 ) -> list[Job]:
-    """Return the planned runs in blocks: runs that differ only in their seed, at most as many as the task advances
-    together.
+    """Return the planned runs in blocks, one job each.
 
-    If there are fewer groups of runs than processor cores for them, long groups are split into more blocks. A run's
-    numbers do not depend on the other runs of its block, except for rounding on an accelerator.
+    A block has runs that differ only in their seed, at most as many as the task advances together. If there are fewer
+    groups of runs than processor cores for them, long groups are split into more blocks. A run's numbers do not depend
+    on the other runs of its block, except for rounding on an accelerator.
     """
     groups: dict[str, list[Planned]] = {}
     for item in planned:

@@ -233,7 +233,7 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def parse_settings(words: Sequence[str], option: str) -> dict[str, str]:
-    """Return words of the form "key=value" as a dict. `UsageError` if a key has two values."""
+    """Return words of the form "key=value" as a dict. `UsageError` for any other word, and if a key has two values."""
     found: dict[str, str] = {}
     for word in words:
         name, equals, value = (part.strip() for part in word.partition("="))

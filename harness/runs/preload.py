@@ -11,7 +11,7 @@ from harness.system.memory import memory_limit
 
 restore()
 _failure = ""
-gc.disable()  # modules are no garbage, and collection would take an eighth of the time
+gc.disable()  # modules are not garbage, and collection would take an eighth of the time
 try:
     import scipy.special  # noqa: F401 - the observers of all tasks but networks need it
 

@@ -37,7 +37,7 @@ WRITERS = 4
 
 
 class Session:
-    """Runs of one block that advance together from the same position. All their files are written by their attempts."""
+    """Runs of one block that advance together from the same position. It writes only through their attempts."""
 
     def __init__(
         self,

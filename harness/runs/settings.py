@@ -135,8 +135,9 @@ Layer = dict[str, Origin]
 
 
 def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
-    """Return the settings of each source, in order of precedence: command, study, author, budget, paper, (author),
-    method, protocol.
+    """Return the settings of each source, the strongest first.
+
+    The order is: command, study, author, budget, paper (and author), method, protocol.
     """
     protocol = pair.protocol
     short = protocol["budget_settings"].get(budget, {})

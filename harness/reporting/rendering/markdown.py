@@ -20,8 +20,9 @@ def render(tables: Sequence[Table | str]) -> str:
 
 
 def prose(text: str) -> str:
-    """Return a docstring as Markdown. Indented blocks are equations and stay; the rest is escaped, except *words* and
-    `code`.
+    """Return a docstring as Markdown.
+
+    Indented blocks are equations and stay. The rest is escaped, except *words* and `code`.
     """
     return "\n\n".join(
         block if block.startswith("    ") else "\n".join(map(_prose_line, block.splitlines()))

@@ -136,7 +136,7 @@ class FieldScore:
         return [record for record in found if record is not None]
 
     def compare(self, a: Group, b: Group, metric: str) -> Comparison | None:
-        """Compare two groups by seed. Returns None if that is not possible.
+        """Compare two groups by seed. Returns None if neither has the metric.
 
         The verdict is withheld if the gate finds a group off its target, unless that cannot inflate the metric.
         """
