@@ -149,7 +149,7 @@ def chosen_devices(text: str) -> tuple[str, list[str]]:
     if found_launcher := jobs.chosen():
         launcher = found_launcher[1]
         if text not in ("cpu", launcher.device):
-            raise UsageError(f"--devices {text!r}: with --launcher its jobs have the devices; --set launcher.gpus=N")
+            raise UsageError(f"--devices {text!r}: the launcher chooses the devices; --set launcher.gpus=N")
         return launcher.device, launcher.devices
     found = [word.strip() for word in text.split(",") if word.strip()]
     for word in found:

@@ -102,7 +102,7 @@ def request(
     study: Annotated[
         str,
         typer.Option(
-            "--settings", help="Use what this study of `bench tune` found; tuned: what bench was shipped with."
+            "--settings", help="Use the settings of this study of `bench tune`; `tuned` is shipped with bench."
         ),
     ] = "",
     sweep: Annotated[

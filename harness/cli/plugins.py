@@ -97,7 +97,7 @@ def _unknown_parts(plugin: Plugin, registry: Registry) -> list[str]:
     wrong = []
     for offer in plugin.offers:
         if offer.kind == "verbs" and offer.name in VERBS:
-            wrong.append(f"verb {offer.name!r} is one of the core, which is meant; rename it")
+            wrong.append(f"verb {offer.name!r} has the name of a core verb, which is used instead; rename it")
         for kind in ("samplers", "schedules") if offer.kind == "methods" else ():
             part = getattr(offer.info, kind[:-1])
             if part and part.rpartition(":")[2] not in {known.name for known in registry.offers(kind)}:

@@ -83,7 +83,7 @@ def only_group(rows: Sequence[Row]) -> list[Row]:
 
 def _not_one(kind: str, names: Sequence[str], how: str) -> UsageError:
     if not names:
-        return UsageError("there is no finished run of these; `bench ls runs` lists what there is")
+        return UsageError("no finished run matches; `bench ls runs` lists the runs")
     more = f", and {len(names) - LISTED} more" if len(names) > LISTED else ""
     return UsageError(f"choose one {kind}, by {how}, or the beginning of its key: {'; '.join(names[:LISTED])}{more}")
 

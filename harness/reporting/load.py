@@ -132,7 +132,7 @@ class Results:
         result = self.report(report, metric=metric, **filters)
         if len(result.figures) != 1:
             names = ", ".join(figure.name for figure in result.figures[:8])
-            reasons = "; ".join(result.notes[:8]) or "no results that it is about"
+            reasons = "; ".join(result.notes[:8]) or "no results match"
             raise UsageError(
                 f"report {report} has {len(result.figures)} figures of these runs ({names}); "
                 f"narrow them by {', '.join(FILTERS)}, or take all by figures()"

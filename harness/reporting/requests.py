@@ -52,7 +52,7 @@ def why_empty(result: Result, name: str, store: Store, request: Request) -> list
         return [f"no finished runs in {store.results} yet; for a first one: {first}"]
     filtered = request != Request(registry=request.registry)
     places = ", ".join(f"{row['task']}@{row['protocol']}" for row in rows)
-    what = "of what was asked for" if filtered else f"that {name} is about"
+    what = "that match the filters" if filtered else f"for {name}"
     hint = "" if filtered or not fill else f". This command would make some: {fill}"
     return [f"no results {what} in {store.results}; there are results of {places}{hint}"]
 

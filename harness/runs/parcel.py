@@ -102,7 +102,8 @@ def place(ledger: Ledger, key: str, attempt_id: str, files: Mapping[str, bytes])
         return False
     wrong = [name for name in files if not re.fullmatch(FILE_NAMES, name)]
     if wrong or "spec.json" not in files:
-        raise DataError(f"what was sent of attempt {attempt_id} of run {key[:12]} is none: {wrong or 'no spec.json'}")
+        found = f"unknown files {wrong}" if wrong else "no spec.json"
+        raise DataError(f"attempt {attempt_id} of run {key[:12]} was not sent correctly: {found}")
     _check(attempt_id, files)
     with ledger.hold(key, HOLD_SECONDS):
         for left in attempt.path.parent.glob(f".{attempt_id}.*"):  # of a killed command: nobody else writes here
