@@ -1,4 +1,4 @@
-"""The command `bench`, one file per verb. Nothing here imports torch; code that needs it runs in a worker process."""
+"""The command `bench`, one file per verb. Nothing here imports torch: code that needs it runs in a worker process."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ GLOBAL = {
     "--results": True, "--plugin": True, "--format": True, "--json": False, "--csv": False, "--debug": False,
     "--version": False, "--launcher": True, "--launcher-setting": True, "--detach": False,
 }  # fmt: skip
-"""Options of `bench` itself -> whether they take a value; `main` accepts them anywhere in the command."""
+"""The options of `bench` itself, and whether each takes a value. `main` accepts them anywhere in the command."""
 
 GARBAGE = 50_000
-"""New objects after which Python looks for garbage: at 700, its default, a twentieth of a short command goes there."""
+"""New objects after which Python collects garbage. With its default, 700, this takes a twentieth of a short command."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point: run the command, turn every known error into one message and its exit code."""
+    """Run the command and exit with its code. This is the entry point of `bench`."""
     gc.set_threshold(GARBAGE)
     try:
         from harness.cli.app import run
@@ -29,7 +29,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def front(arguments: list[str]) -> list[str]:
-    """Move the global options to the front, as in `bench run ... --results DIR`; --set launcher.X=V is one."""
+    """Move the global options, such as --results in `bench run ... --results DIR`, to the front.
+
+    `--set launcher.X=V` is a global option too.
+    """
     leading: list[str] = []
     rest: list[str] = []
     queue = list(arguments)
@@ -51,7 +54,7 @@ def front(arguments: list[str]) -> list[str]:
 
 
 def repeat(arguments: list[str]) -> list[str]:
-    """Let --set and --sweep take several words: `--set a=1 b=2` is `--set a=1 --set b=2`."""
+    """Let --set and --sweep take several words: `--set a=1 b=2` becomes `--set a=1 --set b=2`."""
     found: list[str] = []
     option = ""
     for word in arguments:

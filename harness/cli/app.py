@@ -1,4 +1,4 @@
-"""Collects the verbs and turns errors into exit codes. A verb's module is imported when the verb is used."""
+"""Collect the verbs and turn errors into exit codes. A verb's module is imported only when the verb is used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMPLETION = "_BENCH_COMPLETE"
 """The environment variable by which a shell asks for completions."""
 INTERRUPTED = 130
 LONGEST = 2000
-"""Characters of a message, which may quote user input; the middle of a longer one is cut out."""
+"""Most characters of a message, which may quote user input. The middle of a longer message is cut out."""
 VERBS = {
     "run": "Run samplers on tasks.",
     "plan": "Show what `run` would do and what it would cost.",
@@ -40,38 +40,40 @@ VERBS = {
     "doctor": "Check versions, folders, data sets, plugins and GPU.",
     "data": "List, fetch and verify the data sets that tasks read.",
 }
-"""Each verb of the core and its line in `bench --help`. It is the function of that name, or the group `app`, in the
-module `harness.cli.<verb>`; its own help is that function's docstring. Plugins add theirs by the hook `bench_verbs`."""
+"""Each core verb and its line in `bench --help`. The verb is the function of that name, or the group `app`, in the
+module `harness.cli.<verb>`. Its own help is that function's docstring. Plugins add verbs by the hook `bench_verbs`."""
 EVERYWHERE = (
     "With every command: --results DIR, --plugin FILE, --format table|json|csv|markdown|latex|html, --json, --csv, "
     "--debug; see `bench --help`."
 )
 GIB_TO_READ = 2
-"""GiB of address space; readers need 1.4, measured on two cores. With less, DuckDB and polars abort the process."""
+"""Least address space of a command in GiB. Commands that read results need 1.4, measured on two cores; with less,
+DuckDB and polars abort the process.
+"""
 
 
 class Verbs(typer.core.TyperGroup):
-    """Lists every verb with its line of help, and imports only the verb that is called."""
+    """The group of all verbs: it lists each with its line of help, and imports only the verb that is called."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """What typer calls to read the options of `bench` itself."""
+        """Read the options of `bench` itself. Typer calls this."""
         convert_as_needed(self, ctx)
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The verbs of the core, then those of plugins."""
+        """Return the names of the core verbs, then those of the plugins' verbs."""
         return [*VERBS, *_offered(ctx)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A verb by name, with its line of help only."""
+        """Return a verb by name, with only its line of help, or None if there is no verb of that name."""
         line = VERBS.get(cmd_name) or _offered(ctx).get(cmd_name)
         if line is None:
-            self.commands = dict.fromkeys(self.list_commands(ctx), self)  # typer looks for near matches here
+            self.commands = dict.fromkeys(self.list_commands(ctx), self)  # typer searches this for near matches
             return None
         return typer.core.TyperCommand(cmd_name, short_help=line)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """What typer calls to find the verb among the arguments."""
+        """Find the verb in the arguments, and import it. Typer calls this."""
         name, command, rest = super().resolve_command(ctx, args)
         if name == "run" and not ctx.resilient_parsing and "--help" not in args:
             _expect_runs()
@@ -82,7 +84,7 @@ class Verbs(typer.core.TyperGroup):
 
 
 def _expect_runs() -> None:
-    """Begin the slowest part of a run, the import of torch, where it is certain to be needed: no run was made yet."""
+    """Start the import of torch, the slowest part of a run, if it is certainly needed because there is no run yet."""
     here = context.current()
     if here.launching is None and not (here.results / "runs").is_dir():
         from harness.runs.children import start_early
@@ -95,7 +97,7 @@ def _files(ctx: Any) -> tuple[str, ...]:
 
 
 def _offered(ctx: Any) -> dict[str, str]:
-    """The verbs of plugins, with their lines of help. The problem of a plugin is reported once."""
+    """Return the verbs of plugins with their lines of help. A problem of a plugin is reported only once."""
     from harness.contracts.registry import registry
 
     known = registry(_files(ctx))
@@ -123,17 +125,17 @@ def _command(name: str, files: tuple[str, ...]) -> Any:
             group.command(name)(verb)
         command = typer.main.get_command(group)
     for one in (command, *getattr(command, "commands", {}).values()):
-        _for_readers(one)
+        _prepare_help(one)
     return command
 
 
-def _for_readers(command: Any) -> None:
-    """Show the examples of a command's docstring below its options, whose values get names as users know them."""
+def _prepare_help(command: Any) -> None:
+    """Show the examples of a command's docstring below its options, and give the options' values readable names."""
     text, _, examples = (command.help or "").partition("Examples:\n")
     command.help = text.rstrip()
     command.epilog = "\n\n".join([*([f"\b\nExamples:\n{examples.rstrip()}"] if examples else []), EVERYWHERE])
     for parameter in command.params:
-        label = getattr(parameter, "type_descriptor", None)  # typer before 0.29 has none, and readable names
+        label = getattr(parameter, "type_descriptor", None)  # typer before 0.29 has none, but its names are readable
         if label and parameter.param_type_name == "option" and parameter.metavar is None and not parameter.is_flag:
             parameter.metavar = (
                 "NAMES" if label.is_list else "N" if label.is_ranged else "PATH" if label.is_path else "TEXT"
@@ -218,7 +220,7 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """Set what all verbs share."""
+    """Set the options that all verbs share."""
     if found := memory_limit(GIB_TO_READ):
         raise RunError(f"too little memory for `bench {ctx.invoked_subcommand}`; {found}")
     folder = results or os.environ.get("BENCH_RESULTS") or "bench-results"
@@ -236,7 +238,7 @@ def options(
 
 
 def _place(folder: str) -> Path:
-    """The results folder, absolute; of one on a web server the copy in the cache."""
+    """Return the absolute path of the results folder, or of the cached copy of a folder on a web server."""
     if not folder.startswith(("http:", "https:")):
         return Path(folder).absolute()
     from harness.results.store import web
@@ -256,26 +258,26 @@ def run(arguments: list[str]) -> int:
     debug = "--debug" in arguments or bool(os.environ.get("BENCH_DEBUG"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # what the terminal's encoding lacks
+            stream.reconfigure(errors="replace")  # for characters that the terminal's encoding lacks
     try:
         answer = app(front(repeat(arguments)), standalone_mode=False)
         code = answer if isinstance(answer, int) else 0 if answer is None else context.show(answer)
     except BrokenPipeError:
-        sys.stdout = sys.__stderr__  # the reader is gone; nothing is left to flush to it
+        sys.stdout = sys.__stderr__  # the reader has ended; there is nothing to flush to it
         return 0
     except SystemExit as stop:
         if _typer_ended(arguments):
             return 0
         return _fail(f"a plugin ended the program (exit code {stop.code})", PluginError.exit_code, debug=debug)
-    except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - the last stop before the user
+    except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - any error becomes a message to the user
         return _fail(*_message(error), debug=debug)
-    if code == INTERRUPTED:  # typer catches Ctrl-C itself and leaves only its exit code
+    if code == INTERRUPTED:  # typer catches Ctrl-C and returns only an exit code
         return _fail(*_message(KeyboardInterrupt()), debug=False)
     return code
 
 
 def _typer_ended(arguments: list[str]) -> bool:
-    """Whether a `SystemExit` is typer's own: after completions, and if the reader of a pipe is gone."""
+    """Return whether typer itself raised a `SystemExit`: after completions, or because the reader of a pipe ended."""
     completed = COMPLETION in os.environ or any(word.endswith("-completion") for word in arguments)
     return completed or type(sys.stdout).__name__ == "PacifyFlushWrapper"
 
@@ -284,7 +286,7 @@ def _message(error: BaseException) -> tuple[str, int]:
     if isinstance(error, BenchError):
         return str(error), error.exit_code
     if hasattr(error, "format_message"):  # a usage error of typer's own
-        return f"{error.format_message()}{_where_to_read(error)}", 2
+        return f"{error.format_message()}{_help_hint(error)}", 2
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {why(error)}", DataError.exit_code
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":  # of Python, of DuckDB
@@ -294,7 +296,7 @@ def _message(error: BaseException) -> tuple[str, int]:
     return f"internal error: {type(error).__name__}: {error}; --debug shows where", 1
 
 
-def _where_to_read(error: BaseException) -> str:
+def _help_hint(error: BaseException) -> str:
     place = getattr(getattr(error, "ctx", None), "command_path", "")
     return f" See `{place} --help`." if place else ""
 

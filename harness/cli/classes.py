@@ -1,4 +1,4 @@
-"""Load the classes of plugins, for verbs that need them."""
+"""Load the classes of plugins for the verbs that need them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from harness.system.errors import BenchError, PluginError
 
 
 def loaded(offer: Offer) -> Any:
-    """The class of an offer; raises `PluginError` if it does not load or is a method."""
+    """Return the class of an offer. `PluginError` if it does not load or the offer is a method."""
     if not isinstance(offer.info, Info):
         raise PluginError(f"{offer.name} is a method: it has no class of its own")
     return load(offer.target)
 
 
 def fault(offer: Offer) -> str | None:
-    """The problem of an offer's class: it does not load, has the wrong base class, or refuses its own defaults."""
+    """Return the problem of an offer's class, or None if there is none.
+
+    The class may fail to load, have the wrong base class, or refuse its own defaults.
+    """
     if not isinstance(offer.info, Info):
         return None
     try:
@@ -40,7 +43,7 @@ def fault(offer: Offer) -> str | None:
 
 
 def _make_from_defaults(cls: type) -> None:
-    """Create an object if every field has a default; else check each default by itself."""
+    """Create an object if every field has a default, else check each default on its own."""
     fields = schema(cls)
     if not any(field.required for field in fields):
         cls()

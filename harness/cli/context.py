@@ -1,4 +1,4 @@
-"""The global options of a command, its plugins and results folder, and printing of its result."""
+"""The global options of a command, its plugins and results folder, and functions that print its result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Launching:
-    """What --launcher, --set launcher.NAME=VALUE and --detach say."""
+    """The values of --launcher, --set launcher.NAME=VALUE and --detach."""
 
     launcher: str
     settings: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class Launching:
 
 @dataclass(frozen=True)
 class Context:
-    """The global options of one command; `form` is the output format, "" if none is given."""
+    """The global options of one command. `form` is the output format, "" if none is given."""
 
     results: Path
     plugins: tuple[str, ...] = ()
@@ -42,24 +42,24 @@ _current = Context(Path("bench-results").absolute())
 
 def set_current(context: Context) -> None:
     """Set the context for the rest of this command."""
-    global _current  # noqa: PLW0603 - one command, one context
+    global _current  # noqa: PLW0603 - a process has one command and one context
     _current = context
 
 
 def current() -> Context:
-    """The context of this command."""
+    """Return the context of this command."""
     return _current
 
 
 def plugins() -> Registry:
-    """The registry, with the one-off plugins of this command."""
+    """Return the registry with the one-off plugins of this command."""
     from harness.contracts.registry import registry
 
     return registry(_current.plugins)
 
 
 def store() -> Store:
-    """The store of this command's results folder, updated with new runs; problems are printed as notes."""
+    """Return the store of this command's results folder, updated with new runs. Problems are printed as notes."""
     from harness.results.ledger.ledger import Ledger
     from harness.results.store import store_of
 
@@ -71,17 +71,17 @@ def store() -> Store:
 
 
 def say(message: str) -> None:
-    """Print progress or a note to stderr; results go to stdout."""
+    """Print progress or a note to stderr. Results go to stdout."""
     print(harmless(message, "\n\t"), file=sys.stderr, flush=True)
 
 
 def has_colour() -> bool:
-    """Whether a terminal gets colours: not if NO_COLOR is set (https://no-color.org) or the terminal is a dumb one."""
+    """Return whether to use colours: not if NO_COLOR is set (https://no-color.org) or the terminal is "dumb"."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def show(result: Result) -> int:
-    """Print what a verb returned, in the format of this command; its exit code."""
+    """Print the result of a verb in the format of this command. Returns the exit code."""
     from harness.contracts.plugin_errors import plugin_code
     from harness.reporting import rendering
     from harness.reporting.report import Result
@@ -101,12 +101,12 @@ def show(result: Result) -> int:
 
 
 def count(number: int, noun: str) -> str:
-    """`1 run`, `2 runs`."""
+    """Return a number with its noun: `1 run`, `2 runs`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def span(seconds: float | None) -> str:
-    """A time in one unit: 42 s, 12 min, 3.4 h, 2.1 d."""
+    """Return a time in one unit: 42 s, 12 min, 3.4 h, 2.1 d. "" for None."""
     if seconds is None:
         return ""
     for unit, length, most in (("s", 1, 100), ("min", 60, 100), ("h", 3600, 48)):

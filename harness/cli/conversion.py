@@ -1,4 +1,4 @@
-"""Converts simple option values without pydantic, whose import takes a fifth of the time of a short command."""
+"""Convert simple option values without pydantic, whose import takes a fifth of the time of a short command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NUMBER = re.compile("[0-9]{1,15}")
 
 
 def convert_as_needed(command: Any, ctx: Any) -> None:
-    """Let typer, which from 0.29 on converts every value of a command by pydantic, convert only those that need it."""
+    """Let typer, which since 0.29 converts every value of a command with pydantic, convert only those that need it."""
     for one in (command, *getattr(command, "commands", {}).values()):
         for parameter in one.get_params(ctx):
             convert, described = (getattr(parameter, name, None) for name in ("get_runtime_param", "type_descriptor"))
@@ -20,13 +20,13 @@ def convert_as_needed(command: Any, ctx: Any) -> None:
 
 
 class _AsNeeded:
-    """Converts texts and whole numbers within their limits, passes on defaults, and leaves the rest to typer."""
+    """A converter of texts and of whole numbers within their limits. It leaves other values to typer."""
 
     def __init__(self, convert: Callable[[], Any], kind: Any) -> None:
         self.convert, self.kind = convert, kind
 
     def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:
-        """What typer calls with each value."""
+        """Convert one value. Typer calls this for each value."""
         if self.kind == list[str] and not isinstance(value, str):
             return list(value or ())
         if type(value) is self.kind or (value is None and not param.multiple and param.nargs == 1):

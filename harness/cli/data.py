@@ -1,4 +1,4 @@
-"""`bench data`: the data sets that tasks read."""
+"""`bench data`: list, fetch and verify the data sets that tasks read."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def fetch(names: Names = None) -> Result:
 
 
 def _declared() -> dict[DataFile, list[str]]:
-    """Every data file -> the tasks that read it. A task that does not load is left out with a note."""
+    """Return each data file with the tasks that read it. A task that does not load is left out with a note."""
     found: dict[DataFile, list[str]] = {}
     for offer in context.plugins().offers("tasks"):
         try:
@@ -89,7 +89,10 @@ def _declared() -> dict[DataFile, list[str]]:
 
 
 def _chosen(names: list[str] | None) -> dict[DataFile, list[str]]:
-    """The files of the named data sets; a name that is not a data set is a task, and means all files it may read."""
+    """Return the files of the named data sets, with the tasks that read each. None means all data sets.
+
+    A name that is not a data set is a task, and selects all files that the task may read.
+    """
     declared = _declared()
     sets = {file.dataset for file in declared}
     known = sets | {task for tasks in declared.values() for task in tasks}

@@ -1,4 +1,4 @@
-"""`bench doctor`: check that everything that runs need is present. Each check is a row that says what to do."""
+"""`bench doctor`: check that everything that runs need is present. Each check is a row with what to do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from harness.system.locks import excludes, leased
 
 IMPORTED = ("torch", "torchvision", "duckdb", "polars", "pyarrow", "scipy", "matplotlib", "safetensors")
 ENOUGH = 2 * 2**30
-"""Free bytes below which there is a warning: a long run with its draws and checkpoints takes some hundred MB."""
+"""Free bytes below which there is a warning. A long run with its draws and checkpoints takes a few hundred MB."""
 
 
 def doctor() -> Result:
@@ -63,7 +63,7 @@ def _version(name: str, wanted: Requirement | None) -> Answer:
     try:
         importlib.import_module(name)
         found = importlib.metadata.version(name)
-    except Exception as error:  # noqa: BLE001 - a broken installation fails in any way
+    except Exception as error:  # noqa: BLE001 - a broken installation may raise any error
         return name, "problem", f"does not import: {error}"[:200], f"pip install --force-reinstall '{wanted or name}'"
     if wanted is not None and not wanted.specifier.contains(Version(found).public, prereleases=True):
         return name, "problem", found, f"pip install '{wanted}'"
@@ -146,7 +146,7 @@ def _compiler() -> Iterator[Answer]:
 def _gpu() -> Iterator[Answer]:
     try:
         import torch
-    except Exception:  # noqa: BLE001 - a row of the versions says so
+    except Exception:  # noqa: BLE001 - `_versions` reports it
         return
     if not torch.cuda.is_available():
         built = torch.version.cuda

@@ -43,7 +43,7 @@ def ingest(
 
 
 def _verify(ledger: Ledger, store: Store) -> Result:
-    from harness.results import verification  # and numpy with it
+    from harness.results import verification  # it imports numpy
 
     found: list[verification.Damage] = []
     attempts = 0
@@ -51,7 +51,7 @@ def _verify(ledger: Ledger, store: Store) -> Result:
         for attempt in ledger.attempts(key):
             attempts += 1
             found += verification.of_attempt(key, attempt)
-    broken = {problem.path.parent for problem in found}  # an attempt with a problem is not in the database
+    broken = {problem.path.parent for problem in found}  # attempts with a problem are not in the database
     found += [p for p in verification.of_database(store, context.plugins().papers()) if p.path not in broken]
     if not found:
         text = f"{attempts:,} attempts in {ledger.root} are whole, and the database is what a rebuild would give"

@@ -18,7 +18,7 @@ from harness.system.errors import PluginError, UsageError
 
 
 def make(name: str, settings: Mapping[str, Any]) -> Launcher:
-    """The launcher of that name with these settings; `UsageError` for a wrong one."""
+    """Make the launcher of that name with these settings. `UsageError` if a setting is wrong."""
     offer = context.plugins().find("launchers", name)
     made = plugin_metadata.instance(offer.target, plugin_metadata.resolve(offer, settings))
     if not isinstance(made, Launcher):
@@ -27,7 +27,10 @@ def make(name: str, settings: Mapping[str, Any]) -> Launcher:
 
 
 def chosen() -> tuple[str, Launcher] | None:
-    """The launcher that this command asks for, by its name; None for worker processes of its own."""
+    """Return the name of the launcher that this command asks for, and the launcher.
+
+    None if the command uses worker processes of its own.
+    """
     how = context.current().launching
     if how is None:
         return None
@@ -50,7 +53,10 @@ def _profile(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def states(ledger: Ledger) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row for each submitted job, and why an engine cannot be asked. What its agent sent is not taken in."""
+    """Return a row for each submitted job, and the errors of the engines that cannot be asked.
+
+    This does not take in what the agents sent.
+    """
     found = under_way(ledger)
     if not found:
         return [], []
@@ -75,7 +81,7 @@ def states(ledger: Ledger) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def under_way(ledger: Ledger) -> Sequence[Any]:
-    """The submitted jobs of a results folder, as `harness.runs.remote.Submitted`."""
+    """Return the submitted jobs of a results folder, as `harness.runs.remote.Submitted`."""
     if not (ledger.root / "jobs").is_dir():
         return []
     from harness.runs import remote

@@ -1,4 +1,4 @@
-"""Execute a plan: shared by `bench run`, `bench nightly` and `bench reproduce`."""
+"""Execute a plan, for `bench run`, `bench nightly` and `bench reproduce`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from harness.system.errors import DataError, UsageError
 from harness.system.locks import PARTS
 
 MANY_RUNS = 1000
-"""Above this number the plan is announced: planning takes over a second."""
+"""Number of runs above which the plan is announced, because planning takes over a second."""
 MAX_LINES = 10
-"""Lines about unfinished runs after a command was stopped."""
+"""Most lines about unfinished runs after a command was stopped."""
 
 
 def execute(
@@ -39,43 +39,43 @@ def execute(
     timeout: float | None = None,
     draws: str = "some",
 ) -> LaunchSummary:
-    """Launch the planned runs that are missing, and print what was done before and how the runs ended.
+    """Launch the planned runs that are missing. Prints what was done before and how the runs ended.
 
-    `timeout` is the time limit of a block of runs in seconds; `draws` says which draws are kept on disk.
+    `timeout` is the time limit of a block of runs in seconds. `draws` says which draws are kept on disk.
     """
     here = context.current()
     missing = [p for p in planned if not (p.standing.done(draws) or (p.standing.failed and not retry))]
-    _tell_what_is_there(planned, missing, retry=retry)
+    _print_done_before(planned, missing, retry=retry)
     outcome = local.LaunchSummary()
     if missing and draws == "all":
-        _tell_the_size(missing)
+        _print_size(missing)
     if missing:
         chosen = jobs.chosen()
         distributions = tuple(sorted({plugin.distribution for plugin in context.plugins().plugins if plugin.packaged}))
         blocks = local.jobs(missing, here.results, here.plugins, distributions, local.side_by_side(places))
         blocks = [replace(block, timeout=timeout, retry=retry, draws=draws) for block in blocks]
         if chosen:
-            return _elsewhere(*chosen, missing, blocks, len(places), draws)
+            return _submit(*chosen, missing, blocks, len(places), draws)
         try:
             with Progress(blocks, len(places)) as progress:
                 outcome = local.launch(blocks, places, progress.listen, long_is_fine=long_is_fine)
         except (KeyboardInterrupt, local.PreemptedError):
-            _tell_what_is_left(missing)
+            _print_unfinished(missing)
             raise
     context.say(f"results in {here.results}: {ended(missing, outcome.statuses)}")
     return outcome
 
 
-def _elsewhere(
+def _submit(
     name: str, launcher: Launcher, missing: Sequence[Planned], blocks: Sequence[Job], places: int, draws: str
 ) -> LaunchSummary:
-    """Submit what is not under way yet; then, unless this command is to leave, wait for all of it."""
+    """Submit the runs that are not under way, and wait for all of them unless the command has --detach."""
     from harness.runs import remote
 
     here = context.current()
     ledger = Ledger(here.results)
     found = remote.submit(name, launcher, blocks, ledger, jobs.make)
-    if found:  # else another command has finished the runs meanwhile
+    if found:  # otherwise another command has finished the runs
         names = ", ".join([job.name for job in found[:MAX_LINES]] + ["..."] * (len(found) > MAX_LINES))
         context.say(f"{context.count(len(found), f'{name} job')}: {names}")
     leave = f"the same command waits for the jobs, `bench status` shows them, `bench cancel` ends them ({here.results})"
@@ -92,7 +92,7 @@ def _elsewhere(
     return outcome
 
 
-def _tell_what_is_left(missing: Sequence[Planned]) -> None:
+def _print_unfinished(missing: Sequence[Planned]) -> None:
     """Print the step from which the same command resumes each unfinished run."""
     ledger = Ledger(context.current().results)
     begun: dict[tuple[str, str, int, int], list[int]] = {}
@@ -110,7 +110,7 @@ def _tell_what_is_left(missing: Sequence[Planned]) -> None:
     context.say("; ".join([*more, f"{context.count(left, 'run')} left, {anew} of them not started"]))
 
 
-def _tell_the_size(missing: Sequence[Planned]) -> None:
+def _print_size(missing: Sequence[Planned]) -> None:
     from harness.runs.resume import kept_bytes  # imports torch
 
     size = sum(kept_bytes(p.spec) for p in missing)
@@ -125,7 +125,10 @@ def check_size(requests: Iterable[RunRequest], most: int) -> None:
 
 
 def devices_for(text: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
-    """As `chosen_devices`; "auto" means every GPU if all tasks have `LARGE` parameters or more, else the CPU."""
+    """Return what `chosen_devices` returns, also for "auto".
+
+    "auto" means every GPU if all tasks have at least `LARGE` parameters, else the CPU.
+    """
     if text == "auto" and context.current().launching:
         text = "cpu"
     if text != "auto":
@@ -139,14 +142,14 @@ def devices_for(text: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def chosen_devices(text: str) -> tuple[str, list[str]]:
-    """The kind of device, which is part of the run key, and the devices: n times where it has n shares.
+    """Return the kind of device, which is part of the run key, and the devices.
 
-    A launcher has its own.
+    A device with n shares is listed n times. With --launcher, the launcher's devices are returned.
     """
     if found_launcher := jobs.chosen():
         launcher = found_launcher[1]
         if text not in ("cpu", launcher.device):
-            raise UsageError(f"--devices {text!r}: with --launcher its jobs have the devices; --set launcher.gpus=N")
+            raise UsageError(f"--devices {text!r}: the launcher chooses the devices; --set launcher.gpus=N")
         return launcher.device, launcher.devices
     found = [word.strip() for word in text.split(",") if word.strip()]
     for word in found:
@@ -167,7 +170,7 @@ def chosen_devices(text: str) -> tuple[str, list[str]]:
 
 
 def absent_data() -> Callable[[Planned], str]:
-    """A function: why the data of a planned run cannot be used, or "". Each file is checked once."""
+    """Return a function that says why the data of a planned run cannot be used, or "". Each file is checked once."""
     known: dict[DataFile, str] = {}
 
     def absent(planned: Planned) -> str:
@@ -184,14 +187,14 @@ def absent_data() -> Callable[[Planned], str]:
 
 
 def ended(missing: Sequence[Planned], statuses: Mapping[str, str]) -> str:
-    """How the runs of this command ended, including those that did not finish."""
+    """Return a text that says how the runs of this command ended, including those that did not finish."""
     words = [f"{number} {status}" for status, number in sorted(Counter(statuses.values()).items())]
     lost = len(missing) - len(statuses)
     return ", ".join([*words, *([f"{lost} not finished"] if lost > 0 else [])]) or "nothing to do"
 
 
 def shortened(spec: RunSpec) -> str:
-    """What a budget changes besides the length of a run; "" if nothing."""
+    """Return a text about the settings that a budget changes besides the length of a run, or "" if there are none."""
     source = f"protocol {spec.protocol}, {spec.budget}"
     changed = [f"{name}={origin.value}" for name, origin in spec.origins.items() if origin.source == source]
     if not changed:
@@ -200,13 +203,13 @@ def shortened(spec: RunSpec) -> str:
 
 
 def _left_plain(spec: RunSpec) -> bool:
-    """Whether a long run is plain only because this machine has no compiler."""
+    """Return whether a long run is plain only because this machine has no compiler."""
     how = spec.execution
     chosen = how.compile == "plain" and "run.compile" not in spec.origins
     return chosen and how.device == "cpu" and spec.steps >= COMPILED_FROM and lack() is not None
 
 
-def _tell_what_is_there(planned: Sequence[Planned], missing: Sequence[Planned], *, retry: bool) -> None:
+def _print_done_before(planned: Sequence[Planned], missing: Sequence[Planned], *, retry: bool) -> None:
     done = sum(p.standing.cached for p in planned)
     again = sum(p.standing.cached for p in missing)
     failed = [p for p in planned if p.standing.failed]

@@ -67,7 +67,7 @@ def ls(
         rows = _suites() if what == "suites" else _offers(what)
     shown = table(rows, COLUMNS.get(what, OFFERED))
     columns = [replace(column, format=".6g") if column.key == "value" else column for column in shown.columns]
-    asked = " of what was asked for" if task or method or status else ""
+    asked = " that match the filters" if task or method or status else ""
     none = f"no {what}{asked} in {context.current().results}; `bench run --help` says how to make some"
     return Result([replace(shown, columns=columns)], rows, notes=[] if rows or what != "runs" else [none])
 
@@ -81,7 +81,7 @@ def _offers(kind: str) -> list[dict[str, Any]]:
 
 
 def _suites() -> list[dict[str, Any]]:
-    """Each suite, with the facts of the plugin that runs suites."""
+    """Return a row for each suite, with the facts of the plugin that runs suites."""
     registry = context.plugins()
     rows: list[dict[str, Any]] = []
     for plugin, path in registry.suites():

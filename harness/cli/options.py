@@ -22,9 +22,9 @@ MAX_INT = 10**9
 
 
 def completes(*kinds: str, words: Iterable[str] = ()) -> Callable[[typer.Context, str], list[str]]:
-    """For `autocompletion`: what a shell offers for an option: `words` and the names of plugins of these kinds.
+    """Return a function for `autocompletion` that completes `words` and the names of plugins of these kinds.
 
-    Of a list a,b,c it completes the last name. Neither torch nor the code of a plugin is imported.
+    In a list a,b,c it completes the last name. Neither torch nor the code of a plugin is imported.
     """
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -102,7 +102,7 @@ def request(
     study: Annotated[
         str,
         typer.Option(
-            "--settings", help="Use what this study of `bench tune` found; tuned: what bench was shipped with."
+            "--settings", help="Use the settings of this study of `bench tune`; `tuned` is shipped with bench."
         ),
     ] = "",
     sweep: Annotated[
@@ -115,7 +115,7 @@ def request(
         ),
     ] = None,
 ) -> RunRequest:
-    """The options that say which runs are meant, and the request that they make."""
+    """Return the request for the runs that these options select."""
     from harness.runs.plan import RunRequest, parse_seeds, parse_settings
 
     texts = [*(settings or []), *([] if schedule is None else [f"schedule={schedule}"])]
@@ -137,7 +137,7 @@ def request(
 
 
 def with_request(verb: Callable[..., Result]) -> Callable[..., Result]:
-    """Give a verb the options of `request`, before its own: it gets the request that they make as `asked`."""
+    """Add the options of `request` to a verb, before its own. The verb gets the resulting request as `asked`."""
     from harness.runs.plan import RunRequest
 
     ours, own = (inspect.signature(f, locals={"RunRequest": RunRequest}, eval_str=True) for f in (request, verb))
@@ -154,7 +154,7 @@ def with_request(verb: Callable[..., Result]) -> Callable[..., Result]:
 
 
 def duration(text: str | None, option: str) -> float | None:
-    """Seconds in "2h", "30m", "90s" or "90"; None if nothing is given."""
+    """Return the seconds of "2h", "30m", "90s" or "90". None if no text is given."""
     if text is None:
         return None
     match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([smhd]?)\s*", text)
@@ -165,7 +165,7 @@ def duration(text: str | None, option: str) -> float | None:
 
 
 def some(values: list[str], option: str) -> list[str]:
-    """The names of an option that may be repeated, or list several; `UsageError` for none."""
+    """Return the names in an option that may be repeated and may list several. `UsageError` if there is none."""
     found = words(values)
     if not found:
         raise UsageError(f"{option} is empty")

@@ -1,4 +1,4 @@
-"""`bench plan`: which runs of a command are done, why the others are not, and their cost."""
+"""`bench plan`: show which runs of a command are done, why the others are not, and their cost."""
 
 from __future__ import annotations
 
@@ -24,14 +24,18 @@ from harness.system.errors import BenchError
 from harness.system.files import read_json
 
 OVERHEAD = {"plain": 2e4, "compiled": 500.0, "opaque": 1e6, "draw": 50.0, "opaque draw": 1e4}
-"""The overhead of a step, by its mode, in parameters times terms of a gradient, and of an observed draw, in parameters:
-as much arithmetic takes as long. Amounts, not seconds, hold on machines of any speed. Measured on mixtures, Gaussians,
-logistic regressions and networks of 700 to 22,000 parameters, with 1 to 1,000 chains, on one core.
+"""The overhead of a step by its mode, in parameters times terms of a gradient, and of an observed draw, in parameters.
+
+The overhead takes as long as this amount of arithmetic. Amounts, unlike seconds, hold on machines of any speed. They
+were measured on mixtures, Gaussians, logistic regressions and networks of 700 to 22,000 parameters, with 1 to 1,000
+chains, on one core.
 """
 GPU = 100.0
-"""Times that a GPU does the arithmetic of a core while a step has the same overhead; an assumption, not measured."""
+"""How many times faster a GPU's arithmetic is than a core's, at the same overhead of a step. Assumed, not measured."""
 UPDATE = 30
-"""Terms of a minibatch that cost as much as a parameter's noise and update: 150 multiply-adds to 3 to 6 of a term."""
+"""Terms of a minibatch that cost as much as the noise and update of a parameter, which take 150 multiply-adds. A term
+takes 3 to 6.
+"""
 
 
 @options.with_request
@@ -92,7 +96,7 @@ def _why(item: Any) -> str:
 
 
 def _difference(spec: Any) -> str:
-    """How this run differs from the nearest finished run of the same method, task and seed."""
+    """Return a text about how a run differs from the nearest finished run of the same method, task and seed."""
     like = (spec.method, spec.task.name, spec.seed)
     before = [record for who, record, _ in _finished(context.current().results) if who == like]
     found: list[list[str]] = [_differing(spec.canonical(), record) for record in before]
@@ -115,9 +119,9 @@ def _differing(ours: dict[str, Any], theirs: dict[str, Any], prefix: str = "") -
 
 @dataclass(frozen=True)
 class _Pace:
-    """What a finished block of runs took, in seconds: at its start, for each step, and to observe each draw.
+    """The seconds that a finished block of runs took: at its start, for each step, and to observe each draw.
 
-    `passes` are of a step.
+    `passes` is the cost of a step in data passes.
     """
 
     block: int
@@ -130,7 +134,7 @@ class _Pace:
 
     @classmethod
     def of(cls, result: dict[str, Any]) -> _Pace | None:
-        """The pace that a result.json tells; None where it tells none."""
+        """Return the pace that a result.json records, or None if it lacks the numbers."""
         try:
             block, steps, taken = int(result["block_runs"]), int(result["steps_done"]), result["seconds"]
             setup, draws = block * (taken["setup"] + taken["checkpoint"]), int(result["draws_kept"])
@@ -147,9 +151,9 @@ class _Pace:
 
 @functools.cache
 def _finished(results: Path) -> list[tuple[tuple[Any, ...], dict[str, Any], _Pace | None]]:
-    """(method, task, seed), spec, and pace of every concluded attempt in a results folder.
+    """Return (method, task, seed), spec and pace of every attempt in a results folder.
 
-    Unreadable attempts are skipped: they are used only to explain why a run is new and how long it takes.
+    Unreadable attempts are skipped, because the result only serves to explain why a run is new and how long it takes.
     """
     found = []
     ledger = Ledger(results)
@@ -167,11 +171,12 @@ def _finished(results: Path) -> list[tuple[tuple[Any, ...], dict[str, Any], _Pac
 
 
 def _estimate(item: Planned, runs: int) -> tuple[float | None, str]:
-    """Seconds of each of these runs, `runs` of which advance together where the task allows it, and what says so.
+    """Return the estimated seconds of each run of a group, and what the estimate is based on. None if it is not known.
 
-    From the nearest finished runs, by settings, then by steps and by rows: the overhead of a step stays, its
-    arithmetic grows with the chains, the parameters and the terms of a gradient. A step takes (overhead + its work) /
-    (overhead + the work of a step of the finished run) times as long.
+    `runs` runs of the group are left; they advance together if the task allows it. The estimate is scaled from the
+    nearest finished runs: nearest by compile mode and settings, then by steps and by chains of the block. The overhead
+    of a step is constant, and its arithmetic grows with the chains, the parameters and the terms of a gradient. So a
+    step takes (overhead + its work) / (overhead + the work of a step of the finished run) times as long.
     """
     spec, name = item.spec, item.spec.task.name
     ours, block = spec.canonical(), max(1, min(runs, item.max_block))
@@ -221,7 +226,7 @@ def _estimate(item: Planned, runs: int) -> tuple[float | None, str]:
 
 
 def _kept_at_most(record: dict[str, Any]) -> float:
-    """The draws of a run if its schedule keeps all that follow the burn-in."""
+    """Return the number of draws of a run whose schedule keeps all steps after the burn-in that thinning leaves."""
     return float((record["steps"] - record["burn_in"]) / record["thin"])
 
 

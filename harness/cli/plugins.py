@@ -24,7 +24,7 @@ def plugins() -> Result:
 
 
 def listing(registry: Registry) -> list[dict[str, Any]]:
-    """A row for each plugin."""
+    """Return a row for each plugin."""
     return [_row(plugin, registry) for plugin in registry.plugins]
 
 
@@ -48,7 +48,7 @@ def _row(plugin: Plugin, registry: Registry) -> dict[str, Any]:
 
 
 def _problems(plugin: Plugin, registry: Registry) -> list[str]:
-    """What is wrong with what a plugin offers, found in a child process; if it ends, each offer is looked at alone."""
+    """Return the problems of a plugin, found in a child process. If it crashes, check each offer in its own child."""
     from harness.runs.subprocess_call import EndedError, plugin_call
 
     if not (plugin.offers or plugin.papers or plugin.studies or plugin.suites):
@@ -65,7 +65,7 @@ def _problems(plugin: Plugin, registry: Registry) -> list[str]:
 
 
 def problems(plugin: Plugin, registry: Registry) -> list[str]:
-    """What is wrong with the classes, methods, verbs, papers and suites of a plugin, whose code is executed here."""
+    """Return the problems of a plugin's classes, methods, verbs, papers and suites. This executes the plugin's code."""
     faults = ((offer, classes.fault(offer)) for offer in plugin.offers)
     found = [f"{offer.kind[:-1]} {offer.name!r}: {wrong}" for offer, wrong in faults if wrong]
     return [*found, *_unknown_parts(plugin, registry), *_broken_files(plugin, registry)]
@@ -91,13 +91,13 @@ def _broken_files(plugin: Plugin, registry: Registry) -> list[str]:
 
 
 def _unknown_parts(plugin: Plugin, registry: Registry) -> list[str]:
-    """Methods whose sampler or schedule does not exist, and verbs with the name of a core verb."""
+    """Return the problems of methods whose sampler or schedule does not exist, and of verbs named like a core verb."""
     from harness.cli.app import VERBS
 
     wrong = []
     for offer in plugin.offers:
         if offer.kind == "verbs" and offer.name in VERBS:
-            wrong.append(f"verb {offer.name!r} is one of the core, which is meant; rename it")
+            wrong.append(f"verb {offer.name!r} has the name of a core verb, which is used instead; rename it")
         for kind in ("samplers", "schedules") if offer.kind == "methods" else ():
             part = getattr(offer.info, kind[:-1])
             if part and part.rpartition(":")[2] not in {known.name for known in registry.offers(kind)}:

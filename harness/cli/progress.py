@@ -1,4 +1,4 @@
-"""Progress of runs on stderr: on a terminal a line for all runs and one for each block that runs, else one a minute."""
+"""Progress of runs on stderr: on a terminal one line for all runs and one for each running block, else one a minute."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 LINE_SECONDS = 60.0
 REFRESH = 4
-"""Times a second that the terminal is drawn anew."""
+"""How many times per second the terminal is redrawn."""
 WIDE = 100
-"""Columns of a terminal from which the speed of a block is shown."""
+"""Width of a terminal, in columns, from which the speed of a block is shown."""
 
 
 @dataclass
 class Block:
-    """Runs that advance together: which are open, and the last that was heard of them."""
+    """The progress of a block, whose runs advance together: the open runs, and the last message about them."""
 
     name: str
     steps: int
@@ -43,12 +43,12 @@ class Block:
 
     @property
     def pace(self) -> float | None:
-        """Seconds a step; None before the first message."""
+        """Seconds per step, or None before the first message."""
         return 1 / self.rate if self.rate else None
 
 
 class Progress:
-    """Receives the workers' messages; a context manager, because a terminal's lines must be removed at the end."""
+    """The receiver of the workers' messages. A context manager, because a terminal's lines are removed at the end."""
 
     def __init__(self, jobs: Sequence[Job], workers: int = 1) -> None:
         self.blocks: list[Block] = []
@@ -61,8 +61,8 @@ class Progress:
             self.block |= dict.fromkeys(block.open, block)
         self.workers = max(1, min(workers, len(jobs)))
         self.failed: set[str] = set()
-        self.told: set[str] = set()
-        self.began = self.said = time.monotonic()
+        self.printed: set[str] = set()
+        self.began = self.printed_at = time.monotonic()
         self.live: rich.live.Live | None = None
 
     def __enter__(self) -> Self:
@@ -88,7 +88,7 @@ class Progress:
             self.live.stop()
 
     def listen(self, kind: str, payload: dict[str, Any]) -> None:
-        """Take note of a worker's message, and show what a user must know."""
+        """Record a worker's message, and print it if the user must know it."""
         if kind == "progress":
             self._advance(payload)
         elif kind == "warning":
@@ -107,42 +107,43 @@ class Progress:
         elif kind == "device lost":
             say(f"lost {payload['message']}; it is not used again, and its runs continue on other devices")
         elif kind in ("held", "failed", "died", "stopping"):
-            if payload["message"] not in self.told:  # several blocks may fail for one reason
-                self.told.add(payload["message"])
+            if payload["message"] not in self.printed:  # several blocks may fail for the same reason
+                self.printed.add(payload["message"])
                 self._print(f"bench: {payload['message']}", "red")
             self._trace(payload.get("traceback"))
         if kind in ("end", "failed", "died", "device lost") and "block" in payload:
             self.block[payload["block"]].running = False
 
     def seconds_left(self) -> float | None:
-        """Of all runs, None before the first message.
+        """Return the estimated seconds until all runs are finished, or None before the first message.
 
-        A block that has not begun takes as long for a step as those of its method and task, else as the others; what
-        blocks took besides their steps (start, compilation, results) is expected of it too.
+        A block that has not started is expected to take as long per step as the blocks of its method and task, or as
+        the other blocks if there are none. It is also expected to need the time that blocks took besides their steps
+        (start, compilation, results).
         """
-        heard = [block for block in self.blocks if block.pace]
-        if not heard:
+        started = [block for block in self.blocks if block.pace]
+        if not started:
             return None
         waiting = [block for block in self.blocks if block.open and not block.pace]
-        running = [(b.steps - b.position) * (b.pace or 0.0) for b in heard if b.open]
+        running = [(b.steps - b.position) * (b.pace or 0.0) for b in started if b.open]
         paces: dict[str, list[float]] = {}
-        for block in heard:
+        for block in started:
             paces.setdefault(block.name, []).append(block.pace or 0.0)
         mean = {name: sum(found) / len(found) for name, found in paces.items()}
         other = sum(mean.values()) / len(mean)
-        besides = (time.monotonic() - self.began) * self.workers - sum(block.seconds for block in heard)
-        expected = [b.steps * mean.get(b.name, other) + max(0.0, besides) / len(heard) for b in waiting]
+        besides = (time.monotonic() - self.began) * self.workers - sum(block.seconds for block in started)
+        expected = [b.steps * mean.get(b.name, other) + max(0.0, besides) / len(started) for b in waiting]
         return max([*running, sum([*running, *expected]) / self.workers])
 
     def summary(self) -> str:
-        """How many of the runs are finished, and how many of these were lost."""
+        """Return a text with the number of finished runs, and of those that diverged or failed."""
         left = sum(len(block.open) for block in self.blocks)
         lost = {"diverged": sum(len(block.diverged) for block in self.blocks), "failed": len(self.failed)}
         words = [f"{number} {name}" for name, number in lost.items() if number]
         return ", ".join([f"{len(self.block) - left} of {count(len(self.block), 'run')}", *words])
 
     def lines(self, width: int, height: int) -> Any:
-        """What a terminal of this size shows: the total, and the running blocks that fit."""
+        """Return what a terminal of this size shows: a line for all runs, and the running blocks that fit."""
         from rich.progress_bar import ProgressBar
         from rich.table import Column, Table
         from rich.text import Text
@@ -162,7 +163,7 @@ class Progress:
         left = self.seconds_left()
         add(self.summary(), done / max(len(self.block), 1), "" if left is None else f"{span(left)} left")
         running = [block for block in self.blocks if block.running and block.open]
-        most = max(1, height - 3)  # with the total, the line below and the cursor's
+        most = max(1, height - 3)  # without the lines of the total, of the number of more blocks, and of the cursor
         for block in running[:most]:
             add(f"  {_label(block)}", block.position / max(block.steps, 1), _left(block), f"{block.rate:,.0f} steps/s")
         if len(running) > most:
@@ -180,9 +181,9 @@ class Progress:
         self._trace(payload.get("traceback"))
 
     def _trace(self, text: str | None) -> None:
-        """Print the traceback of a worker's error, once, with --debug."""
-        if text and context.current().debug and text not in self.told:
-            self.told.add(text)
+        """Print the traceback of a worker's error once, if the command has --debug."""
+        if text and context.current().debug and text not in self.printed:
+            self.printed.add(text)
             self._print(text)
 
     def _advance(self, payload: dict[str, Any]) -> None:
@@ -190,8 +191,8 @@ class Progress:
         block.running = True
         for name in ("position", "steps", "rate", "seconds", "step_size"):  # steps: with those of a warm start
             setattr(block, name, payload[name])
-        if not self.live and time.monotonic() - self.said > LINE_SECONDS:
-            self.said = time.monotonic()
+        if not self.live and time.monotonic() - self.printed_at > LINE_SECONDS:
+            self.printed_at = time.monotonic()
             say(
                 f"{self.summary()}, {span(self.seconds_left())} left; {_label(block)}: step {block.position} of "
                 f"{block.steps}, {block.rate:,.0f} steps/s, {_left(block)} left, step size {block.step_size:.3g}"

@@ -1,6 +1,7 @@
-"""The speed of a pair, for `--budget seconds=N`: measured once per results folder and kept in its `rates/`.
+"""The speed of a method on a task, for `--budget seconds=N`.
 
-One measurement serves all seeds, so that later seeds get the same number of steps.
+It is measured once per results folder and stored in its `rates/`. One measurement serves all seeds, so that later seeds
+get the same number of steps.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from harness.system.files import read_json, write_json
 
 STEPS = 200
 FASTEST = 1e12
-"""Steps per second that no machine reaches: a file with more was not written by `measured`."""
+"""Steps per second that no machine reaches. A file with more was not written by `measured`."""
 
 
 def known(results: Path, place: Place) -> Measure:
-    """The stored speed in steps per second; `UsageError` if there is none."""
+    """Return a function that gives the stored speed in steps per second. `UsageError` if there is none."""
 
     def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float:
         found = _read(_path(results, _specs(pair, settings, how, place.device)[0], place))
@@ -38,7 +39,7 @@ def known(results: Path, place: Place) -> Measure:
 
 
 def measured(ledger: Ledger, place: Place) -> Measure:
-    """The stored speed, else a measurement in a worker, which is stored."""
+    """Return a function that gives the stored speed in steps per second, or measures it in a worker and stores it."""
 
     def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float:
 

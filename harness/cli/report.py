@@ -22,7 +22,9 @@ from harness.system.files import write_set
 from harness.system.text import words
 
 WIDEST = 40
-"""Inches: 6,400 pixels at the 160 of a PNG file, 160 MB in memory for a square."""
+"""Largest width or height of a figure in inches: 6,400 pixels at the 160 dots per inch of a PNG file. A square of this
+size takes 160 MB in memory.
+"""
 
 
 def report(
@@ -91,7 +93,10 @@ def report(
 
 
 def _formats(out: Path | None, form: str) -> tuple[str, str]:
-    """The kind of the figure that `out` names, or "", and the format of the text; raises `UsageError`."""
+    """Return the kind of figure that `out` names, or "", and the format of the text.
+
+    `UsageError` for an unknown ending, or if a format is given for a figure.
+    """
     ending = out.suffix.lower() if out is not None and not out.is_dir() else ""
     known = {suffix: form for form, suffix in SUFFIXES.items()}
     if ending[1:] in figures.METADATA:
@@ -105,7 +110,7 @@ def _formats(out: Path | None, form: str) -> tuple[str, str]:
 
 
 def _only(drawn: Sequence[Figure], name: str, out: Path) -> Figure:
-    """The figure, where there is exactly one."""
+    """Return the figure if there is exactly one, else raise `UsageError`."""
     if len(drawn) != 1:
         names = ", ".join(figure.name for figure in drawn[:5]) + ", ..." * (len(drawn) > 5)
         what = f"{len(drawn)} figures, {names}: narrow it by --task, --protocol, --method, --budget or --chains"
@@ -124,7 +129,7 @@ def _inches(text: str) -> tuple[float, float]:
 
 
 def _with_columns(result: Result, asked: Sequence[str] | None, form: str) -> Result:
-    """The result with these columns only, of the records where the format is theirs."""
+    """Return the result with only these columns: of the records for the formats csv and json, else of the tables."""
     if not asked:
         return result
     if form in {"csv", "json"}:
@@ -140,7 +145,7 @@ def _with_columns(result: Result, asked: Sequence[str] | None, form: str) -> Res
 
 
 def _column_names(asked: Sequence[str], known: Mapping[str, str]) -> list[str]:
-    """The keys of the columns; a name may contain a comma."""
+    """Return the keys of the named columns. A name may contain a comma."""
     named = [name for text in asked for name in ([text] if text in known else words(text))]
     for name in named:
         if known and name not in known:
@@ -149,7 +154,7 @@ def _column_names(asked: Sequence[str], known: Mapping[str, str]) -> list[str]:
 
 
 def _place(out: Path, name: str, suffix: str) -> Path:
-    """The file to write: `out` itself, or one of this suffix in it if it is a folder; a link is followed."""
+    """Return the file to write: `out` itself, or a file with this suffix in the folder `out`. Links are followed."""
     file = out if out.suffix and not out.is_dir() else out / f"{name}{suffix}"
     if file.exists():
         file = file.resolve()

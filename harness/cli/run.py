@@ -1,4 +1,4 @@
-"""`bench run`: execute the runs of a command that are missing."""
+"""`bench run`: execute the missing runs of a command."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run(
     limit = options.duration(timeout, "--timeout")
     kind, named = devices_for(devices, asked.tasks)
     if draws not in DRAWS:
-        raise UsageError(f"--draws {draws!r} is none of {', '.join(DRAWS)}")
+        raise UsageError(f"--draws {draws!r} is not one of {', '.join(DRAWS)}")
     asked = replace(asked, device=kind)
     check_size([asked], max_runs)
     places = local.slots(named, workers)

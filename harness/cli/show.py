@@ -1,4 +1,4 @@
-"""`bench show`: everything about one run, task, sampler, method or schedule."""
+"""`bench show`: show everything about one run, task, sampler, method or schedule."""
 
 from __future__ import annotations
 

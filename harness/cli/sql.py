@@ -1,4 +1,4 @@
-"""`bench sql`: a query on the results database, which it cannot change."""
+"""`bench sql`: query the results database without changing it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.cli.options import MAX_INT, duration
 from harness.reporting.report import Result, table
 
 MAX_ROWS = 100_000
-"""Rows of an answer: with the 60 columns of `run_metric` they take about 500 MB."""
+"""Most rows of an answer without --max-rows. With the 60 columns of `run_metric` they take about 500 MB."""
 
 
 def sql(

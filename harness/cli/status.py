@@ -1,4 +1,4 @@
-"""`bench status`: running workers and their progress, read from the results folder."""
+"""`bench status`: show running workers and their progress, read from the results folder."""
 
 from __future__ import annotations
 

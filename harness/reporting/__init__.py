@@ -1,1 +1,1 @@
-"""RULES.md as code (scoring), and a report as text, pages and figures (rendering)."""
+"""RULES.md as code (scoring), and reports as text, HTML and figures (rendering)."""

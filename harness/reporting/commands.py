@@ -1,4 +1,4 @@
-"""The command that makes a run again."""
+"""The command that repeats a run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from harness.results.papers import TUNED
 
 
 def run_command(row: Mapping[str, Any], seeds: Iterable[int], *more: str) -> str:
-    """`bench run` of a row of the view `run_status`, with these seeds and the words `more`.
+    """Return the `bench run` command for a row of the view `run_status`, with these seeds and the words `more`.
 
-    It names the run's study and what the user set; all else comes from the installed code's defaults.
+    The command names the run's study and the settings that the user gave. All other settings are the defaults of the
+    installed code.
     """
     origins = json.loads(row["origins"])
     words = ["--sampler", row["method"], "--schedule", row["schedule"], "--task", f"{row['task']}@{row['protocol']}"]
@@ -27,7 +28,10 @@ def run_command(row: Mapping[str, Any], seeds: Iterable[int], *more: str) -> str
 
 
 def asked(origins: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, str]]:
-    """The study ("" for none) and the settings, as texts, that a command names, by the origins of all settings."""
+    """Return the study ("" for none) and the settings, as texts, that a command has to name.
+
+    `origins` has the origin of each setting.
+    """
     tuned = [str(origin["source"]) for origin in origins.values() if origin["provenance"] == TUNED]
     study = next((found[1] for source in tuned if (found := re.match(r"study (\S+): ", source))), "")
     given = {name: _argument(o["value"]) for name, o in origins.items() if o["provenance"] in CHANGED}

@@ -1,4 +1,4 @@
-"""The kept draws of finished runs: as arrays, and as an xarray DataTree for ArviZ."""
+"""The kept draws of finished runs, as arrays and as an xarray DataTree for ArviZ."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from harness.results.store import Store
 
 Row = Mapping[str, Any]
-"""Of the view `result`."""
+"""A row of the view `result`."""
 RESAMPLING_SEED = 0
 LISTED = 8
 """Most runs that a message lists."""
@@ -35,9 +35,9 @@ class Draws:
     """The kept draws of one run.
 
     draws    (chains, n, D), float32
-    steps    (n,), the step that made each draw, counted from 1
-    weights  (chains, n), with mean 1; all 1 where sampler and schedule weigh draws equally
-    run      what the run was and how it ended: its row of `Results.runs`
+    steps    (n,), the number of the step that made each draw, counted from 1
+    weights  (chains, n), with mean 1; all 1 if sampler and schedule weight draws equally
+    run      the settings and status of the run: its row of `Results.runs`
     """
 
     draws: NDArray[np.float32]
@@ -47,14 +47,14 @@ class Draws:
 
     @property
     def weighted(self) -> bool:
-        """Whether the draws differ in their weight."""
+        """Whether the draws have different weights."""
         return bool((self.weights != 1).any())
 
     def resampled(self) -> NDArray[np.float32]:
-        """As many draws of each chain (chains, n, D), in their order, each about as often as its weight says.
+        """Return draws (chains, n, D) of equal weight, resampled in each chain according to the weights, in order.
 
-        Systematic resampling with a fixed seed: a draw with n times the mean weight of its chain is taken n times, up
-        or down by less than one. A chain's total weight is lost: afterwards all chains weigh the same.
+        Systematic resampling with a fixed seed: a draw with k times the mean weight of its chain is taken k times, up
+        or down by less than one. The chains' total weights are lost: afterwards all chains have the same weight.
         """
         chains, n, _ = self.draws.shape
         ends = np.cumsum(self.weights, axis=1)
@@ -65,7 +65,7 @@ class Draws:
 
 
 def only_run(rows: Sequence[Row]) -> Row:
-    """The one run; raises `UsageError` where there are several or none."""
+    """Return the only run. `UsageError` if there are several or none."""
     if len(rows) == 1:
         return rows[0]
     names = [f"{_name(row)}, seed {row['seed']} ({row['run_key'][:12]})" for row in rows]
@@ -73,7 +73,7 @@ def only_run(rows: Sequence[Row]) -> Row:
 
 
 def only_group(rows: Sequence[Row]) -> list[Row]:
-    """The runs, if they differ in their seed only; raises `UsageError` otherwise, and where there is none."""
+    """Return the runs if they differ only in their seed. `UsageError` otherwise, and if there is none."""
     groups = {row["group_key"]: row for row in rows}
     if len(groups) == 1:
         return list(rows)
@@ -83,7 +83,7 @@ def only_group(rows: Sequence[Row]) -> list[Row]:
 
 def _not_one(kind: str, names: Sequence[str], how: str) -> UsageError:
     if not names:
-        return UsageError("there is no finished run of these; `bench ls runs` lists what there is")
+        return UsageError("no finished run matches; `bench ls runs` lists the runs")
     more = f", and {len(names) - LISTED} more" if len(names) > LISTED else ""
     return UsageError(f"choose one {kind}, by {how}, or the beginning of its key: {'; '.join(names[:LISTED])}{more}")
 
@@ -93,7 +93,7 @@ def _name(row: Row) -> str:
 
 
 def read(results: Path, row: Row, registry: Registry) -> Draws:
-    """The draws of a run; raises `DataError` where it kept none or not their weights, or they cannot be read."""
+    """Read the draws of a run. `DataError` if it did not keep them or their weights, or they cannot be read."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -122,7 +122,7 @@ def read(results: Path, row: Row, registry: Registry) -> Draws:
 
 
 def _weighs(row: Row, registry: Registry) -> bool:
-    """Whether the draws of a run have weights, as far as its schedule's settings and the installed sampler say."""
+    """Return whether the draws of a run have weights, according to its schedule's settings or the installed sampler."""
     if json.loads(row["schedule_params"]).get("weights", "equal") != "equal":
         return True
     offers = [offer for offer in registry.offers("samplers") if offer.name == row["sampler"]]
@@ -130,7 +130,7 @@ def _weighs(row: Row, registry: Registry) -> bool:
 
 
 def to_arviz(store: Store, rows: Sequence[Row], registry: Registry, test_rows: int) -> Any:
-    """The draws of runs that differ in their seed only as an xarray DataTree; see `Results.to_arviz`."""
+    """Return the draws of runs that differ only in their seed as an xarray DataTree. See `Results.to_arviz`."""
     try:
         import arviz_base
     except ImportError as error:
@@ -164,7 +164,7 @@ def _is_network(row: Row, registry: Registry) -> bool:
 
 
 def _attributes(rows: Sequence[Row], weighted: object, store: Store) -> dict[str, Any]:
-    """What the runs are, in what netCDF can hold: texts, numbers and lists of them."""
+    """Return the attributes of the runs in types that netCDF can store: texts, numbers and lists of them."""
     done = [row for row in rows if row["status"] == Status.DONE]
     names = ("method", "task", "task_version", "protocol", "budget", "steps", "group_key")
     (made,) = store.rows(
@@ -185,7 +185,7 @@ def _attributes(rows: Sequence[Row], weighted: object, store: Store) -> dict[str
 
 
 def _predictions(row: Row, theta: NDArray[np.float32], registry: Registry, test_rows: int) -> NDArray[np.float32]:
-    """The probabilities (chains, n, rows, classes) that networks with the weights theta (chains, n, D) predict."""
+    """Return the predicted probabilities (chains, n, rows, classes) of networks with weights theta (chains, n, D)."""
     import torch
 
     offer = registry.find("tasks", row["task"])

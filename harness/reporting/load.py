@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from harness.reporting.report import Figure, Request
 
 Filter = str | int | Iterable[str | int] | None
-"""Names as in "a,b", or a list of them; None for all."""
+"""Names as in "a,b", or a list of names. None selects all."""
 
 _ORDER = "order by task, protocol, budget, chains, method, group_key, seed"
 _METRICS = (
@@ -44,21 +44,21 @@ from result join (
     select attempt, name as curve, x, y, unnest(range(len(y) // greatest(len(x), 1))) as own from curve_points
 ) using (attempt)
 """
-"""As `curve` in the store has a row for each point, it takes thirty times the memory."""
+"""The view `curve` has a row for each point, so it would take thirty times the memory."""
 
 
 def load(path: str | Path | None = None, *, plugins: Sequence[str] = (), **filters: Filter) -> Results:
-    """Read a results folder, with the runs that are new in it, or an exported one; nothing changes but the database.
+    """Read a results folder, including its new runs, or an exported one. Only its database is changed.
 
         results = harness.load("bench-results", task="mixture25", method=["sgld", "csgld"])
         results.metrics.filter(pl.col("is_primary"))
 
     path     the results folder, or the web address of an exported one; default: BENCH_RESULTS, else ./bench-results
-    plugins  files, as `bench --plugin FILE` takes them
-    filters  task (also TASK@PROTOCOL), method, protocol, budget, chains: only runs of these
+    plugins  plugin files, as for `bench --plugin FILE`
+    filters  task (also TASK@PROTOCOL), method, protocol, budget, chains: only these runs
 
-    Problems in single runs are warnings. Raises `DataError` where there is no such folder or a newer version wrote it,
-    `UsageError` for an unknown name. A database of another version is left as it is, and the runs are read instead.
+    Problems in single runs are warnings. Raises `DataError` if the folder does not exist or a newer version wrote it,
+    `UsageError` for an unknown name. A database of another version is not changed, and the runs are read instead.
     """
     place = path or os.environ.get("BENCH_RESULTS") or "bench-results"
     url = web.address(place)
@@ -85,34 +85,34 @@ class Results:
 
     @functools.cached_property
     def runs(self) -> pl.DataFrame:
-        """One row a run, without trials of `bench tune`: `run_status` in docs/data-dictionary.md has the columns."""
+        """One row per run, without trials of `bench tune`: `run_status` in docs/data-dictionary.md has the columns."""
         return self._frame(f"select * from (from run_status where seed < {TUNING_SEED})")  # noqa: S608 - a constant
 
     @functools.cached_property
     def metrics(self) -> pl.DataFrame:
-        """One row a metric of a finished run."""
+        """One row per metric of a finished run."""
         return self._frame(f"select {_METRICS} from run_metric", ", metric")  # noqa: S608 - names of ours
 
     @functools.cached_property
     def curves(self) -> pl.DataFrame:
-        """One row a curve of a chain of a finished run: lists x and y; a curve of the run as a whole has chain 0.
+        """One row per curve and chain of a finished run, with lists x and y. A curve of the whole run has chain 0.
 
         `curves.explode("x", "y")` has a row for each point.
         """
         return self._frame(_CURVES, ", curve, own")
 
     def sql(self, query: str) -> pl.DataFrame:
-        """The answer to a query, as `bench sql` gives it: of the whole folder, read-only."""
+        """Return the answer to a query, as `bench sql` does: it is about the whole folder, and read-only."""
         return self._store.frame(query)
 
     def report(self, name: str, *, metric: str | None = None, **filters: Filter) -> Result:
-        """A report, as `bench report NAME` makes it: `report(name).frame()` has its records as a frame."""
+        """Return a report, as `bench report NAME` makes it. `report(name).frame()` has its records as a frame."""
         request = self._narrowed(filters, metric)
         result = build(find_report(self._registry, name), name, self._store, request)
         return replace(result, notes=[*result.notes, *why_empty(result, name, self._store, request)])
 
     def figures(self, report: str, *, metric: str | None = None, **filters: Filter) -> dict[str, Any]:
-        """The figures of a report as matplotlib Figures, by name."""
+        """Return the figures of a report as matplotlib Figures, by name."""
         found = self.report(report, metric=metric, **filters).figures
         return {figure.name: _shown(figure) for figure in found}
 
@@ -125,14 +125,14 @@ class Results:
         size: tuple[float, float] | None = None,
         **filters: Filter,
     ) -> Any:
-        """The one figure of a report as a matplotlib Figure, with another title or size in inches if given.
+        """Return the only figure of a report as a matplotlib Figure. `title` and `size` (inches) replace its own.
 
-        Raises `UsageError` where the report has several figures of these runs, or none.
+        Raises `UsageError` if the report has several figures of these runs, or none.
         """
         result = self.report(report, metric=metric, **filters)
         if len(result.figures) != 1:
             names = ", ".join(figure.name for figure in result.figures[:8])
-            reasons = "; ".join(result.notes[:8]) or "no results that it is about"
+            reasons = "; ".join(result.notes[:8]) or "no results match"
             raise UsageError(
                 f"report {report} has {len(result.figures)} figures of these runs ({names}); "
                 f"narrow them by {', '.join(FILTERS)}, or take all by figures()"
@@ -143,25 +143,25 @@ class Results:
         return _shown(replace(figure, size=size or figure.size, title=title))
 
     def draws(self, run: str = "", *, seed: int | None = None, **filters: Filter) -> Draws:
-        """The kept draws of one run, named by the beginning of its key or by filters and its seed.
+        """Return the kept draws of one run, selected by the beginning of its key, or by filters and its seed.
 
-        Raises `UsageError` where several runs or none are meant, `DataError` where the run kept no draws.
+        Raises `UsageError` if several runs or none are selected, `DataError` if the run kept no draws.
         """
         return draws.read(self.path, draws.only_run(self._chosen(run, seed, filters)), self._registry)
 
     def to_arviz(self, run: str = "", *, seed: int | None = None, rows: int = 50, **filters: Filter) -> Any:
-        """The draws of runs that differ in seed only as an xarray DataTree for ArviZ, the chains of all seeds together.
+        """Return the draws of a group of runs as an xarray DataTree for ArviZ, with the chains of all seeds.
 
-        run      the beginning of a group key or of a run key, where filters do not name one group
-        rows     of a network: the first test rows whose predicted probabilities stand in place of its weights
+        run      the beginning of a group key or of a run key, if the filters do not select one group
+        rows     number of test rows; for a network, their predicted probabilities replace its weights
 
-        Weighted draws are resampled, and the attributes say so. Needs arviz-base: `pip install sgmcmc-bench[arviz]`.
-        Raises as `draws` does.
+        The runs of a group differ only in their seed. Weighted draws are resampled, and the attributes say so. Needs
+        arviz-base: `pip install sgmcmc-bench[arviz]`. Raises the same errors as `draws`.
         """
         return draws.to_arviz(self._store, draws.only_group(self._chosen(run, seed, filters)), self._registry, rows)
 
     def _chosen(self, run: str, seed: int | None, filters: Mapping[str, Filter]) -> list[dict[str, Any]]:
-        """The finished runs that are meant."""
+        """Return the finished runs that the key, the seed and the filters select."""
         query, values = _where("select * from result", self._narrowed(filters))
         rows = self._store.rows(f"{query} {_ORDER}", values)
         return [
@@ -172,7 +172,7 @@ class Results:
         ]
 
     def _narrowed(self, filters: Mapping[str, Filter], metric: str | None = None) -> Request:
-        """The request of this object, with these filters in place of its own where they are given."""
+        """Return the request of this object, with the given filters in place of its own."""
         request = self._request
         own = {"task": request.tasks, "method": request.methods, "protocol": request.protocols}
         own |= {"budget": request.budgets, "chains": tuple(map(str, request.chains))}
@@ -185,7 +185,7 @@ class Results:
 
 
 def _shown(figure: Figure) -> Any:
-    """The figure drawn, which a notebook shows even before pyplot was imported."""
+    """Draw a figure. A notebook shows it even if pyplot was not imported."""
     picture = figures.picture(figure)
     vars(picture)["_repr_png_"] = functools.partial(_png, picture)
     return picture
@@ -198,7 +198,7 @@ def _png(picture: Any) -> bytes:
 
 
 def _where(query: str, request: Request) -> tuple[str, list[Any]]:
-    """A query on runs with the conditions of a request, and their values."""
+    """Return a query on runs with the conditions of a request, and the values of its parameters."""
     wanted = (request.tasks, request.methods, request.protocols, request.budgets, request.chains)
     asked = {name: list(values) for name, values in zip(FILTERS, wanted, strict=True) if values}
     conditions = " and ".join(f"list_contains(?, {name})" for name in asked)

@@ -9,8 +9,8 @@
             columns = [Column("method", "method"), Column("seconds", "seconds", "right", ".3g")]
             return Result(tables=[Table("Speed", columns, rows)], records=rows)
 
-The same Result, also that of a verb, is shown in a terminal, as Markdown, LaTeX and HTML (the tables), and as CSV and
-JSON (the records).
+The Result of a report or a verb is shown in a terminal, or as Markdown, LaTeX or HTML (the tables), or as CSV or JSON
+(the records).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Column:
     format: str | Callable[[Any], str] = ""
 
     def text(self, row: Mapping[str, Any]) -> str:
-        """The cell of a row as text; "" for a missing value, "inf" and "-inf" for infinities."""
+        """Return the cell of a row as text: "" for a missing value, "inf" and "-inf" for infinities."""
         value = row.get(self.key)
         if value is None:
             return ""
@@ -50,9 +50,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table for people: rows are mappings from column keys to values; notes stand below it.
+    """A table for people. Its rows are mappings from column keys to values, and its notes are shown below it.
 
-    The first `keys` columns name a row: they are repeated where a terminal is too narrow and the table is cut.
+    The first `keys` columns name a row, so a terminal that is too narrow for all columns always shows these.
     """
 
     title: str
@@ -62,7 +62,7 @@ class Table:
     keys: int = 1
 
     def cells(self) -> list[list[str]]:
-        """The cells as text, one list per row."""
+        """Return the cells as text, one list per row."""
         return [[column.text(row) for column in self.columns] for row in self.rows]
 
 
@@ -70,7 +70,7 @@ class Table:
 class Figure:
     """A figure: `draw` fills a matplotlib Figure of `size` inches, which the renderer saves under the figure's name.
 
-    `caption` explains what the picture alone does not; `title` replaces the title that `draw` sets.
+    `caption` explains what the picture does not show by itself. `title` replaces the title that `draw` sets.
     """
 
     name: str
@@ -86,9 +86,10 @@ def _say(text: str) -> None:
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for. Empty means all. `metric` is the metric to rank by, if the report offers a choice;
-    `registry` has the plugins of this command; `paper` and `tables` select printed values. A report that takes long
-    tells the user through `say`.
+    """The runs that the user asked a report for. An empty filter selects all.
+
+    `metric` is the metric to rank by, if the report offers a choice. `registry` has the plugins of this command.
+    `paper` and `tables` select printed values. A report that takes long prints its progress with `say`.
     """
 
     tasks: tuple[str, ...] = ()
@@ -103,7 +104,7 @@ class Request:
     say: Callable[[str], None] = field(default=_say, compare=False)
 
     def plugin(self, kind: str, name: str, **settings: Any) -> Any:
-        """A plugin of a kind ("tasks") with these settings; raises `UsageError` or `PluginError`."""
+        """Return a plugin of a kind ("tasks") with these settings. `UsageError` if there is none, or `PluginError`."""
         from harness.contracts.registry import registry
         from harness.runs.plugin_metadata import instance
 
@@ -112,7 +113,7 @@ class Request:
 
 
 class Records(Sequence[Mapping[str, Any]]):
-    """Records that are computed on first use: a table on a terminal does not need them."""
+    """Records that are computed on first use, because a table on a terminal does not need them."""
 
     def __init__(self, make: Callable[[], Sequence[Mapping[str, Any]]]) -> None:
         self._make = functools.cache(make)
@@ -132,13 +133,13 @@ class Records(Sequence[Mapping[str, Any]]):
 
 @dataclass(frozen=True)
 class Result:
-    """What a report or a verb returns; the command prints it in the requested format.
+    """The result of a report or a verb, which the command prints in the requested format.
 
-    tables     for people; a text among them is a paragraph (verbs only)
-    records    for programs: objects, flat in reports; a number may be infinite, never NaN
-    figures    drawn when they are saved
+    tables     tables for people; a text among them is a paragraph (verbs only)
+    records    objects for programs, flat in reports; a number may be infinite, but never NaN
+    figures    figures, which are drawn when they are saved
     notes      remarks that belong to no table; they are printed to stderr
-    exit_code  of a verb
+    exit_code  the exit code of a verb
     """
 
     tables: Sequence[Table | str] = ()
@@ -148,20 +149,20 @@ class Result:
     exit_code: int = 0
 
     def frame(self) -> pl.DataFrame:
-        """The records as a polars frame, a column for each key."""
+        """Return the records as a polars frame with a column for each key."""
         import polars as pl
 
         return pl.DataFrame([dict(record) for record in self.records], infer_schema_length=None, strict=False)
 
     def _repr_html_(self) -> str:
-        """The tables and notes as a notebook shows them."""
+        """Return the tables and notes as HTML, which a notebook shows."""
         from harness.reporting.rendering import render
 
         return render(Result([*self.tables, *self.notes]), "html")
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), title: str = "") -> Table:
-    """A table of rows with these keys as columns, or all keys; columns of numbers are aligned right."""
+    """Make a table of rows with these keys as columns, by default all keys. Columns of numbers are aligned right."""
 
     def number(key: str) -> bool:
         values = [row[key] for row in rows if row.get(key) is not None]
@@ -172,10 +173,10 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), title:
 
 
 class Report(ABC):
-    """Base of every report. It reads the store and nothing else, and equal stores give equal bytes."""
+    """The base class of every report. A report reads only the store, and equal stores give equal bytes."""
 
     name: ClassVar[str]
 
     @abstractmethod
     def build(self, store: Store, request: Request) -> Result:
-        """The report for the request; an empty Result if the store has no matching results."""
+        """Return the report for the request. Returns an empty Result if the store has no matching results."""

@@ -1,4 +1,4 @@
-"""A report by its name, and the request that filters make: shared by the command line and `harness.load`."""
+"""Find a report by its name and make its request from filters, for the command line and `harness.load`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from harness.results.store import Store
 
 FILTERS = ("task", "method", "protocol", "budget", "chains")
-"""What selects runs: columns of `run`."""
+"""The filters that select runs. They are columns of `run`."""
 
 
 def find_report(registry: Registry, name: str) -> Report:
-    """The report of that name; raises `UsageError` or `PluginError`."""
+    """Return the report of that name. `UsageError` if there is none, `PluginError` if its plugin fails."""
     offer = registry.find("reports", name)
     here = f"report {name} ({offer.distribution})"
     with plugin_code(here):
@@ -32,7 +32,7 @@ def find_report(registry: Registry, name: str) -> Report:
 
 
 def build(report: Report, name: str, store: Store, request: Request) -> Result:
-    """What a report returns for a request; raises `PluginError` if that is no Result."""
+    """Build a report for a request. `PluginError` if it fails or does not return a Result."""
     with plugin_code(f"report {name} failed"):
         result = report.build(store, request)
     if not isinstance(result, Result):
@@ -41,7 +41,7 @@ def build(report: Report, name: str, store: Store, request: Request) -> Result:
 
 
 def why_empty(result: Result, name: str, store: Store, request: Request) -> list[str]:
-    """A note on why a report has nothing to show and which command would change that; [] where it shows something."""
+    """Return a note on why a report is empty and which command would change that. [] if the report is not empty."""
     if result.tables or result.records or result.figures:
         return []
     assert request.registry is not None
@@ -52,7 +52,7 @@ def why_empty(result: Result, name: str, store: Store, request: Request) -> list
         return [f"no finished runs in {store.results} yet; for a first one: {first}"]
     filtered = request != Request(registry=request.registry)
     places = ", ".join(f"{row['task']}@{row['protocol']}" for row in rows)
-    what = "of what was asked for" if filtered else f"that {name} is about"
+    what = "that match the filters" if filtered else f"for {name}"
     hint = "" if filtered or not fill else f". This command would make some: {fill}"
     return [f"no results {what} in {store.results}; there are results of {places}{hint}"]
 
@@ -60,7 +60,10 @@ def why_empty(result: Result, name: str, store: Store, request: Request) -> list
 def request_for(
     store: Store, registry: Registry, filters: Mapping[str, list[str]], metric: str | None = None
 ) -> Request:
-    """The request for runs by `FILTERS`, a task also as TASK@PROTOCOL; raises `UsageError` for unknown names."""
+    """Return the request for the runs that these `FILTERS` select. `UsageError` for an unknown name.
+
+    A task may also be TASK@PROTOCOL.
+    """
     wanted = {name: filters.get(name, []) for name in FILTERS}
     tasks = [word.partition("@") for word in wanted["task"]]
     wanted["task"] = [task for task, _, _ in tasks]

@@ -1,1 +1,1 @@
-"""Planning and running: what is to do, in which processes, on which devices."""
+"""Plan runs and execute them: which runs, in which processes, on which devices."""

@@ -1,8 +1,8 @@
-"""The agent of a job: a process that works on a parcel of runs at its place, and sends back what becomes of them.
+"""The agent of a job: a process that does the runs of a parcel on another machine and sends back their attempts.
 
-It has a results folder of its own on the disk of its machine (below TMPDIR), in which it runs the same launcher and
-workers as a command does. An agent that is started again, because its job was queued again, goes on from what the one
-before it sent. SIGTERM, and a file `stop` in the exchange, end it with checkpoints.
+It has a results folder of its own on the disk of its machine (below TMPDIR), in which it uses the same launcher and
+workers as a command does. If its job is queued again, the new agent continues from what the earlier one sent. At
+SIGTERM, or when the exchange has a file `stop`, the agent writes checkpoints and ends.
 """
 
 from __future__ import annotations
@@ -39,24 +39,27 @@ from harness.system.files import write_whole
 from harness.system.locks import lock_folder
 
 FORMAT = 1
-"""Of a parcel for an agent. A newer one is refused."""
+"""Version of the format of a parcel. An agent refuses a newer one."""
 EVERY_SECONDS = 2.0
-"""Between two looks at the exchange, and at most between two letters."""
+"""Time between two checks of the exchange. The agent sends its log after each."""
 LAST_SECONDS = 600.0
-"""How long an agent tries to send its last letters where the exchange cannot be reached."""
+"""How long an agent tries to send its last messages if the exchange cannot be reached."""
 SCRATCH = "sgmcmc-bench-job-"
 QUIET = frozenset({"progress", "checkpoint", "end"})
-"""Messages that are not repeated word by word."""
+"""Messages that are left out of the log's list."""
 
 
 def versions() -> dict[str, str]:
-    """What must be the same where a job is planned and where it runs."""
+    """Return the versions that must be the same where a job is planned and where it runs."""
     packages = environment.requirements((HARNESS,))
     return {HARNESS: environment.version(HARNESS) or "", "torch": packages.get("torch", "")}
 
 
 def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) -> bytes:
-    """What an agent is given: runs, their unfinished attempts and stored truths, plugin files; devices and workers."""
+    """Return the parcel of an agent.
+
+    It has the runs, their unfinished attempts and stored truths, plugin files, and the launcher's settings and devices.
+    """
     from harness.runs.truths import place
 
     files: dict[str, bytes] = {}
@@ -85,10 +88,10 @@ def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) ->
 
 
 def run_agent(exchange: Exchange, name: str = "") -> bool:
-    """Do the runs of the exchange's parcel; whether it is done with them, and was not stopped before.
+    """Do the runs of the exchange's parcel. Returns False if the agent was stopped before they ended.
 
-    `name` is what the engine calls the job. Errors are sent as messages. An agent whose exchange has no parcel any more
-    was forgotten: it ends, and sends nothing.
+    `name` is the engine's name for the job. Errors are sent as messages. If the exchange has no parcel any more, the
+    job was cancelled or is over: the agent then ends and sends nothing.
     """
     letters = Letters(exchange, name)
     before = signal.signal(signal.SIGTERM, _preempt)
@@ -98,7 +101,7 @@ def run_agent(exchange: Exchange, name: str = "") -> bool:
                 letters.ledger = Ledger(scratch / "results")
                 jobs, places = _open(exchange, letters.ledger, scratch, name)
                 local.launch(jobs, places, letters.hear)
-                signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is left is to send the rest and to tidy up
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)  # only sending the rest and cleaning up are left
             except local.PreemptedError:
                 letters.stopped = True
     except BaseException as error:
@@ -111,22 +114,22 @@ def run_agent(exchange: Exchange, name: str = "") -> bool:
 
 
 def _preempt(*_: object) -> None:
-    """SIGTERM before the workers start; while they run, the launcher answers it."""
+    """Handle a SIGTERM that arrives before the workers start. While they run, the launcher handles it."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise local.PreemptedError("ended by SIGTERM before its runs began")
 
 
 @contextlib.contextmanager
 def scratch_folder(below: Path | None = None) -> Iterator[Path]:
-    """A new folder below TMPDIR, or another folder, locked and deleted at the end.
+    """Make a new folder in `below` (by default TMPDIR), lock it, and delete it at the end.
 
-    Those that killed processes left there are deleted first, and at the end those of processes killed meanwhile.
+    Also delete the scratch folders that killed processes left there, both before and after.
     """
     below = below or Path(tempfile.gettempdir())
     _delete_left(below)
     with (
         tempfile.TemporaryDirectory(prefix=SCRATCH, dir=below, ignore_cleanup_errors=True) as name,
-        lock_folder(Path(name), parcel.HOLD_SECONDS),  # makes it again where one that looks for others' was faster
+        lock_folder(Path(name), parcel.HOLD_SECONDS),  # makes it again if another agent deleted it before it was locked
     ):
         yield Path(name)
     _delete_left(below)
@@ -193,7 +196,7 @@ def _check_versions(planned: Mapping[str, str]) -> None:
 
 
 class Letters:
-    """What an agent sends: a log of messages and progress, and the attempts that changed; by a thread of its own."""
+    """The messages of an agent: a thread sends a log of messages and progress, and the attempts that changed."""
 
     def __init__(self, exchange: Exchange, name: str) -> None:
         self.exchange, self.stopped = exchange, False
@@ -219,7 +222,7 @@ class Letters:
             self.fail(error)
 
     def hear(self, kind: str, payload: Mapping[str, Any]) -> None:
-        """Take a message of a worker."""
+        """Record a worker's message."""
         with self._lock:
             if kind == "progress":
                 self._log["progress"][payload["block"]] = dict(payload)
@@ -229,7 +232,7 @@ class Letters:
             self._changed.update([payload["key"]] if kind in ("finished", "suspended") else ())
 
     def fail(self, error: BaseException) -> None:
-        """Say why this agent ends before its runs do, if it has not."""
+        """Send the reason why this agent ends before its runs do, unless it has already ended."""
         if self._log["ended"] or self._log["stopped"]:
             return
         code = error.exit_code if isinstance(error, BenchError) else 1
@@ -239,7 +242,7 @@ class Letters:
 
     def _post(self) -> None:
         while not self._over.wait(EVERY_SECONDS):
-            with contextlib.suppress(OSError):  # the next time
+            with contextlib.suppress(OSError):  # try again the next time
                 names = self.exchange.names()
                 if (STOP in names or PARCEL not in names) and not self.stopped:
                     self.stopped = True
@@ -247,7 +250,7 @@ class Letters:
                 self._send()
 
     def _end(self) -> None:
-        """Send the rest. It waits for an exchange that cannot be reached, for some time."""
+        """Send the rest. If the exchange cannot be reached, try again for `LAST_SECONDS`."""
         self._log |= {"ended": not self.stopped, "stopped": self.stopped}
         deadline = time.monotonic() + LAST_SECONDS
         while True:
@@ -272,7 +275,7 @@ class Letters:
                     files = parcel.attempt_files(Attempt(attempt.path))
                     self.exchange.put(parcel.attempt_name(key, attempt), parcel.pack(files))
                 changed.remove(key)
-            self.exchange.put(LOG, log)  # what it says has arrived
+            self.exchange.put(LOG, log)  # after the attempts that it mentions
         finally:
             with self._lock:
                 self._changed |= changed

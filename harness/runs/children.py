@@ -1,4 +1,4 @@
-"""Where child processes come from: a fork server that has imported torch and never touches CUDA."""
+"""Start child processes from a fork server that has imported torch and never touches CUDA."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ from harness.system.import_path import passed_on
 from harness.system.memory import memory_limit
 
 GIB_TO_RUN = 4
-"""Of address space that a worker with torch needs; measured on two cores: 3 to 4."""
+"""Address space that a worker with torch needs, in GiB. On two cores 3 to 4 were measured."""
 SOCKET_PATH = 107
-"""Most bytes of a socket's path on Linux: sun_path of unix(7), without the zero at its end."""
+"""Most bytes of a socket's path on Linux: the size of sun_path in unix(7) without the zero at its end."""
 COUNTING = Path(harness.__file__).parent / "analysis/diagnostics/counting.cpp"
-"""What observers of all tasks but networks need, and whose compilation takes as long as a smoke run."""
+"""C++ source that observers need for all tasks except networks. Its compilation takes as long as a smoke run."""
 
 
 def start_early() -> None:
-    """Let the fork server import torch while this process prepares what it will need children for.
+    """Start the fork server, so that it imports torch while this process prepares the work of its children.
 
-    An error is raised when the first child is asked for. If none is, the fork server is killed with this process.
+    An error is raised only when the first child is started. If none is, the fork server is killed at the end of this
+    process.
     """
     with contextlib.suppress(BenchError, OSError):
         forkserver_context()
@@ -48,14 +49,15 @@ def _end_unused() -> None:
 
 
 def fork_server() -> int | None:
-    """The process id of the fork server; None where there is none, or this Python keeps it elsewhere."""
+    """Return the process id of the fork server, or None if there is none or this Python stores it elsewhere."""
     return getattr(getattr(forkserver, "_forkserver", None), "_forkserver_pid", None)
 
 
 def forkserver_context() -> Any:
-    """Where children come from. It blocks Ctrl-C and SIGTERM, which this process answers, by the mask it inherits.
+    """Return the multiprocessing context of the fork server, which is started if necessary.
 
-    If it died of the SIGTERM that a scheduler sends to the whole group, its workers would seem to have died with it.
+    The fork server inherits a signal mask that blocks Ctrl-C and SIGTERM, which this process handles. If it died of the
+    SIGTERM that a scheduler sends to the whole process group, its workers would seem to have died too.
     """
     if found := memory_limit(GIB_TO_RUN):
         raise RunError(f"too little memory for a worker; {found}")
@@ -73,14 +75,17 @@ def forkserver_context() -> Any:
 
 
 def _check_socket_path() -> None:
-    """Raise `UsageError` where the folder of temporary files is too deep for the sockets that multiprocessing makes."""
+    """Raise `UsageError` if the path of the temporary folder is too long for the sockets of multiprocessing."""
     folder, most = tempfile.gettempdir(), SOCKET_PATH - len("/pymp-12345678/listener-12345678")
     if len(os.fsencode(folder)) > most:
         raise UsageError(f"TMPDIR is longer than {most} bytes, too long for a socket: {folder}; set a shorter one")
 
 
 def born(target: Callable[..., None], *arguments: Any) -> tuple[Any, Connection]:
-    """A child that runs target(*arguments, pipe), and our end of the pipe. A fork server that died is replaced."""
+    """Start a child that runs target(*arguments, pipe). Returns the process and our end of the pipe.
+
+    A fork server that died is replaced. `RunError` if no child can be started.
+    """
     try:
         return _born(target, arguments)
     except (EOFError, OSError):
@@ -93,10 +98,10 @@ def born(target: Callable[..., None], *arguments: Any) -> tuple[Any, Connection]
 
 @functools.cache
 def _compile_meanwhile() -> None:
-    """Begin to compile `COUNTING`, where it is not in the cache."""
+    """Start to compile `COUNTING` in a thread, if it is not in the cache."""
 
     def work() -> None:
-        with contextlib.suppress(CompilerError, OSError):  # observers do without
+        with contextlib.suppress(CompilerError, OSError):  # observers work without it
             built(COUNTING.read_text(encoding="utf-8"))
 
     threading.Thread(target=work, daemon=True).start()

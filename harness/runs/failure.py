@@ -1,4 +1,4 @@
-"""How runs without a result end: a status with the reason, or an error after which they can be resumed."""
+"""The end of runs without a result: a status with the reason, or an error after which they can be resumed."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ LOST = (
     "gpu is lost", "fallen off the bus", "no longer available", "ecc error", "hardware stack error",
     "no cuda-capable device", "devices are busy or unavailable", "unspecified launch failure", "driver shutting down",
 )  # fmt: skip
-"""What CUDA says where the device is at fault. An illegal access or a failed assert is a fault of the code."""
+"""Parts of CUDA's messages when the device is at fault. An illegal access or a failed assert is a fault of the code."""
 
 
 class DiskError(DataError):
-    """Results could not be written. `full`: for lack of space, and the run can be resumed."""
+    """Results could not be written. `full` says that space was lacking: the run can then be resumed."""
 
     full = False
 
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Tell a full or lost disk from errors of a plugin's own."""
+    """Raise `DiskError` for an error of the disk, so that it is not taken for an error of a plugin."""
     try:
         yield
     except OSError as error:
@@ -45,7 +45,7 @@ def writing() -> Iterator[None]:
 
 @contextmanager
 def setting_up(spec: RunSpec) -> Iterator[None]:
-    """Make a `PluginError` of what the code of plugins raises before the first step; a lack of memory stays one."""
+    """Convert what plugins raise before the first step to a `PluginError`, except errors of memory or a lost device."""
     try:
         yield
     except Exception as error:
@@ -55,7 +55,7 @@ def setting_up(spec: RunSpec) -> Iterator[None]:
 
 
 def lost_device(error: BaseException) -> str | None:
-    """What an error says where it means that the device is gone; None where it means something else."""
+    """Return the text of an error that means that the device is lost, or None for any other error."""
     text = format_error(error)
     return text if isinstance(error, RuntimeError) and any(words in text.lower() for words in LOST) else None
 
@@ -69,7 +69,7 @@ def fail_all(
     position: int = 0,
     seconds: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Conclude the attempts that are not concluded yet, with a status that says why there is no result."""
+    """Conclude the attempts that have no result yet with a status that says why there is none."""
     status, reason = _failure(error)
     for attempt, spec in zip(attempts, specs, strict=True):
         if attempt.result() is not None:
@@ -86,7 +86,7 @@ def fail_all(
 
 
 def _failure(error: BaseException) -> tuple[str, str]:
-    """The status of a run that an error ended, and the reason in words."""
+    """Return the status of a run that an error ended, and the reason as text."""
     if isinstance(error, OutOfTimeError):
         return Status.TIMEOUT, str(error)
     lack = isinstance(error, torch.OutOfMemoryError | MemoryError)

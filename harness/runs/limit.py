@@ -1,7 +1,8 @@
-"""The time limit of a block of runs, `--timeout`: checked between blocks of steps, enforced within them.
+"""The time limit of a block of runs, `--timeout`. It is checked between blocks of steps and enforced within them.
 
-What counts is the wall time that the block has worked in all, as its results record it: setup, sampling, observing and
-checkpoints, before and after interruptions. Scoring is not limited: what is sampled to the end is not thrown away.
+The limit applies to the wall time that the block has worked in total, as its results record it: setup, sampling,
+observing and checkpoints, before and after interruptions. Scoring is not limited, so that runs whose sampling is
+complete are not lost.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ OVERTIME_SECONDS = 30.0
 
 
 class OutOfTimeError(RunError):
-    """The runs have worked for longer than they may."""
+    """The runs have worked for longer than their time limit."""
 
 
 @contextmanager
 def interrupted_after(timeout: float | None) -> Iterator[None]:
-    """Raise `OutOfTimeError` within a block that does not end, some time after the limit checked between blocks.
+    """Raise `OutOfTimeError` within a block of steps that does not end, `OVERTIME_SECONDS` after the limit.
 
-    It interrupts Python code, not a call into a library that does not return.
+    This interrupts Python code, but not a library call that does not return.
     """
     if timeout is None:
         yield

@@ -1,7 +1,7 @@
-"""The local launcher: gives blocks of runs to child processes, one per slot, and reads their messages.
+"""The local launcher, which gives blocks of runs to child processes, one per slot, and reads their messages.
 
-Ctrl-C or SIGTERM asks them to write checkpoints and end; if this process dies, they see the end of their pipe and do
-the same. A device that fails is used no more, and what ran there is handed to another.
+At Ctrl-C or SIGTERM it asks the children to write checkpoints and end. If this process dies, they reach the end of
+their pipe and do the same. A device that fails is not used again, and the runs on it are given to another device.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from harness.system.errors import BenchError, UsageError
 WORK = "harness.runs.worker:run"
 DAY = 86_400.0
 KILLED_SECONDS = 5.0
-"""For the kernel to take away a killed process; one that hangs in a device driver may take longer."""
+"""Time for the kernel to remove a killed process. A process that hangs in a device driver may take longer."""
 SILENT_SECONDS = 2.0
-"""How long workers may take to end before it is said that this command waits for them."""
+"""How long workers may take to end before a message says that this command waits for them."""
 JUDGE_AFTER_SECONDS = 5.0
 LOSSES = 2
-"""Devices that a block of runs may lose before it is considered the cause."""
+"""How many devices a block of runs may lose before it is considered the cause."""
 SHARED_FROM = 50_000
-"""Steps of single chains from which another process pays off, about a tenth of a second."""
+"""Chain steps of a group from which one more process pays off, about a tenth of a second."""
 
 Listener = Callable[[str, dict[str, Any]], None]
 
@@ -53,14 +53,14 @@ class _TerminatedError(KeyboardInterrupt):
 
 @dataclass
 class LaunchSummary:
-    """What became of a launch: statuses of runs, the messages of what went wrong, and whether it goes on elsewhere."""
+    """The outcome of a launch: the statuses of its runs, its error messages, and whether the runs go on elsewhere."""
 
     statuses: dict[str, str] = field(default_factory=dict)
     detached: bool = False
     failures: list[tuple[int, str]] = field(default_factory=list)
 
     def hear(self, kind: str, payload: Mapping[str, Any]) -> None:
-        """Take note of a worker's message."""
+        """Record a worker's message."""
         if kind in ("finished", "suspended"):
             self.statuses[payload["key"]] = payload["status"]
         elif kind == "held":
@@ -70,7 +70,7 @@ class LaunchSummary:
 
     @property
     def exit_code(self) -> int:
-        """0 where every run ended as done; else that of the worst failure, or 1 for a run that failed or diverged."""
+        """0 if every run ended as done, else the highest code of a failure, or 1 if a run failed or diverged."""
         if self.failures:
             return max(code for code, _ in self.failures)
         return int(any(status != Status.DONE for status in self.statuses.values()))
@@ -88,7 +88,7 @@ class _Child:
 
 
 class Place(NamedTuple):
-    """Where a worker computes: a device, or one of `shares` parts of it, and what messages call it."""
+    """Where a worker computes: a device, or one of `shares` parts of it, and its name in messages."""
 
     device: str
     slot: str
@@ -96,9 +96,10 @@ class Place(NamedTuple):
 
 
 def slots(devices: Sequence[str], workers: int | None) -> list[Place]:
-    """The place of each worker: an accelerator each time it is named; on CPU as many as asked for, or as it has cores.
+    """Return the place of each worker.
 
-    An accelerator that is named n times has n shares.
+    An accelerator that is named n times has n places, each with one of its n shares. The CPU has `workers` places, or
+    one for each core if `workers` is None.
     """
     cpu = [Place("cpu", f"cpu-{i}") for i in range(workers or cores())] if "cpu" in devices else []
     shares = Counter(device for device in devices if device != "cpu")
@@ -106,7 +107,7 @@ def slots(devices: Sequence[str], workers: int | None) -> list[Place]:
 
 
 def side_by_side(places: Sequence[Place]) -> int:
-    """Workers that a long group of runs is shared out over. A whole accelerator gets whole groups."""
+    """Return the number of workers that may share a long group of runs. A whole accelerator gets whole groups."""
     return sum(where.device == "cpu" or where.shares > 1 for where in places)
 
 
@@ -117,10 +118,11 @@ def jobs(
     distributions: tuple[str, ...],
     cores: int = 1,
 ) -> list[Job]:
-    """The blocks: runs that differ only in their seed, at most as many as the task advances together.
+    """Return the planned runs in blocks, one job each.
 
-    Where there are fewer groups of such runs than processor cores for them, long groups are shared out: what a run's
-    numbers are does not depend on its neighbours, but for rounding on an accelerator.
+    A block has runs that differ only in their seed, at most as many as the task advances together. If there are fewer
+    groups of runs than processor cores for them, long groups are split into more blocks. A run's numbers do not depend
+    on the other runs of its block, except for rounding on an accelerator.
     """
     groups: dict[str, list[Planned]] = {}
     for item in planned:
@@ -140,8 +142,8 @@ def jobs(
 def launch(
     queue: Sequence[Job], places: Sequence[Place], listen: Listener, *, long_is_fine: bool = True
 ) -> LaunchSummary:
-    """Run all jobs, `len(places)` at a time. `listen(kind, payload)` hears every message of the workers."""
-    checkpoint_seconds()  # refused here, before any worker starts
+    """Run all jobs, `len(places)` at a time. `listen(kind, payload)` is called for every message of the workers."""
+    checkpoint_seconds()  # an invalid value is refused before any worker starts
     waiting, free = list(queue), list(places)
     children: list[_Child] = []
     outcome = LaunchSummary()
@@ -156,7 +158,7 @@ def launch(
                 break
             while waiting and free:
                 children.append(_start(waiting.pop(0), free.pop(0)))
-            for child in _heard(children, listen, outcome):
+            for child in _receive(children, listen, outcome):
                 children.remove(child)
                 if not child.lost:
                     free.append(Place(child.job.device, child.job.slot, child.job.shares))
@@ -181,7 +183,7 @@ def launch(
 
 
 def _count_unfinished(queue: Sequence[Job], listen: Listener, outcome: LaunchSummary) -> None:
-    """Note runs of which no worker said how they ended: the command failed, whatever the reason."""
+    """Record a failure if no worker reported how some runs ended, whatever the reason."""
     runs = [spec.key for job in queue if not job.measure_steps for spec in job.specs]
     number = len(set(runs) - outcome.statuses.keys())
     if number and not outcome.failures:
@@ -201,18 +203,18 @@ def _start(job: Job, where: Place) -> _Child:
     return _Child(placed, process, ours, time.monotonic())
 
 
-def _heard(children: list[_Child], listen: Listener, outcome: LaunchSummary) -> list[_Child]:
-    """Take the messages that are there; returns the children that have ended."""
+def _receive(children: list[_Child], listen: Listener, outcome: LaunchSummary) -> list[_Child]:
+    """Take the messages that have arrived. Returns the children that have ended."""
     ready = set(wait([part for child in children for part in (child.pipe, child.process.sentinel)], timeout=0.5))
-    heard = [child for child in children if child.pipe in ready and _take(child, listen, outcome)]
-    # A process that the worker left behind may hold the pipe open: a dead worker has ended nevertheless.
-    dead = [child for child in children if child.process.sentinel in ready and child not in heard]
+    ended = [child for child in children if child.pipe in ready and _take(child, listen, outcome)]
+    # A process that the worker left behind may keep the pipe open, although the worker has ended.
+    dead = [child for child in children if child.process.sentinel in ready and child not in ended]
     for child in dead:
         while child.pipe.poll() and not _take(child, listen, outcome):
             pass
         if not child.ended:
             _report_death(child, listen, outcome)
-    return heard + dead
+    return ended + dead
 
 
 def _take(child: _Child, listen: Listener, outcome: LaunchSummary) -> bool:
@@ -235,7 +237,7 @@ def _take(child: _Child, listen: Listener, outcome: LaunchSummary) -> bool:
 
 
 def _report_death(child: _Child, listen: Listener, outcome: LaunchSummary) -> None:
-    """Note a worker that exited unexpectedly."""
+    """Record that a worker exited unexpectedly."""
     child.process.join()
     child.ended = True
     text = f"a worker exited unexpectedly (exit code {child.process.exitcode}); repeat the command to resume"
@@ -244,7 +246,7 @@ def _report_death(child: _Child, listen: Listener, outcome: LaunchSummary) -> No
 
 
 def _refuse_long(children: Sequence[_Child], waiting: Sequence[Job], workers: int) -> None:
-    """Raise where the whole launch would take over a day."""
+    """Raise `UsageError` if the whole launch would take over a day."""
     known = [c.progress for c in children if c.progress and time.monotonic() - c.began > JUDGE_AFTER_SECONDS]
     if not known:
         return
@@ -261,23 +263,23 @@ def _refuse_long(children: Sequence[_Child], waiting: Sequence[Job], workers: in
 
 
 def _stop(children: Sequence[_Child], listen: Listener, outcome: LaunchSummary, reason: str) -> None:
-    """Ask all children to write checkpoints and end; kill those that have not ended after `GRACE_SECONDS`."""
+    """Ask all children to write checkpoints and end, and kill those that have not ended after `GRACE_SECONDS`."""
     for child in children:
         with contextlib.suppress(OSError):
             child.pipe.send(reason)
     _continue([child.process.pid for child in children])
     deadline = time.monotonic() + GRACE_SECONDS
-    told = time.monotonic() + SILENT_SECONDS
+    notice_at = time.monotonic() + SILENT_SECONDS
     left = list(children)
     try:
         while left and time.monotonic() < deadline:
             try:
-                for child in _heard(left, listen, outcome):
+                for child in _receive(left, listen, outcome):
                     left.remove(child)
             except KeyboardInterrupt:
-                told = 0.0
-            if left and time.monotonic() > told:
-                told = deadline
+                notice_at = 0.0
+            if left and time.monotonic() > notice_at:
+                notice_at = deadline
                 seconds = deadline - time.monotonic()
                 text = f"workers that have not ended: {len(left)}; waiting up to {seconds:.1f} s for their checkpoints"
                 listen("stopping", {"message": text})
@@ -293,7 +295,7 @@ def _stop(children: Sequence[_Child], listen: Listener, outcome: LaunchSummary, 
 
 
 def _continue(pids: Sequence[int | None]) -> None:
-    """Continue workers that were stopped (SIGSTOP), and multiprocessing's helpers, which tell when workers end."""
+    """Continue workers that were stopped (SIGSTOP), and multiprocessing's helpers, which report when workers end."""
     helpers = (
         fork_server(),
         getattr(getattr(resource_tracker, "_resource_tracker", None), "_pid", None),
@@ -305,7 +307,7 @@ def _continue(pids: Sequence[int | None]) -> None:
 
 
 def measure(job: Job, where: Place, steps: int) -> float:
-    """Steps a second of a job's runs together, measured in a worker."""
+    """Return the steps per second of a job's runs together, measured in a worker."""
     found: dict[str, float] = {}
 
     def listen(kind: str, payload: Mapping[str, Any]) -> None:

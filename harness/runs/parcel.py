@@ -1,4 +1,4 @@
-"""Parcels: files by name in one tar archive, in which runs and attempts travel between machines."""
+"""Parcels: tar archives of files by name, which carry runs and attempts between machines."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from harness.system.errors import DataError
 from harness.system.files import aside, parse_json, write_whole
 
 HOLD_SECONDS = 1.0
-"""How long to wait for a worker that has the run. It may have it for days."""
+"""How long to wait for a worker that holds the run. It may hold it for days."""
 BLOCK = 2**20
 _ATTEMPT = re.compile(rf"attempt-({KEY.pattern})-([0-9]{{8}}T[0-9]{{9}}-[0-9a-f]{{6}})\.tar")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
-    """An archive of files by name; the same files give the same bytes."""
+    """Return an archive of files by name. The same files give the same bytes."""
     return b"".join(packed(files))
 
 
 def packed(files: Mapping[str, bytes | Path]) -> Iterator[bytes]:
-    """The same in blocks, of contents or of files that stay as they are."""
+    """Yield the bytes of an archive in blocks. Files are given as contents, or as paths of files that do not change."""
     total = 0
     for name, content in files.items():
         about = tarfile.TarInfo(name)
@@ -50,7 +50,10 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 
 def unpack(content: bytes) -> dict[str, bytes]:
-    """The files of an archive. Raises `DataError` for a damaged one, and for anything but files with plain names."""
+    """Return the files of an archive by name.
+
+    `DataError` if the archive is damaged, or holds anything but files with plain names.
+    """
     try:
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
             found = {}
@@ -65,18 +68,21 @@ def unpack(content: bytes) -> dict[str, bytes]:
 
 
 def attempt_name(key: str, attempt: Attempt) -> str:
-    """What the parcel of an attempt is called in an exchange."""
+    """Return the name of an attempt's parcel in an exchange."""
     return f"attempt-{key}-{attempt.id}.tar"
 
 
 def named_attempt(name: str) -> tuple[str, str] | None:
-    """The key and attempt of such a name; None for any other."""
+    """Return the run key and the attempt id from the name of an attempt's parcel, or None for any other name."""
     match = _ATTEMPT.fullmatch(name)
     return (match[1], match[2]) if match else None
 
 
 def attempt_files(attempt: Attempt) -> dict[str, bytes]:
-    """The files of an attempt, its worker writing or not: checkpoints are read before the draws that they count on."""
+    """Return the files of an attempt, even while its worker writes.
+
+    Checkpoints are read before the draws that they refer to.
+    """
     found = {}
     for name in (*reversed(WORK), *sorted(path.name for path in attempt.path.iterdir())):
         if name not in found and re.fullmatch(FILE_NAMES, name):
@@ -86,20 +92,21 @@ def attempt_files(attempt: Attempt) -> dict[str, bytes]:
 
 
 def place(ledger: Ledger, key: str, attempt_id: str, files: Mapping[str, bytes]) -> bool:
-    """Put an attempt into a results folder: a new one at once, an unfinished one that is there brought up to date.
+    """Put an attempt into a results folder, or update the unfinished one that is there.
 
-    False if it is final there. Raises `DataError` where its result does not match its files, `HeldError` where a
-    worker writes to the run.
+    Returns False if the attempt is already final there. `DataError` if its result does not match its files, `HeldError`
+    if a worker writes to the run.
     """
     attempt = Attempt(ledger.folder(key) / attempt_id)
     if (attempt.path / "result.json").exists():
         return False
     wrong = [name for name in files if not re.fullmatch(FILE_NAMES, name)]
     if wrong or "spec.json" not in files:
-        raise DataError(f"what was sent of attempt {attempt_id} of run {key[:12]} is none: {wrong or 'no spec.json'}")
+        found = f"unknown files {wrong}" if wrong else "no spec.json"
+        raise DataError(f"attempt {attempt_id} of run {key[:12]} was not sent correctly: {found}")
     _check(attempt_id, files)
     with ledger.hold(key, HOLD_SECONDS):
-        for left in attempt.path.parent.glob(f".{attempt_id}.*"):  # of a killed command: nobody else may write here
+        for left in attempt.path.parent.glob(f".{attempt_id}.*"):  # of a killed command: nobody else writes here
             shutil.rmtree(left, ignore_errors=True)
         new = aside(attempt.path)
         new.mkdir()
@@ -116,7 +123,7 @@ def place(ledger: Ledger, key: str, attempt_id: str, files: Mapping[str, bytes])
 
 
 def _move(new: Path, path: Path, names: Sequence[str]) -> None:
-    """Rename a complete attempt into place, or its files into the attempt that is there."""
+    """Rename a complete attempt into place, or move its files into the attempt that is there."""
     if not path.exists():
         new.rename(path)
         return
@@ -128,7 +135,7 @@ def _move(new: Path, path: Path, names: Sequence[str]) -> None:
 
 
 def _order(name: str) -> tuple[bool, bool, str]:
-    """Checkpoints after the draws that they count on, the result last."""
+    """Sort checkpoints after the draws that they refer to, and the result last."""
     return name == "result.json", name in WORK[1:], name
 
 

@@ -1,4 +1,4 @@
-"""Expands a command into runs and says of each whether there is anything to do. Imports no torch."""
+"""Expand a command into runs and look up in the ledger which of them still have to be done. Imports no torch."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ from harness.runs.source import source_hash
 from harness.system.errors import UsageError
 
 MAX_RUNS = 20_000
-"""Of a command that does not say otherwise: half as many seeds of one row take 2 s and 84 MB to plan."""
+"""The most runs of a command without --max-runs. Planning half as many seeds of one group takes 2 s and 84 MB."""
 MAX_SEEDS = 1_000_000
-"""Of a command, whatever it says: the numbers alone take 40 MB."""
+"""The most seeds of any command. Their numbers alone take 40 MB."""
 DIGITS = 15
-"""Of a seed or a budget: numbers with this many digits are exact as floats too, as JSON and DuckDB may read them."""
+"""The most digits of a seed or a budget. Such a number is still exact as a float, as JSON and DuckDB may read it."""
 MAX_STEPS = 100_000_000
-"""Of a run: its trajectory is held in memory."""
+"""The most steps of a run, because its trajectory is held in memory."""
 
 Measure = Callable[[Pair, Settings, Mapping[str, Any]], float]
-"""(pair, settings, {"seeds", "chains"}) -> steps a second, for budgets in seconds."""
+"""A function (pair, settings, {"seeds", "chains"}) -> steps per second, for budgets in seconds."""
 
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What a command asks for. None means: as the protocol has it. `given` and `sweep` are by dotted name; `study` has
-    tuned settings.
+    """The runs that a command asks for. Where `seeds` or `chains` is None, the protocol's value is used.
+
+    `given` and `sweep` have settings by dotted name. `study` is the name of a study with tuned settings.
     """
 
     samplers: Sequence[str]
@@ -54,7 +55,7 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class Planned:
-    """One run and where it stands in the ledger."""
+    """A run, its standing in the ledger, and its cost in data passes per chain."""
 
     spec: RunSpec
     standing: RunStatus
@@ -64,12 +65,12 @@ class Planned:
 
 
 def size(registry: Registry, requests: Iterable[RunRequest], most: int = MAX_RUNS) -> int:
-    """How many runs the requests name, by the lengths of their lists; `UsageError` where that is more than `most`."""
+    """Count the runs that the requests name, from the lengths of their lists. `UsageError` if it exceeds `most`."""
     total = 0
     for request in requests:
         points = math.prod(map(len, request.sweep.values()))
         pairs = len(request.samplers) * len(request.tasks)
-        if request.seeds is not None or total + pairs * points > most:  # else the protocols' seeds are looked up
+        if request.seeds is not None or total + pairs * points > most:  # otherwise the protocols' seeds are looked up
             total += pairs * points * len(request.seeds or [0])
         else:
             for method, task in itertools.product(request.samplers, request.tasks):
@@ -88,9 +89,9 @@ def expand(
     measure: Measure | None = None,
     study: studies.Study | None = None,
 ) -> list[tuple[RunSpec, Pair]]:
-    """All runs that a request names, in its order, by the settings of its `study`.
+    """Return all runs that a request names, in its order, with the tuned settings of `study` if one is given.
 
-    `measure(pair, settings, spec)` gives steps a second.
+    `measure` returns steps per second. Budgets in seconds need it.
     """
     specs = []
     budget = budget_label(request.budget)
@@ -108,9 +109,10 @@ def expand(
 
 
 def plan(registry: Registry, request: RunRequest, ledger: Ledger, measure: Measure | None = None) -> list[Planned]:
-    """The runs of a request, each once, with what the ledger has of it and what it costs in data passes a chain.
+    """Return each run of a request once, with its standing in the ledger and its cost in data passes per chain.
 
-    Raises what a worker would raise of the settings alone, such as a sampler's refusal of a step size.
+    Raises the errors that a worker would raise because of the settings alone, for example when a sampler refuses a
+    step size.
     """
     planned: dict[str, Planned] = {}
     study = studies.load(registry, ledger.root, request.study) if request.study else None
@@ -129,7 +131,7 @@ def plan(registry: Registry, request: RunRequest, ledger: Ledger, measure: Measu
 def make_spec(
     pair: Pair, settings: Settings, steps: int, seed: int, chains: int, budget: str, device: str = "cpu"
 ) -> RunSpec:
-    """The RunSpec of one seed."""
+    """Return the RunSpec of one seed. `UsageError` if the settings do not fit the device or the number of steps."""
     task = plugin_metadata.task_facts(pair.task, settings.task_params)
     run = {name: value for name, value in settings.run.items() if value is not None}
     for f in fields(Execution):
@@ -166,12 +168,12 @@ def make_spec(
 
 
 def data_files(task: Mapping[str, Any]) -> tuple[DataFile, ...]:
-    """The data files of a task's facts."""
+    """Return the data files that are listed in a task's facts."""
     return tuple(DataFile(**{**record, "urls": tuple(record["urls"])}) for record in task["datasets"])
 
 
 def passes_per_step(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any]) -> float:
-    """Cost of a step in passes through the data."""
+    """Return the cost of a step in data passes."""
     return _per_step(pair.sampler, sampler_params, pair.task, task_params)
 
 
@@ -186,19 +188,19 @@ def _per_step(
 
 
 WarmStart = tuple[Offer, float] | None
-"""The optimiser of a warm start, and its length in data passes as it was asked for."""
+"""The optimiser of a warm start, and the length in data passes that was asked for. None without a warm start."""
 
 
 def _passes(
     pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any], steps: int, warm: WarmStart
 ) -> float:
-    """Cost of a run in passes through the data, the full gradients of `init` and the warm start included."""
+    """Return the cost of a run in data passes, including the full gradients of `init` and the warm start."""
     before = _full_at_start(pair, sampler_params) + _warm_passes(pair, task_params, warm)
     return before + steps * passes_per_step(pair, sampler_params, task_params)
 
 
 def _warm_passes(pair: Pair, task_params: Mapping[str, Any], warm: WarmStart) -> float:
-    """Cost of the steps of a warm start in data passes."""
+    """Return the cost of the steps of a warm start in data passes."""
     if warm is None:
         return 0.0
     per_step = _per_step(warm[0], {}, pair.task, task_params)
@@ -210,7 +212,7 @@ def _warm(settings: Settings) -> WarmStart:
 
 
 def parse_seeds(text: str) -> list[int]:
-    """The seeds of "0-9", "0,3,7" or "0-4,10", as a list without repeats."""
+    """Return the seeds of "0-9", "0,3,7" or "0-4,10" as a list without repeats."""
     seeds: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
@@ -231,7 +233,7 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def parse_settings(words: Sequence[str], option: str) -> dict[str, str]:
-    """The words "key=value" as a dict."""
+    """Return words of the form "key=value" as a dict. `UsageError` for any other word, and if a key has two values."""
     found: dict[str, str] = {}
     for word in words:
         name, equals, value = (part.strip() for part in word.partition("="))
@@ -252,7 +254,7 @@ def _part(offer: Offer, params: Mapping[str, Any]) -> Component:
 
 
 def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings], float] | None, device: str) -> int:
-    """Length of the run in steps, from a budget's name or "steps=N", "passes=N" (through the data), "seconds=N"."""
+    """Return the length of a run in steps. `budget` is a name, "steps=N", "passes=N" (data passes) or "seconds=N"."""
     named = _named_passes(pair, settings)
     if budget in named:
         return max(1, _affordable(named[budget], pair, settings))
@@ -299,7 +301,7 @@ def _amount(kind: str, text: str) -> float:
 
 
 def _machine(pair: Pair, settings: Settings, device: str) -> dict[str, Any]:
-    """What the mode of execution depends on, besides the setting and the length of the run."""
+    """Return what the execution mode depends on besides the setting and the length of the run."""
     task = plugin_metadata.task_facts(pair.task, settings.task_params)
     never = plugin_metadata.sampler_facts(pair.sampler, settings.sampler_params)["never_compiled"]
     return {"device": device, "dim": task["dim"], "opaque": task["opaque"], "never": never}
@@ -310,9 +312,9 @@ def _rate(measure: Measure, pair: Pair, how: Mapping[str, Any], settings: Settin
 
 
 def _label(budget: str, steps: int, pair: Pair, settings: Settings) -> str:
-    """What the budget is called: its name where it is a named one, however it was asked for.
+    """Return the label of a budget: a named budget of the same length gives its name, however it was asked for.
 
-    One that has settings of its own must be asked for by its name: other runs of its length have not got them.
+    A budget with settings of its own must be asked for by name, because other runs of its length lack these settings.
     """
     own = pair.protocol["budget_settings"].keys() - {budget}
     names = [name for name, length in _named_steps(pair, settings).items() if length == steps and name not in own]
@@ -323,14 +325,14 @@ def _label(budget: str, steps: int, pair: Pair, settings: Settings) -> str:
 
 
 def _named_steps(pair: Pair, settings: Settings) -> dict[str, int]:
-    """The protocol's budgets in steps of this sampler, but those that a warm start uses up."""
+    """Return the protocol's budgets in steps of this sampler, without those that a warm start uses up."""
     named = _named_passes(pair, settings)
     warm = _warm_passes(pair, settings.task_params, _warm(settings))
     return {name: max(1, _affordable(passes, pair, settings)) for name, passes in named.items() if passes > warm}
 
 
 def _named_passes(pair: Pair, settings: Settings) -> dict[str, float]:
-    """The protocol's budgets in data passes: all samplers get the same, not the same steps."""
+    """Return the protocol's budgets in data passes. All samplers get the same number of passes, not of steps."""
     task = plugin_metadata.task_facts(pair.task, settings.task_params)
     share = task["batch_terms"] / task["terms"]
     return {name: gradients * share for name, gradients in pair.protocol["budgets"].items()}
@@ -341,9 +343,9 @@ def _full_at_start(pair: Pair, params: Mapping[str, Any]) -> int:
 
 
 def _affordable(passes: float, pair: Pair, settings: Settings) -> int:
-    """Steps that these data passes allow after those before the first step; a rounding error does not cost one.
+    """Return the number of steps that `passes` data passes allow after those that are spent before the first step.
 
-    `UsageError` where a warm start takes all of them.
+    A rounding error does not cost a step. `UsageError` if the warm start takes all data passes.
     """
     warm = _warm_passes(pair, settings.task_params, _warm(settings))
     if settings.warm_start and warm >= passes:

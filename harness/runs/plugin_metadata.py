@@ -1,9 +1,9 @@
-"""What the plan must know of a plugin's class, cached so that planning imports no torch.
+"""Facts about a plugin's class that the plan needs, cached so that planning imports no torch.
 
-`facts` makes the object with the given settings (which checks them) and notes what it says of itself. The answer is
-kept in the user's cache under the hashes of the class's code and of the code that asks it, so it is worked out once a
-version and setting. Plugins from outside are asked in a child process, so that one that hangs or crashes is an error
-of its own.
+A fact is computed from the object itself, which is made with the given settings (this checks them). It is kept in the
+user's cache under the hashes of the class's code and of the code here, so it is computed once for each version and
+setting. The facts of plugins from other distributions are computed in a child process, so that a plugin that hangs or
+crashes becomes an error of that plugin.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
 
 DTYPES = ("float32", "float64")
 CHECKED = 100_000
-"""Steps that a sampler checks at once: as Python's numbers they take four times their memory."""
+"""Number of steps that a sampler checks at once: as Python numbers they take four times the memory."""
 
 
 def instance(target: str, params: Mapping[str, Any]) -> Any:
-    """The object itself; every failure of a plugin's own code becomes a `PluginError` that names it."""
+    """Make an object of a plugin's class. Any error of the plugin's code becomes a `PluginError` with its target."""
     cls = load(target)
     with plugin_code(f"{target} cannot be made from {dict(params)!r:.200}"):
         return cls(**params)
 
 
 def fields(offer: Offer) -> list[Field]:
-    """The hyperparameters that the class of an offer declares."""
+    """Return the hyperparameters that the class of an offer declares."""
     return [Field(**{**record, "choices": tuple(record["choices"])}) for record in _cached(offer, "fields")]
 
 
 def resolve(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The typed and checked parameters: those given, the class's defaults for the rest.
+    """Return the typed and checked parameters: the given ones, and the class's defaults for the rest.
 
-    A parameter declared `later` is omitted at its default, so that earlier keys do not change.
+    A parameter that is declared `later` is omitted if it has its default value, so that earlier run keys do not change.
     """
     known = {field.name: field for field in fields(offer)}
     for name in params:
@@ -71,25 +71,24 @@ def resolve(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sampler_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Gradients a step, needs and stability limit (of h * curvature; None where not linear) of a sampler.
+    """Return a sampler's gradients per step, its needs, its stability limit and other facts.
 
-    `optimiser`: it draws no noise, and can make a warm start.
-
-    `never_compiled`: the reason of its exemption from the law `compiled`, None without one. `free_step`: h has no
-    unit, and the limit is one of h itself.
+    `stability_limit` is a limit of h * curvature, or None if the sampler is not linear. `free_step` says that h has no
+    unit; the limit is then a limit of h itself. `optimiser` says that the sampler draws no noise and can make a warm
+    start. `never_compiled` is the reason why the sampler is exempt from the law `compiled`, or None.
     """
     return dict(_cached(offer, "sampler", params))
 
 
 def weighs(offer: Offer) -> bool:
-    """Whether the draws of a sampler have importance weights."""
+    """Return whether the draws of a sampler have importance weights."""
     return bool(_cached(offer, "weighs"))
 
 
 def step_limit(
     sampler: Offer, sampler_params: Mapping[str, Any], task: Offer, task_params: Mapping[str, Any]
 ) -> float | None:
-    """The step size at which a sampler becomes unstable on a task, the limit over the curvature; None if unknown."""
+    """Return the step size from which a sampler is unstable on a task: the limit / the curvature. None if unknown."""
     facts = sampler_facts(sampler, sampler_params)
     limit = facts["stability_limit"]
     curvature = 1.0 if facts["free_step"] else task_facts(task, task_params)["curvature"]
@@ -117,7 +116,7 @@ def _sampler(target: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _whole(made: Any, name: str, least: int, most: int | None = None, *arguments: Any) -> int:
-    """What an object says of itself in whole numbers, by an attribute or a method."""
+    """Return the value of an object's attribute or method, which must be a whole number from `least` to `most`."""
     value = getattr(made, name)
     value = value(*arguments) if callable(value) else value
     if type(value) is not int or value < least or (most is not None and value > most):
@@ -127,22 +126,22 @@ def _whole(made: Any, name: str, least: int, most: int | None = None, *arguments
 
 
 def _rounded(limit: float | None) -> float | None:
-    """Six digits: found by bisection, it is no more exact, and step sizes made of it stand in run keys."""
+    """Round a limit to six digits: bisection finds no more, and step sizes computed from it are part of run keys."""
     return None if limit is None else float(f"{limit:.6g}")
 
 
 def own_settings(offer: Offer, task: str) -> dict[str, Any]:
-    """What the sampler's author recommends for a task, by dotted name."""
+    """Return the settings that the sampler's author recommends for a task, by dotted name."""
     return dict(_cached(offer, "settings", {"task": task}))
 
 
 def schedule_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Nothing but the check that a schedule can be made from these parameters."""
+    """Check that a schedule can be made from these parameters. Returns no fact about it."""
     return dict(_cached(offer, "schedule", params))
 
 
 def trajectory(spec: RunSpec, steps_per_epoch: int) -> Trajectory:
-    """Every step of a run; raises what its schedule, or its sampler's `check_steps`, has against the settings."""
+    """Return the trajectory of a run. Raises the errors of its schedule and of its sampler's `check_steps`."""
     sampler = instance(spec.sampler.target, spec.sampler.params)
     made: Trajectory = instance(spec.schedule.target, spec.schedule.params).trajectory(spec.steps, steps_per_epoch)
     if len(made) != spec.steps:
@@ -154,7 +153,7 @@ def trajectory(spec: RunSpec, steps_per_epoch: int) -> Trajectory:
 
 
 def check_steps(sampler: Offer, spec: RunSpec, steps_per_epoch: int) -> None:
-    """Make the trajectory of a run, once for all seeds; an error names the run."""
+    """Make the trajectory of a run, once for all seeds, to check its settings. An error names the run."""
     settings = [spec.schedule.target, spec.schedule.source, spec.schedule.params, spec.sampler.params]
     lengths = [spec.steps, spec.burn_in, spec.thin, steps_per_epoch]
     try:
@@ -165,7 +164,7 @@ def check_steps(sampler: Offer, spec: RunSpec, steps_per_epoch: int) -> None:
 
 
 def task_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Version, sizes, protocols, metrics, data files of a task with these parameters."""
+    """Return the version, sizes, metrics, data files and other facts of a task with these parameters."""
     return dict(_cached(offer, "task", params))
 
 
@@ -192,7 +191,7 @@ def _task(target: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def protocols(offer: Offer) -> list[dict[str, Any]]:
-    """The protocols of a task, the default first."""
+    """Return the protocols of a task, the default first. `PluginError` if it has none."""
     found = list(_cached(offer, "protocols"))
     if not found:
         raise PluginError(f"{offer.target} ({offer.distribution}) has no protocol")
@@ -200,7 +199,7 @@ def protocols(offer: Offer) -> list[dict[str, Any]]:
 
 
 def datasets(offer: Offer) -> list[DataFile]:
-    """The data files that a task declares."""
+    """Return the data files that a task declares."""
     return [DataFile(**{**record, "urls": tuple(record["urls"])}) for record in _cached(offer, "datasets")]
 
 
@@ -229,18 +228,18 @@ FACTS: dict[str, Callable[..., Any]] = {
     "datasets": _datasets,
     "weighs": lambda target, _: load(target).log_weight is not Sampler.log_weight,
 }
-"""How each kind of fact is worked out, where the plugin's code is executed."""
+"""The functions that compute each kind of fact. They execute the plugin's code."""
 
 
 def _cached(offer: Offer, kind: str, params: Mapping[str, Any] | None = None, *arguments: Any) -> Any:
-    """A fact; where it is not known, it is worked out from `arguments`, or from the target and `params`."""
+    """Return a fact. If it is not cached, compute it from `arguments`, or else from the target and `params`."""
     target = offer.target
     key = json.dumps([_code(), ENGINE, target, content_hash(target), kind, dict(params or {})], sort_keys=True)
-    if key not in _known:  # a plan of a thousand seeds asks as many times
+    if key not in _known:  # a plan of a thousand seeds calls this a thousand times
         text = cache.read("facts", key)
         if text is None:
             asked = f"{target} ({offer.distribution})", kind, arguments or (target, params or {})
-            text = _ours(*asked) if offer.distribution == HARNESS else _outside(*asked)
+            text = _compute_here(*asked) if offer.distribution == HARNESS else _compute_in_child(*asked)
             cache.keep("facts", key, text)
         _known[key] = text
     return json.loads(_known[key])
@@ -248,21 +247,24 @@ def _cached(offer: Offer, kind: str, params: Mapping[str, Any] | None = None, *a
 
 @functools.cache
 def _code() -> str:
-    """The hash of the code that works facts out: this module, the contracts and the stability limit."""
+    """Return the hash of the code that computes facts: this module, the contracts and the stability limit."""
     harness = Path(__file__).parents[1]
     files = [Path(__file__), harness / "engine" / "stability.py", *(harness / "contracts").glob("*.py")]
     return hash_of({str(file.relative_to(harness)): file.read_bytes() for file in files}, [])
 
 
-def _ours(where: str, kind: str, *asked: Any) -> str:
-    """Here, but where that would import torch, in a child: the runs' fork server imports it anyway."""
+def _compute_here(where: str, kind: str, *asked: Any) -> str:
+    """Compute a built-in plugin's fact in this process, or in a child if it needs torch, which is not imported yet.
+
+    The fork server of the runs imports torch in any case.
+    """
     if kind == "sampler" and "torch" not in sys.modules:
         with contextlib.suppress(RunError):  # no child can be started
-            return _outside(where, kind, *asked)
+            return _compute_in_child(where, kind, *asked)
     return work_out(where, kind, *asked)
 
 
-def _outside(where: str, *asked: Any) -> str:
+def _compute_in_child(where: str, *asked: Any) -> str:
     from harness.runs.subprocess_call import EndedError, plugin_call
 
     try:
@@ -272,7 +274,7 @@ def _outside(where: str, *asked: Any) -> str:
 
 
 def work_out(where: str, kind: str, arguments: tuple[Any, ...]) -> str:
-    """A fact as JSON; what the code of the plugin raises becomes a `PluginError`."""
+    """Compute a fact and return it as JSON. `PluginError` for any error of the plugin's code."""
     with plugin_code(where):
         text = json.dumps(FACTS[kind](*arguments))
         json.loads(text, parse_constant=_number)
@@ -280,18 +282,18 @@ def work_out(where: str, kind: str, arguments: tuple[Any, ...]) -> str:
 
 
 def _number(constant: str) -> float:
-    """A stability limit may be infinite; no default of a hyperparameter may be NaN."""
+    """Parse a JSON constant: a stability limit may be infinite, but no default of a hyperparameter may be NaN."""
     if constant == "NaN":
         raise ValueError("the default of a hyperparameter is NaN")
     return float(constant)
 
 
 _known: dict[str, str] = {}
-"""What this process has read or worked out, as JSON: each who asks gets an object of its own."""
+"""Facts that this process has read or computed, as JSON, so that each caller gets an object of its own."""
 
 
 def lacking(registry: Registry, method: str, task: str, protocol: str, metric: str | None = None) -> str:
-    """What the installed plugins lack of a method on a task under a protocol, and of a metric of it; "" for nothing."""
+    """Return which of a method, a task, a protocol and a metric no installed plugin has, as a message. "" if none."""
     if task not in {offer.name for offer in registry.offers("tasks")}:
         return f"no task {task}"
     if method not in {offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)}:

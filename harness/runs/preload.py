@@ -1,4 +1,4 @@
-"""What the fork server imports once for all workers. If an import fails, every worker reports why."""
+"""The imports that the fork server does once for all workers. If one fails, every worker reports why."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from harness.system.memory import memory_limit
 
 restore()
 _failure = ""
-gc.disable()  # no module is garbage; looking for it would take an eighth of the time
+gc.disable()  # modules are not garbage, and collection would take an eighth of the time
 try:
     import scipy.special  # noqa: F401 - the observers of all tasks but networks need it
 
-    import harness.runs.session  # noqa: F401 - and torch with it
+    import harness.runs.session  # noqa: F401 - it imports torch
     from harness.contracts.entry_points import HARNESS
     from harness.results.environment import requirements
 
     requirements((HARNESS,))  # every worker records it
-except Exception as error:  # noqa: BLE001 - for lack of memory, libraries raise any of several
+except Exception as error:  # noqa: BLE001 - libraries raise different errors for lack of memory
     _remedy = memory_limit() or "`bench doctor` says more"
     _failure = f"no run can be done, torch does not import: {format_error(error)}; {_remedy}"
 finally:
-    gc.freeze()  # so that workers neither look through these objects nor copy their pages
+    gc.freeze()  # so that workers neither scan these objects nor copy their pages
     gc.enable()
 
 
 def check() -> None:
-    """Raise `RunError` where the import failed; importing torch a second time would not say why."""
+    """Raise `RunError` if the import failed. A second import of torch would not say why."""
     if _failure:
         raise RunError(_failure)

@@ -1,7 +1,8 @@
-"""Jobs that a launcher has submitted: cut, followed, taken in. Their records are in `jobs/` of the results folder.
+"""Jobs of a launcher: submit them, follow them, and take in their results.
 
-A record is written when its job is submitted, and deleted when all that its agent sent has been taken in and the job is
-over. So the same command finds the jobs that are under way and submits nothing twice, wherever it was interrupted.
+Each job has a record in `jobs/` of the results folder. The record is written when the job is submitted, and deleted
+when the job is over and everything that its agent sent has been taken in. So the same command finds the jobs that are
+under way and submits nothing twice, wherever it was interrupted.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ from harness.system.files import read_json, write_json
 from harness.system.locks import HeldError, Lock, LostError, lock_file
 
 LOOK_SECONDS = 2.0
-"""Between two looks at the exchanges."""
+"""Time between two checks of the exchanges."""
 ASK_SECONDS = 10.0
-"""Between two questions to the engine, which are about all jobs."""
+"""Time between two queries to the engine. Each is about all jobs."""
 GONE = 3
-"""Questions after which a job that the engine does not know, and that has said nothing since, is over."""
+"""Number of queries in a row after which a job that the engine does not know is over."""
 SUBMIT_SECONDS = 300.0
 FOLDER = "jobs"
 
 Make = Callable[[str, Mapping[str, Any]], Launcher]
-"""(name, settings) -> the launcher of a record."""
+"""A function (name, settings) -> the launcher of a record."""
 
 
 @dataclass
 class Submitted:
-    """A job that was submitted: its record, and what was heard of it."""
+    """A job that was submitted: its record, its launcher and exchange, and the last log of its agent."""
 
     ident: str
     record: dict[str, Any]
@@ -53,34 +54,34 @@ class Submitted:
     log: dict[str, Any] = field(default_factory=dict)
     state: JobState | None = None
     _seen: dict[str, str] = field(default_factory=dict)
-    _heard: int = 0
+    _messages_read: int = 0
     _missed: int = 0
 
     @property
     def name(self) -> str:
-        """What its engine calls it."""
+        """The engine's name for the job."""
         return str(self.record["name"])
 
     @property
     def keys(self) -> list[str]:
-        """The runs of the job."""
+        """The keys of the job's runs."""
         return list(self.record["keys"])
 
     @property
     def label(self) -> str:
-        """For messages: the launcher and the engine's name of it."""
+        """The launcher and the engine's name for the job, as messages show it."""
         return f"{self.record['launcher']} job {self.name}"
 
     def listen(self, ledger: Ledger, listen: Listener) -> bool:
-        """Take in what the agent has sent since: attempts first, then the messages that speak of them.
+        """Take in what the agent has sent since the last call: first attempts, then the messages about them.
 
-        False if an attempt has to wait, because a worker of this machine has its run.
+        Returns False if an attempt has to wait, because it could not be read or a worker of this machine holds its run.
         """
         names, taken = self.exchange.names(), True
         version = names.get(LOG, "")
         log = self.exchange.get(LOG) if version != self._seen.get(LOG, "") else None
         if log is not None:
-            names = self.exchange.names()  # the attempts that the log speaks of were sent before it
+            names = self.exchange.names()  # the attempts that the log mentions were sent before it
         for name, state in names.items():
             named = parcels.named_attempt(name)
             if named and named[0] in self.record["keys"] and self._seen.get(name) != state:
@@ -94,9 +95,9 @@ class Submitted:
         self._seen[LOG] = version
         found = json.loads(log)
         if found["agent"] != self.log.get("agent"):
-            self._heard = 0
-        self.log, messages = found, found["messages"][self._heard :]
-        self._heard += len(messages)
+            self._messages_read = 0
+        self.log, messages = found, found["messages"][self._messages_read :]
+        self._messages_read += len(messages)
         for kind, payload in messages:
             listen(kind, payload)
         for payload in found["progress"].values():
@@ -107,13 +108,16 @@ class Submitted:
         try:
             parcels.place(ledger, *named, parcels.unpack(content))
         except HeldError:
-            return False  # a worker of this machine has the run; the next time
+            return False  # a worker of this machine holds the run; try again at the next call
         except DataError as error:
             listen("failed", {"message": f"{self.label}: {error}", "exit_code": error.exit_code, "held": False})
         return True
 
     def over(self, state: JobState | None, *, asked: bool, cancelled: bool = False) -> str | None:
-        """Why the job is over: "" where its agent said so, None where it is not."""
+        """Return why the job is over: "" if its agent said so, None if the job is not over.
+
+        `state` is the engine's answer, if it was asked. `cancelled` says that the job was cancelled.
+        """
         if self.log.get("ended"):
             return ""
         if cancelled and self.log.get("stopped"):
@@ -133,7 +137,10 @@ class Submitted:
 
 
 def submitted(ledger: Ledger, make: Make, *, named: bool = True) -> list[Submitted]:
-    """The jobs of a results folder that have a record, the oldest first; or those whose submission was cut off."""
+    """Return the submitted jobs of a results folder, the oldest first.
+
+    With `named` false, return the jobs whose submission was interrupted: their records have no name of an engine yet.
+    """
     found = []
     for path in sorted((ledger.root / FOLDER).glob("*.json")):
         record = read_json(path)
@@ -148,10 +155,10 @@ def submitted(ledger: Ledger, make: Make, *, named: bool = True) -> list[Submitt
 
 
 def submit(name: str, launcher: Launcher, jobs: Sequence[Job], ledger: Ledger, make: Make) -> list[Submitted]:
-    """Submit the jobs that are not under way; returns all jobs that have runs of theirs, the new ones last.
+    """Submit the runs of `jobs` that are not under way. Returns all submitted jobs with these runs, the new ones last.
 
     If another command took over the lock, for example because this one was stopped for a minute, that command may have
-    submitted the same runs. This one then withdraws its jobs and looks again.
+    submitted the same runs. This one then withdraws its jobs and starts again.
     """
     (ledger.root / FOLDER).mkdir(parents=True, exist_ok=True)
     while True:
@@ -190,12 +197,12 @@ def _submit(
     except BaseException:
         _settle(ledger, make)
         raise
-    for (folder, record), called in zip(records.items(), names, strict=True):
+    for (folder, record), engine_name in zip(records.items(), names, strict=True):
         if lock.lost() and not (read_json(_path(ledger, folder.name)) or {}).get("name"):
-            Submitted(folder.name, {**record, "name": called}, launcher, launcher.exchange(folder)).forget(ledger)
+            Submitted(folder.name, {**record, "name": engine_name}, launcher, launcher.exchange(folder)).forget(ledger)
     lock.check()
-    for (folder, record), called in zip(records.items(), names, strict=True):
-        write_json(_path(ledger, folder.name), {**record, "name": called})
+    for (folder, record), engine_name in zip(records.items(), names, strict=True):
+        write_json(_path(ledger, folder.name), {**record, "name": engine_name})
     mine = {folder.name for folder in records}
     return [*before, *(job for job in submitted(ledger, make) if job.ident in mine)]
 
@@ -208,9 +215,9 @@ def _hand_over(exchange: Exchange, parcel: bytes) -> None:
 
 
 def _settle(ledger: Ledger, make: Make) -> None:
-    """Of jobs of which a kill left open whether they were submitted: keep those whose agent has said something.
+    """Settle jobs whose submission was interrupted by a kill: keep those whose agent has sent a log.
 
-    The parcel of the others is deleted, so that their agents end at once. The caller holds the lock of submissions.
+    The others are deleted with their parcels, so that their agents end at once. The caller holds the submission lock.
     """
     for job in submitted(ledger, make, named=False):
         try:
@@ -224,13 +231,13 @@ def _settle(ledger: Ledger, make: Make) -> None:
 
 
 def _without(job: Job, busy: set[str], ledger: Ledger) -> Job:
-    """A job without the runs that are under way, or were finished by another command since they were planned."""
+    """Return a job without the runs that are under way or that another command has finished since they were planned."""
     specs = [spec for spec in job.specs if spec.key not in busy and not ledger.standing(spec.key).done(job.draws)]
     return replace(job, specs=specs)
 
 
 def share_out(blocks: Iterable[Job], most: int) -> list[list[Job]]:
-    """Blocks of runs in at most so many jobs of about the same work: chains times steps."""
+    """Distribute blocks of runs over at most `most` parts of about the same work, which is chains times steps."""
     import heapq
 
     parts: list[tuple[int, int, list[Job]]] = []
@@ -257,16 +264,17 @@ def follow(
     *,
     cancelled: bool = False,
 ) -> LaunchSummary:
-    """Take in what the agents of jobs send until all are over; only what is `wanted`, run keys, is listened to.
+    """Take in what the agents of jobs send until all jobs are over. Returns a summary of the runs.
 
+    `listen` gets only messages about runs whose keys are in `wanted`, and messages about no run. None means all runs.
     Several commands may follow a job: the first one deletes its record, and the others find its runs in the ledger,
     with the `draws` ("some" or "all") that they want.
     """
     outcome = LaunchSummary()
     left = list(jobs)
-    asked, silent = -math.inf, list[str]()
+    asked, reported = -math.inf, list[str]()
 
-    def hear(kind: str, payload: dict[str, Any]) -> None:
+    def report(kind: str, payload: dict[str, Any]) -> None:
         about = payload.get("key") or payload.get("block")
         if wanted is not None and about is not None and about not in wanted:
             return
@@ -280,49 +288,52 @@ def follow(
             asked = time.monotonic()
             states, problems = ask(left)
             asking = not problems
-            if problems and problems != silent:
+            if problems and problems != reported:
                 listen("stopping", {"message": f"{'; '.join(problems)}; waiting"})
-            silent = problems
+            reported = problems
         for job in list(left):
             try:
-                job.listen(ledger, hear)
+                job.listen(ledger, report)
             except OSError as error:
                 listen("stopping", {"message": f"{job.label}: its exchange cannot be reached ({error}); waiting"})
                 continue
             why = job.over(states.get(job.ident), asked=asking, cancelled=cancelled)
             forgotten = not _path(ledger, job.ident).exists()
-            if (why is None and not forgotten) or not job.listen(ledger, hear):
+            if (why is None and not forgotten) or not job.listen(ledger, report):
                 continue
             left.remove(job)
-            _close(job, why or "another command ended it", ledger, outcome, hear, draws)
+            _close(job, why or "another command ended it", ledger, outcome, report, draws)
         if left:
             time.sleep(LOOK_SECONDS)
-    _hear_of_others(wanted or (), ledger, outcome, hear, draws)  # runs of no job
+    _report_others(wanted or (), ledger, outcome, report, draws)  # runs that belong to no job
     return outcome
 
 
-def _hear_of_others(keys: Iterable[str], ledger: Ledger, outcome: LaunchSummary, hear: Listener, draws: str) -> int:
-    """Hear of runs that another command finished; how many there are."""
+def _report_others(keys: Iterable[str], ledger: Ledger, outcome: LaunchSummary, report: Listener, draws: str) -> int:
+    """Report the runs that another command finished. Returns how many there are."""
     found = 0
     for key in keys:
         if outcome.statuses.get(key) not in FINAL and (standing := ledger.standing(key)).done(draws):
-            hear("finished", {"key": key, "status": standing.status, "reason": standing.reason})
+            report("finished", {"key": key, "status": standing.status, "reason": standing.reason})
             found += 1
     return found
 
 
-def _close(job: Submitted, why: str, ledger: Ledger, outcome: LaunchSummary, hear: Listener, draws: str) -> None:
-    """Forget a job that is over. Runs that another command took in count; if some have no result, say why."""
+def _close(job: Submitted, why: str, ledger: Ledger, outcome: LaunchSummary, report: Listener, draws: str) -> None:
+    """Delete the record of a job that is over. If some of its runs have no result, report why.
+
+    Runs that another command took in count as ended.
+    """
     done = sum(outcome.statuses.get(key) in FINAL for key in job.keys)
-    done += _hear_of_others(job.keys, ledger, outcome, hear, draws)
+    done += _report_others(job.keys, ledger, outcome, report, draws)
     if not job.log.get("ended") and done < len(job.keys):
         text = f"{job.label} is over ({why}); {done} of its {len(job.keys)} runs ended; repeat the command to resume"
-        hear("failed", {"message": text, "exit_code": 1, "held": False})
+        report("failed", {"message": text, "exit_code": 1, "held": False})
     job.forget(ledger)
 
 
 def read_log(job: Submitted) -> dict[str, Any]:
-    """What the agent of a job has said last; {} where that cannot be read."""
+    """Return the last log of a job's agent, or {} if it cannot be read."""
     try:
         content = job.exchange.get(LOG)
     except (OSError, BenchError):
@@ -332,7 +343,10 @@ def read_log(job: Submitted) -> dict[str, Any]:
 
 
 def ask(jobs: Sequence[Submitted]) -> tuple[dict[str, JobState], list[str]]:
-    """What became of jobs, by ident, with one question for all jobs of a launcher; and why one cannot be asked."""
+    """Return the states of jobs by ident, and the errors of the engines that could not be asked.
+
+    All jobs of a launcher with the same settings take one query.
+    """
     found: dict[str, JobState] = {}
     problems: list[str] = []
     for group in _groups(jobs):
@@ -346,7 +360,7 @@ def ask(jobs: Sequence[Submitted]) -> tuple[dict[str, JobState], list[str]]:
 
 
 def _groups(jobs: Sequence[Submitted]) -> Iterable[list[Submitted]]:
-    """Jobs by their launcher and its settings."""
+    """Group jobs by their launcher and its settings."""
     groups: dict[str, list[Submitted]] = {}
     for job in jobs:
         groups.setdefault(json.dumps([job.record["launcher"], job.record["settings"]], sort_keys=True), []).append(job)
@@ -354,7 +368,7 @@ def _groups(jobs: Sequence[Submitted]) -> Iterable[list[Submitted]]:
 
 
 def cancel(jobs: Sequence[Submitted]) -> None:
-    """End jobs; what they have sent is taken in the next time that it is looked for."""
+    """Cancel jobs. What they have sent is taken in the next time that a command follows them."""
     for job in jobs:
         with suppress(OSError):
             job.exchange.put(STOP, b"")

@@ -1,4 +1,4 @@
-"""How a block of runs begins in a worker: the loop, the code that it must be, and the attempt to resume."""
+"""The start of a block of runs in a worker: build the loop, check the code, and open the attempts."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from harness.contracts.task import Task
 
 DRAW_BYTES = 64 * 2**20
-"""Most bytes of draws that a run keeps unless it is asked for all; longer runs keep every n-th."""
+"""Most bytes of draws that a run stores unless all are asked for. Longer runs store every n-th draw."""
 
 TRUTH = "truth"
-"""Of a checkpoint: the checksum of the stored truth that its draws were compared with."""
+"""Name of a checkpoint's array with the checksum of the stored truth that its draws were compared with."""
 
 Arrays = dict[str, np.ndarray]
 
 
 def build(specs: Sequence[RunSpec], job: Job) -> Loop:
-    """The loop of runs that differ only in their seed."""
+    """Build the loop of runs that differ only in their seed."""
     with setting_up(specs[0]):
         return _build(specs, job)
 
@@ -64,7 +64,7 @@ def _build(specs: Sequence[RunSpec], job: Job) -> Loop:
 
 
 def kept_bytes(spec: RunSpec) -> int:
-    """What all draws that a run keeps take on disk."""
+    """Return the bytes that all kept draws of a run take on disk."""
     task = instance(spec.task.target, spec.task.params)
     return _size(trajectory(spec, task.steps_per_epoch()), spec, task)
 
@@ -75,14 +75,14 @@ def _size(path: Trajectory, spec: RunSpec, task: Task) -> int:
 
 
 def _stride(draws: str, dim: int, size: int) -> int:
-    """Every how many kept draws one goes to disk; 0: none. `size` is what all of them take, in bytes."""
+    """Return n if every n-th kept draw is stored, or 0 if none is. `size` is the bytes that all of them take."""
     if draws == "none" or (draws == "some" and dim >= LARGE):
         return 0
     return 1 if draws == "all" else -(-size // DRAW_BYTES) or 1
 
 
 def check_code(specs: Sequence[RunSpec]) -> None:
-    """Raise where a plugin's code is not the one that the keys were made of: it was edited while runs waited."""
+    """Raise `RunError` if a plugin's code changed while the runs waited, so that it does not match their keys."""
     content_hash.cache_clear()
     for part in (specs[0].sampler, specs[0].schedule, specs[0].task):
         if source_hash(part.target) != part.source:
@@ -90,31 +90,34 @@ def check_code(specs: Sequence[RunSpec]) -> None:
 
 
 def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tuple[Attempt, Arrays | None]:
-    """The attempt to resume and its checkpoint if code and versions are the same; else a new attempt."""
+    """Return the attempt to resume and its checkpoint if code and versions are the same, else a new attempt and None.
+
+    The checkpoint is None too if the attempt has none that its draws and the stored truth fit.
+    """
     standing = ledger.standing(spec.key)
     before = standing.unfinished or standing.resumable
     if before is None or not _is_ours(before, spec, here):
         return Attempt.create(ledger.runs, spec, here), None
-    lapsed = ledger.leased and not standing.resumable and before.last_event() not in PAUSED  # its worker may be alive
+    lapsed = ledger.leased and not standing.resumable and before.last_event() not in PAUSED  # its worker may still run
     if standing.resumable or lapsed:
         attempt = Attempt.create(ledger.runs, spec, here)
         attempt.take_over(before, copy=lapsed)
     else:
         attempt = before
-        failed = _half_taken(ledger, attempt, spec, here)
+        failed = _interrupted_take_over(ledger, attempt, spec, here)
         if failed is not None:
             attempt.take_over(failed)
-        attempt.describe(spec)  # what no key holds of the record on disk may be damaged, or of another command
+        attempt.describe(spec)  # fields outside the run key may be damaged on disk, or come from another command
     truth = (truths.read(ledger.root, spec) or {}).get(SEAL, "")
     for checkpoint in attempt.checkpoints():
-        if _of_truth(checkpoint, truth) and _draws_fit(attempt, checkpoint, spec):
+        if _compared_with(checkpoint, truth) and _draws_fit(attempt, checkpoint, spec):
             return attempt, checkpoint
     attempt.drop_draws()
     return attempt, None
 
 
-def _half_taken(ledger: Ledger, attempt: Attempt, spec: RunSpec, here: Mapping[str, Any]) -> Attempt | None:
-    """The failed attempt that this one was made to resume, if a kill came before all its files were moved."""
+def _interrupted_take_over(ledger: Ledger, attempt: Attempt, spec: RunSpec, here: Mapping[str, Any]) -> Attempt | None:
+    """Return the failed attempt that this one was made to resume, if a kill came before all its files were moved."""
     if any(event["event"] != "created" for event in attempt.events()):
         return None
     earlier = [other for other in ledger.attempts(spec.key) if other.id < attempt.id]
@@ -124,24 +127,27 @@ def _half_taken(ledger: Ledger, attempt: Attempt, spec: RunSpec, here: Mapping[s
 
 
 def _is_ours(attempt: Attempt, spec: RunSpec, here: Mapping[str, Any]) -> bool:
-    """Whether an attempt is of this run and of this environment, whichever device, by whole records."""
+    """Return whether an attempt has undamaged records of this run and of this environment, on any device."""
     record = read_json(attempt.path / "spec.json") or {}
     there = read_json(attempt.path / "environment.json") or {}
-    alike = _but_for_device(there) == _but_for_device(here)
+    alike = _without_device(there) == _without_device(here)
     return recorded_key(record) == spec.key and is_whole(there) and alike
 
 
-def _but_for_device(environment: Mapping[str, Any]) -> dict[str, Any]:
+def _without_device(environment: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in environment.items() if name not in ("id", "device")}
 
 
-def _of_truth(checkpoint: Arrays, truth: str) -> bool:
-    """Whether the draws up to a checkpoint were compared with this stored truth, "" for none."""
+def _compared_with(checkpoint: Arrays, truth: str) -> bool:
+    """Return whether the draws up to a checkpoint were compared with the truth of this checksum ("" for none).
+
+    Removes the checksum from the checkpoint.
+    """
     return checkpoint.pop(TRUTH, np.zeros(0, dtype=np.uint8)).tobytes().decode() == truth
 
 
 def _draws_fit(attempt: Attempt, checkpoint: Arrays, spec: RunSpec) -> bool:
-    """Cut the draws on disk back to the checkpoint; False where they are not those that it counts on."""
+    """Cut the draws on disk back to the checkpoint. Returns False if they are not the draws that it refers to."""
     stored = int(checkpoint["counters"][2])
     plain = np.asarray(checkpoint["theta"].shape[1])
     width = int(checkpoint.get("draw_width", plain))  # earlier versions stored no weights

@@ -1,4 +1,4 @@
-"""A block of runs in a worker: the loop, the attempts it writes, and how they begin, pause and end."""
+"""A block of runs in a worker: its loop, the attempts that it writes, and how it begins, pauses and ends."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from harness.system.locks import Lock
 
 Send = Callable[[str, dict[str, Any]], None]
 WRITERS = 4
-"""Runs whose files are written at once: a disk confirms several in the time of one."""
+"""Number of runs whose files are written in parallel: a disk confirms several writes in the time of one."""
 
 
 class Session:
-    """Runs of one block from the same position on. Everything it writes goes through their attempts."""
+    """Runs of one block that advance together from the same position. It writes only through their attempts."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Session:
         if checkpoints:
             self._restore(checkpoints)
         self._told_of_slow_steps = False
-        self._told = {attempt.id for attempt, run in zip(self.attempts, loop.runs, strict=True) if run.divergence}
+        self._reported = {attempt.id for attempt, run in zip(self.attempts, loop.runs, strict=True) if run.divergence}
         where = {"device": job.place, **({"job": job.name} if job.name else {})}
         for attempt in self.attempts:
             with writing():
@@ -65,7 +65,7 @@ class Session:
 
     @classmethod
     def open_all(cls, ledger: Ledger, specs: Sequence[RunSpec], job: Job, send: Send) -> Iterator[Session]:
-        """Sessions over all specs: one for the fresh runs, one for each position that checkpoints are at."""
+        """Yield sessions that cover all specs: one for the new runs, and one for each position of their checkpoints."""
         began = time.perf_counter()
         first: Loop | None = build(specs[:1], job)  # a setting that cannot work is refused before anything is written
         building = time.perf_counter() - began
@@ -93,7 +93,10 @@ class Session:
 
     @staticmethod
     def measure(specs: Sequence[RunSpec], job: Job) -> float:
-        """Steps a second of these runs together, over `job.measure_steps` steps done twice, the first to warm up."""
+        """Return the steps per second of these runs together.
+
+        The `job.measure_steps` steps are done twice, and only the second time counts: the first is to warm up.
+        """
         short = [replace(spec, steps=job.measure_steps, burn_in=0, thin=1, warm_start=None) for spec in specs]
         seconds = 0.0
         for _ in range(2):
@@ -105,11 +108,11 @@ class Session:
 
     @property
     def finished(self) -> bool:
-        """Whether the loop is at its end."""
+        """Whether the loop has done all its steps."""
         return self.loop.finished
 
     def advance(self) -> None:
-        """Do one block of steps and put its draws on disk."""
+        """Do one block of steps and write its draws to disk."""
         self.loop.advance_block()
         self._warn_of_slow_steps()
         for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
@@ -117,15 +120,15 @@ class Session:
             if draws is not None:
                 with writing():
                     attempt.append_draws(draws)
-            if run.divergence and attempt.id not in self._told:
-                self._told.add(attempt.id)
+            if run.divergence and attempt.id not in self._reported:
+                self._reported.add(attempt.id)
                 where = {"step": run.divergence.step, "chain": run.divergence.chain, "seed": spec.seed}
                 with writing():
                     attempt.event(Status.DIVERGED, **where)
                 self.send(Status.DIVERGED, {"key": spec.key, "method": spec.method, "task": spec.task.name, **where})
 
     def progress(self) -> dict[str, Any]:
-        """Where the block is, for the launcher's bar."""
+        """Return how far the block is, for the launcher's progress bar."""
         position = self.loop.position
         done = position - self._first_position
         seconds = max(self.loop.clock.sampling + self.loop.clock.observing, 1e-9)
@@ -140,16 +143,19 @@ class Session:
         }
 
     def check_folders(self) -> None:
-        """Raise `LostError` if the folder of a run is not the one that the worker locked: nothing may be written."""
+        """Raise `LostError` if the folder of a run is no longer the one that the worker locked.
+
+        Nothing may be written then.
+        """
         for _, folder in self.locks:
             folder.check()
 
     def lost_file(self) -> Path | None:
-        """A lock file that was deleted or replaced since the worker took it."""
+        """Return a lock file that was deleted or replaced since the worker locked it, or None."""
         return next((file.path for file, _ in self.locks if file.lost()), None)
 
     def checkpoint(self) -> None:
-        """Write a checkpoint of every run, each with its share of the time spent."""
+        """Write a checkpoint of every run, with the run's share of the time spent."""
         self.check_folders()
         began = time.perf_counter()
         share = np.array(list(self._share().values()))
@@ -164,7 +170,7 @@ class Session:
         self.send("checkpoint", {"keys": [spec.key for spec in self.specs]})
 
     def suspend(self, reason: str) -> None:
-        """Stop here: a checkpoint, where there is anything to keep, and an event; the same command resumes from it."""
+        """Stop here: write a checkpoint if any step was done, and an event. The same command resumes from there."""
         self.check_folders()
         if self.loop.position > self.loop.first:
             self.checkpoint()
@@ -174,7 +180,7 @@ class Session:
             self.send("suspended", {"key": spec.key, "status": reason})
 
     def note(self, event: str) -> None:
-        """Record why the runs stopped here, if the disk has space for it; they resume from their checkpoints."""
+        """Record why the runs stopped here, if the disk has space for it. They resume from their checkpoints."""
         for attempt, spec in zip(self.attempts, self.specs, strict=True):
             with suppress(OSError):
                 attempt.event(event, position=self.loop.position)
@@ -187,14 +193,14 @@ class Session:
         return bool(0 < k < len(cycle) and cycle[k] != cycle[k - 1])
 
     def conclude(self) -> None:
-        """Write the results, each run on its own: an observer that fails takes no other run with it."""
+        """Write the result of each run separately, so that an observer that fails does not affect the other runs."""
         self.check_folders()
         written = []
         with ThreadPoolExecutor(WRITERS) as pool:
             for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
                 try:
                     outcome = run.observer.outcome() if run.divergence is None else None
-                except BaseException as error:  # noqa: BLE001 - whatever it was is the reason of this run
+                except BaseException as error:  # noqa: BLE001 - any error becomes the reason of this run
                     trace = traceback.format_exc()
                     fail_all([attempt], [spec], error, trace, self.send, self._steps(), self._share())
                 else:
@@ -203,7 +209,7 @@ class Session:
             future.result()
 
     def fail(self, error: BaseException, trace: str) -> None:
-        """Conclude with a status that says why there is no result. What diverged before has one: that it did."""
+        """Conclude the runs with a status that says why there is no result. Runs that diverged before are diverged."""
         self.check_folders()
         for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
             if run.divergence and attempt.result() is None:
@@ -211,7 +217,7 @@ class Session:
         fail_all(self.attempts, self.specs, error, trace, self.send, self._steps(), self._share())
 
     def _steps(self) -> int:
-        """Finished steps, without those of a warm start."""
+        """Return the number of finished steps, without those of a warm start."""
         return max(0, self.loop.position)
 
     def _conclude(self, run: RunState, attempt: Attempt, spec: RunSpec, outcome: Outcome | None) -> None:
@@ -249,7 +255,7 @@ class Session:
         self.send("finished", {"key": spec.key, "status": result.status, "reason": reason or ""})
 
     def check_time(self, limit: float | None) -> None:
-        """Raise `OutOfTimeError` where the block has worked for longer than `limit` seconds, resumed or not."""
+        """Raise `OutOfTimeError` if the block has worked for over `limit` seconds, before interruptions and after."""
         spent = sum(self._spent().values())
         if limit is not None and spent > limit:
             if self.loop.position > self._first_position:
@@ -265,7 +271,7 @@ class Session:
         return {name: value + spent.get(name, 0.0) for name, value in self.seconds.items()}
 
     def _share(self) -> dict[str, Any]:
-        """One run's share of the time that the block has worked, by the names that a result has for it."""
+        """Return one run's share of the block's working time, under the names that a result uses for it."""
         return {f"seconds_{name}": value / len(self.specs) for name, value in self._spent().items()}
 
     def _restore(self, checkpoints: Sequence[Arrays]) -> None:
@@ -310,10 +316,10 @@ class Session:
 
 
 def metric_values(task: Task, values: Mapping[str, float | None]) -> tuple[Value, ...]:
-    """The metrics of a task, in its order; a value that is missing or not finite does not exist."""
+    """Return the metrics of a task in its order. A value that is missing or not finite becomes None."""
     return tuple(
         Value(
-            **{f.name: getattr(metric, f.name) for f in fields(Metric)},  # it may be of a subclass
+            **{f.name: getattr(metric, f.name) for f in fields(Metric)},  # the metric may be of a subclass
             value=finite_or_none(values.get(metric.name)),
             is_primary=metric is task.metrics[0],
         )
@@ -322,5 +328,5 @@ def metric_values(task: Task, values: Mapping[str, float | None]) -> tuple[Value
 
 
 def curve_arrays(outcome: Outcome) -> dict[str, NDArray[np.float64]]:
-    """The curves as arrays NAME/x and NAME/y."""
+    """Return the curves as arrays with the names NAME/x and NAME/y."""
     return {f"{name}/{axis}": part for name, xy in outcome.curves.items() for axis, part in zip("xy", xy, strict=True)}

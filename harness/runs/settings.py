@@ -1,9 +1,9 @@
-"""From a command's words to resolved settings, each with its source.
+"""Resolve the settings of a run from their sources, and record the source of each.
 
-The first that has a setting decides: the command (--set, --schedule, --sweep), the study of `--settings`, the sampler
-author's own `settings`, what the protocol says of the budget, the papers' files for (method, task, protocol), the
-protocol of the task, the task's untuned default step size, the class's default. Where sampler and paper come with the
-same distribution, its author's settings stand behind the paper's, which are about less.
+The first source that has a setting decides: the command (--set, --schedule, --sweep), the study of `--settings`, the
+sampler author's own `settings`, the protocol's settings for the budget, the papers' files for (method, task, protocol),
+the method, the protocol of the task, the task's untuned default step size, the class's default. If the sampler and the
+paper come from the same distribution, the paper's settings, which are more specific, precede the author's.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from harness.runs.studies import Study
 from harness.system.errors import UsageError
 
 UNTUNED = 0.2
-"""Share of the stability limit that a run without any stated step size uses."""
+"""Step size of a run for which no source states one, as a share of the stability limit."""
 
 WITH_GRADIENTS = ("terms", "scores")
-"""Needs that come with the gradients that a sampler pays for; a task provides all others at no cost."""
+"""Needs that are part of the gradients that a sampler pays for. A task provides all others at no cost."""
 
 
 def _run_field(
@@ -40,7 +40,7 @@ RUN_FIELDS = {f.name: _run_field(f.name, *f.metadata["setting"]) for f in FIELDS
 
 @dataclass(frozen=True)
 class Pair:
-    """A method on a task under a protocol, with what the plugins and papers say of it."""
+    """A method on a task under a protocol, with the settings of papers and of a study for it."""
 
     method: Method
     sampler: Offer
@@ -52,7 +52,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Settings:
-    """The resolved settings of a pair: parameters by component, those of the run, and where each came from."""
+    """The resolved settings of a pair: the parameters of each component and of the run, and the origin of each."""
 
     schedule: Offer
     sampler_params: Mapping[str, Any]
@@ -64,10 +64,11 @@ class Settings:
 
 
 def find_pair(registry: Registry, method_name: str, task_name: str, study: Study | None = None) -> Pair:
-    """The pair that "--sampler METHOD --task TASK[@PROTOCOL]" names, with its settings in a study.
+    """Return the pair that "--sampler METHOD --task TASK[@PROTOCOL]" names, with its settings in a study.
 
-    Without a protocol it is the task's first. Only where that one is a paper's, a method with settings in another paper
-    gets that paper's; so a task with a protocol of its own compares all methods under it.
+    The default is the task's first protocol. Only if that is the protocol of a paper, and the method has settings in
+    another paper, that paper's protocol is the default. So a task with a protocol of its own compares all methods under
+    it.
     """
     name, at, protocol_name = task_name.partition("@")
     named = registry.method(method_name)
@@ -90,7 +91,7 @@ def find_pair(registry: Registry, method_name: str, task_name: str, study: Study
 
 
 def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: str = "") -> Settings:
-    """All settings of a pair; `given` are the command's by dotted name, "schedule" being the schedule's name."""
+    """Resolve all settings of a pair. `given` has the command's by dotted name; "schedule" is the schedule's name."""
     layers = [_with_schedule(pair.method, layer) for layer in _layers(pair, given, budget)]
     chosen = next((str(layer["schedule"].value) for layer in layers if "schedule" in layer), "constant")
     if pair.method.schedule and chosen != pair.method.schedule:
@@ -134,7 +135,10 @@ Layer = dict[str, Origin]
 
 
 def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
-    """Settings by source, the strongest first: command, study, author, budget, paper (and author), method, protocol."""
+    """Return the settings of each source, the strongest first.
+
+    The order is: command, study, author, budget, paper (and author), method, protocol.
+    """
     protocol = pair.protocol
     short = protocol["budget_settings"].get(budget, {})
     run = {"run.burn_in": protocol["burn_in"], "run.thin": protocol["thin"]}
@@ -163,10 +167,10 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
 
 
 def _with_schedule(method: Method, layer: Layer) -> Layer:
-    """A layer that speaks of a schedule's parameters says which schedule it means."""
-    speaks = any(name.startswith("schedule.") for name in layer)
-    commanded = any(origin.provenance == "user" for origin in layer.values())
-    if "schedule" in layer or not speaks or commanded:
+    """Return a layer that names its schedule if it sets parameters of one. The command's layer stays as it is."""
+    sets_parameters = any(name.startswith("schedule.") for name in layer)
+    from_command = any(origin.provenance == "user" for origin in layer.values())
+    if "schedule" in layer or not sets_parameters or from_command:
         return layer
     return {**layer, "schedule": Origin(method.schedule or "constant", "default", f"method {method.name}")}
 
@@ -180,7 +184,7 @@ def _without_schedule(layer: Layer) -> Layer:
 
 
 def _component(offer: Offer, part: str, origins: dict[str, Origin]) -> dict[str, Any]:
-    """The resolved parameters of one component; `origins` gains the class's defaults."""
+    """Return the resolved parameters of one component. The class's defaults are added to `origins`."""
     given = {name.partition(".")[2]: o.value for name, o in origins.items() if name.startswith(f"{part}.")}
     params = plugin_metadata.resolve(offer, given)
     sources = {spec.name: spec.source for spec in plugin_metadata.fields(offer)}
@@ -200,7 +204,10 @@ def _untuned_step(
     task_params: Mapping[str, Any],
     origins: dict[str, Origin],
 ) -> None:
-    """Without a stated step size: a share of the stability limit, marked as untuned."""
+    """If no source states a step size, set it to a share of the stability limit, marked as untuned.
+
+    `UsageError` if the curvature is unknown or the sampler has no finite stability limit.
+    """
     wanted = [spec for spec in plugin_metadata.fields(schedule) if spec.name == "step_size" and spec.required]
     if not wanted or "schedule.step_size" in origins:
         return
@@ -224,7 +231,10 @@ def _untuned_step(
 def _warm_start(
     registry: Registry, pair: Pair, task_params: Mapping[str, Any], run: dict[str, Any], origins: dict[str, Origin]
 ) -> Offer | None:
-    """The optimiser of the warm start; `run` and `origins` gain its step size, where none is given its own."""
+    """Return the optimiser of the warm start, or None without one.
+
+    If no step size is given for it, the optimiser's own on this task is added to `run` and `origins`.
+    """
     name, passes, size = (run[key] for key in ("warm_start", "warm_passes", "warm_step_size"))
     if name is None:
         if passes is not None or size is not None:
@@ -255,13 +265,13 @@ def _refuse_unknown(pair: Pair, schedule: Offer, origins: Mapping[str, Origin]) 
         known += [f"{part}.{spec.name}" for spec in plugin_metadata.fields(offer)]
     for name in origins:
         if name not in known:
-            told = "" if origins[name].provenance == "user" else f" (from {origins[name].source})"
+            source = "" if origins[name].provenance == "user" else f" (from {origins[name].source})"
             place = f"{pair.method.name} on {pair.task.name}"
-            raise UsageError(f"unknown setting {name!r:.80}{told} for {place}{suggestions(name, known)}")
+            raise UsageError(f"unknown setting {name!r:.80}{source} for {place}{suggestions(name, known)}")
 
 
 def lack(sampler: Mapping[str, Any], task: Mapping[str, Any], called: str = "the task") -> str:
-    """Why a sampler cannot run on a task, from the facts of both; "" if it can."""
+    """Return why a sampler cannot run on a task, from the facts of both. "" if it can."""
     if lacks := sorted(set(sampler["needs"]) - set(task["provides"])):
         return f"needs {', '.join(lacks)} of a potential, which {called} does not provide"
     if task["dim"] < sampler["least_dimension"]:
@@ -270,11 +280,11 @@ def lack(sampler: Mapping[str, Any], task: Mapping[str, Any], called: str = "the
 
 
 def _given(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any]) -> dict[str, Origin]:
-    """What the task gives the sampler at no cost, by "needs.NAME"; `UsageError` if it lacks something needed."""
+    """Return what the task gives the sampler at no cost, by "needs.NAME". `UsageError` if it lacks a need."""
     sampler = plugin_metadata.sampler_facts(pair.sampler, sampler_params)
     task = plugin_metadata.task_facts(pair.task, task_params)
     if why := lack(sampler, task, f"task {pair.task.name}"):
         raise UsageError(f"{pair.sampler.name} {why}; choose another task or sampler")
     needs = (name for name in sampler["needs"] if name not in WITH_GRADIENTS)
-    told = {name: task["given"].get(name, "as the task provides it") for name in needs}
-    return {f"needs.{name}": Origin(what, GIVEN, "the task") for name, what in told.items()}
+    given = {name: task["given"].get(name, "as the task provides it") for name in needs}
+    return {f"needs.{name}": Origin(what, GIVEN, "the task") for name, what in given.items()}

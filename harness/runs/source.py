@@ -1,18 +1,18 @@
-"""The hash of the code behind a plugin's class, found without importing anything.
+"""The hash of the code of a plugin's class, computed without importing anything.
 
 It covers, transitively from the class's module:
 
-- the modules that it imports from its own top-level package, from packages that offer plugins, and from anywhere else
-  but site-packages and the standard library (a file beside it, a folder on PYTHONPATH); and the packages around them
-  where these run code;
-- the data files (`DATA`) in the folders of packages, and in folders there that are no packages; any other file that a
-  module reads is declared in it, relative to its folder: `__files__ = ["weights.bin"]`;
-- of installed code the versions: of all that the plugins' distributions require and the modules import, transitively,
-  but for what the harness requires itself (torch, numpy), whose versions are recorded and not hashed.
+- the modules that it imports from its own top-level package, from packages that offer plugins, and from any other place
+  except site-packages and the standard library (a file beside it, a folder on PYTHONPATH); also the `__init__.py` files
+  of their packages that run code;
+- the data files (`DATA`) in the folders of packages, and in subfolders that are not packages. A module declares any
+  other file that it reads, relative to its folder: `__files__ = ["weights.bin"]`;
+- the versions of installed code that the plugins' distributions require or the modules import, transitively, except
+  what the harness itself requires (torch, numpy): those versions are recorded and not hashed.
 
-So an edit to any of them makes new run keys, and an edit elsewhere does not. The harness is left out: it has
-`spec.ENGINE`. After an edit that changes no number, a file `equal_sources.json` in the top-level package says so, as
-{hash of the new code: hash of the old code}; the keys then stay.
+So an edit to any of these makes new run keys, and an edit elsewhere does not. The harness is not covered: it has
+`spec.ENGINE`. After an edit that changes no number, a file `equal_sources.json` in the top-level package can map the
+new hash to the old one, {hash of the new code: hash of the old code}. The run keys then stay the same.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from harness.system.errors import PluginError
 from harness.system.files import read_json
 
 DATA = frozenset({".csv", ".json", ".npy", ".npz", ".safetensors", ".toml"})
-"""Suffixes of files that belong to the code beside them: stored truths, tables, weights."""
+"""Suffixes of data files that are hashed with the code beside them: stored truths, tables, weights."""
 DECLARED = "__files__"
 EQUAL = "equal_sources.json"
 _KNOWN = sys.stdlib_module_names | {"harness"}
@@ -43,27 +43,30 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 def source_hash(target: str) -> str:
-    """`content_hash`, or that of older code that the package declares to give the same numbers."""
+    """Return `content_hash`, or the hash of older code if the package declares that it gives the same numbers."""
     return numbers_of(target, content_hash(target))
 
 
 def numbers_of(target: str, found: str) -> str:
-    """The hash in run keys of code with the hash `found`: that of older code, where the installed package says so."""
+    """Return the hash that run keys have for code with the hash `found`.
+
+    It is the hash of older code if the installed package declares that this gives the same numbers.
+    """
     return _equal(target.partition(":")[0].partition(".")[0]).get(found, found)
 
 
 @functools.cache
 def content_hash(target: str) -> str:
-    """SHA-256 over (name, file bytes) of everything that `target` ("package.module:Class") is made of.
+    """Return the SHA-256 hash of the code of `target` ("package.module:Class"): its files by name, and versions.
 
-    PluginError where a module does not parse, or a declared file does not exist.
+    `PluginError` if a module does not parse, or a declared file does not exist.
     """
     found, versions = made_of(target)
     return hash_of({name: path.read_bytes() for name, path in found.items()}, versions)
 
 
 def hash_of(files: Mapping[str, bytes], versions: Iterable[str]) -> str:
-    """The hash of files by name and of lines of versions."""
+    """Return the hash of files by name and of lines of versions."""
     total = hashlib.sha256()
     for name, content in sorted(files.items()):
         total.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
@@ -73,7 +76,7 @@ def hash_of(files: Mapping[str, bytes], versions: Iterable[str]) -> str:
 
 
 def made_of(target: str) -> tuple[Mapping[str, Path], Sequence[str]]:
-    """The files of `content_hash` by name, and its lines of versions."""
+    """Return the files that `content_hash` covers, by name, and its lines of versions."""
     start = target.partition(":")[0]
     packages = _plugin_packages()
     own = {start.partition(".")[0], *packages}
@@ -93,7 +96,7 @@ def made_of(target: str) -> tuple[Mapping[str, Path], Sequence[str]]:
         tree = _tree(path)
         found |= _data(name, path) | _declared(name, path, tree)
         above = name.rpartition(".")[0]
-        queue += [above] if above and _acts(above) else []
+        queue += [above] if above and _runs_code(above) else []
         foreign = packages.get(name.partition(".")[0]) != HARNESS  # a built-in imports what the harness requires
         for module in _imports(name, path, tree):
             top = module.partition(".")[0]
@@ -107,7 +110,7 @@ def made_of(target: str) -> tuple[Mapping[str, Path], Sequence[str]]:
 
 @functools.cache
 def _equal(top: str) -> Mapping[str, str]:
-    """Hashes of code whose numbers are those of older code -> the hash of that."""
+    """Return the hashes in `equal_sources.json`: new code -> older code that gives the same numbers."""
     file = _file(top)
     path = file.with_name(EQUAL) if file is not None and file.name == "__init__.py" else None
     if path is None or not path.is_file():
@@ -119,7 +122,7 @@ def _equal(top: str) -> Mapping[str, str]:
 
 
 def _versions(distributions: Iterable[str], modules: Iterable[str]) -> list[str]:
-    """Name and version of all that is behind these but not behind the harness."""
+    """Return the name and version of each distribution that these require and the harness does not."""
     given = required(HARNESS) | {HARNESS}
     own = set(map(canonicalize_name, distributions)) - {HARNESS}
     unknown = {top for top in modules if top not in _KNOWN and canonicalize_name(top) not in given}
@@ -129,20 +132,23 @@ def _versions(distributions: Iterable[str], modules: Iterable[str]) -> list[str]
     found = requirements(tuple(sorted(own)), given) if own else {}
     packages = set(map(canonicalize_name, _plugin_packages().values()))  # their files are hashed
     further = found.keys() - packages
-    if further:  # not only of the harness's own requirements, but of what these require
+    if further:  # leave out what the harness's requirements require in turn
         further -= requirements((HARNESS,)).keys()
     return [f"{name} {found[name]}\n" for name in sorted(further)]
 
 
 @functools.cache
 def _plugin_packages() -> Mapping[str, str]:
-    """The top-level packages that offer plugins, with their distributions: a class may inherit from another's."""
+    """Return the top-level packages that offer plugins, with their distributions.
+
+    A class may inherit from a class of another distribution.
+    """
     return {_module(entry.value).partition(".")[0]: entry.distribution for entry in entries().found}
 
 
 @functools.cache
-def _offering() -> frozenset[str]:
-    """The modules that entry points name: they list what there is, and are no part of it."""
+def _entry_point_modules() -> frozenset[str]:
+    """Return the modules that entry points name. They list plugins, and are not part of a plugin's code."""
     return frozenset(_module(entry.value) for entry in entries().found)
 
 
@@ -151,7 +157,7 @@ def _module(value: str) -> str:
 
 
 def _is_local(top: str) -> bool:
-    """Whether a top-level module or package is neither installed nor of Python, nor what the harness requires."""
+    """Return whether a top-level module is not installed, not part of Python, and not required by the harness."""
     spec = None if top in _KNOWN or canonicalize_name(top) in required(HARNESS) else _spec(top)
     if spec is None:
         return False
@@ -159,9 +165,9 @@ def _is_local(top: str) -> bool:
     return bool(places) and all(_INSTALLED.isdisjoint(Path(place).parts) for place in places)
 
 
-def _acts(package: str) -> bool:
-    """Whether the file of a package does more than say what it is and offer plugins."""
-    path = _file(package) if package not in _offering() else None
+def _runs_code(package: str) -> bool:
+    """Return whether the `__init__.py` of a package runs code, and is not just the module of an entry point."""
+    path = _file(package) if package not in _entry_point_modules() else None
     return path is not None and any(not isinstance(node, ast.Expr) for node in _tree(path).body)
 
 
@@ -173,7 +179,7 @@ def _file(name: str) -> Path | None:
 
 
 def _spec(name: str) -> ModuleSpec | None:
-    """As `importlib.util.find_spec`, which would import the packages, or what it takes for one, above the module."""
+    """Return what `importlib.util.find_spec` returns, without importing the packages above the module."""
     loaded = sys.modules.get(name)
     if loaded is not None and loaded.__spec__ is not None:
         return loaded.__spec__
@@ -181,7 +187,7 @@ def _spec(name: str) -> ModuleSpec | None:
     if not package:
         try:
             return importlib.util.find_spec(name)
-        except ValueError:  # no name, or a module without a spec
+        except ValueError:  # not a module name, or a module without a spec
             return None
     above = _spec(package)
     places = above.submodule_search_locations if above is not None else None
@@ -189,9 +195,9 @@ def _spec(name: str) -> ModuleSpec | None:
 
 
 def _data(name: str, path: Path) -> dict[str, Path]:
-    """The data files in the folder of a package's module, and in folders there without Python files, by name."""
+    """Return the data files in the folder of a package's module and its subfolders without Python files, by name."""
     if "." not in name and path.name != "__init__.py":
-        return {}  # a file on its own: what lies beside it may be anything
+        return {}  # a module outside any package: the files beside it may belong to anything
     folders = [path.parent, *(p for p in path.parent.iterdir() if p.is_dir() and not any(p.glob("*.py")))]
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     return {
@@ -203,7 +209,7 @@ def _data(name: str, path: Path) -> dict[str, Path]:
 
 
 def _declared(name: str, path: Path, tree: ast.Module) -> dict[str, Path]:
-    """The files that a module says it reads, by name."""
+    """Return the files that a module declares in `__files__`, by name."""
     for node in tree.body:
         if not isinstance(node, ast.Assign) or not any(
             isinstance(t, ast.Name) and t.id == DECLARED for t in node.targets
@@ -230,7 +236,7 @@ def _tree(path: Path) -> ast.Module:
 
 
 def _imports(name: str, path: Path, tree: ast.Module) -> list[str]:
-    """Names of modules that a file imports; some may be attributes, not modules."""
+    """Return the names of modules that a file imports. Some of them may be attributes and not modules."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found: list[str] = []
     for node in ast.walk(tree):

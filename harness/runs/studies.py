@@ -1,4 +1,4 @@
-"""Tuned settings, found by `bench tune`: studies in a results folder or of a plugin, for `--settings STUDY`."""
+"""Studies of tuned settings that `bench tune` found, in a results folder or in a plugin, for `--settings STUDY`."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ FORMAT = 1
 _TYPES = {"method": str, "task": str, "protocol": str, "settings": dict, "trials": int, "passes": float, "code": dict}
 
 Place = tuple[str, str, str]
-"""Method, task and protocol."""
+"""The names of a method, a task and a protocol."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """The records of a study by place, each as `bench tune` writes it."""
+    """A study: its records as `bench tune` writes them, by method, task and protocol."""
 
     name: str
     records: Mapping[Place, Mapping[str, Any]]
 
     def layer(self, registry: Registry, pair: tuple[Offer, Offer, Offer], protocol: str) -> dict[str, Origin]:
-        """The tuned settings of (method, sampler, task); `UsageError` if there are none."""
+        """Return the tuned settings of (method, sampler, task) under a protocol. `UsageError` if there are none."""
         method, sampler, task = pair
         record = self.records.get((method.name, task.name, protocol))
         if record is None:
@@ -48,19 +48,19 @@ class Study:
 
 
 def changed_code(record: Mapping[str, Any], sources: Mapping[str, str]) -> str:
-    """The parts whose code is not that of the record, "sampler and the task"; "" if none."""
+    """Return the parts whose code differs from the record, for example "sampler and the task". "" if none."""
     return " and the ".join(part for part, source in sources.items() if record["code"].get(part) != source)
 
 
 def path(results: Path, study: str) -> Path:
-    """The file of a study in a results folder; `UsageError` for a name that cannot be one."""
+    """Return the file of a study in a results folder. `UsageError` for an invalid name of a study."""
     if not NAME.fullmatch(study):
         raise UsageError(f"{study!r:.80} is not a name of a study: it must match {NAME.pattern}")
     return results / FOLDER / f"{study}.json"
 
 
 def read(file: Path) -> dict[Place, Mapping[str, Any]]:
-    """The records of a study, by place; `DataError` for a file that `bench tune` did not write."""
+    """Read the records of a study, by method, task and protocol. `DataError` for a file that is not a study."""
     record = read_json(file) or {}
     tuned = record.get("tuned")
     whole = isinstance(tuned, list) and all(
@@ -76,7 +76,10 @@ def read(file: Path) -> dict[Place, Mapping[str, Any]]:
 
 
 def load(registry: Registry, results: Path, study: str) -> Study:
-    """What plugins ship under that name, and above it what the results folder has; `UsageError` if there is none."""
+    """Return the study of that name. `UsageError` if there is none.
+
+    Its records are those of the plugins and of the results folder. The results folder's replace the plugins'.
+    """
     files = [file for plugin in registry.plugins for file in plugin.studies if file.stem == study]
     own = path(results, study)
     found: dict[Place, Mapping[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""One function in a child process of its own, for verbs that need torch or plugins' code once and write no attempt."""
+"""Call a function in a child process, for verbs that need torch or plugins' code once and write no attempt."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ Listener = Callable[[str, dict[str, Any]], None]
 
 
 SECONDS = 120.0
-"""Longest call of a plugin's code. The longest of ours, a stability limit with settled adaptive entries, takes 2 s."""
+"""Longest call of a plugin's code. The longest of the built-in plugins, a stability limit with settled adaptive
+entries, takes 2 s.
+"""
 
 
 class EndedError(RunError):
-    """The child ended without an answer, with this exit code."""
+    """The child ended without a result. `code` is its exit code."""
 
     def __init__(self, code: int | None, message: str = "") -> None:
         super().__init__(message or f"the worker exited unexpectedly (exit code {code})")
@@ -29,11 +31,11 @@ class EndedError(RunError):
 
 
 def call(function: str, *arguments: Any, listen: Listener) -> Any:
-    """function(*arguments, send) in a child from the forkserver; what it returns comes back by pickle.
+    """Call function(*arguments, send) in a child from the fork server, and return its result, sent as a pickle.
 
-    The function is "package.module:name": this process need not import what the child does. `listen(kind, payload)`
-    hears what it sends. An error there is raised here, with its exit code. The child ends with this process, and at
-    Ctrl-C: a function that writes must write whole files.
+    The function is given as "package.module:name", so that this process need not import the child's modules.
+    `listen(kind, payload)` is called for the messages that it sends. An error in the child is raised here, with its
+    exit code. The child ends with this process and at Ctrl-C, so a function that writes must write whole files.
     """
     process, ours = born(serve, function, arguments, False)
     try:
@@ -49,12 +51,15 @@ def call(function: str, *arguments: Any, listen: Listener) -> Any:
                 raise ERRORS[payload["exit_code"]](payload["message"]) from RuntimeError(payload["traceback"])
             listen(kind, payload)
     finally:
-        process.kill()  # it may be stopped, and what it writes it writes whole
+        process.kill()  # it may be stopped, and it writes only whole files
         process.join()
 
 
 def plugin_call(function: str, *arguments: Any) -> Any:
-    """As `call`, of a function that executes a plugin's code and sends nothing, and for `SECONDS` at most."""
+    """Call a function as `call` does, but one that executes a plugin's code and sends nothing, for at most `SECONDS`.
+
+    `EndedError`, which says how the child ended, if it sends no result.
+    """
     given = (plugin_process.FILES, SECONDS, function, arguments)
     try:
         return call(f"{__name__}:limited", *given, listen=lambda *_: None)
@@ -63,7 +68,7 @@ def plugin_call(function: str, *arguments: Any) -> Any:
 
 
 def limited(files: dict[str, str], seconds: float, function: str, arguments: tuple[Any, ...], _send: Send) -> Any:
-    """function(*arguments) in this process, which ends after so many seconds."""
+    """Return function(*arguments), called in this process, which ends if that takes longer than `seconds`."""
     plugin_process.FILES.update(files)
     plugin_process.limit(seconds)
     module, _, name = function.partition(":")

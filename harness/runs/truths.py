@@ -1,7 +1,7 @@
 """Truths that `bench truth` computed: one file for each target, in the folder `truths/` of a results folder.
 
-A task that states no truth of its own gets the stored one when a worker makes it, so no run key depends on it. The
-result of a run names the truth that its metrics were computed with, by its checksum.
+A task that states no truth of its own gets the stored one when a worker makes the task, so no run key depends on it.
+The result of a run has the checksum of the truth that its metrics were computed with.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ GRADIENTS_ONLY = ("batch", "gradient_noise")
 """Task settings that change the noise of the gradients and not the target."""
 
 FUNCTIONS = "functions"
-"""In a record of functions of theta: how many. Other records are of theta itself."""
+"""Name of the field of a record about functions of theta: their number. Other records are about theta itself."""
 
 
 def place(results: Path, spec: RunSpec) -> Path:
-    """The file of the truth of a run's target: the task's code, data and settings decide which."""
+    """Return the file of the truth of a run's target, which the task's code, data and settings identify."""
     params = {name: value for name, value in spec.task.params.items() if name not in GRADIENTS_ONLY}
     target = json.dumps([spec.task.source, spec.task_version, spec.data, params], sort_keys=True)
     return results / "truths" / f"{spec.task.name}-{hashlib.sha256(target.encode()).hexdigest()[:16]}.json"
 
 
 def read(results: Path, spec: RunSpec) -> dict[str, Any] | None:
-    """The stored record; None where there is none. `DataError` where it is damaged."""
+    """Return the stored record, or None if there is none. `DataError` if it is damaged."""
     path = place(results, spec)
     if not path.exists():
         return None
@@ -45,7 +45,7 @@ def read(results: Path, spec: RunSpec) -> dict[str, Any] | None:
 
 
 def task_with_truth(results: Path, spec: RunSpec) -> Task:
-    """The task of a run, with the truth or the reference that is stored for it."""
+    """Return the task of a run, with the truth or the reference that is stored for it."""
     task: Task = instance(spec.task.target, spec.task.params)
     record = read(results, spec)
     if record is not None and FUNCTIONS in record:
@@ -56,6 +56,6 @@ def task_with_truth(results: Path, spec: RunSpec) -> Task:
 
 
 def checksum(task: Task) -> str:
-    """Which stored truth a task has; "" for none."""
+    """Return the checksum of a task's stored truth or reference, or "" if it has none."""
     stored = task.stored_truth or task.stored_reference
     return stored.checksum if stored else ""

@@ -1,7 +1,7 @@
-"""Warm starts: a sampler's chains start at the positions where an optimiser ends, each in its own stream.
+"""Warm starts: each chain of a sampler starts where an optimiser, with the chain's own streams, ended.
 
-The optimiser has its default hyperparameters, a constant step size and the temperature 0. Its gradients are part of the
-budget and of the cost. `Loop` runs it.
+The optimiser has its default hyperparameters, a constant step size and the temperature 0. Its gradients count in the
+budget and in the cost. `Loop` runs it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def find(plugins: Registry, name: str) -> Offer:
-    """The optimiser of that name; `UsageError` for a sampler that is none."""
+    """Return the optimiser of that name. `UsageError` if the sampler is not an optimiser."""
     offer = plugins.find("samplers", name)
     if not plugin_metadata.sampler_facts(offer, {})["optimiser"]:
         known = [
@@ -33,7 +33,7 @@ def find(plugins: Registry, name: str) -> Offer:
 
 
 def length(passes: float, per_step: float) -> int:
-    """Steps that these data passes allow; `UsageError` where they are less than one."""
+    """Return the number of steps that `passes` data passes allow. `UsageError` if it is less than one."""
     steps = int(passes / per_step * (1 + 1e-12))
     if not steps:
         raise UsageError(f"run.warm_passes = {passes:g} is less than the {per_step:g} data passes of one step")
@@ -41,7 +41,10 @@ def length(passes: float, per_step: float) -> int:
 
 
 def stage(spec: RunSpec, task: Task, files: tuple[str, ...]) -> tuple[Sampler, Trajectory] | None:
-    """The optimiser of a run's warm start and its trajectory; `files` are one-off plugins. None without warm start."""
+    """Return the optimiser of a run's warm start and its trajectory, or None without a warm start.
+
+    `files` are one-off plugins. `RunError` if the optimiser's code has changed since the run was planned.
+    """
     if not spec.warm_start or not spec.warm_passes:
         return None
     import numpy as np

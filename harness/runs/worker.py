@@ -1,6 +1,7 @@
-"""The worker: one child process for one block of runs that differ only in their seed. Holds the locks, writes attempts.
+"""The worker: one child process for one block of runs that differ only in their seed.
 
-It never opens the store. When its parent dies or asks it to stop, it writes checkpoints and ends.
+It holds the locks of the runs and writes their attempts. It never opens the store. When its parent dies or asks it to
+stop, it writes checkpoints and ends.
 """
 
 from __future__ import annotations
@@ -32,22 +33,24 @@ from harness.system.locks import HeldError, Lock, lock_device
 from harness.system.memory import keep_freed
 
 CHECKPOINT_SECONDS = 300.0
-"""Between two checkpoints, where BENCH_CHECKPOINT_SECONDS does not say otherwise."""
+"""Time between two checkpoints, unless BENCH_CHECKPOINT_SECONDS sets another."""
 CYCLE_SECONDS = 10.0
-"""Least time between two checkpoints of which one is for the end of a cycle, or of the run."""
+"""Least time between a checkpoint and one that is written at the end of a cycle or of the run."""
 PROGRESS_SECONDS = 0.2
 LOCK_TIMEOUT_SECONDS = 10.0
 GRACE_SECONDS = 60.0
-"""For workers that were asked to end. They look for that between two blocks of steps, and then write checkpoints."""
+"""Time that workers have to end after they were asked to. They check between two blocks of steps, and then write
+checkpoints.
+"""
 SHARED_MEMORY = 0.95
-"""Of a GPU's memory that tensors of all its shares may take; CUDA itself takes about half a GiB for each process."""
+"""Fraction of a GPU's memory for the tensors of all its shares. CUDA itself takes about half a GiB for each process."""
 LEAST_LOCK_TIMEOUT_SECONDS = 0.5
-"""So that a process that only tests whether a lock is held is not mistaken for its holder."""
+"""Least time to wait for a lock: a process that only tests whether it is held must not be mistaken for its holder."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is given: runs of one block, where to write, where to compute. `name`: of a launcher's job."""
+    """The input of a worker: the runs of one block, the results folder, and the device. `name` is a launcher's job."""
 
     specs: Sequence[RunSpec]
     results: Path
@@ -66,39 +69,39 @@ class Job:
 
     @property
     def place(self) -> str:
-        """The device as records and messages name it, with the share of it: cuda:0, or cuda:0 1/2."""
+        """The name of the device in records and messages, with the share of it: cuda:0, or cuda:0 1/2."""
         return place(self.device, self.shares)
 
 
 def place(device: str, shares: int) -> str:
-    """The name of one of `shares` equal parts of a device."""
+    """Return the name of one of `shares` equal parts of a device."""
     return device if shares == 1 else f"{device} 1/{shares}"
 
 
 @dataclass
 class Stop:
-    """Why the worker should end: "" while it should not, else "cancelled" or "preempted"."""
+    """The reason why the worker should end: "cancelled", "preempted" or "orphaned", and "" while it should not."""
 
     reason: str = ""
 
     def ask(self, reason: str) -> None:
-        """Ask the loop to end at the next block."""
+        """Ask the loop to end before the next block of steps. The first reason is kept."""
         self.reason = self.reason or reason
 
 
 def serve(function: str, arguments: tuple[Any, ...], patient: bool, pipe: Connection) -> None:  # noqa: FBT001 - by pickle
-    """Entry point of every child process: "package.module:name"(*arguments, send), and its `Stop` where it is patient.
+    """Call "package.module:name"(*arguments, send) in a child process. A patient child's function also gets a `Stop`.
 
-    Sends (kind, payload) messages. The last is "end" with what the function returned as `value`, "failed" or
-    "device lost". When the parent dies, a patient child has the grace time to stop; another one ends at once.
+    Sends (kind, payload) messages. The last one is "end" with the function's return value as `value`, "failed" or
+    "device lost". When the parent dies, a patient child has `GRACE_SECONDS` to stop, and any other child ends at once.
     """
     stop = Stop()
-    for number in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C and a closed terminal: the launcher's to answer
+    for number in (signal.SIGINT, signal.SIGHUP):  # the launcher handles Ctrl-C and a closed terminal
         signal.signal(number, signal.SIG_IGN)
     if patient:
         signal.signal(signal.SIGTERM, lambda *_: stop.ask(Status.PREEMPTED))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # the fork server blocks it
-    os.register_at_fork(after_in_child=pipe.close)  # a process that a plugin left behind must not hold it open
+    os.register_at_fork(after_in_child=pipe.close)  # a process that a plugin left behind must not keep it open
     threading.Thread(target=_watch, args=(pipe, stop, patient), daemon=True).start()
     send = _sender(pipe)
     os.dup2(2, 1)  # what a plugin prints must not mix with results on stdout
@@ -113,7 +116,7 @@ def serve(function: str, arguments: tuple[Any, ...], patient: bool, pipe: Connec
         held = isinstance(error, HeldError)
         trace = traceback.format_exc()
         send("failed", {"message": str(error), "exit_code": error.exit_code, "held": held, "traceback": trace})
-    except BaseException as error:  # noqa: BLE001 - whatever it was, the launcher must hear of it
+    except BaseException as error:  # noqa: BLE001 - the launcher must be told of any error
         from harness.runs.failure import lost_device
 
         message, trace = lost_device(error), traceback.format_exc()
@@ -122,13 +125,16 @@ def serve(function: str, arguments: tuple[Any, ...], patient: bool, pipe: Connec
 
 
 def run(job: Job, send: Callable[[str, dict[str, Any]], None], stop: Stop) -> None:
-    """Do the runs of a job that are not done yet."""
+    """Do the runs of a job that are not finished yet."""
     with ExitStack() as stack:
         _run(job, stack, stop, send)
 
 
-def _watch(pipe: Connection, stop: Stop, patient: bool = True) -> None:  # noqa: FBT001, FBT002 - of a thread
-    """Stop at a message, which says why, or at end of file: the parent is dead. After the grace time end by SIGKILL."""
+def _watch(pipe: Connection, stop: Stop, patient: bool = True) -> None:  # noqa: FBT001, FBT002 - a thread's target
+    """Ask the worker to stop at a message, which gives the reason, or at end of file, when the parent is dead.
+
+    Kill the process after the grace time.
+    """
     reason: str = Status.CANCELLED
     with contextlib.suppress(EOFError, OSError):
         reason = pipe.recv()
@@ -145,7 +151,7 @@ def _sender(pipe: Connection) -> Callable[[str, dict[str, Any]], None]:
             with lock:
                 pipe.send((kind, payload))
         except OSError:
-            return  # the parent is gone; the watcher knows
+            return  # the parent is dead, and `_watch` stops this process
 
     return send
 
@@ -157,7 +163,7 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
     locks: dict[str, tuple[Lock, Lock]] = {}
     ledger.watch(spec.key for spec in job.specs)
     deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
-    for spec in sorted(job.specs, key=lambda spec: spec.key):  # in one order, so that two launchers cannot cross
+    for spec in sorted(job.specs, key=lambda spec: spec.key):  # in one order, to avoid deadlocks
         try:
             patience = max(LEAST_LOCK_TIMEOUT_SECONDS, deadline - time.monotonic())
             locks[spec.key] = stack.enter_context(ledger.hold(spec.key, patience))
@@ -166,7 +172,7 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
             continue
         standing = ledger.standing(spec.key)
         done = standing.done(job.draws)
-        if done or (standing.failed and not job.retry):  # ended by another launcher while this one waited
+        if done or (standing.failed and not job.retry):  # another launcher finished it while this one waited
             send("finished", {"key": spec.key, "status": standing.status, "reason": standing.reason})
         else:
             specs.append(spec)
@@ -193,7 +199,7 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
 
 
 def prepare(job: Job) -> None:
-    """Make this process one that runs of the job's kind are made in: device, flags of torch, plugins, data."""
+    """Prepare this process for the runs of a job: check the device and the data, set torch's flags, load plugins."""
     import torch
 
     _check_device(job.device, torch.cuda.device_count())
@@ -210,7 +216,7 @@ def prepare(job: Job) -> None:
 
 @contextmanager
 def device_held(device: str, shares: int = 1) -> Iterator[None]:
-    """Hold one of `shares` parts of a GPU; the CPU has no lock."""
+    """Hold the lock of one of `shares` parts of a GPU. The CPU has no lock."""
     if device == "cpu":
         yield
         return
@@ -222,7 +228,7 @@ def device_held(device: str, shares: int = 1) -> Iterator[None]:
 
 
 def _gpu_identity(device: str) -> str:
-    """The UUID of a GPU, as CUDA_VISIBLE_DEVICES changes the numbers; the number where torch does not give a UUID."""
+    """Return the UUID of a GPU, because CUDA_VISIBLE_DEVICES changes the numbers; without a UUID, return the number."""
     import torch
 
     properties = torch.cuda.get_device_properties(device)
@@ -230,20 +236,21 @@ def _gpu_identity(device: str) -> str:
 
 
 def set_up(execution: Execution, device: str) -> None:
-    """Set torch's flags, and make the device, if it is a GPU, the current one of this process."""
+    """Set torch's flags. If the device is a GPU, make it the current device of this process."""
     import torch
 
-    # For operations only: torch's compiler, which takes a second to import, is told when it is used.
+    # This sets the mode of operations only. The mode of torch's compiler, which takes a second to import, is set when
+    # the compiler is used.
     torch.set_deterministic_debug_mode("warn" if execution.deterministic else "default")
     if device == "cpu":
         return
-    # Read when cuBLAS starts; without it torch warns that matrix products may differ from run to run.
+    # cuBLAS reads this when it starts. Without it torch warns that matrix products may differ from run to run.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.cuda.set_device(device)  # streams and graphs are made on the current device
-    # Deterministic algorithms would fill all new memory with NaN, one more kernel for each operation.
+    # Deterministic algorithms would fill all new memory with NaN, which costs one more kernel for each operation.
     torch.utils.deterministic.fill_uninitialized_memory = False
     with warnings.catch_warnings():
-        # torch 2.9 warns of these names; where the newer ones were set, reading the old ones is an error.
+        # torch 2.9 warns about these names. If the newer names were set, reading the old ones is an error.
         warnings.simplefilter("ignore", UserWarning)
         torch.backends.cuda.matmul.allow_tf32 = execution.tf32
         torch.backends.cudnn.allow_tf32 = execution.tf32
@@ -251,7 +258,7 @@ def set_up(execution: Execution, device: str) -> None:
 
 
 def checkpoint_seconds() -> float:
-    """Between two checkpoints; `UsageError` where the environment variable is no number."""
+    """Return the time between two checkpoints. `UsageError` if the environment variable is not a number above zero."""
     text = os.environ.get("BENCH_CHECKPOINT_SECONDS") or str(CHECKPOINT_SECONDS)
     try:
         seconds = float(text)
@@ -280,20 +287,20 @@ def _check_data(job: Job) -> None:
 def _advance(
     session: Any, stop: Stop, send: Callable[[str, dict[str, Any]], None], timeout: float | None = None
 ) -> None:
-    """Drive a session to its end, telling the launcher how far it is, writing checkpoints by the clock."""
+    """Advance a session to its end, report its progress to the launcher, and write checkpoints at intervals."""
     from harness.runs.failure import DiskError, lost_device
 
     pause = checkpoint_seconds()
-    saved = spoken = time.monotonic()
+    saved = reported = time.monotonic()
     try:
         with interrupted_after(timeout):
             while not session.finished and not stop.reason:
                 session.check_time(timeout)
                 session.advance()
                 now = time.monotonic()
-                if now - spoken > PROGRESS_SECONDS or session.finished:
+                if now - reported > PROGRESS_SECONDS or session.finished:
                     send("progress", session.progress())
-                    spoken = now
+                    reported = now
                     _check_locks(session, stop, send)
                 if now - saved > (min(CYCLE_SECONDS, pause) if session.ended_a_cycle else pause):
                     session.checkpoint()
@@ -305,7 +312,7 @@ def _advance(
         else:
             session.suspend(stop.reason)
     except DataError as error:
-        session.check_folders()  # where they are gone, that is why a write failed
+        session.check_folders()  # if they are gone, that is why a write failed
         if isinstance(error, DiskError) and error.full:
             session.note(Status.DISK_FULL)
         raise
@@ -318,7 +325,7 @@ def _advance(
 
 
 def _check_locks(session: Any, stop: Stop, send: Callable[[str, dict[str, Any]], None]) -> None:
-    """Stop with a checkpoint if a lock file is gone, and without one, by `LostError`, if a run's folder is gone."""
+    """Stop with a checkpoint if a lock file is gone. If a run's folder is gone, raise `LostError` without one."""
     session.check_folders()
     path = session.lost_file()
     if path is not None and not session.finished:
@@ -328,7 +335,7 @@ def _check_locks(session: Any, stop: Stop, send: Callable[[str, dict[str, Any]],
 
 
 def _labels(specs: Sequence[RunSpec], device: str) -> dict[str, Any]:
-    """What `bench status` says of a worker."""
+    """Return what `bench status` shows about a worker."""
     spec = specs[0]
     return {
         "device": device, "method": spec.method, "task": spec.task.name, "protocol": spec.protocol,

@@ -86,7 +86,7 @@ def test_each_broken_plugin_is_a_row_with_its_reason(bench):
         "not-a-list": "must return a list",
         "bad-name": "must match",
         "exits-at-import": "it ended its process (exit code 0)",
-        "core-verb": "verb 'run' is one of the core",
+        "core-verb": "verb 'run' has the name of a core verb",
         "wrong-argument": "config",
     }
     for name, reason in reasons.items():

@@ -131,7 +131,7 @@ def test_resampled_draws_stand_in_their_order_as_often_as_their_weight_says():
 
 WRONG = [
     (lambda r: r.draws(method="sgld"), "choose one run, by seed=.*sgld on mixture5@.*seed 1"),
-    (lambda r: r.draws("feed" * 16), "no finished run of these"),
+    (lambda r: r.draws("feed" * 16), "no finished run matches"),
     (lambda r: r.to_arviz(), "choose one group of runs.*contour-sgld"),
     (lambda r: r.report("leaderbord"), "did you mean leaderboard"),
     (lambda r: r.report("leaderboard", method="sgdl"), "did you mean sgd, sgld"),

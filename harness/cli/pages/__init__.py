@@ -1,1 +1,1 @@
-"""The records that `bench show` prints: of a run, task, sampler, method or schedule."""
+"""The records that `bench show` prints about a run, task, sampler, method or schedule."""

@@ -1,4 +1,4 @@
-"""The records of samplers, methods and schedules, and the parts that they share with tasks."""
+"""The records of samplers, methods and schedules, and the parts that they share with the record of a task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.system.errors import BenchError
 
 
 def head(offer: Offer) -> dict[str, Any]:
-    """The first entries of every record."""
+    """Return the first entries of every record."""
     target = offer.target or None
     return {
         "kind": offer.kind[:-1],
@@ -26,12 +26,12 @@ def head(offer: Offer) -> dict[str, Any]:
 
 
 def text(offer: Offer) -> str:
-    """The docstring of its class: what it is, the equation, the source."""
+    """Return the docstring of an offer's class: what it is, the equation, the source."""
     return inspect.cleandoc(loaded(offer).__doc__ or "")
 
 
 def hyperparameters(offer: Offer) -> list[dict[str, Any]]:
-    """A row for each hyperparameter: default, range, meaning, source of the default."""
+    """Return a row for each hyperparameter: default, range, meaning, source of the default."""
     return [
         {
             "name": field.name,
@@ -48,7 +48,7 @@ def hyperparameters(offer: Offer) -> list[dict[str, Any]]:
 
 
 def sampler(offer: Offer, registry: Registry) -> dict[str, Any]:
-    """A sampler: what it is, its hyperparameters and methods, and what the hook `bench_facts` adds."""
+    """Return the record of a sampler: description, hyperparameters, methods, and what the hook `bench_facts` adds."""
     cls = loaded(offer)
     record = {**head(offer), "description": text(offer), "hyperparameters": hyperparameters(offer)}
     record["methods"] = [
@@ -62,12 +62,12 @@ def sampler(offer: Offer, registry: Registry) -> dict[str, Any]:
 
 
 def schedule(offer: Offer) -> dict[str, Any]:
-    """A schedule: equation and hyperparameters."""
+    """Return the record of a schedule: its description, with the equation, and its hyperparameters."""
     return {**head(offer), "description": text(offer), "hyperparameters": hyperparameters(offer)}
 
 
 def method(offer: Offer, registry: Registry) -> dict[str, Any]:
-    """A method: its sampler and schedule, the settings that make the pairing, and the hyperparameters of both."""
+    """Return the record of a method: its sampler, schedule and settings, and the hyperparameters of both."""
     assert isinstance(offer.info, Method)
     record = {**head(offer), "sampler": offer.info.sampler, "schedule": offer.info.schedule}
     record["settings"] = [{"setting": name, "value": value} for name, value in offer.info.settings.items()]

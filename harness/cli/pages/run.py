@@ -22,7 +22,7 @@ HEAD = (
 
 
 def key(store: Store, prefix: str) -> str:
-    """The run key that starts with `prefix`."""
+    """Return the run key that starts with `prefix`. `UsageError` if there is none or several."""
     found = store.rows("select run_key, method, task, seed from run where starts_with(run_key, ?)", [prefix.lower()])
     if len(found) == 1:
         return str(found[0]["run_key"])
@@ -33,7 +33,7 @@ def key(store: Store, prefix: str) -> str:
 
 
 def run(store: Store, run_key: str, registry: Registry) -> dict[str, Any]:
-    """Everything about one run."""
+    """Return the record of a run."""
     (row,) = store.rows("select * from run_status where run_key = ?", [run_key])
     attempt = row["attempt"]
     record = {"kind": "run", **{name: row[name] for name in HEAD}, "settings": _settings(row)}
@@ -86,7 +86,7 @@ def _settings(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _truth(row: dict[str, Any], registry: Registry) -> dict[str, Any] | None:
-    """The truth of the run's task, as the installed version of the task has it."""
+    """Return the truth of the run's task according to the installed task, or None if its version differs."""
     try:
         with plugin_code("the installed task"):
             made = loaded(registry.find("tasks", row["task"]))(**json.loads(row["task_params"]))

@@ -16,13 +16,15 @@ from harness.system.errors import BenchError
 
 
 def task(offer: Offer) -> dict[str, Any]:
-    """A task: settings, sizes, protocols, metrics, data sets, truth.
+    """Return the record of a task: settings, sizes, protocols, metrics, data sets, truth.
 
-    dimension   D;  terms  N;  batch_terms  n of a stochastic gradient
-    curvature   largest eigenvalue of the Hessian at a mode; sgld is stable for h below 2/curvature
-    truth       mean, sd, mcse (of the mean), sd_mcse, covariance; directions, and z3 and z4 along them; how. None where
-                it is not known
-    tier        truth, reference (in function space) or none, and why
+    dimension    D
+    terms        N
+    batch_terms  n, the terms of a stochastic gradient
+    curvature    largest eigenvalue of the Hessian at a mode; sgld is stable for h below 2/curvature
+    truth        mean, sd, mcse (of the mean), sd_mcse, covariance; directions, and z3 and z4 along them; how. None if
+                 it is not known
+    tier         truth, reference (in function space) or none, and why
     """
     cls = loaded(offer)
     record = {**head(offer), "task_version": cls.version, "description": text(offer), "dtype": cls.dtype}
@@ -45,22 +47,22 @@ def task(offer: Offer) -> dict[str, Any]:
     }  # fmt: skip
     try:
         made = cls()
-    except Exception as error:  # noqa: BLE001 - a plugin may fail in any way, and its page is still worth showing
+    except Exception as error:  # noqa: BLE001 - a plugin may raise any error, and the rest of its page is still useful
         return record | {"note": f"it cannot be created from its defaults: {type(error).__name__}: {error}"}
     notes: list[str] = []
     record |= {
-        "dimension": _asked(made.dim, notes),
-        "terms": _asked(made.terms, notes),
-        "batch_terms": _asked(made.batch_terms, notes),
-        "curvature": _asked(made.curvature, notes),
-        "truth": _asked(lambda: truth(made), notes),
-        "tier": _asked(lambda: tier(made), notes),
+        "dimension": _value_or_note(made.dim, notes),
+        "terms": _value_or_note(made.terms, notes),
+        "batch_terms": _value_or_note(made.batch_terms, notes),
+        "curvature": _value_or_note(made.curvature, notes),
+        "truth": _value_or_note(lambda: truth(made), notes),
+        "tier": _value_or_note(lambda: tier(made), notes),
     }
     return record | ({"note": "; ".join(dict.fromkeys(notes))} if notes else {})
 
 
 def truth(made: Any) -> dict[str, Any] | None:
-    """The moments of the target as plain lists; None where they are not known."""
+    """Return the moments of the target as plain lists, or None if they are not known."""
     known = made.truth()
     if known is None:
         return None
@@ -70,7 +72,7 @@ def truth(made: Any) -> dict[str, Any] | None:
 
 
 def tier(made: Any) -> str:
-    """How well the target is known, and why not better."""
+    """Return a text that says how well the target is known, and why not better."""
     if (known := made.truth()) is not None:
         return f"truth ({known.how})"
     found = made.function_reference()
@@ -79,8 +81,8 @@ def tier(made: Any) -> str:
     return f"none ({found.how}; not used: {found.refused})" if found.refused else f"{found.tier} ({found.how})"
 
 
-def _asked(question: Callable[[], Any], notes: list[str]) -> Any:
-    """The answer; None, with a note, if it needs data that are missing."""
+def _value_or_note(question: Callable[[], Any], notes: list[str]) -> Any:
+    """Return the result of `question`. If it raises an error, for example for missing data, note it and return None."""
     try:
         return question()
     except BenchError as error:

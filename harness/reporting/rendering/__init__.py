@@ -1,7 +1,7 @@
-"""From the tables, records and figures of a result to text and files: the same Result gives the same bytes.
+"""Render the tables, records and figures of a result as text and files. The same Result gives the same bytes.
 
-`table` is for a terminal; `markdown`, `latex` and `html` are documents of the same tables; `csv` and `json` are the
-flat records. Text is escaped: it never becomes markup, a formula or a control sequence.
+`table` is for a terminal. `markdown`, `latex` and `html` are documents with the same tables. `csv` and `json` have the
+flat records. Text is escaped, so that it never becomes markup, a formula or a control sequence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SUFFIXES = {form: suffix for form, (_, suffix) in _MODULES.items()}
 
 
 def check_format(name: str) -> str:
-    """The full name of a format; raises `UsageError` with near matches for an unknown one."""
+    """Return the full name of a format. `UsageError` with near matches for an unknown one."""
     name = "markdown" if name == "md" else name
     if name not in _MODULES:
         raise UsageError(f"unknown format {name!r}{suggestions(name, FORMATS)}")
@@ -29,7 +29,7 @@ def check_format(name: str) -> str:
 
 
 def render(result: Result, form: str, width: int | None = None, *, colour: bool = False) -> str:
-    """The result as text in one of `FORMATS`; `width` and `colour` of the terminal, None and False for a pipe."""
+    """Return a result as text in one of `FORMATS`. `width` and `colour` are a terminal's; a pipe has None and False."""
     module = importlib.import_module(f"harness.reporting.rendering.{_MODULES[check_format(form)][0]}")
     if form == "table":
         return str(module.render(result.tables, width, colour=colour))

@@ -1,4 +1,4 @@
-"""Figures as SVG, PNG and PDF files; equal figures give equal bytes."""
+"""Figures as SVG, PNG and PDF files. Equal figures give equal bytes."""
 
 from __future__ import annotations
 
@@ -24,17 +24,21 @@ STYLE = {
 }
 DPI = 160
 LIMIT = 500_000
-"""Bytes of an SVG or PDF file, above which more of it becomes pixels, and coarser ones."""
+"""Largest size of an SVG or PDF file in bytes. A larger file is saved again with more of it as pixels, and coarser."""
 METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": None},
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-"""Kinds of files, and the metadata left out of each, so that bytes do not depend on date or version."""
+"""Kinds of files, and the metadata left out of each, so that the bytes do not depend on the date or a version."""
 COARSER = ((DPI, 12_000), (90, 5_000), (50, 1_500), (36, 500))
-"""Dots an inch, and the most points that are vectors, at some 20 bytes each; the first pair that keeps to `LIMIT`."""
+"""Pairs of dots per inch and most points that stay vectors, at about 20 bytes each. The first that keeps to `LIMIT` is
+used.
+"""
 FEWEST = 50
-"""Points of an artist that becomes pixels: fewer are smaller than an image, and a figure has thousands of ticks."""
+"""Fewest points of an artist that becomes pixels. Fewer points are smaller than an image, and a figure has thousands of
+ticks.
+"""
 
 
 def files(figure: Figure, name: str) -> dict[str, bytes]:
@@ -64,7 +68,7 @@ def _saved(canvas: Any, kind: str) -> bytes:
 
 
 def picture(figure: Figure) -> Any:
-    """A matplotlib Figure with the figure drawn on it."""
+    """Draw a figure and return it as a matplotlib Figure."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
@@ -75,10 +79,10 @@ def picture(figure: Figure) -> Any:
         if figure.title is not None:
             width = int(figure.size[0] / 0.09)  # inches per character
             canvas.suptitle("\n".join(textwrap.wrap(figure.title, width)), fontsize="medium")
-        _tame(canvas)
-        for _ in range(2):  # axes of fixed aspect are placed after titles and legends
+        _sanitise(canvas)
+        for _ in range(2):  # axes with a fixed aspect get their place after titles and legends
             canvas.draw_without_rendering()
-        canvas.set_layout_engine("none")  # the places are known; each file would look for them again
+        canvas.set_layout_engine("none")  # the layout is done; otherwise it would be computed again for each file
     return canvas
 
 
@@ -87,17 +91,17 @@ def _style(figure: Figure) -> Iterator[None]:
     import matplotlib.style
 
     with warnings.catch_warnings(), matplotlib.style.context(["default", {**STYLE, "svg.hashsalt": figure.name}]):
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a box stands for it
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a box is drawn for it
         yield
 
 
 def file_name(name: str) -> str:
-    """A figure's name as a safe file name, without path separators."""
+    """Return a figure's name as a safe file name, without path separators."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:100] or "figure"
 
 
 def unused(name: str, taken: Container[str]) -> str:
-    """The file name of a figure, with a number if another figure has the same name."""
+    """Return the file name of a figure, with a number if another figure has the same name."""
     slug, number = file_name(name), 1
     found = slug
     while found in taken:
@@ -106,8 +110,8 @@ def unused(name: str, taken: Container[str]) -> str:
     return found
 
 
-def _tame(canvas: Any) -> None:
-    """Remove links and control characters from a figure; a text that is not a formula is shown as it is."""
+def _sanitise(canvas: Any) -> None:
+    """Remove links and control characters from a figure. A text that is not a valid formula is shown unchanged."""
     from matplotlib.collections import Collection
     from matplotlib.mathtext import MathTextParser
     from matplotlib.text import Text
@@ -128,7 +132,7 @@ def _tame(canvas: Any) -> None:
 
 
 def _rasterise(canvas: Any, most: int) -> None:
-    """Turn the artists with the most points into pixels, until the others have at most so many."""
+    """Turn the artists with the most points into pixels, until the others have at most `most` points."""
     from matplotlib.collections import Collection
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -144,7 +148,7 @@ def _rasterise(canvas: Any, most: int) -> None:
 
 
 def _points(artist: Any) -> int:
-    """The points of an artist's outline, and four for each marker: a marker takes some 80 bytes."""
+    """Count the points of an artist's outline, and four for each marker, because a marker takes about 80 bytes."""
     from matplotlib.collections import Collection
 
     if not isinstance(artist, Collection):

@@ -1,4 +1,4 @@
-"""Tables as LaTeX; the document needs the package booktabs, and a UTF-8 engine for letters beyond ASCII."""
+"""Tables as LaTeX. The document needs the package booktabs, and a UTF-8 engine for letters beyond ASCII."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ESCAPES = {
 
 
 def render(tables: Sequence[Table | str]) -> str:
-    """A table environment for each table, the title as its caption, the notes below it; a text is a paragraph."""
+    """Return a table environment for each table, with its title as caption and its notes. A text is a paragraph."""
     return "\n".join(_paragraph(table) if isinstance(table, str) else _table(table) for table in tables)
 
 
@@ -26,7 +26,7 @@ def _paragraph(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Text escaped for LaTeX; hyphens do not turn into dashes."""
+    """Escape a text for LaTeX. Hyphens do not turn into dashes."""
     return "".join(_ESCAPES.get(c, c) for c in plain(text)).replace("--", "-{}-").replace("--", "-{}-")
 
 
@@ -50,5 +50,8 @@ def _table(table: Table) -> str:
 
 
 def _line(cells: Sequence[str]) -> str:
-    """A row. Without {} a first cell that starts with "[" or "*" would be an argument of the previous line break."""
+    """Return a row.
+
+    Without {} a first cell that starts with "[" or "*" would be an argument of the previous line break.
+    """
     return "{}" + " & ".join(escape(cell) for cell in cells) + r" \\"

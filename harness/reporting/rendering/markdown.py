@@ -9,18 +9,21 @@ from harness.reporting.report import Table
 from harness.system.text import plain
 
 _EMPHASIS = re.compile(r"(?<!\w)\\\*(\w[\w -]*\w|\w)\\\*(?!\w)")
-"""An escaped *word*: docstrings use asterisks for emphasis as well as for products."""
+"""An escaped *word*. Docstrings use asterisks for emphasis and for products."""
 _CODE = re.compile(r"(`[^`\n]+`)")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&~$!])")
 
 
 def render(tables: Sequence[Table | str]) -> str:
-    """A heading, a table and its notes, for each table; a text is a paragraph."""
+    """Return a heading, a table and its notes for each table. A text is a paragraph."""
     return "\n".join(f"{prose(table)}\n" if isinstance(table, str) else _table(table) for table in tables)
 
 
 def prose(text: str) -> str:
-    """A docstring: indented blocks are equations and stay, the rest is escaped but for *words* and `code`."""
+    """Return a docstring as Markdown.
+
+    Indented blocks are equations and stay. The rest is escaped, except *words* and `code`.
+    """
     return "\n\n".join(
         block if block.startswith("    ") else "\n".join(map(_prose_line, block.splitlines()))
         for block in text.split("\n\n")
@@ -35,13 +38,13 @@ def _prose_line(line: str) -> str:
 
 
 def _escaped(part: str) -> str:
-    """Escaped text that keeps its leading and trailing spaces, which `escape` drops."""
+    """Escape a text but keep its leading and trailing spaces, which `escape` drops."""
     lead, trail = part[: len(part) - len(part.lstrip())], part[len(part.rstrip()) :] if part.strip() else ""
     return lead + _EMPHASIS.sub(r"*\1*", escape(part)) + trail
 
 
 def escape(text: str) -> str:
-    """Text that Markdown shows as it is, inside a table cell too."""
+    """Escape a text so that Markdown shows it unchanged, also inside a table cell."""
     return _SPECIAL.sub(r"\\\1", plain(text))
 
 

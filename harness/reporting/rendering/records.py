@@ -1,7 +1,7 @@
-"""Records as JSON and CSV: one flat object, or line, per record.
+"""Records as JSON and CSV: one flat object or one line per record.
 
-JSON has no infinity: an infinite number is null, and a field NAME_text beside it has "inf" or "-inf". In CSV it is
-"inf" or "-inf", and a missing value is an empty cell.
+JSON has no infinity: an infinite number is null, and an additional field NAME_text has "inf" or "-inf". In CSV an
+infinite number is "inf" or "-inf", and a missing value is an empty cell.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from harness.system.text import plain
 
 
 def as_json(records: Sequence[Mapping[str, Any]]) -> str:
-    """A list of objects."""
+    """Return the records as a JSON list of objects."""
     return json.dumps(flat(records), indent=1, allow_nan=False, ensure_ascii=True) + "\n"
 
 
 def as_csv(records: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
-    """A header line and one line per record; columns in order of first appearance, lists joined by spaces.
+    """Return the records as CSV: a header line and one line per record.
 
-    `columns` is the header if there are no records.
+    Columns are in the order of their first appearance, and lists are joined by spaces. `columns` is the header if there
+    are no records.
     """
     columns = list(dict.fromkeys(key for record in records for key in record)) or columns
     stream = io.StringIO()
@@ -38,7 +39,7 @@ def as_csv(records: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) ->
 
 
 def flat(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The records with every number finite or null."""
+    """Return the records as objects for JSON, in which every number is finite or null."""
     return [_finite(record) for record in records]
 
 
@@ -53,7 +54,7 @@ def _finite(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain_value(value: Any) -> Any:
-    """A value as JSON has it: no NaN and no infinity, times in ISO 8601, decimals as numbers, else text."""
+    """Return a value for JSON: NaN and infinity as None, times in ISO 8601, decimals as floats, other types as text."""
     if isinstance(value, Decimal):
         value = float(value)
     if isinstance(value, float):
@@ -68,7 +69,10 @@ def plain_value(value: Any) -> Any:
 
 
 def cell(value: Any) -> str:
-    """A value as text. A quote is put before a leading =, +, - or @, which a spreadsheet would read as a formula."""
+    """Return a value as text. A text that starts with =, +, - or @ gets a quote in front of it.
+
+    A spreadsheet would read it as a formula.
+    """
     if value is None:
         return ""
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""A nested record, as `bench show` and its page print it: tables and paragraphs for the renderers."""
+"""Turn a nested record, as `bench show` prints it, into tables and paragraphs for the renderers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from harness.reporting.report import Column, Table, table
 
 MAX_ROWS = 30
-"""Rows of a table that a reader gets; --json has all."""
+"""Most rows of a table. --json has all rows."""
 
 
 EXPLANATIONS = "how_to_read"
@@ -17,7 +17,7 @@ EXPLANATIONS = "how_to_read"
 
 
 def sections(record: Mapping[str, Any]) -> list[Table | str]:
-    """The description, then single values, a line each, then texts and tables, each under its name."""
+    """Return the sections of a record: its description, a table of its single values, then each text and table."""
     meaning = record.get(EXPLANATIONS) or {}
     shown = {name: value for name, value in record.items() if name not in {"description", EXPLANATIONS}}
     found: list[Table | str] = [record["description"]] if record.get("description") else []

@@ -1,7 +1,7 @@
-"""Tables for a terminal or a pipe. A pipe gets every column; a terminal gets those that fit, in order of importance.
+"""Tables for a terminal or a pipe. A pipe gets every column, and a terminal the most important ones that fit.
 
-The order of a table's columns is their importance. A column whose cells are all equal comes after the others. Text is
-wrapped between words; columns that do not fit are named below the table.
+A table's columns are in the order of their importance. A column whose cells are all equal comes after the others. Text
+is wrapped between words. Columns that do not fit are named below the table.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from harness.system.text import harmless, plain
 GAP = 3
 """Spaces between columns."""
 WIDEST = 300
-"""Characters of a cell: a longer one would make all rows too wide to read. The other formats have all."""
+"""Most characters of a cell. A longer cell would make all rows too wide to read. The other formats do not cut cells."""
 NARROW, READABLE = 24, 60
-"""Least width of a column of text, and the width beyond which it leaves space to the columns after it."""
+"""Least width of a column of text, and the width beyond which a column leaves space for the columns after it."""
 HEADER = 12
-"""A header is wrapped to this width or to that of its cells."""
+"""A header is wrapped to this width or to the width of its cells."""
 STATUS_KEYS = {"status", "state", "outcome", "verdict"}
-"""Keys of the columns that are coloured by the first word of the cell, and are shown although all are equal."""
+"""Keys of columns that are coloured by the first word of the cell, and that are shown even if all cells are equal."""
 COLOURS = {
     "32": "done finished match ok passed present ranked same holds better",
     "31": "biased damaged diverged error failed fails gone mismatch missing out_of_memory problem timeout worse",
@@ -30,18 +30,18 @@ COLOURS = {
     "unranked vacuous warning",
     "36": "new running",
 }
-"""The terminal's codes for green, red, yellow and cyan, and the words that have this colour."""
+"""The terminal's codes for green, red, yellow and cyan, and the words that have each colour."""
 _CODES = {word: code for code, words in COLOURS.items() for word in words.split()}
 _KEPT = "\n\t"
 
 
 def render(tables: Sequence[Table | str], width: int | None = None, *, colour: bool = False) -> str:
-    """The tables, one after the other; `width` is the terminal's, None for a pipe, which gets all columns unwrapped."""
+    """Return the tables as text. `width` is the terminal's. It is None for a pipe, which gets all columns unwrapped."""
     return "\n".join(_text(t, width) if isinstance(t, str) else _table(t, width, colour=colour) for t in tables)
 
 
 def _text(text: str, width: int | None) -> str:
-    """A text; if a line is too long, its paragraph is filled anew, or the line if the paragraph is indented."""
+    """Return a text with lines that fit. The paragraph of a too long line is refilled, or only the line if indented."""
     shown = []
     for paragraph in harmless(text, _KEPT).split("\n\n"):
         lines = paragraph.split("\n")
@@ -73,7 +73,7 @@ def _table(table: Table, width: int | None, *, colour: bool) -> str:
 
 
 def _fit(table: Table, header: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> dict[int, int]:
-    """The columns that fit, with their widths: the keys always, then as many of the others as possible."""
+    """Return the columns that fit, with their widths: always the keys, then as many of the others as possible."""
     columns = list(zip(*cells, strict=True)) or [() for _ in header]
     top = [max(_longest(name), min(_length(name), HEADER)) for name in header]
     least = [max([smallest, *map(_longest, column)]) for smallest, column in zip(top, columns, strict=True)]
@@ -83,7 +83,7 @@ def _fit(table: Table, header: Sequence[str], cells: Sequence[Sequence[str]], wi
     keys = sorted(range(len(header))[: table.keys], key=wanted.__getitem__)
     chosen: dict[int, int] = {}
     left = width + GAP
-    for k, i in enumerate(keys):  # a wide key leaves the others their share
+    for k, i in enumerate(keys):  # a wide key leaves space for the others
         chosen[i] = max(1, min(wanted[i], left // (len(keys) - k) - GAP))
         left -= chosen[i] + GAP
     for i in sorted(set(range(len(header))) - chosen.keys(), key=lambda i: (same[i], i)):
@@ -100,7 +100,7 @@ def _fit(table: Table, header: Sequence[str], cells: Sequence[Sequence[str]], wi
 
 
 def _omitted(header: Sequence[str], cells: Sequence[Sequence[str]], widths: Mapping[int, int]) -> list[str]:
-    """What the columns of these widths do not show, and how to see it."""
+    """Return notes on what the columns of these widths do not show, and how to see it."""
     columns = list(zip(*cells, strict=True)) or [() for _ in header]
     hidden = [i for i, column in enumerate(columns) if i not in widths and any(column)]
     same = [i for i in hidden if _constant(columns[i]) and _length(columns[i][0]) <= READABLE]
@@ -116,7 +116,7 @@ def _omitted(header: Sequence[str], cells: Sequence[Sequence[str]], widths: Mapp
 def _row(
     table: Table, row: Sequence[str], widths: Mapping[int, int], *, bottom: bool = False, colour: bool = False
 ) -> list[str]:
-    """The lines of a row; `bottom`: a shorter cell ends on the last line, as in a header."""
+    """Return the lines of a row. With `bottom`, a shorter cell ends on the last line, as in a header."""
     wrapped = {i: _wrap(row[i], width) for i, width in widths.items()}
     height = max(map(len, wrapped.values()), default=0)
     for i, lines in wrapped.items():
@@ -158,7 +158,7 @@ def _length(text: str) -> int:
 
 
 def _pieces(text: str) -> list[str]:
-    """The words of a text, each with the spaces before it; a long one, as a path, in parts that end in / or a comma."""
+    """Split a text into words, each with the spaces before it. Long words, such as paths, are split after / and ","."""
     pieces: list[str] = []
     for word in re.findall(r"\s*\S+", text):
         pieces += re.findall(r"[^/,]*[/,]*", word)[:-1] if len(word) > NARROW else [word]
@@ -176,7 +176,7 @@ def _longest(text: str) -> int:
 
 
 def _wrap(text: str, width: int | None) -> list[str]:
-    """Lines of at most this width, broken between words. A single word that is longer is cut, with an ellipsis."""
+    """Wrap a text to lines of at most this width, between words. A longer word is cut and ends in an ellipsis."""
     if width is None or _length(text) <= width:
         return [text]
     lines = [""]

@@ -1,6 +1,6 @@
-"""HTML, from the templates beside this file. Inserted values are escaped and freed of control characters.
+"""HTML from the templates beside this file. Inserted values are escaped, and control characters are removed.
 
-Only the output of the templates' own macros is markup, by the filter `own`; Markup from a plugin is treated as text.
+Only the output of the templates' own macros is markup, by the filter `own`. Markup from a plugin is treated as text.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 def render(tables: Sequence[Table | str]) -> str:
-    """A fragment of a page: for each table a <table> with its caption, and its notes as a list."""
+    """Return a fragment of a page: a <table> with its caption for each table, and its notes as a list."""
     return environment().get_template("fragment.html").render(tables=tables)
 
 
 @functools.cache
 def environment(*folders: Path) -> Environment:
-    """The templates in these folders and in the one beside this file."""
+    """Return the environment of the templates in these folders and in the folder beside this file."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     class Own(Markup):
-        """What a macro of these templates made."""
+        """The output of a macro of these templates."""
 
     def harmless(value: Any) -> Any:
         if isinstance(value, Own):

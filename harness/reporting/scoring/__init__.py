@@ -1,1 +1,1 @@
-"""The rules of RULES.md as code: which runs may be averaged, compared and ranked, and what is shown with a number."""
+"""RULES.md as code: which runs may be averaged, compared and ranked, and what is shown beside a number."""

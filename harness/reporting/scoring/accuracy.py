@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 JOINT = "joint_error"
 LOW_ERROR = "passes_to_low_error"
 LOW_ERROR_VERSION = 2
-"""1 took the worst coordinate, not the worst direction."""
+"""Version 1 took the worst coordinate, not the worst direction."""
 OVER_SEEDS = ("joint_bias2", "joint_variance", "low_error_share")
 UNGATED = (JOINT, LOW_ERROR, *OVER_SEEDS)
 """Metrics that a wrong law cannot inflate: errors that count bias and variance in every direction."""
@@ -28,7 +28,7 @@ ESS_MSE = "ess_mse"
 MARGINAL = "mean_error"
 """A group that measures this metric has a known truth."""
 FUNCTIONS = ("agreement", "function_mean_error")
-"""And one that measures one of these: a reference in function space."""
+"""A group that measures one of these metrics has a reference in function space."""
 
 ERRORS = ("joint_error",)
 LOW_ERROR_CURVES = ("joint_b2_z_max", "joint_b2_z2_max")
@@ -44,7 +44,7 @@ Findings = Sequence[tuple[Limits, Bracket]]
 
 @dataclass(frozen=True)
 class Accuracy:
-    """What the curves of a group say: the findings that the gate judges, the errors by name, and the sample size."""
+    """The statistics of a group's curves: the findings that the gate judges, the errors by name, the sample size."""
 
     findings: Findings
     errors: Estimates
@@ -52,14 +52,14 @@ class Accuracy:
 
 
 def accuracy(group: Group, curves: Curves) -> Accuracy:
-    """Everything that is computed from a group's curves, which can be freed afterwards."""
+    """Compute all statistics of a group's curves. The curves can be freed afterwards."""
     found = findings(group, curves)
     errors = {**gate_estimates(group, found), **(joint_error(group, curves) or {}), **(low_error(group, curves) or {})}
     return Accuracy(found, errors, effective_size(group, curves))
 
 
 def findings(group: Group, curves: Curves) -> Findings:
-    """What the gate judges, each with its interval over seeds; [] where a run of the group has no record of it."""
+    """Return what the gate judges, each with its interval over seeds. [] if a finished run has no record of it."""
     found = {name: _by_seed(group, curves, name) for name in (*GATE, "within_mode_ratio")}
     mean, second, distance, within = found.values()
     if mean is None or second is None:
@@ -78,14 +78,14 @@ def findings(group: Group, curves: Curves) -> Findings:
 
 
 def judge(group: Group, found: Findings) -> Gate | None:
-    """The gate on a group's findings; None where no truth is known."""
+    """Apply the gate to a group's findings. Returns None if no truth is known."""
     if found:
         return gate(found)
     return Gate("undetermined", NO_RECORD) if MARGINAL in group.metrics() else None
 
 
 def gate_estimates(group: Group, judged: Findings) -> Estimates:
-    """The findings of the gate as metrics; {} without a record."""
+    """Return the findings of the gate as metrics. {} if there are no findings."""
     return {limits.metric: _as_metric(limits, found, len(group.runs)) for limits, found in judged if limits.metric}
 
 
@@ -99,11 +99,11 @@ def _as_metric(limits: Limits, found: Bracket, seeds: int) -> Estimate:
 
 
 def joint_error(group: Group, curves: Curves) -> Estimates | None:
-    """The error at the end of the budget, and its parts; None without the curves.
+    """Return the error at the end of the budget, and its parts. None if a curve is missing.
 
-    b2 = (average of f over a chain's draws - E f)^2 / Var f, averaged over chains x seeds, of the worst f: z or z^2
-    along a direction, or whether z is below a quantile of the truth. That is squared bias plus variance. Infinite where
-    a chain diverged.
+    b2 = (average of f over a chain's draws - E f)^2 / Var f, averaged over chains x seeds, for the worst f. The f are z
+    and z^2 along a direction, and whether z is below a quantile of the truth. b2 is squared bias plus variance. It is
+    infinite if a chain diverged.
     """
     rows = rows_by_seed(group, curves, ERRORS[0])
     if rows is None:
@@ -128,12 +128,15 @@ def joint_error(group: Group, curves: Curves) -> Estimates | None:
 
 
 def worst(squares: Array) -> Array:
-    """The greatest of mean squares (..., n) over the n; infinite where one is not finite."""
+    """Return the greatest of the mean squares (..., n) over n. It is infinite if one of them is not finite."""
     return np.asarray(np.where(np.isfinite(squares), squares, np.inf).max(axis=-1))
 
 
 def low_error(group: Group, curves: Curves) -> Estimates | None:
-    """Data passes to low error, the worse of z and z^2, along the worst direction; None without the curves."""
+    """Return the data passes to low error: the greater of those for z and z^2, along the worst direction.
+
+    None if a curve is missing.
+    """
     costs: list[LowErrorCost] = []
     replicates = []
     low = []
@@ -166,7 +169,10 @@ def low_error(group: Group, curves: Curves) -> Estimates | None:
 
 
 def effective_size(group: Group, curves: Curves) -> Estimate | None:
-    """ESS_mse of z, the median over coordinates, in independent draws a chain, over chains x seeds."""
+    """Return ESS_mse of z over chains x seeds: the median over coordinates, in independent draws per chain.
+
+    None if a curve is missing.
+    """
     rows = rows_by_seed(group, curves, ESS_CURVES[0])
     if rows is None:
         return None
@@ -180,13 +186,13 @@ def effective_size(group: Group, curves: Curves) -> Estimate | None:
 
 
 def median_size(squares: Array) -> Array:
-    """1 / mean square, (..., D): the median over coordinates."""
+    """Return the median over coordinates of 1 / mean square, from mean squares (..., D)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.median(np.nan_to_num(1 / squares, nan=0.0, posinf=np.inf), axis=-1))
 
 
 def _by_seed(group: Group, curves: Curves, name: str) -> Array | None:
-    """A curve of whole runs, for all finished seeds: (S, n); None if a seed lacks it."""
+    """Return a curve of the whole runs for all finished seeds, (S, n). None if a seed lacks it or lengths differ."""
     own = [curves[run.attempt, name][1][0] for run in group.done if (run.attempt, name) in curves] if curves else []
     if not own or len(own) < len(group.done) or len({len(y) for y in own}) > 1:
         return None

@@ -1,4 +1,4 @@
-"""What a report computed at length from a run, kept in the results folder: `figures/REPORT.KEY.json`."""
+"""A cache of values that take a report long to compute from a run: `figures/REPORT.KEY.json` in the results folder."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ FOLDER = "figures"
 
 
 def find(results: Path, report: str, key: str, made_from: Mapping[str, Any]) -> Any | None:
-    """The value that was kept for a run, if it was made from the same; else None."""
+    """Return the value that was kept for a run if it was made from the same inputs, else None."""
     kept = read_json(_path(results, report, key)) or {}
     return kept.get("value") if seal_holds(kept) and kept.get("made_from") == made_from else None
 
 
 def keep(results: Path, report: str, key: str, made_from: Mapping[str, Any], make: Callable[[], Any]) -> Any:
-    """The value of `make` as `find` returns it, kept unless the folder cannot be written to."""
+    """Return the value of `make`, and keep it for `find` unless the folder cannot be written to."""
     value = make()
     path = _path(results, report, key)
     with suppress(OSError):

@@ -24,13 +24,14 @@ Cost = Callable[[Group], Sequence[float | None]]
 class Estimate:
     """A metric of a group.
 
-    mean      over the seeds that have it, or the statistic itself; inf is "never"; None where it does not exist
-    low, high the ends of its interval, or of its range
-    interval  what low and high are: "t 95 % (x2.26)", "bootstrap 95 %", "range", "none"
-    measured  seeds with a value, of those that were run
-    by_seed   the values, where they are averaged
-    replicates bootstrap replicates, where the statistic is not a mean over seeds
-    remark    a note for the reader
+    mean        the mean over the seeds that have a value, or the statistic itself; inf means "never"; None if it does
+                not exist
+    low, high   the ends of its interval, or of its range
+    interval    what low and high are: "t 95 % (x2.26)", "bootstrap 95 %", "range", "none"
+    measured    the number of seeds with a value
+    by_seed     the values by seed, if the mean is over seeds
+    replicates  bootstrap replicates, if the statistic is not a mean over seeds
+    remark      a note for the reader
     """
 
     metric: str
@@ -49,10 +50,10 @@ class Estimate:
 
 
 def metric_estimate(group: Group, name: str) -> Estimate | None:
-    """The mean over seeds of a task's metric; None where no run of the group has the metric at all.
+    """Return the mean over seeds of a task's metric, or None if no run of the group has the metric at all.
 
-    A run that went to its end without a value (no visit to some mode) has no mean: neither has its group, and the
-    remark counts them. Values under an older version of the metric are left out, and counted too.
+    If a finished run has no value (for example, no visit to some mode), the group has no mean, and the remark has the
+    number of such runs. Values of an older version of the metric are left out, and the remark has their number too.
     """
     if name not in group.readings:
         return None
@@ -73,7 +74,7 @@ def _of_done(group: Group, readings: Readings) -> Readings:
 
 
 def averaged(name: str, known: Value, by_seed: Mapping[int, float], remark: str = "") -> Estimate:
-    """Mean and t interval of values by seed."""
+    """Return the mean and the t interval of values by seed."""
     if not by_seed:
         return Estimate(name, known.version, known.unit, known.direction, known.target, None, remark=remark)
     found = mean_interval(list(by_seed.values()))
@@ -87,7 +88,10 @@ def averaged(name: str, known: Value, by_seed: Mapping[int, float], remark: str 
 
 
 def derived(group: Group, base: Estimate | None, name: str, unit: str, cost: Cost) -> Estimate | None:
-    """An estimate divided by a cost of the run: by seed if it is a mean over seeds, else by the mean cost."""
+    """Return an estimate divided by a cost of the run: seed by seed if it is a mean over seeds, else by the mean cost.
+
+    None if there is no estimate or no cost is known.
+    """
     costs = {seed: c for seed, c in zip(group.done.numbers.seed, cost(group), strict=True) if c}
     if base is None or base.mean is None or not costs:
         return None
@@ -101,10 +105,10 @@ def derived(group: Group, base: Estimate | None, name: str, unit: str, cost: Cos
 
 
 def rows_by_seed(group: Group, curves: Curves, name: str) -> tuple[NDArray[np.float64], Curve] | None:
-    """Seed of each row (R,), and (x, y (R, n)) of a curve stacked over the chains of all seeds; None without any.
+    """Return a curve stacked over the chains of all seeds: the seed of each row (R,), and (x, y (R, n)).
 
-    A diverged run has no curves: its chains are rows of inf, so that they count. Curves of runs that were cut short
-    or recorded on another grid do not stack, and end at the shortest.
+    A diverged run has no curves: its chains are rows of inf, so that they count. Curves of different lengths are cut to
+    the shortest. Returns None if a finished run lacks the curve, or if the curves have different grids.
     """
     own = {run.seed: curves[run.attempt, name] for run in group.done if (run.attempt, name) in curves} if curves else {}
     if not own or len(own) < len(group.done):
@@ -120,10 +124,10 @@ def rows_by_seed(group: Group, curves: Curves, name: str) -> tuple[NDArray[np.fl
 
 
 def resampled_means(rows: NDArray[np.float64], seeds: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """The means of rows (R, n) on resampled seeds, all rows of a drawn seed together: (B, n), or None for one seed.
+    """Return the means of rows (R, n) on resampled seeds, (B, n), or None for one seed.
 
-    The draws depend on the number of seeds only, as those of `bootstrap_low_error`, so groups on the same seeds are
-    paired. A mean over a row that is not finite is inf.
+    All rows of a drawn seed are taken together. The resampling depends only on the number of seeds, as in
+    `bootstrap_low_error`, so groups with the same seeds are paired. A mean over a row that is not finite is inf.
     """
     distinct = np.unique(seeds)
     if len(distinct) < 2:
@@ -138,7 +142,7 @@ def resampled_means(rows: NDArray[np.float64], seeds: NDArray[np.float64]) -> ND
 def bootstrap_ends(
     point: float | None, replicates: NDArray[np.float64] | None, seeds: int
 ) -> tuple[float | None, float | None, str]:
-    """The ends of the 95 % interval of a statistic from its bootstrap replicates over seeds, and its kind."""
+    """Return the ends of the 95 % interval of a statistic from its bootstrap replicates over seeds, and its kind."""
     if replicates is None or point is None:
         return None, None, "none"
     return *bootstrap_interval(point, replicates, seeds), "bootstrap 95 %"

@@ -1,4 +1,4 @@
-"""Numbers of an estimate as text for people."""
+"""Format the numbers of an estimate for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 
 
 def number(value: float) -> str:
-    """Three significant digits, thousands separated: "0.0123", "17.6", "12,300", "inf"."""
+    """Return a number with three significant digits and separated thousands: "0.0123", "17.6", "12,300", "inf"."""
     if not math.isfinite(value):
         return "inf" if value > 0 else "-inf"
     if value and not 1e-4 <= abs(value) < LARGE:
@@ -22,9 +22,10 @@ def number(value: float) -> str:
 
 
 def with_interval(estimate: Estimate | None, limit: float | None = None) -> str:
-    """A t interval is "17.6 ± 1.1", another one "120 [95, 160]"; "1 (all)" where all seeds agree, "-" for no value.
+    """Return an estimate with its interval, or "-" for no value.
 
-    `limit` is what an infinite cost is more than: ">50,000".
+    A t interval is "17.6 ± 1.1", any other interval "120 [95, 160]". If all seeds agree, the text is "1 (all)".
+    `limit` is the budget that an infinite cost exceeds: ">50,000".
     """
     if estimate is None:
         return "-"
@@ -52,7 +53,7 @@ def _limited(value: float, limit: float | None) -> str:
 
 
 def _decimals(value: float, digits: int) -> int:
-    """Decimals that show `digits` significant digits of a value; none for whole hundreds."""
+    """Return how many decimals show `digits` significant digits of a value: 0 for large values, at most 8."""
     if not value or not math.isfinite(value):
         return 0
     return min(max(digits - 1 - math.floor(math.log10(abs(value))), 0), 8)

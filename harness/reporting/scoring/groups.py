@@ -1,7 +1,7 @@
-"""Runs from the store, in groups of replicates that differ only in the seed.
+"""Runs from the store in groups of replicates, which differ only in the seed.
 
-A report may cover a hundred thousand runs, so numbers are kept in columns. A `Run` object is created only when it is
-needed.
+A report may cover a hundred thousand runs, so their numbers are kept in columns, and a `Run` object is created only
+when it is needed.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from harness.results.papers import SWEPT, USER
 from harness.results.records import FINAL, Level, Status, Value
 
 CHANGED = (USER, SWEPT)
-"""Provenances of settings that differ from the published ones."""
+"""The provenances of settings that differ from the published ones."""
 
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""x (n,) and y (C, n), or (1, n) where the curve is of the run as a whole."""
+"""A curve: x (n,) and y (C, n), or y (1, n) for a curve of the whole run."""
 
 
 @dataclass(frozen=True)
 class Readings:
-    """One version of a metric, for the runs that have it: its description and its values by seed; NaN is "none"."""
+    """One version of a metric, for the runs that have it: its description and its values by seed, NaN for none."""
 
     known: Value
     seeds: NDArray[np.int64]
@@ -36,7 +36,7 @@ class Readings:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One seed: the attempt that counts (done or diverged; else the latest that failed) and what it measured."""
+    """The run of one seed: the attempt that counts (done or diverged, else the latest that failed) and its metrics."""
 
     key: str
     attempt: str
@@ -54,7 +54,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Columns of runs, in one order."""
+    """The numbers of runs in columns, which have the same order."""
 
     seed: Sequence[int]
     status: Sequence[str]
@@ -64,7 +64,7 @@ class Numbers:
 
 
 class Runs(Sequence[Run]):
-    """Runs by seed. Their `numbers` are loaded; `make` creates the `Run` objects."""
+    """Runs in the order of their seeds. Their `numbers` are loaded, and `make` creates the `Run` objects on demand."""
 
     def __init__(self, numbers: Numbers, make: Callable[[], Sequence[Run]]) -> None:
         self.numbers = numbers
@@ -90,7 +90,7 @@ class Runs(Sequence[Run]):
         return self._make()
 
     def of(self, wanted: Callable[[str], bool]) -> Runs:
-        """Those whose status is wanted."""
+        """Return the runs whose status is wanted."""
         names = {status for status in set(self.numbers.status) if wanted(status)}
         if names == set(self.numbers.status):
             return self
@@ -101,7 +101,7 @@ class Runs(Sequence[Run]):
 
 @dataclass(frozen=True)
 class TaskCode:
-    """A version of a task's code and data, if several were run: "task source 1a2b3c4d, current code"."""
+    """A version of a task's code and data, if several were run. `text` is "task source 1a2b3c4d, current code"."""
 
     text: str
     current: bool
@@ -109,11 +109,15 @@ class TaskCode:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Runs that differ only in seed. `settings` holds every resolved setting by its dotted name, sources and data by
-    their hashes; `readings` what was measured, by metric and then by version, the newest first; `task_code`
-    is there where there are runs of several versions of the task's code or data; `given` is what the task handed to the
-    sampler at no cost; `tuned` is the study that settings are from, with its cost; `level` is that of the run that was
-    verified least; `baseline` says that the method is offered as no sampler of the posterior.
+    """Runs that differ only in seed.
+
+    settings   every resolved setting by its dotted name; sources and data by their hashes
+    readings   the measured values by metric, in a list of versions, the newest first
+    task_code  the version of the task's code and data, if runs of several versions exist
+    given      what the task gave the sampler at no cost
+    tuned      the study that settings come from, with its cost; "" for none
+    level      the level of verification of the least verified run
+    baseline   whether the method is offered as a baseline, which is not a sampler of the posterior
     """
 
     key: str
@@ -136,30 +140,30 @@ class Group:
 
     @property
     def verified(self) -> bool:
-        """Whether it may rank: its runs were made or repeated here, or scored here where they cannot be replayed."""
+        """Whether the group may rank: its runs were made or repeated here, or scored here if no replay is possible."""
         return self.level.ranks(self.protocol)
 
     @functools.cached_property
     def done(self) -> Runs:
-        """The runs that came to their end with finite draws."""
+        """The runs that finished with finite draws."""
         return self.runs.of(lambda status: status == Status.DONE)
 
     @functools.cached_property
     def diverged(self) -> Runs:
-        """The runs of which a chain became non-finite."""
+        """The runs in which a chain became non-finite."""
         return self.runs.of(lambda status: status == Status.DIVERGED)
 
     @functools.cached_property
     def failed(self) -> Runs:
-        """The runs that ended by an error or the machine; they may be run again."""
+        """The runs that ended with an error of the code or the machine. They may be run again."""
         return self.runs.of(lambda status: status not in FINAL)
 
     def metrics(self) -> dict[str, Value]:
-        """The description of each metric (unit, direction, newest version) among the runs; primary ones first."""
+        """Return the description of each metric of the runs (unit, direction, newest version), primary ones first."""
         return dict(self._metrics)
 
     def measured(self, metric: str) -> bool:
-        """Whether any run has a value of the metric: a run may also record that it has none."""
+        """Return whether any run has a value of the metric, because a run may also record that it has none."""
         return any(not np.isnan(version.values).all() for version in self.readings.get(metric, ()))
 
     @functools.cached_property
@@ -169,25 +173,25 @@ class Group:
 
 
 FieldKey = tuple[str, int, str, int, str, str]
-"""What a table compares within: task, version, protocol, chains, budget, and as JSON the task's settings, source and
-data."""
+"""A field, whose groups a table compares: task, version, protocol, chains, budget, and, as JSON, the task's settings,
+source and data."""
 
 
 def field_of(group: Group) -> FieldKey:
-    """The field of comparison that a group belongs to. Fields are never pooled."""
+    """Return the key of the field that a group belongs to. Fields are never pooled."""
     task = {name: value for name, value in group.settings.items() if name.startswith(("task.", "task "))}
     settings = json.dumps(task, sort_keys=True)
     return group.task, group.task_version, group.protocol, group.chains, group.budget, settings
 
 
 def differ_in_code(a: Group, b: Group) -> bool:
-    """Whether two groups are in different fields only because of the task's code or data."""
+    """Return whether two groups are in different fields only because of the task's code or data."""
     bare = [replace(g, settings={n: v for n, v in g.settings.items() if not n.startswith("task ")}) for g in (a, b)]
     return field_of(a) != field_of(b) and field_of(bare[0]) == field_of(bare[1])
 
 
 def fields(groups: Iterable[Group]) -> list[list[Group]]:
-    """The groups, one list per field of comparison, in a fixed order."""
+    """Return the groups in a fixed order, with one list per field."""
     found: dict[FieldKey, list[Group]] = {}
     for group in groups:
         found.setdefault(field_of(group), []).append(group)

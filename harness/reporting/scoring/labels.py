@@ -1,4 +1,4 @@
-"""Names for rows and tables: groups of one method are distinguished by the settings that differ."""
+"""Names of rows and tables. Groups of one method are distinguished by the settings that differ."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from harness.reporting.scoring.groups import Group, field_of
 
 SHORT = (8, 16, 64)
-"""Shown lengths of a hash: the first length that distinguishes it from the others."""
+"""Lengths of a shown hash. The first length that distinguishes it from the others is used."""
 
 
 def labels(field: Sequence[Group]) -> dict[str, str]:
-    """Group key -> its method, with the settings in which groups of that method differ: "sgld (schedule.a=0.1)".
+    """Return the label of each group by its key: the method and the settings that differ, "sgld (schedule.a=0.1)".
 
-    No two groups of one task, version, protocol, budget and number of chains have one label: where settings do not tell
-    them apart, the beginning of the group key does.
+    No two groups with the same task, version, protocol, budget and number of chains have the same label. If settings do
+    not distinguish them, the beginning of the group key does.
     """
     peers: dict[str, list[Group]] = {}
     for group in field:
@@ -39,8 +39,10 @@ def labels(field: Sequence[Group]) -> dict[str, str]:
 
 
 def title(field: Sequence[Group], others: Sequence[Group] = ()) -> str:
-    """What a table is of: task, version, protocol, chains, budget, steps; the task's settings where `others`, the
-    groups of the whole report, have the same task with other ones; and its code where there are runs of several.
+    """Return the title of a field's table: task, version, protocol, chains, budget, steps.
+
+    The title also has the task's settings that differ from those of `others`, the groups of the whole report, and the
+    version of the task's code if there are runs of several.
     """
     first = field[0]
     steps = sorted({group.steps for group in field})
@@ -60,7 +62,7 @@ def title(field: Sequence[Group], others: Sequence[Group] = ()) -> str:
 
 
 def _grouped(number: str) -> str:
-    """150000 as 150,000; other values, as another tool may record them, unchanged."""
+    """Return a number such as 150000 as 150,000. Other texts, which another tool may record, are not changed."""
     try:
         return f"{float(number):,.12g}"
     except ValueError:
@@ -68,22 +70,22 @@ def _grouped(number: str) -> str:
 
 
 def settings_from(group: Group, *kinds: str) -> list[str]:
-    """The settings of these provenances: ["schedule.step_size=0.002"]."""
+    """Return the settings that have one of these provenances: ["schedule.step_size=0.002"]."""
     names = [name for name, kind in sorted(group.provenance.items()) if kind in kinds]
     return [f"{name}={setting_text(group.settings.get(name))}" for name in names]
 
 
 def _differing(groups: Sequence[Group]) -> list[str]:
-    """The settings whose values differ between groups; hashes only if nothing else distinguishes the groups."""
+    """Return the settings whose values differ between groups; hashes only if no other settings distinguish them."""
     names = sorted({name for group in groups for name in group.settings})
     differing = [name for name in names if len({_exact(group, name) for group in groups}) > 1]
-    spoken = [name for name in differing if not is_hash(name)]
-    apart = len({tuple(_exact(group, name) for name in spoken) for group in groups}) == len(groups)
-    return spoken if apart else differing
+    readable = [name for name in differing if not is_hash(name)]
+    apart = len({tuple(_exact(group, name) for name in readable) for group in groups}) == len(groups)
+    return readable if apart else differing
 
 
 def _texts(groups: Sequence[Group], name: str) -> list[str]:
-    """The values of a setting for people, in full if the short forms would be equal."""
+    """Return the values of a setting for people, in full if different values have equal short forms."""
     exact = [_exact(group, name) for group in groups]
     whole = [setting_text(group.settings.get(name)) for group in groups]
     for short in ([text[:size] for text in whole] for size in (SHORT if is_hash(name) else (None,))):
@@ -93,15 +95,15 @@ def _texts(groups: Sequence[Group], name: str) -> list[str]:
 
 
 def _exact(group: Group, name: str) -> str:
-    """A value as text, "" if there is none; 1, 1.0, true and "1" give four different texts."""
+    """Return a value as text, or "" if there is none. 1, 1.0, true and "1" give four different texts."""
     return json.dumps(group.settings[name], sort_keys=True) if name in group.settings else ""
 
 
 def is_hash(name: str) -> bool:
-    """Whether a setting is the version of code or data, which does not help a reader."""
+    """Return whether a setting is the version of code or data, which does not help a reader."""
     return name.endswith((" source", " data")) or name in {"engine", "key version"}
 
 
 def setting_text(value: Any) -> str:
-    """The value of a setting for people."""
+    """Return the value of a setting for people."""
     return f"{value:g}" if isinstance(value, float) else str(value)

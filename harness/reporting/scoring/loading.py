@@ -1,4 +1,4 @@
-"""Load groups from the store: DuckDB collects the numbers of all runs into columns, one list per group."""
+"""Load groups from the store. DuckDB collects the numbers of all runs into columns, with one list per group."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def _ranking(protocol: str) -> list[str]:
-    """The levels from which rows of a protocol rank."""
+    """Return the levels of verification at which groups of a protocol rank."""
     return [str(level) for level in Level if level.ranks(protocol)]
 
 
@@ -55,7 +55,7 @@ _RESULT = f"""(
 )"""  # noqa: S608 - words of ours
 _TRIALS = f"(select *, '{Level.RUN_HERE}' as level from run_status where concluded and seed >= {TUNING_SEED})"  # noqa: S608
 _SOURCE = {False: _RESULT, True: _TRIALS}
-"""Reported runs, of a row with runs that rank only these; and the trials of `bench tune`."""
+"""The reported runs, and the trials of `bench tune`. If some runs of a group rank, only these are reported."""
 _RUNS = """
 create temp table chosen as
 select group_key, run_key, seed, attempt, level, status, passes, seconds_sampling, draws_kept
@@ -94,14 +94,17 @@ select run.task, task_source, task_data, max(attempt) as latest
 from chosen join run using (group_key, run_key, seed) group by all order by all
 """
 AT_ONCE = 5000
-"""Attempts whose curves are in memory at once, 150 MB; each batch makes DuckDB scan the curves of all attempts."""
+"""Number of attempts whose curves are in memory at once, 150 MB. For each batch, DuckDB scans all attempts' curves."""
 _CURVES = """
 select attempt, name, x, y from curve_points where attempt in (select unnest(?)) and list_contains(?, name)
 """
 
 
 def load_groups(store: Store, request: Request, *, trials: bool = False) -> list[Group]:
-    """All groups that the request names and that have a concluded run; of `trials`, those of `bench tune` alone."""
+    """Return all groups that the request selects and that have a concluded run.
+
+    With `trials`, return only the groups of `bench tune`.
+    """
     source = {"source": _SOURCE[trials], "chosen": _CHOSEN}
     chosen = [list(names) or None for names in (request.tasks, request.methods, request.protocols)]
     with store.reading() as db:
@@ -156,9 +159,10 @@ def _code(row: Mapping[str, Any]) -> Code:
 
 
 def _codes(rows: Sequence[tuple[str, str, str, str]], request: Request) -> dict[Code, TaskCode]:
-    """The name of each version of code and data, for tasks that were run with several; `rows` end in attempts.
+    """Return the name of each version of code and data, for tasks that were run with several versions.
 
-    Current is the code that is installed; where the task is not installed, or data differ, what was run last.
+    `rows` have a task, its source and data, and the latest attempt. The installed code is current. If the task is not
+    installed, or several versions have the installed code, the version that was run last is current.
     """
     found: dict[Code, TaskCode] = {}
     for task, group in itertools.groupby(rows, key=lambda row: row[0]):
@@ -177,27 +181,30 @@ def _codes(rows: Sequence[tuple[str, str, str, str]], request: Request) -> dict[
 
 
 def _installed(request: Request, task: str) -> set[str]:
-    """The hashes of a task's installed code; none if the request has no registry."""
+    """Return the hashes of a task's installed code. The set is empty if the request has no registry."""
     offers = request.registry.offers("tasks") if request.registry is not None else []
     return {source_hash(o.target) for o in offers if o.name == task}
 
 
 def _baselines(request: Request) -> set[str]:
-    """The samplers and methods that are offered as baselines; none if the request has no registry."""
+    """Return the samplers and methods that are offered as baselines. Empty if the request has no registry."""
     known = request.registry
     offers = [o for kind in ("samplers", "methods") for o in known.offers(kind)] if known is not None else []
     return {offer.name for offer in offers if isinstance(offer.info, Info | Method) and offer.info.baseline}
 
 
 def _merge(known: dict[str, Any], record: dict[str, Any]) -> None:
-    """For conflicting origins the last seed wins; a user who restates a default does not override it."""
+    """Merge the origins of a run into the known ones.
+
+    For conflicting origins, the last seed wins. A user who restates a default does not override it.
+    """
     for name, origin in record.items():
         if name not in known or origin["provenance"] not in CHANGED:
             known[name] = origin
 
 
 def load_curves(store: Store, groups: Iterable[Group], names: Sequence[str]) -> dict[CurveKey, Curve]:
-    """The named curves of the groups' runs, by (attempt, name); NaN where a value does not exist."""
+    """Return the named curves of the groups' runs by (attempt, name), with NaN where a value does not exist."""
     there = store.rows("select 1 from curve_points where list_contains(?, name) limit 1", [list(names)])
     attempts = [run.attempt for group in groups for run in group.runs] if there else []
     if not attempts:
@@ -222,7 +229,7 @@ def _read_curves(db: DuckDBPyConnection, attempts: Sequence[str], names: Sequenc
 
 
 def _lists(column: Any) -> Iterator[NDArray[np.float64]]:
-    """The lists of an Arrow column, as arrays; NaN for NULL."""
+    """Return the lists of an Arrow column as arrays, with NaN for NULL."""
     ends, numbers = column.offsets.to_numpy(), column.values.to_numpy(zero_copy_only=False)
     return (numbers[start:stop] for start, stop in itertools.pairwise(ends.tolist()))
 
@@ -230,7 +237,7 @@ def _lists(column: Any) -> Iterator[NDArray[np.float64]]:
 def _numbers(db: DuckDBPyConnection) -> dict[str, Numbers]:
     columns = db.sql(_NUMBERS).fetchnumpy()
     keys = columns.pop("group_key")
-    lists = [column.tolist() for column in columns.values()]  # of a masked array, None where it is masked
+    lists = [column.tolist() for column in columns.values()]  # a masked array gives None for masked values
     edges = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)] if len(keys) else []
     return {
         str(keys[start]): Numbers(*(column[start:stop] for column in lists))
@@ -245,7 +252,7 @@ def _readings(db: DuckDBPyConnection) -> dict[str, dict[str, list[Readings]]]:
         known = Value(summary="", **dict(zip(_ABOUT, about, strict=True)))
         versions = found.setdefault(key, {}).setdefault(known.name, [])
         new = Readings(known, np.asarray(of), np.asarray(read))
-        if versions and versions[-1].known.version == new.known.version:  # described otherwise: the first seed's holds
+        if versions and versions[-1].known.version == new.known.version:  # the first seed's description is kept
             last = versions.pop()
             seeds, numbers = np.concatenate([last.seeds, new.seeds]), np.concatenate([last.values, new.values])
             new = Readings(last.known, seeds, numbers)
@@ -269,7 +276,7 @@ def _group(
     key = row["group_key"]
     return Group(
         key=key,
-        # One group may have been asked for under two names (csgld, or sgld with a schedule) or two budgets.
+        # A group may have been run under two names (csgld, or sgld with a schedule) or two budgets.
         method=row["name"],
         budget=row["label"],
         task=row["task"],
@@ -294,7 +301,7 @@ def _is_given(origin: Mapping[str, Any]) -> bool:
 
 
 def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's canonical form without task, protocol, chains and seed."""
+    """Return a run's settings and hashes: its canonical form without task, protocol, chains and seed."""
     found: dict[str, Any] = {"sampler": row["sampler"], "schedule": row["schedule"]}
     for part in ("sampler", "schedule", "task"):
         found |= {f"{part}.{name}": value for name, value in json.loads(row[f"{part}_params"]).items()}

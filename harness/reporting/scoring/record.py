@@ -1,4 +1,4 @@
-"""A group and a metric as one flat record: the row of the JSON and CSV forms of a report."""
+"""A group and a metric as one flat record, which is a row of a report as JSON or CSV."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.results.records import Status
 
 
 def flat_record(group: Group, label: str, estimate: Estimate, standing: RankStatus) -> dict[str, Any]:
-    """The group, its estimate and its rank; numbers may be infinite."""
+    """Return the group, its estimate and its rank as one flat record. Numbers may be infinite."""
     rank = standing.rank
     return {
         "task": group.task,
@@ -57,18 +57,18 @@ def flat_record(group: Group, label: str, estimate: Estimate, standing: RankStat
 
 
 def account(run: Run) -> str:
-    """How a run diverged or failed, in one line."""
+    """Return a line that says how a run diverged or failed."""
     if run.status == Status.DIVERGED:
         return f"seed {run.seed} {divergence(run)}"
     return f"seed {run.seed} {run.status}: {run.reason or 'no reason given'}"
 
 
 def divergence(run: Run) -> str:
-    """Where a run diverged: "diverged at step 120, chain 2"."""
+    """Return where a run diverged: "diverged at step 120, chain 2"."""
     return f"diverged at step {run.step:,}, chain {run.chain}" if run.step is not None else Status.DIVERGED
 
 
 def typical(values: Sequence[float | None]) -> float | None:
-    """The median of the known values; None if there is none."""
+    """Return the median of the known values, or None if there are none."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 class FieldScore:
     """The groups of one field (task, version, protocol, chains, budget, task settings), scored by the rules.
 
-    `metrics` names what there is: those over chains x seeds where a truth is known (`joint_error`,
-    `passes_to_low_error`, what stands beside them, `ess_mse`), the task's own, and those that a report adds with
-    `derive`.
+    `metrics` has the names of all metrics: if a truth is known, those over chains x seeds (`joint_error`,
+    `passes_to_low_error`, the metrics that are shown beside them, `ess_mse`), then the task's own, and those that a
+    report adds with `derive`.
     """
 
     def __init__(
@@ -56,17 +56,17 @@ class FieldScore:
 
     @property
     def _accuracy(self) -> Mapping[str, Accuracy]:
-        """By group key; computed on first use, because a figure of draws does not need it."""
+        """The accuracies by group key. They are computed on first use, because a figure of draws does not need them."""
         return self._found()
 
     @functools.cached_property
     def gates(self) -> dict[str, Gate | None]:
-        """Whether each group may be ranked by metrics that a wrong law inflates; None if no truth is known."""
+        """The gate of each group: whether metrics that a wrong law inflates may rank it. None if no truth is known."""
         return {group.key: accuracy.judge(group, self._accuracy[group.key].findings) for group in self.groups}
 
     @functools.cached_property
     def metrics(self) -> list[str]:
-        """Names of all metrics of the field: those over chains x seeds, the primary one, the others."""
+        """The names of all metrics of the field: those over chains x seeds, the primary one, then the others."""
         own = [name for group in self.groups for name in group.metrics()]
         seen = {name for group in self.groups for name in self._accuracy[group.key].errors}
         over = [name for name in (*UNGATED, *GATE_METRICS) if self.truth_known and (name in UNGATED or name in seen)]
@@ -75,18 +75,18 @@ class FieldScore:
 
     @property
     def truth_known(self) -> bool:
-        """Whether the task has a truth: then errors against it rank, even if these runs have no record of them."""
+        """Whether the task has a truth. Errors against it then rank, even if these runs have no record of them."""
         return any(self._accuracy[group.key].errors or MARGINAL in group.metrics() for group in self.groups)
 
     @property
     def tier(self) -> str:
-        """The name in `TIERS` of what the runs were compared with."""
+        """The tier of the field, by its name in `TIERS`: what the runs were compared with."""
         if any(group.measured(name) for group in self.groups for name in accuracy.FUNCTIONS):
             return "reference"
         return "truth" if self.truth_known else "none"
 
     def derive(self, name: str, base: str, unit: str, cost: Cost) -> None:
-        """Add a metric: another one divided by a cost of the run, seed by seed; no value if the cost is unknown."""
+        """Add a metric: the metric `base` divided by a cost of the run. It has no value where the cost is unknown."""
         if base in self.metrics:
             self._derived[name] = (base, unit, cost)
             self.metrics.append(name)
@@ -101,21 +101,21 @@ class FieldScore:
         return self.metrics[0] if self.metrics else ""
 
     def estimate(self, group: Group, metric: str) -> Estimate | None:
-        """The group's estimate of a metric, or None where it has none."""
+        """Return the group's estimate of a metric, or None if it has none."""
         place = (group.key, metric)
         if place not in self._estimates:
             self._estimates[place] = self._estimate(group, metric)
         return self._estimates[place]
 
     def standing(self, group: Group, metric: str) -> RankStatus:
-        """Where the group stands among the field by a metric."""
+        """Return the group's rank status in the field by a metric."""
         if metric not in self._standings:
             estimates = {g.key: self.estimate(g, metric) for g in self.groups}
             self._standings[metric] = standings(self.groups, estimates, {} if metric in UNGATED else self.gates)
         return self._standings[metric][group.key]
 
     def ordered(self, metric: str) -> list[Group]:
-        """The groups: ranked ones first, by rank, then the others, by label."""
+        """Return the ranked groups by rank, then the other groups by label."""
 
         def place(group: Group) -> tuple[bool, int, str]:
             rank = self.standing(group, metric).rank
@@ -124,19 +124,22 @@ class FieldScore:
         return sorted(self.groups, key=place)
 
     def record(self, group: Group, metric: str) -> dict[str, Any] | None:
-        """The flat record of a group and metric, for JSON and CSV; None if it was not measured."""
+        """Return the flat record of a group and a metric, for JSON and CSV. None if the metric was not measured."""
         estimate = self.estimate(group, metric)
         if estimate is None:
             return None
         return flat_record(group, self.labels[group.key], estimate, self.standing(group, metric))
 
     def records(self, metrics: Iterable[str]) -> list[dict[str, Any]]:
-        """The records of all groups, metric by metric."""
+        """Return the records of all groups, metric by metric."""
         found = [self.record(group, metric) for metric in metrics for group in self.ordered(metric)]
         return [record for record in found if record is not None]
 
     def compare(self, a: Group, b: Group, metric: str) -> Comparison | None:
-        """Compare two groups by seed; no verdict if a group is off its target and that could inflate the metric."""
+        """Compare two groups by seed. Returns None if neither has the metric.
+
+        The verdict is withheld if the gate finds a group off its target, unless that cannot inflate the metric.
+        """
         found = compare(
             a, b, metric, load_curves(self._store, [a, b], CURVES_OF[metric]) if metric in CURVES_OF else {}
         )
@@ -150,21 +153,23 @@ class FieldScore:
         return replace(found, withheld="; ".join(filter(None, [found.withheld, *doubts])))
 
     def curves(self, name: str) -> Mapping[str, Curve]:
-        """The curves of this name, by attempt: x (n,) and y (C, n), NaN where a value does not exist."""
+        """Return the curves of this name by attempt: x (n,) and y (C, n), with NaN where a value does not exist."""
         if name not in self._curves:
             found = load_curves(self._store, self.groups, [name])
             self._curves[name] = {attempt: curve for (attempt, _), curve in found.items()}
         return self._curves[name]
 
     def curve(self, group: Group, name: str) -> tuple[NDArray[np.float64], Curve] | None:
-        """The curves of a group's runs, stacked: the seed of each row, and (x, y); None if they do not fit together."""
+        """Return the stacked curves of a group's runs: the seed of each row, and (x, y). None if they do not stack."""
         return rows_by_seed(group, {(attempt, name): curve for attempt, curve in self.curves(name).items()}, name)
 
     def arrays(
         self, run: Run, *names: str, file: Literal["arrays", "draws"] = "arrays", rows: Sequence[int] | None = None
     ) -> dict[str, NDArray[Any]] | None:
-        """Arrays of a run by name: those that its observer kept or, of the file "draws", its draws (n, C, D) and their
-        steps; of `rows` only where they are named. None where one of them is not there.
+        """Return arrays of a run by name, or None if one of them does not exist.
+
+        The file "arrays" has the arrays of its observer, the file "draws" its draws (n, C, D) and their steps. `rows`
+        selects rows of each array; None selects all.
         """
         from safetensors import safe_open
 
@@ -179,23 +184,23 @@ class FieldScore:
             return {name: np.stack([kept.get_slice(name)[row] for row in rows]) for name in names}
 
     def kept(self, run: Run, report: str, made_from: Mapping[str, Any]) -> Any | None:
-        """What `keep` kept for a run, if it was made from the same; else None."""
+        """Return what `keep` kept for a run if it was made from the same inputs, else None."""
         return cache.find(self._store.results, report, run.key, made_from)
 
     def keep(self, run: Run, report: str, made_from: Mapping[str, Any], make: Callable[[], Any]) -> Any:
-        """The value of `make`, for JSON, kept in the results folder: one for each report and run."""
+        """Return the value of `make`, which must fit into JSON, and keep it: one value for each report and run."""
         return cache.keep(self._store.results, report, run.key, made_from, make)
 
     def multipliers(self) -> str:
-        """How intervals over seeds are computed, with the t multiplier for each number of seeds in the field."""
+        """Return a text about the intervals over seeds, with the t multiplier for each number of seeds in the field."""
         counts = sorted({len(group.done) for group in self.groups if len(group.done) > 1})
         if not counts:
             return "one seed: no intervals" if any(group.done for group in self.groups) else "no finished run"
-        spoken = ", ".join(f"{t_multiplier(n - 1):.2f} at {n} seeds" for n in counts)
-        return f"mean \N{PLUS-MINUS SIGN} 95 % t interval over seeds, t s/sqrt(n), t = {spoken}"
+        listed = ", ".join(f"{t_multiplier(n - 1):.2f} at {n} seeds" for n in counts)
+        return f"mean \N{PLUS-MINUS SIGN} 95 % t interval over seeds, t s/sqrt(n), t = {listed}"
 
     def failures(self) -> list[str]:
-        """A line for each run that diverged or failed."""
+        """Return a line for each run that diverged or failed."""
         return [
             f"{self.labels[group.key]}: {account(run)}"
             for group in self.groups
@@ -226,7 +231,7 @@ def score_fields(store: Store, request: Request, kind: type[S]) -> list[S]: ...
 
 
 def score_fields(store: Store, request: Request, kind: type[FieldScore] = FieldScore) -> Sequence[FieldScore]:
-    """The fields of the request, in a fixed order, each scored on its own, as `kind`."""
+    """Return the scored fields of a request as `kind`, in a fixed order. Each field is scored on its own."""
     groups = load_groups(store, request)
 
     @functools.cache
@@ -237,13 +242,13 @@ def score_fields(store: Store, request: Request, kind: type[FieldScore] = FieldS
 
 
 def _accuracies(store: Store, groups: Sequence[Group]) -> dict[str, Accuracy]:
-    """By group key; their curves are dropped on return."""
+    """Return the accuracy of each group by its key. The curves are freed on return."""
     curves = load_curves(store, groups, accuracy.CURVES)
     return {group.key: accuracy.accuracy(group, curves) for group in groups}
 
 
 def _parts(groups: Iterable[Group]) -> Iterator[list[Group]]:
-    """The groups in batches of at most `AT_ONCE` runs, at least one group each."""
+    """Yield the groups in batches of at most `AT_ONCE` runs, with at least one group each."""
     part: list[Group] = []
     for group in groups:
         if part and sum(len(member.runs) for member in [*part, group]) > AT_ONCE:

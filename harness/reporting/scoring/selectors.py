@@ -1,4 +1,4 @@
-"""The groups that a word selects: a method, a row's label in a report, or the beginning of a group or run key."""
+"""Select groups by a word: a method, a row's label in a report, or the beginning of a group or run key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEY = re.compile(r"[0-9a-fA-F]{6,64}")
 
 @dataclass(frozen=True)
 class Selector:
-    """One side of a comparison: the given `word`, its method, and the group key or label if it names one."""
+    """One side of a comparison: the given `word`, its method, and the group key or the label if the word is one."""
 
     word: str
     method: str
@@ -27,9 +27,9 @@ class Selector:
 
 
 def side(store: Store, word: str, offered: Iterable[str]) -> Selector:
-    """The meaning of a word among the runs of a store; `offered` are the methods that could be run.
+    """Return what a word selects among the runs of a store. `offered` are the methods that could be run.
 
-    Raises `UsageError` with near matches for an unknown name, and for a key that begins several groups.
+    Raises `UsageError` with near matches for an unknown name, and for a key that matches several groups.
     """
     seen = {row["method"] for row in store.rows("select distinct method from result")}
     if word in seen:
@@ -45,7 +45,10 @@ def side(store: Store, word: str, offered: Iterable[str]) -> Selector:
 
 
 def members(found: Selector, field: Sequence[Group]) -> tuple[list[Group], list[Group]]:
-    """The groups of a field that a selector means, and those of older code, which a method's name leaves out."""
+    """Return the groups of a field that a selector selects, and the groups of older code.
+
+    A method's name selects the newest of the groups that differ only in their code.
+    """
     if found.key:
         return [group for group in field if group.key == found.key], []
     if found.label:
@@ -74,7 +77,7 @@ def _by_key(store: Store, prefix: str) -> Selector:
 
 
 def _settings(group: Group) -> str:
-    """The settings of a group without versions of code."""
+    """Return the settings of a group, without the versions of code, as JSON."""
     return json.dumps({name: value for name, value in group.settings.items() if not is_hash(name)}, sort_keys=True)
 
 

@@ -15,7 +15,7 @@ from harness.reporting.scoring.groups import Group
 
 @dataclass(frozen=True)
 class RankStatus:
-    """`status` is "ranked" or the reason why not; `rank` is None if it is not ranked."""
+    """The rank of a group. `status` is "ranked" or the reason why it is not ranked; `rank` is None if it is not."""
 
     status: str
     rank: Rank | None = None
@@ -29,14 +29,15 @@ class RankStatus:
 def standings(
     field: Sequence[Group], estimates: Mapping[str, Estimate | None], gates: Mapping[str, Gate | None]
 ) -> dict[str, RankStatus]:
-    """The rank status of each group of a field by one metric, by group key.
+    """Return the rank status of each group of a field by one metric, by group key.
 
-    Unranked are baselines, groups with a diverged or failed seed, with fewer than five seeds, without a value in some
-    seed, those that the gate finds biased or cannot judge, and those of another machine that were not replayed. `gates`
-    is empty for a metric that a wrong law cannot inflate. A group without a gate is judged only where the others have
-    none either (no truth is known). The rest is ranked, with intervals over seeds and tiers.
+    Not ranked are baselines, groups with a diverged or failed seed, with fewer than five seeds, with a budget in
+    seconds, or without a value for some seed, groups that the gate finds biased or cannot judge, and groups of another
+    machine that were not replayed. `gates` is empty for a metric that a wrong law cannot inflate. A group without a
+    gate is ranked only if the others have none either (no truth is known). All other groups are ranked, with intervals
+    over seeds and tiers.
     """
-    trusted = [group.key for group in field if group.verified]  # the others must not decide whether these rank
+    trusted = [group.key for group in field if group.verified]  # unverified groups must not affect the others
     truth_known = any(gates.get(key) is not None for key in trusted)
     newest = max((e.version for key in trusted if (e := estimates.get(key)) is not None), default=0)
     found: dict[str, RankStatus] = {}
@@ -89,13 +90,13 @@ def _lack(group: Group, estimate: Estimate | None, newest: int) -> str:
 
 
 def _ranks(eligible: Mapping[str, Estimate]) -> dict[str, Rank]:
-    """Ranks by one metric: errors from bootstrap replicates if there are any, else from values by seed."""
+    """Return the ranks by one metric, with errors from bootstrap replicates if there are any, else from the seeds."""
     if not eligible:
         return {}
     first = next(iter(eligible.values()))
     direction: Direction = "max" if first.direction == "max" else "min"
     if first.replicates is not None:
-        # A group whose seeds do not vary has no replicates: its value stands in.
+        # A group whose seeds do not vary has no replicates, so its value is used for all of them.
         size = len(first.replicates)
         point = np.array([e.mean for e in eligible.values()], dtype=np.float64)
         replicates = [e.replicates if e.replicates is not None else np.full(size, e.mean) for e in eligible.values()]
@@ -106,7 +107,7 @@ def _ranks(eligible: Mapping[str, Estimate]) -> dict[str, Rank]:
 
 
 def _scores(estimate: Estimate) -> dict[int, float]:
-    """The values by seed; if the best value is a target, their distances from it."""
+    """Return the values by seed, or their distances from the target if the best value is a target."""
     if estimate.direction != "target" or estimate.target is None:
         return dict(estimate.by_seed)
     return {seed: abs(value - estimate.target) for seed, value in estimate.by_seed.items()}
