@@ -1,4 +1,4 @@
-"""C++ made into shared objects by the system's compiler, and kept in the cache folder."""
+"""C++ code compiled into shared objects by the system's compiler, which are kept in the cache folder."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ FLAGS = (
     "-std=c++17", "-O2", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-w", "-shared",
     "-fPIC", *(["-mprefer-vector-width=512"] if platform.machine() in {"x86_64", "AMD64"} else []),
 )  # fmt: skip
-"""Multiplications and additions stay apart, so that a step rounds as its operations do."""
+"""Multiplications and additions are not fused, so that a step rounds as its separate operations do."""
 
 PATIENCE = 300
-"""Seconds after which a compiler is ended. The longest of the built-in samplers' steps take it a few."""
+"""Seconds after which the compiler is stopped. The longest of the built-in samplers' steps takes a few seconds."""
 
 
 class CompilerError(Exception):
-    """There is no C++ compiler, or it failed, or what it made cannot be loaded."""
+    """There is no C++ compiler, or it failed, or its output cannot be loaded."""
 
 
 @functools.cache
 def built(source: str) -> ctypes.CDLL:
-    """C++ as a shared object, from the cache folder if it is there; raises `CompilerError`.
+    """Return C++ code as a loaded shared object, from the cache folder if it is there; raises `CompilerError`.
 
-    Its name is the hash of all that it depends on, and its SHA-256 stands at its end. A file that does not hold it, or
-    that another user owns or may write to, is not loaded. A folder that cannot be written to only costs time.
+    The file's name is the hash of everything that it depends on, and its content ends with the SHA-256 of the rest. A
+    file whose checksum does not match, or that another user owns or may write to, is not loaded. If the cache folder
+    cannot be written, this only costs time.
     """
     compiler = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CXX"), *COMPILERS)))), None)
     if compiler is None:
@@ -68,7 +69,7 @@ def built(source: str) -> ctypes.CDLL:
 
 
 def _holds(path: Path) -> bool:
-    """Whether a file is ours alone, and whole."""
+    """Return whether a file belongs to this user, cannot be written by others, and matches its checksum."""
     about = path.stat()
     if about.st_uid != os.getuid() or about.st_mode & 0o022:
         return False
@@ -78,7 +79,7 @@ def _holds(path: Path) -> bool:
 
 @functools.cache
 def _processor() -> str:
-    """What tells one processor's instructions from another's."""
+    """Return a text that differs between processors with different instructions."""
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").partition("\n\n")[0].splitlines()
         return "\n".join(line for line in lines if line.startswith(("model", "flags", "Features", "cpu family")))
