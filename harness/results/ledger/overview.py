@@ -1,4 +1,4 @@
-"""The state of a results folder, from its files alone: workers, interrupted runs, and the number of the others."""
+"""The state of a results folder, from its files alone: workers, interrupted runs, and the number of the other runs."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ COLUMNS = (
     "status", "method", "task", "protocol", "budget", "chains", "seeds", "runs", "position", "steps", "rate",
     "seconds_left", "checkpoint_age", "heard_age", "device", "host", "pid", "since", "job", "launcher", "why", "ended",
 )  # fmt: skip
-"""Of a row. `runs` over all rows counts every run once; ages and times left are in seconds, `rate` in steps a second;
-`heard_age` is the time since the worker's last message. Of submitted jobs only: the job and its launcher, why it waits,
-and the number of its runs that have ended. None: not known, or not applicable."""
+"""The columns of a row. Over all rows, `runs` counts every run once. Ages and remaining times are in seconds, `rate` is
+in steps per second, and `heard_age` is the time since the worker's last message. Only submitted jobs have a job, its
+launcher, the reason why it waits, and the number of its runs that have ended. None: not known, or not applicable.
+"""
 
 
 def overview(ledger: Ledger, settled: dict[str, str]) -> list[Row]:
-    """A row for each worker, then one for each group of interrupted runs that differ only in seed, then one a status.
+    """Return a row for each worker, for each group of interrupted runs, and for each status of the other runs.
 
-    `settled` keeps the statuses of finished runs from one call to the next.
+    Interrupted runs of a group differ only in seed. `settled` keeps the statuses of finished runs between calls.
     """
     at_work = workers(ledger.locks)
     busy = {key for worker in at_work for key in worker.keys}
@@ -81,7 +82,7 @@ def _interrupted(status: str, attempt: Attempt) -> tuple[Row, int]:
 
 
 def _together(members: list[tuple[Row, int]]) -> Row:
-    """The runs of a group as one row: the position of the last of them, the age of the oldest checkpoint."""
+    """Return the runs of a group as one row: the least position among them, and the age of the oldest checkpoint."""
     rows = [row for row, _ in members]
     ages = [row["checkpoint_age"] for row in rows if row["checkpoint_age"] is not None]
     return rows[0] | {

@@ -29,7 +29,7 @@ _METRIC = ", ".join(
 
 @dataclass(frozen=True)
 class View:
-    """A view: what a row is, its query, and the columns that mean something else than in the table they are from."""
+    """A view: what a row is, its query, and the columns whose meaning differs from the table that they are from."""
 
     comment: str
     query: str
@@ -70,13 +70,15 @@ from (select *, unnest(range(len(y))) as place from curve_points)""",
 
 
 def objects() -> list[str]:
-    """The names of all tables and views."""
+    """Return the names of all tables and views."""
     return [*TABLES, *VIEWS]
 
 
 def _definitions() -> str:
-    """No index but the keys that inserts need, and no foreign keys: both make bulk inserts slow. Times are UTC. NULL is
-    "does not exist"; no NaN.
+    """Return the statements that make all tables and views.
+
+    There is no index except for the keys that inserts need, and there are no foreign keys: both make bulk inserts slow.
+    Times are UTC. NULL means "does not exist"; there is no NaN.
     """
     statements = []
     for name, table in TABLES.items():
@@ -88,7 +90,7 @@ def _definitions() -> str:
 
 _DEFINITIONS = _definitions()
 VERSION = hashlib.sha256(_DEFINITIONS.encode()).hexdigest()[:16]
-"""Of the schema. A database of another version is set aside, and one is made from the runs."""
+"""The version of the schema. A database of another version is set aside, and a new one is made from the runs."""
 
 
 def create(db: DuckDBPyConnection) -> None:
