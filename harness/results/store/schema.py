@@ -38,23 +38,23 @@ class View:
 
 VIEWS = {
     "result": View(
-        "One row a run with a concluded attempt: the latest that is done or diverged, else the latest that failed. "
+        "One row per run with a concluded attempt: the latest that is done or diverged, else the latest that failed. "
         "Columns of run and attempt. Trials of `bench tune`, whose seeds are reserved, are in `run_status` only.",
         _LATEST.format(where=f"where attempt.concluded and seed < {TUNING_SEED}"),
     ),
     "run_status": View(
-        "One row a run: where it stands now, by the latest attempt that is done or diverged, else by the latest. "
+        "One row per run: its present status, by the latest attempt that is done or diverged, else by the latest. "
         "Columns of run and attempt.",
         _LATEST.format(where=""),
     ),
     "run_metric": View(
-        "One row a metric of a run, from the attempt in `result`. Columns of result, and those of metric, two of them "
+        "One row per metric of a run, from the attempt in `result`. Columns of result, and those of metric, two of them "
         "under other names.",
         f"select result.*, {_METRIC} from result join metric on metric.attempt = result.attempt",  # noqa: S608
         {"metric": "name of the metric", "metric_version": "raised when the meaning of the metric changes"},
     ),
     "curve": View(
-        "One row a point of a curve.",
+        "One row per point of a curve.",
         """select attempt, name, place // len(x) as chain, place % len(x) as i,
     x[place % len(x) + 1] as x, y[place + 1] as y
 from (select *, unnest(range(len(y))) as place from curve_points)""",
