@@ -164,7 +164,7 @@ def cores() -> int:
     """Return the number of cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on this operating system
+    except AttributeError:  # this operating system does not have it
         return os.cpu_count() or 1
 
 

@@ -189,7 +189,7 @@ def _different(there: Prints, have: Known, found: News) -> dict[str, set[Key]]:
     } != have.papers:  # the next ingest reads them again
         there |= {table: rebuilt[table] for table in PAPERS}
     to_come: dict[str, set[Key]] = {table: set() for table in _KEYS}
-    for batch in batches(found.records):  # the attempts of a run in their order: the latest record of it counts
+    for batch in batches(found.records):  # in the order of a run's attempts, as the latest record of the run counts
         for table, prints in _rebuilt(News(batch)).items():
             rebuilt[table] |= prints
         for record in lacking(batch, have):
@@ -218,7 +218,7 @@ def prints(db: DuckDBPyConnection) -> Prints:
     found: Prints = {}
     for table, names in _KEYS.items():
         key, row = ", ".join(names), ", ".join(columns_of(table))
-        query = f"select {key}, count(*), sum(hash({row})) from {table} group by {key}"  # noqa: S608 - names of ours
+        query = f"select {key}, count(*), sum(hash({row})) from {table} group by {key}"  # noqa: S608 - own names
         rows = db.execute(query).fetchall()
         found[table] = {tuple(values[: len(names)]): tuple(values[len(names) :]) for values in rows}
     return found

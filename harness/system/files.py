@@ -305,7 +305,7 @@ def read_bytes(path: Path | str, most: int | None = None) -> bytes:
         if most is not None and size > most:
             raise OSError(errno.EFBIG, f"it has {size:,} bytes, at most {most:,} are read", str(path))
         content = os.read(descriptor, size + 1)
-        while len(content) != size and (more := os.read(descriptor, 2**26)):  # it is large, or changed meanwhile
+        while len(content) != size and (more := os.read(descriptor, 2**26)):  # the file is large, or has changed
             content += more
     finally:
         os.close(descriptor)

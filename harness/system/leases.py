@@ -52,7 +52,7 @@ class Lease:
 
     def lost(self) -> bool:
         """Return whether the lease was deleted or taken over, or was out of reach so long that it may have been."""
-        if not self.reason and _clock() - self._renewed > 2 * BEAT_SECONDS:  # no other process takes it earlier
+        if not self.reason and _clock() - self._renewed > 2 * BEAT_SECONDS:  # not taken over earlier
             self.renew()
         return bool(self.reason)
 
@@ -153,7 +153,7 @@ _threads: list[threading.Thread] = []
 
 def _forget() -> None:
     """Forget the leases in a forked process: they belong to its parent."""
-    global _guard  # noqa: PLW0603 - the parent may have held it
+    global _guard  # noqa: PLW0603 - a thread of the parent may hold it
     _guard = threading.Lock()
     _leases.clear()
     _threads.clear()

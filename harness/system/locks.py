@@ -177,7 +177,7 @@ def _locked(path: Path, flags: int, patience: float) -> _KernelLock | None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lock = _KernelLock(path, os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666))
-        except FileNotFoundError:  # its last holder deleted the folder just now
+        except FileNotFoundError:  # the last holder has just deleted the folder
             pass
         except OSError as error:
             raise RunError(f"{path} cannot be locked ({error.strerror}); delete it, or make it accessible") from error

@@ -119,8 +119,8 @@ def _multichain_ess(x: Array) -> Array:
     n, chains, dim = x.shape
     rho = autocorrelation(x)
     pairs = rho[: n // 2 * 2].reshape(n // 2, 2, dim).sum(axis=1)
-    # Geyer's initial positive sequence ends at the first pair that is not positive, or, as ArviZ has it, at the last
-    # pair that ends within n - 1 lags; of the pair at which it ends, the even lag counts once where it is positive.
+    # Geyer's initial positive sequence ends at the first pair that is not positive or, as in ArviZ, at the last
+    # pair that ends within n - 1 lags. Of the pair at which it ends, the even lag counts once if it is positive.
     positive = np.logical_and.accumulate(pairs[: max(0, (n - 3) // 2)] > 0, axis=0)
     stop = positive.sum(axis=0)
     even, pair = (values[index, np.arange(dim)] for values, index in ((rho, 2 * stop), (pairs, stop)))

@@ -19,7 +19,7 @@ def rank_normalised_split_rhat(draws: ArrayLike) -> Array:
     """
     x = split_chains(draws)
     folded = np.abs(x - np.median(x, axis=(0, 1)))
-    # A two-valued coordinate folds to a constant, whose R-hat is NaN and says nothing.
+    # A two-valued coordinate folds to a constant, whose R-hat is NaN and carries no information.
     return np.maximum(_rhat(rank_normalise(x)), np.fmax(_rhat(rank_normalise(folded)), 0.0))
 
 

@@ -1,6 +1,6 @@
 """Ranks of methods, their intervals, and tiers of methods that cannot be distinguished.
 
-Method i is called better than j, if i ranks before j, when
+Method i, which ranks before j, is called better than j if
 
     (x_j - x_i) / max(s_ij, median over k of s_ik) > q(M, n - 1) / sqrt 2
 

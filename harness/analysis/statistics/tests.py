@@ -46,7 +46,7 @@ def sign_flip(differences: ArrayLike) -> PairedTest:
     n, observed = len(d), abs(float(d.sum()))
     exact = n <= EXACT_UP_TO
     signs = _all_signs(n) if exact else _random_signs(n)
-    # Patterns that differ only by rounding are ties, and ties count.
+    # Patterns that differ only by rounding are ties, and ties count as hits.
     hits = int((np.abs(signs @ d) >= observed - 1e-12 * float(np.abs(d).sum())).sum())
     p = hits / len(signs) if exact else (1 + hits) / (1 + len(signs))
     how = "exact" if exact else f"{MONTE_CARLO_DRAWS} patterns"

@@ -33,7 +33,7 @@ from harness.system.files import (
     write_whole,
 )
 
-if TYPE_CHECKING:  # imported only where arrays are read or written, as a command with nothing to do needs none
+if TYPE_CHECKING:  # slow to import, and not needed by a command that finds nothing to do
     import numpy as np
 
 DRAWN = "drawn"
@@ -60,7 +60,7 @@ class Attempt:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._drawn = hashlib.sha256()  # of the draws on disk
+        self._drawn = hashlib.sha256()  # the hash of the draws on disk
         self._draw_bytes = 0
 
     @property
@@ -121,7 +121,7 @@ class Attempt:
 
         They are copied if its worker may still write to it. Digests detect a file that changed in the meantime.
         """
-        for name in reversed(WORK) if copy else WORK:  # draws that come after a checkpoint are cut off
+        for name in reversed(WORK) if copy else WORK:  # draws beyond those of a checkpoint are cut off later
             with suppress(FileNotFoundError):
                 if copy:
                     shutil.copyfile(other.path / name, self.path / name)

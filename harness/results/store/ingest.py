@@ -121,7 +121,7 @@ def _insert(db: DuckDBPyConnection, table: str, rows: list[Row]) -> None:
 
 def _keys(db: DuckDBPyConnection, table: str, key: tuple[str, ...], rows: list[Row]) -> set[tuple[Any, ...]]:
     """Return the keys of these rows that the table has, and perhaps others."""
-    query = f"select {', '.join(key)} from {table} where {key[0]} in (select unnest(?::varchar[]))"  # noqa: S608 - ours
+    query = f"select {', '.join(key)} from {table} where {key[0]} in (select unnest(?::varchar[]))"  # noqa: S608 - own names
     return set(db.execute(query, [list({row[key[0]] for row in rows})]).fetchall())
 
 

@@ -68,13 +68,13 @@ _OBJECTS = {
 _REPORTED = f"""
 delete from {VERIFICATION} where level not in {tuple(map(str, Level))};
 insert into {VERIFICATION} select attempt, '{Level.REPORTED}', '', '' from attempt anti join {VERIFICATION}
-using (attempt)"""  # noqa: S608 - names of ours
+using (attempt)"""  # noqa: S608 - own names
 _FURTHEST = f"""
 delete from attempt where attempt in (
     select attempt from attempt join {VERIFICATION} using (attempt)
     qualify list_position({[*map(str, Level)]}, level)
         < max(list_position({[*map(str, Level)]}, level)) over (partition by run_key)
-)"""  # noqa: S608 - names of ours
+)"""  # noqa: S608 - own names
 """Of each run, only the attempts that are verified furthest are kept."""
 
 
@@ -114,7 +114,7 @@ class Published(Store):
             db.execute(_FURTHEST)
             if self.more is not None:
                 _add(db, self.more)
-                db.execute(f"delete from {VERIFICATION}")  # noqa: S608 - a name of ours; both are the owner's
+                db.execute(f"delete from {VERIFICATION}")  # noqa: S608 - both stores are the owner's
             rows, notes = papers.read(self.papers)
             if notes:
                 raise DataError("; ".join(notes))

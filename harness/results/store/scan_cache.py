@@ -58,7 +58,7 @@ def keep(found: Settled, database: Path, troubled: AbstractSet[str], version: st
     parts = {part: stamp for part, stamp in found.stamps.items() if stamp and part not in troubled}
     new = parts.keys() != found.parts or version != found.version
     if found.database and new and _identity(database) == found.database:
-        with suppress(OSError):  # a folder that cannot be written to is read in full each time
+        with suppress(OSError):  # if the folder cannot be written to, it is read in full each time
             write_json(_file(database), {"database": found.database, "schema": version, "parts": parts})
 
 

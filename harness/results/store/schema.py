@@ -19,7 +19,7 @@ from run join attempt on attempt.run_key = run.run_key
 {{where}}
 qualify row_number() over (
     partition by run.run_key order by status in {FINAL} desc, attempt.attempt desc
-) = 1"""  # noqa: S608 - names of ours
+) = 1"""  # noqa: S608 - own names
 
 _RENAMED = {"name": "metric", "version": "metric_version"}
 _METRIC = ", ".join(
@@ -48,8 +48,8 @@ VIEWS = {
         _LATEST.format(where=""),
     ),
     "run_metric": View(
-        "One row per metric of a run, from the attempt in `result`. Columns of result, and those of metric, two of them "
-        "under other names.",
+        "One row per metric of a run, from the attempt in `result`. Columns of result, and those of metric, two of "
+        "them under other names.",
         f"select result.*, {_METRIC} from result join metric on metric.attempt = result.attempt",  # noqa: S608
         {"metric": "name of the metric", "metric_version": "raised when the meaning of the metric changes"},
     ),

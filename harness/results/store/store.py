@@ -97,7 +97,7 @@ class Store:
         new = aside(self.path)
         notes = []
         try:
-            state = self._strange()  # waits until no process has it open
+            state = self._strange()  # this waits until no process has the database open
             _fill(new, found)
             if state is not None:
                 notes = self._set_aside(state)
@@ -163,7 +163,7 @@ class Store:
         Any change that a report may read changes them.
         """
         queries = [
-            f"select count(*), sum(hash({', '.join(table.columns)})) from {name}"  # noqa: S608 - names of ours
+            f"select count(*), sum(hash({', '.join(table.columns)})) from {name}"  # noqa: S608 - own names
             for name, table in TABLES.items()
             if table.of
         ]
@@ -189,7 +189,7 @@ class Store:
         if not self.results.is_dir():
             self._read_instead(found)
             return [*found.notes, f"there is no results folder {self.results}"]
-        if found.gone and (self.results / TRASH).is_dir():  # `bench gc` deleted them
+        if found.gone and (self.results / TRASH).is_dir():  # `bench gc` deleted the attempts
             return self._rebuild(papers)
         if not found and filled:
             keep(settled, self.path, found.troubled, schema.VERSION)
@@ -210,7 +210,7 @@ class Store:
 
         try:
             if self._instead is not None:
-                with self._instead.cursor() as db:  # a connection of its own to the same database
+                with self._instead.cursor() as db:  # a separate connection to the same database
                     yield db
             else:
                 with connection.reading(self.path) as db:
@@ -279,7 +279,7 @@ def _fill(path: Path, found: News, redone: Redone | None = None) -> None:
         raise Refused(f"{path.parent} cannot be made: {error.strerror}") from error
     several = batches(found.records)
     with ThreadPoolExecutor(1) as reader:
-        first = reader.submit(lambda: next(several, []))  # while the database is opened
+        first = reader.submit(lambda: next(several, []))  # meanwhile the database is opened
         with connection.writing(path) as db:
             ingest(db, News(first.result(), found.papers), redone)
     for batch in several:
@@ -296,7 +296,7 @@ def _check_query(db: DuckDBPyConnection, query: str) -> None:
         raise UsageError(f"one query at a time; there {'are' if statements else 'is'} {len(statements) or 'none'} here")
     try:
         kind = statements[0].type.name
-    except ValueError:  # a kind that DuckDB's Python side has no name for
+    except ValueError:  # DuckDB's Python module has no name for this kind
         kind = "something else"
     if kind not in READING:
         raise UsageError(
