@@ -175,12 +175,12 @@ def gpus() -> list[str]:
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     try:
-        there = len(list(DRIVER.iterdir()))
+        count = len(list(DRIVER.iterdir()))
     except OSError:
-        there = len(list(DEVICES.glob("nvidia[0-9]*")))
+        count = len(list(DEVICES.glob("nvidia[0-9]*")))
     if visible is not None:
-        there = min(there, sum(bool(word.strip()) and word.strip() != "-1" for word in visible.split(",")))
-    return [f"cuda:{i}" for i in range(there)]
+        count = min(count, sum(bool(word.strip()) and word.strip() != "-1" for word in visible.split(",")))
+    return [f"cuda:{i}" for i in range(count)]
 
 
 @functools.cache

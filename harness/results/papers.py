@@ -84,7 +84,9 @@ def settings(path: Path) -> list[dict[str, Any]]:
     try:
         document = _document(path)
         return [
-            {**one, "paper": document["paper"]["id"]} for table in document.get("settings", []) for one in _each(table)
+            {**one, "paper": document["paper"]["id"]}
+            for table in document.get("settings", [])
+            for one in _combinations(table)
         ]
     except OSError as error:
         raise PluginError(f"paper file {path}: {error.strerror}") from error
@@ -147,11 +149,11 @@ def _paper(document: Mapping[str, Any], digest: str) -> dict[str, list[Row]]:
     return {
         "paper": heads,
         "reported_value": [
-            row(columns_of("reported_value"), _labelled(entry), f"[[reported]]: cell {i}", paper=name, i=i)
+            row(columns_of("reported_value"), _with_text_labels(entry), f"[[reported]]: cell {i}", paper=name, i=i)
             for i, entry in enumerate(_entries(document, "reported", "cells"))
         ],
         "claim": [
-            row(columns_of("claim"), _labelled(entry), f"[[claim]]: claim {i}", paper=name, i=i, document=entry)
+            row(columns_of("claim"), _with_text_labels(entry), f"[[claim]]: claim {i}", paper=name, i=i, document=entry)
             for i, entry in enumerate(_entries(document, "claim", "claims"))
         ],
         "choice": [row(columns_of("choice"), choice, where, paper=name) for where, choice in _choices(document)],
@@ -161,7 +163,7 @@ def _paper(document: Mapping[str, Any], digest: str) -> dict[str, list[Row]]:
 def _choices(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the settings of each method, then the other choices behind each protocol, with their places in the file."""
     for i, table in enumerate(document.get("settings", []), 1):
-        for one, (name, entry) in itertools.product(_each(table), table.get("values", {}).items()):
+        for one, (name, entry) in itertools.product(_combinations(table), table.get("values", {}).items()):
             stated = dump([entry["value"], *entry.get("swept", [])])
             record = {**entry, **{key: one[key] for key in PLACE}, "name": name, "value": _text(entry["value"])}
             yield f"[[settings]] {i}", {**record, "stated": stated, "sweep": table.get("sweep")}
@@ -169,11 +171,11 @@ def _choices(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, An
         where = f"[[choices]] {i}"
         entries = _tables(table, "values", f"{where}: values is not a list of tables")
         _check_place(where, table, optional=("method",))
-        for one, entry in itertools.product(_each(table), entries):
+        for one, entry in itertools.product(_combinations(table), entries):
             yield where, {**entry, **{key: one.get(key) for key in PLACE}}
 
 
-def _each(table: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _combinations(table: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the content of a table for each combination of its methods, tasks and protocols."""
     lists = {key: table[key] for key in PLACE if isinstance(table.get(key), list)}
     for names in itertools.product(*lists.values()):
@@ -205,7 +207,7 @@ def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _labelled(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_text_labels(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a record with its labels as text: a file may write a table's number as a number."""
     return {name: str(value) if name in LABELS else value for name, value in entry.items()}
 
@@ -218,7 +220,7 @@ def _document(path: Path) -> Mapping[str, Any]:
 @functools.lru_cache(maxsize=64)
 def _parsed(text: str) -> Mapping[str, Any]:
     """Parse and check a paper's file. A plan asks for it once per row, and parsing takes 10 ms."""
-    document = _known(text)
+    document = _cached_document(text)
     paper = document.get("paper")
     if not isinstance(paper, dict) or not isinstance(paper.get("id"), str):
         raise Malformed("[paper] is missing, or its id is not text")
@@ -227,7 +229,7 @@ def _parsed(text: str) -> Mapping[str, Any]:
     return document
 
 
-def _known(text: str) -> Mapping[str, Any]:
+def _cached_document(text: str) -> Mapping[str, Any]:
     """Return the document in a text, from the cache if it was parsed before: TOML takes ten times as long as JSON."""
     found = cache.read("papers", text)
     if found is None:

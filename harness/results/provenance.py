@@ -43,9 +43,9 @@ def code(distribution: str) -> dict[str, Any]:
     root = _root(Path(unquote(address.path))) if address.scheme == "file" else None
     if root is None:
         return dict(UNKNOWN)
-    theirs = [_counterpart(Path(unquote(address.path)), package) for package in packages]
-    same = all(_equal(ours, other) for ours, other in zip(packages, theirs, strict=True))
-    return {"commit": _git(root, "rev-parse", "HEAD") or None, "dirty": not same or _changed(root, theirs)}
+    originals = [_counterpart(Path(unquote(address.path)), package) for package in packages]
+    same = all(_equal(ours, other) for ours, other in zip(packages, originals, strict=True))
+    return {"commit": _git(root, "rev-parse", "HEAD") or None, "dirty": not same or _changed(root, originals)}
 
 
 def package_hash(distribution: str) -> str:

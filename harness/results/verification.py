@@ -61,12 +61,12 @@ def of_attempt(key: str, attempt: Attempt) -> Iterator[Damage]:
         remedy = "delete its folder, give the run's command again, then `bench ingest --rebuild`"
         if result.get("key") != key:
             found.append(("result.json", f"is of run {str(result.get('key'))[:12]}, not of the folder's"))
-        found += [*_unlike(attempt, result.get("files")), *_of_events(attempt)]
+        found += [*_altered_files(attempt, result.get("files")), *_of_events(attempt)]
         found += [] if found else _of_draws(attempt, spec, result)
-    told: set[str] = set()
+    reported: set[str] = set()
     for name, what in found:
-        if name not in told:  # one line per file: the first problem found
-            told.add(name)
+        if name not in reported:  # one line per file: the first problem found
+            reported.add(name)
             yield Damage(attempt.path / name, what, remedy)
     if result is not None:
         yield from _of_rescored(attempt)
@@ -94,7 +94,7 @@ def _of_records(attempt: Attempt, key: str, spec: Mapping[str, Any]) -> Iterator
         yield "environment.json", "is missing or altered: its id is not the checksum of the rest"
 
 
-def _unlike(attempt: Attempt, files: Any) -> Iterator[tuple[str, str]]:
+def _altered_files(attempt: Attempt, files: Any) -> Iterator[tuple[str, str]]:
     """Yield the files whose checksums are not those listed."""
     for name, digest in files.items() if isinstance(files, dict) else ():
         try:
@@ -137,7 +137,7 @@ def _of_rescored(attempt: Attempt) -> Iterator[Damage]:
     remedy = "delete it, then `bench ingest --rebuild`; `bench rescore` writes it again"
     if damage:
         yield Damage(attempt.path / rescored.FILE, damage.removeprefix(f"{rescored.FILE} "), remedy)
-    for name, what in _unlike(attempt, record["files"]) if record else []:
+    for name, what in _altered_files(attempt, record["files"]) if record else []:
         yield Damage(attempt.path / name, what, f"{remedy}, and {rescored.FILE} too")
 
 
@@ -178,7 +178,7 @@ def of_database(store: Store, papers: Iterable[Path]) -> list[Damage]:
         return [Damage(store.path, f"was not compared: {obstacle}", "end that, then verify again")]
     found = news(store.results, Known(), papers)
     wrong = [_different_rows(store.path, table, keys) for table, keys in _different(there, have, found).items() if keys]
-    return [*map(_noted, found.notes), *wrong]
+    return [*map(_damage_of_note, found.notes), *wrong]
 
 
 def _different(there: Prints, have: Known, found: News) -> dict[str, set[Key]]:
@@ -188,20 +188,20 @@ def _different(there: Prints, have: Known, found: News) -> dict[str, set[Key]]:
         row["sha256"] for row in (found.papers or {}).get("paper", [])
     } != have.papers:  # the next ingest reads them again
         there |= {table: rebuilt[table] for table in PAPERS}
-    to_come: dict[str, set[Key]] = {table: set() for table in _KEYS}
+    pending: dict[str, set[Key]] = {table: set() for table in _KEYS}
     for batch in batches(found.records):  # in the order of a run's attempts, as the latest record of the run counts
         for table, prints in _rebuilt(News(batch)).items():
             rebuilt[table] |= prints
         for record in lacking(batch, have):
             for table in (*OWN, *SHARED):
                 rows = record.rows.get(table, []) if table in SHARED else [{"attempt": record.attempt}]
-                to_come[table] |= {tuple(row[name] for name in _KEYS[table]) for row in rows}
+                pending[table] |= {tuple(row[name] for name in _KEYS[table]) for row in rows}
     return {
         table: {
             key
             for key in rebuilt[table].keys() | there[table].keys()
             if rebuilt[table].get(key) != there[table].get(key)
-            and (key not in to_come[table] or (key in there[table] and table not in (*OWN, "run")))
+            and (key not in pending[table] or (key in there[table] and table not in (*OWN, "run")))
         }
         for table in _KEYS
     }
@@ -230,7 +230,7 @@ def _different_rows(path: Path, table: str, keys: set[Key]) -> Damage:
     return Damage(path, f"{what}{' ...' if len(keys) > SHOWN else ''}", REBUILD)
 
 
-def _noted(note: str) -> Damage:
+def _damage_of_note(note: str) -> Damage:
     """Return a note of an ingest as a problem with the path at its beginning."""
     path, _, what = note.partition(": ")
     path, out, _ = path.partition(" is left out")

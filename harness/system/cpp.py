@@ -44,31 +44,31 @@ def built(source: str) -> ctypes.CDLL:
     if compiler is None:
         raise CompilerError(f"no C++ compiler ({', '.join(COMPILERS)}) on the PATH")
     real = Path(compiler).resolve()
-    made_by = [str(real), real.stat().st_size, real.stat().st_mtime_ns, FLAGS, os.getuid(), _processor()]
-    key = hashlib.sha256(f"{made_by}\n{source}".encode()).hexdigest()
+    toolchain = [str(real), real.stat().st_size, real.stat().st_mtime_ns, FLAGS, os.getuid(), _processor()]
+    key = hashlib.sha256(f"{toolchain}\n{source}".encode()).hexdigest()
     cached = folder("compiled") / f"{key[:32]}.so"
     with suppress(OSError):
-        if _holds(cached):
+        if _is_intact(cached):
             return ctypes.CDLL(str(cached))
     with tempfile.TemporaryDirectory(prefix="sgmcmc-bench-") as place:
-        made = Path(place, "block.so")
+        output = Path(place, "block.so")
         try:
-            command = [compiler, *FLAGS, "-x", "c++", "-", "-o", str(made)]
+            command = [compiler, *FLAGS, "-x", "c++", "-", "-o", str(output)]
             subprocess.run(command, input=source, check=True, capture_output=True, text=True, timeout=PATIENCE)
             with suppress(OSError):
-                content = made.read_bytes()
+                content = output.read_bytes()
                 cached.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(cached, content + hashlib.sha256(content).digest(), sync=False)
                 cached.chmod(0o600)
                 return ctypes.CDLL(str(cached))
-            return ctypes.CDLL(str(made))
+            return ctypes.CDLL(str(output))
         except subprocess.CalledProcessError as error:
             raise CompilerError(f"{compiler} failed: {error.stderr.strip()[-1000:]}") from error
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CompilerError(f"{compiler}: {error}") from error
 
 
-def _holds(path: Path) -> bool:
+def _is_intact(path: Path) -> bool:
     """Return whether a file belongs to this user, cannot be written by others, and matches its checksum."""
     about = path.stat()
     if about.st_uid != os.getuid() or about.st_mode & 0o022:

@@ -343,7 +343,7 @@ def parse_json(content: bytes) -> dict[str, Any]:
         raise ValueError(str(error)) from None
     if not isinstance(record, dict):
         raise ValueError("it is not a JSON object")  # noqa: TRY004 - the content is wrong, not an argument's type
-    if _HALF.search(content) and not is_text(json.dumps(record, ensure_ascii=False)):
+    if _SURROGATE.search(content) and not is_text(json.dumps(record, ensure_ascii=False)):
         raise ValueError("it contains half a character, which is not text")
     return record
 
@@ -353,7 +353,7 @@ def _refuse(name: str) -> Any:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 """Matches a surrogate, which is half of a character, as JSON escapes it. A lone surrogate is not text."""
 
 

@@ -22,14 +22,14 @@ def import_path() -> dict[str, str]:
 @contextmanager
 def passed_on() -> Iterator[None]:
     """Pass the import path on to processes that are started meanwhile; there, `restore` sets the variables back."""
-    given = import_path()
-    before = {name: os.environ.get(name) for name in given}
-    os.environ.update(given | {_FORMER + name: value for name, value in before.items() if value is not None})
+    variables = import_path()
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables | {_FORMER + name: value for name, value in before.items() if value is not None})
     try:
         yield
     finally:
         _reset(before)
-        for name in given:
+        for name in variables:
             os.environ.pop(_FORMER + name, None)
 
 

@@ -94,9 +94,9 @@ def take(path: Path, patience: float) -> Lease | None:
     first: State | None = None
     try:
         while True:
-            lease = _made(path)
+            lease = _create(path)
             if lease is not None:
-                _renewed_by_thread(lease)
+                _start_renewing(lease)
                 return lease
             state = watch(path)
             if state is None:
@@ -162,7 +162,7 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-def _renewed_by_thread(lease: Lease) -> None:
+def _start_renewing(lease: Lease) -> None:
     with _guard:
         _leases.add(lease)
         if not _threads:
@@ -184,7 +184,7 @@ def _renew() -> None:
                 lease.renew()
 
 
-def _made(path: Path) -> Lease | None:
+def _create(path: Path) -> Lease | None:
     """Make a new lease, or return None if there is one.
 
     Exclusive creation of a file is atomic on NFS too, since version 3.

@@ -78,7 +78,7 @@ class _KernelLock:
 
 
 @dataclass(frozen=True)
-class _Leased:
+class _LeaseLock:
     """A lock file that is a lease, or the folder that the lease stands for, open as `descriptor`."""
 
     path: Path
@@ -110,7 +110,7 @@ def _leased_file(path: Path, patience: float) -> Iterator[Lock]:
     if lease is None:
         raise HeldError(f"{path.stem} is held by {holder(path)}")
     try:
-        yield _Leased(path, lease)
+        yield _LeaseLock(path, lease)
     finally:
         leases.give_back(lease)
 
@@ -125,7 +125,7 @@ def lock_file(path: Path, patience: float) -> Iterator[Lock]:
     lock = _locked(path, os.O_RDWR | os.O_CREAT, patience)
     if lock is None:
         raise HeldError(f"{path.stem} is held by {holder(path)}")
-    with _given_back(lock, path.unlink, lock.descriptor):
+    with _released(lock, path.unlink, lock.descriptor):
         record = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
@@ -143,22 +143,22 @@ def lock_folder(path: Path, patience: float, file: Lock | None = None) -> Iterat
 
     If its lock `file` is a lease, that lease alone holds the folder.
     """
-    if isinstance(file, _Leased):
+    if isinstance(file, _LeaseLock):
         path.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        leased_folder = _Leased(path, file.lease, descriptor)
-        with _given_back(leased_folder, path.rmdir, descriptor):
+        leased_folder = _LeaseLock(path, file.lease, descriptor)
+        with _released(leased_folder, path.rmdir, descriptor):
             yield leased_folder
         return
     lock = _locked(path, os.O_DIRECTORY, patience)
     if lock is None:
         raise HeldError(f"{path} is held by another process, whose lock file was deleted; wait until it has stopped")
-    with _given_back(lock, path.rmdir, lock.descriptor):
+    with _released(lock, path.rmdir, lock.descriptor):
         yield lock
 
 
 @contextmanager
-def _given_back(lock: Lock, delete: Callable[[], None], descriptor: int) -> Iterator[None]:
+def _released(lock: Lock, delete: Callable[[], None], descriptor: int) -> Iterator[None]:
     """Delete the locked file at the end, unless another process replaced it, and release the lock."""
     try:
         yield
@@ -209,7 +209,7 @@ def lock_device(identity: str, device: str, patience: float, shares: int = 1) ->
             taken: list[str] = []
             for name in names:
                 lock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-                if len(taken) < PARTS // shares and _bound(lock, name, device):
+                if len(taken) < PARTS // shares and _bind(lock, name, device):
                     taken.append(name)
             if len(taken) == PARTS // shares:
                 yield
@@ -220,7 +220,7 @@ def lock_device(identity: str, device: str, patience: float, shares: int = 1) ->
         time.sleep(RETRY_SECONDS * random.Random().uniform(1, 2))  # two processes with a part each must not meet again
 
 
-def _bound(lock: socket.socket, name: str, device: str) -> bool:
+def _bind(lock: socket.socket, name: str, device: str) -> bool:
     """Bind a socket to a name and listen, so that others can see who holds it.
 
     Returns False if another process has the name.
@@ -237,11 +237,11 @@ def _bound(lock: socket.socket, name: str, device: str) -> bool:
 
 def _device_holder(name: str) -> str:
     """Return a description of the process that bound a name; for messages only."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-        asking.setblocking(False)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.setblocking(False)
         try:
-            asking.connect(name)
-            pid, user, _ = struct.unpack("3i", asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            client.connect(name)
+            pid, user, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         except OSError:
             return "another process"
     return f"process {pid} of user {user}"

@@ -116,8 +116,8 @@ def eigenvalue_intervals(moments: ArrayLike) -> tuple[Bracket, Bracket]:
     common = np.linalg.eigh(total).eigenvectors
     held_out = [np.einsum("si,sij,sj->s", others[:, :, k], m, others[:, :, k]) for k in (0, -1)]
     along = [np.einsum("i,sij,j->s", common[:, k], m, common[:, k]) for k in (0, -1)]
-    upside_down = _between(-held_out[0], -along[0])
-    return Bracket(-upside_down.value, -upside_down.high, -upside_down.low), _between(held_out[1], along[1])
+    negated = _between(-held_out[0], -along[0])
+    return Bracket(-negated.value, -negated.high, -negated.low), _between(held_out[1], along[1])
 
 
 def _between(held_out: Array, along: Array) -> Bracket:

@@ -94,15 +94,15 @@ class DrawSums:
         whole = draws // beside * beside
         for part, n in ((slice(0, whole), beside), (slice(whole, draws), 1)):
             rows = np.ascontiguousarray(x[part].reshape(-1, n * chains, len(self.mean)))
-            heavy = w[part].reshape(-1, n * chains)
+            block_weights = w[part].reshape(-1, n * chains)
             sums = [getattr(self, name) for name in _BY_CHAIN]
-            into = sums if n == 1 else [np.zeros((n, *total.shape)) for total in sums]
+            targets = sums if n == 1 else [np.zeros((n, *total.shape)) for total in sums]
             counting.call(
-                counting.code().add, rows, heavy, *counting.steps(heavy), *rows.shape, *self._tables, self.mean, *into,
-                self.pairs if few else None,
+                counting.code().add, rows, block_weights, *counting.steps(block_weights), *rows.shape, *self._tables,
+                self.mean, *targets, self.pairs if few else None,
             )  # fmt: skip
             if n > 1:
-                for total, added in zip(sums, into, strict=True):
+                for total, added in zip(sums, targets, strict=True):
                     np.add(total, added.sum(axis=0), out=total)
         if not few:
             self._add_pairs(x - self.mean, w)

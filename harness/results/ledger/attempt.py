@@ -207,7 +207,7 @@ class Attempt:
         """
         if (self.path / "result.json").exists():
             raise ValueError(f"{self.path} is already concluded")
-        files = {path.name: checksum(path) for path in sorted(self.path.iterdir()) if _lasts(path.name)}
+        files = {path.name: checksum(path) for path in sorted(self.path.iterdir()) if _is_permanent(path.name)}
         self.event("finished" if result.status in FINAL else "failed", status=result.status)
         write_json(self.path / "result.json", sealed(document(replace(result, attempt=self.id, files=files))))
         for name in () if result.status in RESUMABLE else WORK:
@@ -291,7 +291,7 @@ def _event(line: bytes) -> dict[str, Any] | None:
         return None
 
 
-def _lasts(name: str) -> bool:
+def _is_permanent(name: str) -> bool:
     """Return whether a file is part of a concluded attempt and will not change any more."""
     return name in _RECORDS or (name.endswith(".safetensors") and name not in WORK)
 

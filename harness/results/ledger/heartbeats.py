@@ -50,12 +50,12 @@ class Notice:
     def hearing(self, send: Callable[[str, dict[str, Any]], None]) -> Callable[[str, dict[str, Any]], None]:
         """Return a function that calls `send` and also records progress messages."""
 
-        def tell(kind: str, payload: dict[str, Any]) -> None:
+        def send_and_record(kind: str, payload: dict[str, Any]) -> None:
             send(kind, payload)
             if kind == "progress":
                 self.update({name: payload.get(name) for name in ("position", "steps", "rate")})
 
-        return tell
+        return send_and_record
 
 
 def ranges(numbers: Iterable[int]) -> str:

@@ -43,34 +43,34 @@ def overview(ledger: Ledger, settled: dict[str, str]) -> list[Row]:
         elif standing.failed or standing.attempt is None:
             totals[standing.status] += 1
         else:
-            row, seed = _interrupted(standing.status, standing.attempt)
+            row, seed = _interrupted_row(standing.status, standing.attempt)
             interrupted.setdefault((standing.status, *(row[name] for name in COLUMNS[1:6]), row["steps"]), []).append(
                 (row, seed)
             )
     totals.update(status for key, status in settled.items() if key not in busy)
     totals.pop(Status.NEW, None)
     return [
-        *(_working(ledger, worker) for worker in at_work),
-        *(_together(members) for _, members in sorted(interrupted.items(), key=lambda item: str(item[0]))),
+        *(_worker_row(ledger, worker) for worker in at_work),
+        *(_merged(members) for _, members in sorted(interrupted.items(), key=lambda item: str(item[0]))),
         *({**dict.fromkeys(COLUMNS), "status": s, "runs": number} for s, number in sorted(totals.items())),
     ]
 
 
-def _working(ledger: Ledger, worker: Worker) -> Row:
-    said = worker.notice
-    position, steps, rate = _number(said, "position"), _number(said, "steps"), _number(said, "rate")
-    moment = _number(said, "time")
+def _worker_row(ledger: Ledger, worker: Worker) -> Row:
+    notice = worker.notice
+    position, steps, rate = _number(notice, "position"), _number(notice, "steps"), _number(notice, "rate")
+    moment = _number(notice, "time")
     left = max(0.0, steps - position) / rate if rate and position is not None and steps is not None else None
     return dict.fromkeys(COLUMNS) | {
-        "status": Status.RUNNING, **_labels(said), "seeds": _text(said, "seeds"), "runs": len(worker.keys),
+        "status": Status.RUNNING, **_labels(notice), "seeds": _text(notice, "seeds"), "runs": len(worker.keys),
         "position": position, "steps": steps, "rate": rate, "seconds_left": left,
-        "checkpoint_age": _checkpoint_age(ledger.root / str(said["attempt"])) if "attempt" in said else None,
+        "checkpoint_age": _checkpoint_age(ledger.root / str(notice["attempt"])) if "attempt" in notice else None,
         "heard_age": None if moment is None else max(0.0, time.time() - moment),
-        "device": _text(said, "device"), "host": worker.host, "pid": worker.pid, "since": worker.since,
+        "device": _text(notice, "device"), "host": worker.host, "pid": worker.pid, "since": worker.since,
     }  # fmt: skip
 
 
-def _interrupted(status: str, attempt: Attempt) -> tuple[Row, int]:
+def _interrupted_row(status: str, attempt: Attempt) -> tuple[Row, int]:
     spec = read_json(attempt.path / "spec.json") or {}
     task = spec.get("task")
     labels = _labels({**spec, "task": task.get("name") if isinstance(task, dict) else None})
@@ -81,7 +81,7 @@ def _interrupted(status: str, attempt: Attempt) -> tuple[Row, int]:
     return row, int(_number(spec, "seed") or 0)
 
 
-def _together(members: list[tuple[Row, int]]) -> Row:
+def _merged(members: list[tuple[Row, int]]) -> Row:
     """Return the runs of a group as one row: the least position among them, and the age of the oldest checkpoint."""
     rows = [row for row, _ in members]
     ages = [row["checkpoint_age"] for row in rows if row["checkpoint_age"] is not None]

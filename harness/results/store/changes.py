@@ -59,7 +59,7 @@ class News:
         return first is not None or self.papers is not None
 
 
-_ASTRAY = (
+_FOREIGN_PATHS = (
     "select path from attempt where not regexp_full_match(path, 'runs/[^/.][^/]*/[0-9a-f]{64}/[^/]+') "
     "or not ends_with(path, '/' || run_key || '/' || attempt) or attempt in ('.', '..') limit 1"
 )
@@ -71,7 +71,7 @@ def known(db: DuckDBPyConnection, settled: frozenset[str] = frozenset()) -> Know
 
     Raises `Foreign` if a path in the database is not that of an attempt.
     """
-    if db.execute(_ASTRAY).fetchall():
+    if db.execute(_FOREIGN_PATHS).fetchall():
         raise Foreign("is a database that bench did not write: it has paths that are not those of attempts")
     concluded = db.execute(
         "select attempt, path from attempt where concluded and not list_contains(?::varchar[], left(run_key, 2))",
@@ -93,9 +93,9 @@ def known(db: DuckDBPyConnection, settled: frozenset[str] = frozenset()) -> Know
 def news(results: Path, have: Known, papers: Iterable[Path]) -> News:
     """Read what is new below `results`. An attempt that is not intact is left out, with a note that names it."""
     found = News()
-    present, strange = _attempts(results, have.settled)
-    found.notes += [f"{results / path} is left out: {why}" for path, why in strange.items()]
-    found.troubled |= set(map(_part, strange))
+    present, misplaced = _attempts(results, have.settled)
+    found.notes += [f"{results / path} is left out: {why}" for path, why in misplaced.items()]
+    found.troubled |= set(map(_part, misplaced))
     present |= {name: [have.paths[name]] for name in have.unfinished if _part(have.paths[name]) in have.settled}
     found.records = _records(results, present, have, found)
     gone = have.paths.keys() - present.keys()
@@ -122,16 +122,16 @@ def _attempts(results: Path, settled: frozenset[str]) -> tuple[dict[str, list[st
     """
     top = f"{results}/"
     found: dict[str, list[str]] = {}
-    strange: dict[str, str] = {}
+    misplaced: dict[str, str] = {}
     for shard in ledger.folders(f"{top}runs"):
         for key in ledger.folders(f"{top}runs/{shard}") if shard not in settled else []:
             run = f"runs/{shard}/{key}"
             if not KEY.fullmatch(key) or not key.startswith(shard):
-                strange[run] = "its name is not a run's key, after the first digits that its folder is named by"
+                misplaced[run] = "its name is not a run's key, after the first digits that its folder is named by"
                 continue
             for attempt in ledger.folders(f"{top}{run}"):
                 found.setdefault(attempt, []).append(f"{run}/{attempt}")
-    return found, strange
+    return found, misplaced
 
 
 def _records(results: Path, present: Mapping[str, list[str]], have: Known, found: News) -> Iterator[Record]:

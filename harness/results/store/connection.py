@@ -68,7 +68,7 @@ _CATALOGUE = {
     )
 }
 """Maps each kind of object that a database may define to the query that lists these: kind, name, definition."""
-_EVERYWHERE = {"type", "schema"}
+_ALWAYS_PRESENT = {"type", "schema"}
 """Kinds of objects that every database has."""
 _FOREIGN = re.compile(r"not a valid DuckDB database|Cannot launch in-memory|external extensions is disabled")
 """Matches how DuckDB refuses the files of other programs; it would read some of them with an extension."""
@@ -283,21 +283,21 @@ def _identity(path: Path) -> tuple[int, ...]:
 
 def _is_filled(db: DuckDBPyConnection) -> bool:
     foreign = Foreign("is a database that this bench did not write: it has other tables, views or functions")
-    found, whole = _catalogue(db), _own()
-    if {kind for kind, *_ in found} <= _EVERYWHERE:
+    found, expected = _catalogue(db), _schema_catalogue()
+    if {kind for kind, *_ in found} <= _ALWAYS_PRESENT:
         return False
-    if not {entry for entry in found & whole if entry[:2] == ("table", "meta")}:
+    if not {entry for entry in found & expected if entry[:2] == ("table", "meta")}:
         raise foreign
     ((text,),) = db.execute("select coalesce(max(value), '') from meta where key = 'schema_version'").fetchall()
     if text != schema.VERSION and re.fullmatch("[0-9a-f]{1,16}", text):  # earlier versions were numbered 1 to 6
         raise Older("has the tables of another version of bench")
-    if text != schema.VERSION or found != whole:
+    if text != schema.VERSION or found != expected:
         raise foreign
     return True
 
 
 @functools.cache
-def _own() -> frozenset[tuple[str, str, str]]:
+def _schema_catalogue() -> frozenset[tuple[str, str, str]]:
     """Return the catalogue of a database of this schema."""
     with in_memory() as db:
         return _catalogue(db, passed_over={"macro"})  # it has none, and they take the longest to list

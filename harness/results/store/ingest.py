@@ -148,8 +148,8 @@ def _insert_curves(db: DuckDBPyConnection, curves: list[Curve]) -> None:
 
     def arrow(array: NDArray[Any], kind: Any) -> Any:
         """Replace pa.array(array, from_pandas=True), which imports pandas if that is installed: 0.3 s."""
-        whole = np.packbits(array == array, bitorder="little")  # noqa: PLR0124 - a NaN is not equal to itself
-        return pa.Array.from_buffers(kind, len(array), [pa.py_buffer(whole), pa.py_buffer(array)])
+        valid = np.packbits(array == array, bitorder="little")  # noqa: PLR0124 - a NaN is not equal to itself
+        return pa.Array.from_buffers(kind, len(array), [pa.py_buffer(valid), pa.py_buffer(array)])
 
     points = {"x": lists([curve.x for curve in curves]), "y": lists([curve.y for curve in curves])}
     of = [[curve.attempt for curve in curves], [curve.name for curve in curves]]

@@ -128,7 +128,7 @@ class Published(Store):
         """
         keys = sorted(set(run_keys))
         with self.reading() as db:
-            found = rows_of(db, _counting(db, keys), _TABLES)
+            found = rows_of(db, _deciding_attempts(db, keys), _TABLES)
         contents = {f"{table}.parquet": parquet(rows) for table, rows in found.items()}
         try:
             write_set(folder, contents, MANIFEST)
@@ -185,7 +185,7 @@ def parquet(rows: Any) -> bytes:
     return in_memory.getvalue()
 
 
-def _counting(db: DuckDBPyConnection, keys: list[str]) -> list[str]:
+def _deciding_attempts(db: DuckDBPyConnection, keys: list[str]) -> list[str]:
     """Return, for these runs, the attempts that count."""
     query = "select attempt from result where run_key in (select unnest(?::varchar[])) order by attempt"
     return [attempt for (attempt,) in db.execute(query, [keys]).fetchall()]
@@ -257,7 +257,7 @@ def _add(db: DuckDBPyConnection, more: Store) -> None:
     """Add the concluded runs of another store. For a run that both have, the rows of the other store are kept."""
     keys = [row["run_key"] for row in more.rows("select run_key from result order by run_key")]
     with more.reading() as other:
-        put(db, rows_of(other, _counting(other, keys), _TABLES))
+        put(db, rows_of(other, _deciding_attempts(other, keys), _TABLES))
 
 
 def put(db: DuckDBPyConnection, found: dict[str, Any]) -> None:

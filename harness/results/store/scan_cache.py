@@ -72,7 +72,7 @@ def _identity(database: Path) -> list[int]:
         found = database.stat()
     except OSError:
         return []
-    if database.with_name(f"{database.name}.wal").exists() or _young(found.st_ctime_ns):
+    if database.with_name(f"{database.name}.wal").exists() or _is_recent(found.st_ctime_ns):
         return []
     return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 
@@ -82,7 +82,7 @@ def _stamp(folder: str) -> str:
         entries = sorted(_entries(folder))
     except OSError:  # one was deleted in the meantime
         return ""
-    if _young(max((changed for _, _, changed, _, _ in entries), default=0)):
+    if _is_recent(max((changed for _, _, changed, _, _ in entries), default=0)):
         return ""
     return hashlib.sha256(repr(entries).encode()).hexdigest()
 
@@ -95,7 +95,7 @@ def _entries(folder: str) -> Iterator[tuple[str, int, int, int, int]]:
             yield entry.name, found.st_ino, found.st_ctime_ns, found.st_nlink, found.st_size
 
 
-def _young(changed: int) -> bool:
+def _is_recent(changed: int) -> bool:
     """Return whether a change is so recent that another one may get the same time, or lies in the future.
 
     That happens if a clock was set back.

@@ -97,7 +97,7 @@ class Store:
         new = aside(self.path)
         notes = []
         try:
-            state = self._strange()  # this waits until no process has the database open
+            state = self._damage()  # this waits until no process has the database open
             _fill(new, found)
             if state is not None:
                 notes = self._set_aside(state)
@@ -238,7 +238,7 @@ class Store:
             raise Refused(f"{self.path} {state} and cannot be moved aside: {error.strerror or error}") from error
         return [f"{self.path} {state}; it is now {aside.name}, and the database was rebuilt from the runs"]
 
-    def _strange(self) -> Damaged | None:
+    def _damage(self) -> Damaged | None:
         """Return what is wrong with the database, or None. Waits until no process has it open."""
         try:
             with connection.reading(self.path):
