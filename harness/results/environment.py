@@ -1,6 +1,6 @@
 """The environment of a run: machine, versions and code. It is the environment.json of an attempt.
 
-Nothing here starts CUDA or imports torch, which is asked only where it is loaded already. Everything recorded is stable
+Nothing here starts CUDA or imports torch: torch is asked only if it is loaded already. Everything recorded is stable
 from run to run on one installation: an interrupted attempt is resumed only if the ids are equal.
 """
 

@@ -43,8 +43,8 @@ def settle(origins: Mapping[str, Any], choices: Mapping[str, Mapping[str, Any]])
     """Return for each setting who chose it.
 
     `choices` are those that the papers' files now have for the run's method, task and protocol. A value that a user set
-    counts as the paper's if its file states that value, and as `SWEPT` if the remaining ones are a point of its
-    declared sweep: a run has the same key, whoever asked for it.
+    counts as the paper's if its file states that value. The other values that a user set count as `SWEPT` if they are a
+    point of the paper's declared sweep: a run has the same key, whoever asked for it.
     """
     kinds = {name: provenance(origin) for name, origin in origins.items()}
     changed = {name: origins[name]["value"] for name, kind in kinds.items() if kind == USER and name in choices}
@@ -185,7 +185,7 @@ def _combinations(table: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _entries(document: Mapping[str, Any], key: str, members: str) -> Iterator[Mapping[str, Any]]:
     """Yield the records of [[key]].
 
-    A table with the list `members` gives a record for each, with the table's other entries.
+    A table with the list `members` gives a record for each member, to which the table's other entries are added.
     """
     for table in _tables(document, key, f"{key} is not a list of tables, [[{key}]]"):
         if members not in table:
@@ -255,7 +255,7 @@ def _check_table(where: str, table: Mapping[str, Any]) -> None:
         if not isinstance(table.get(key, ""), str):
             raise Malformed(f"{where}: {key} = {table[key]!r:.60} is not text")
     if table.get("sweep", ALONE) != ALONE:
-        raise Malformed(f"{where}: sweep = {table['sweep']!r:.60} is not {ALONE!r}, which is all that may be said")
+        raise Malformed(f"{where}: sweep = {table['sweep']!r:.60} is not {ALONE!r}, the only value allowed")
     values = table.get("values", {})
     if not isinstance(values, dict):
         raise Malformed(f"{where}: values is not a table")

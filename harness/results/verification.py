@@ -60,7 +60,7 @@ def of_attempt(key: str, attempt: Attempt) -> Iterator[Damage]:
     if result is not None:
         remedy = "delete its folder, give the run's command again, then `bench ingest --rebuild`"
         if result.get("key") != key:
-            found.append(("result.json", f"is of run {str(result.get('key'))[:12]}, not of the folder's"))
+            found.append(("result.json", f"belongs to run {str(result.get('key'))[:12]}, not to the folder's"))
         found += [*_altered_files(attempt, result.get("files")), *_of_events(attempt)]
         found += [] if found else _of_draws(attempt, spec, result)
     reported: set[str] = set()
@@ -83,7 +83,7 @@ def _of_records(attempt: Attempt, key: str, spec: Mapping[str, Any]) -> Iterator
     if not spec:
         yield "spec.json", "cannot be read"
     elif spec.get("key") != key:
-        yield "spec.json", f"is of run {str(spec.get('key'))[:12]}, not of the folder's"
+        yield "spec.json", f"belongs to run {str(spec.get('key'))[:12]}, not to the folder's"
     elif spec.get("key_version") == KEY_VERSION and (what := spec_damage(spec, key)):
         yield "spec.json", what
     try:
@@ -234,4 +234,4 @@ def _damage_of_note(note: str) -> Damage:
     """Return a note of an ingest as a problem with the path at its beginning."""
     path, _, what = note.partition(": ")
     path, out, _ = path.partition(" is left out")
-    return Damage(Path(path), f"is left out of the database: {what}" if out else what, "see to it, then verify again")
+    return Damage(Path(path), f"is left out of the database: {what}" if out else what, "fix this, then verify again")

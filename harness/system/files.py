@@ -197,7 +197,7 @@ def alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DataError(f"another command writes to {folder} now; give this one again when it is done") from None
+            raise DataError(f"another command writes to {folder} now; repeat this one when it is done") from None
         except OSError:
             pass
         yield

@@ -2,7 +2,7 @@
 
 The holder deletes a lock file when it releases the lock. A process that has locked a file whose name is gone by then
 tries again, so two processes never hold the lock of one name. If another process deletes or replaces the file or
-folder, `Lock.lost` tells the holder. The next process takes over what a killed holder left.
+folder, `Lock.lost` is true for the holder. The next process takes over what a killed holder left.
 
 In a results folder whose ledger.json says so, leases replace the kernel locks on lock files.
 """

@@ -25,8 +25,8 @@ class LowErrorCost:
 
     value: cost until low error, in the unit of the cost axis; inf if never reached, None (see reason) if not measured.
     low, high: its interval by bootstrap over seeds, whose ends may be inf. replicates: the bootstrap values that the
-    interval is made from. These are None with fewer than two seeds. share: the share of the rows that got there by the
-    end of the budget (are low at its last point).
+    interval is made from. All three are None with fewer than two seeds. share: the share of the rows that got there by
+    the end of the budget (are low at its last point).
     """
 
     value: float | None
@@ -102,7 +102,7 @@ def seed_counts(seeds: int) -> Array:
 def _median_is_low(parts: Sequence[Array], times: Array, threshold: float) -> NDArray[np.bool_]:
     """Return whether the median is at or below the threshold, (B, P), over rows that take part s times[b, s] times.
 
-    Counting suffices unless exactly half of the rows are low: then the median is the mean of the two rows around it.
+    Counting suffices unless exactly half of the rows are low: then the median is the mean of the two values around it.
     """
     lows = np.stack([(part <= threshold).sum(axis=0) for part in parts])
     total, low = times @ np.array([len(part) for part in parts]), times @ lows

@@ -104,8 +104,8 @@ def eigenvalue_intervals(moments: ArrayLike) -> tuple[Bracket, Bracket]:
     """Return the intervals of the least and the greatest eigenvalue of E M, from matrices M_s (S, D, D) of seeds s.
 
     As in `norm_interval`: u' M_s u along the extreme eigenvector u of the mean of the *other* seeds is in expectation
-    inside the range of eigenvalues. Along that of the mean of all seeds, its mean is the extreme eigenvalue of the
-    mean, which in expectation is outside (the greatest eigenvalue is convex, by Jensen).
+    inside the range of eigenvalues. Along the extreme eigenvector of the mean of all seeds, the mean of u' M_s u is the
+    extreme eigenvalue of that mean, which in expectation is outside (the greatest eigenvalue is convex, by Jensen).
     """
     m = np.asarray(moments, dtype=np.float64)
     if not np.isfinite(m).all():

@@ -36,8 +36,8 @@ class Rank:
 
     low, high: 1 + the number of methods called better, and M - the number of methods called worse. The intervals of all
     methods hold at once with probability `level`. tier: tier 1 has the leader and those that it is not better than; the
-    best of the rest leads tier 2. So the leaders of all earlier tiers are better than a method, and nothing is said
-    about other pairs. If all methods are equal, there is more than one tier with probability 1 - `level` at most.
+    best of the rest leads tier 2. So the leader of each earlier tier is better than a method, and nothing is said about
+    other pairs. If all methods are equal, there is more than one tier with probability 1 - `level` at most.
     """
 
     rank: int

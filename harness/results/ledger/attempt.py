@@ -307,7 +307,7 @@ def result_damage(record: Mapping[str, Any], attempt: str) -> str:
     if not seal_holds(record):
         return "is altered: its checksum does not match"
     if record.get("attempt") != attempt:
-        return f"is of another attempt ({record.get('attempt')!r:.40})"
+        return f"belongs to another attempt ({record.get('attempt')!r:.40})"
     if record.get("status") not in FINAL + FAILED:
         return f"has the status {record.get('status')!r:.40}, which is unknown"
     return ""

@@ -1,4 +1,4 @@
-"""The results folder: where the attempts at a run are, and what status the run has from them."""
+"""The results folder: the attempts at each run, and the status that the run has from them."""
 
 from __future__ import annotations
 

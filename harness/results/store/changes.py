@@ -127,7 +127,7 @@ def _attempts(results: Path, settled: frozenset[str]) -> tuple[dict[str, list[st
         for key in ledger.folders(f"{top}runs/{shard}") if shard not in settled else []:
             run = f"runs/{shard}/{key}"
             if not KEY.fullmatch(key) or not key.startswith(shard):
-                misplaced[run] = "its name is not a run's key, after the first digits that its folder is named by"
+                misplaced[run] = "its name is not a run's key that begins with the name of its folder"
                 continue
             for attempt in ledger.folders(f"{top}{run}"):
                 found.setdefault(attempt, []).append(f"{run}/{attempt}")
@@ -176,9 +176,9 @@ def lacking(records: Iterable[Record], have: Known) -> list[Record]:
 
 
 def damaged_since(results: Path, db: DuckDBPyConnection, records: Iterable[Record]) -> list[str]:
-    """Return the attempts in an open database that can no longer be read, of the runs of concluded records.
+    """Return the attempts in an open database that can no longer be read and whose runs have a concluded record here.
 
-    That an attempt cannot be read is the reason why its run was repeated.
+    Their damage is the reason why the runs were repeated.
     """
     keys = [record.run_key for record in records if record.concluded]
     before = db.execute(

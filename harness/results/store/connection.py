@@ -49,8 +49,8 @@ _NO_LOG = {"checkpoint_threshold": "0b"}
 """With this setting, a commit goes directly into the file, and not first into a log beside it."""
 _NO_MERGING = {"max_vacuum_tasks": "0"}
 MAX_MERGED = 2**26
-"""Size in bytes of a database above which what many ingests left is not merged. Merging saves 256 kB for each ingest,
-but takes up to four times the merged bytes of memory: 1.8 GB at 800 MB.
+"""Size in bytes of a database above which the remains of many ingests are not merged. Merging saves 256 kB for each
+ingest, but takes up to four times the merged bytes of memory: 1.8 GB at 800 MB.
 """
 _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
 """Suffixes of the files that DuckDB opens beside a database."""
@@ -266,7 +266,9 @@ def _check_files(path: Path) -> None:
         except FileNotFoundError:
             continue
         if not stat.S_ISREG(mode):
-            raise Foreign(f"has a log, {path.name}{end}, that is no ordinary file" if end else "is no ordinary file")
+            raise Foreign(
+                f"has a log, {path.name}{end}, that is not an ordinary file" if end else "is not an ordinary file"
+            )
         if end and not os.path.lexists(path):
             raise Foreign(f"is missing, and its log {path.name}{end} is there")
 

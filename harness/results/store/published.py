@@ -1,4 +1,4 @@
-"""Results as Parquet files: what a repository keeps of runs, without their arrays, and reads back like a store.
+"""Results as Parquet files: the rows of runs, without their arrays, which a repository keeps and reads back as a store.
 
 A set has one file or several for each table: TABLE.parquet, or TABLE-SHARD.parquet with the rows of some attempts.
 manifest.json has their checksums, and a set that does not match them is refused. Sets that earlier versions wrote have

@@ -71,7 +71,7 @@ def read(results: Path, path: str, *, curves: bool = True) -> Record:
         raise Malformed(f"{damage}; the run's command repeats it")
     record = Record(attempt.id, attempt.path.parent.name, result is not None)
     if spec.get("key") != record.run_key:
-        raise Malformed(f"spec.json is of run {spec.get('key')!r:.20}, not of the folder's")
+        raise Malformed(f"spec.json belongs to run {spec.get('key')!r:.20}, not to the folder's")
     record.rows = {
         "run": [_run(record, spec)], "event": [*_events(record, attempt)], **_environment(_environment_of(attempt)),
     }  # fmt: skip
@@ -82,7 +82,7 @@ def read(results: Path, path: str, *, curves: bool = True) -> Record:
         result = {"status": str(Status.ORPHANED), "started": _first_time(record), "seconds": {}}
     else:
         if result.get("key") != record.run_key:
-            raise Malformed("result.json is of another run than the folder's")
+            raise Malformed("result.json belongs to another run than the folder")
         digest = pick(result, "files", dict, "result.json").get("spec.json")
         if digest is not None and hashlib.sha256(content).hexdigest() != digest:
             raise Malformed("spec.json is altered: its checksum does not match result.json")
@@ -191,7 +191,7 @@ def _metrics(record: Record, result: Mapping[str, Any]) -> list[Row]:
         rows.append(row(columns_of("metric"), metric, where, attempt=record.attempt))
     names = Counter(row["name"] for row in rows)
     for name in (name for name, times in names.items() if times > 1):
-        raise Malformed(f"result.json: metric {name!r:.40} stands there twice")
+        raise Malformed(f"result.json: metric {name!r:.40} appears twice")
     primary = sum(row["is_primary"] for row in rows)
     if primary > 1:
         raise Malformed(f"result.json: {primary} metrics are primary")
@@ -202,7 +202,7 @@ def _artifacts(record: Record, result: Mapping[str, Any], folder: Path) -> list[
     rows = []
     for name, digest in pick(result, "files", dict, "result.json").items():
         if name in {"", ".", ".."} or "/" in name or "\0" in name:
-            raise Malformed(f"result.json: files: {name!r:.40} is no file of the attempt's directory")
+            raise Malformed(f"result.json: files: {name!r:.40} is not a file of the attempt's directory")
         try:
             size = (folder / name).lstat().st_size
         except OSError:  # it was removed to save space

@@ -98,6 +98,6 @@ def _entries(folder: str) -> Iterator[tuple[str, int, int, int, int]]:
 def _is_recent(changed: int) -> bool:
     """Return whether a change is so recent that another one may get the same time, or lies in the future.
 
-    That happens if a clock was set back.
+    A change lies in the future if a clock was set back.
     """
     return changed > time.time_ns() - int(MARGIN * 1e9)

@@ -250,10 +250,10 @@ class Store:
 
 
 def index(results: Path) -> Path:
-    """Return the path of a results folder's database: in it, or in a cache folder of this machine if machines share it.
+    """Return the path of a results folder's database: inside it, or in a cache folder if several machines share it.
 
-    DuckDB relies on kernel locks. The cache folder's name comes from the path and inode of the results folder, so
-    another results folder has another database.
+    DuckDB relies on kernel locks. The cache folder is one of this machine; its name comes from the path and inode of
+    the results folder, so another results folder has another database.
     """
     if not leased(results):
         return results / "results.duckdb"
